@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+# Two commands: `make demo` and `make test`. Both use one environment, .venv, made when it is missing or out of date.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --progress-bar off
+INSTALLED := $(VENV)/.installed
+# The package's Python modules are used where they lie; only these change what is installed.
+SOURCES := pyproject.toml setup.py CMakeLists.txt package.xml $(wildcard msg/*.msg srv/*.srv) \
+  $(shell find cmake -type f)
+# Only the loopback, unless the caller opens it.
+export ROS_AUTOMATIC_DISCOVERY_RANGE ?= LOCALHOST
+# cmake 3.20 or newer builds the messages; where there is none it comes from PyPI.
+CMAKE_FROM_PYPI := $(shell cmake --version 2>/dev/null | awk 'NR==1 {split($$3, v, "."); ok = v[1] > 3 || (v[1] == 3 && v[2] >= 20)} END {if (!ok) print "cmake"}')
+
+.PHONY: help environment demo test lint clean
+
+help:  ## What can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(INSTALLED): $(SOURCES)
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 10) else "continuum_robot needs Python 3.10 or newer, $(PYTHON) is %d.%d: make PYTHON=python3.11" % sys.version_info[:2])'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing ROS 2 and the libraries into $(VENV) (about 700 MB, once) ..."
+	@$(BIN)/python -c 'import json, sys; from pip._vendor import tomli; print("\n".join(r for r in tomli.load(open("pyproject.toml", "rb"))["build-system"]["requires"] if not r.startswith("cmake")))' > $(VENV)/build-requirements.txt
+	@$(PIP) -r $(VENV)/build-requirements.txt $(CMAKE_FROM_PYPI)
+	@echo "Building the messages ..."
+	@$(PIP) --no-build-isolation -e ".[ros,test]"
+	@touch $(INSTALLED)
+
+environment: $(INSTALLED)  ## The virtual environment with ROS 2, the libraries and the messages
+
+demo: $(INSTALLED)  ## Bring the simulated five-tendon robot up, track the paper's trajectory, leave a report in runs/
+	$(BIN)/continuum-robot demo $(ARGS)
+
+test: $(INSTALLED) lint  ## Linters and all tests
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(INSTALLED)  ## ruff, and mypy on geometry, robot, rod, control
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+clean:  ## Remove the environment and what was built
+	rm -rf $(VENV) build install log *.egg-info

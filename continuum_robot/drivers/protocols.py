@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a device driver offers to the nodes. A protocol for each kind of device; simulators and hardware implement it.
+
+The meaning of the calls follows the lifecycle of the nodes: ``open`` starts communication (configure), ``enable``
+switches torque on (activate), ``disable`` switches it off (deactivate), ``close`` ends communication (cleanup).
+Time is passed in: ``now_s`` is monotonic time, or virtual time in a simulated run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class TendonReading:
+    """One reading of all tendon actuators; arrays of shape (tendons,), NaN where unknown.
+
+    Attributes
+    ----------
+    stamp_s : when it was acquired, on the clock of ``now_s``
+    displacement_m : > 0 where the tendon is pulled in
+    velocity_m_per_s : its rate
+    tension_n : tension as the actuator knows it
+    current_a : motor current
+    temperature_c : motor temperature, degree Celsius
+    age_s : age of each tendon's values at ``stamp_s``
+    device_faults : names of faults that the devices report, empty when all is well
+    """
+
+    stamp_s: float
+    displacement_m: Vector
+    velocity_m_per_s: Vector
+    tension_n: Vector
+    current_a: Vector
+    temperature_c: Vector
+    age_s: Vector
+    device_faults: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StringReading:
+    """One reading of all string encoders; arrays of shape (strings,), NaN where unknown.
+
+    Attributes
+    ----------
+    stamp_s : when it was acquired, on the clock of ``now_s``
+    extension_m : 0 at the straight configuration, > 0: the string left the robot's body
+    age_s : age of each value at ``stamp_s``
+    """
+
+    stamp_s: float
+    extension_m: Vector
+    age_s: Vector
+
+
+@runtime_checkable
+class TendonActuators(Protocol):
+    """All tendon actuators of a robot behind one bus or several."""
+
+    simulated: bool
+    tendon_count: int
+
+    def open(self) -> None:
+        """Start communication and shake hands. Raises :class:`DeviceError` naming every missing device."""
+
+    def enable(self) -> None:
+        """Switch torque on; the first tension is written before anything moves. Raises :class:`DeviceError`."""
+
+    def read(self, now_s: float) -> TendonReading:
+        """The newest reading; never blocks longer than a cycle, never serves old values without their age."""
+
+    def write(self, tension_n: Vector, now_s: float) -> None:
+        """Send a tension (N) to every tendon; finite values only."""
+
+    def disable(self) -> None:
+        """Switch torque off. Safe to call at any time."""
+
+    def close(self) -> None:
+        """End communication. Safe to call at any time."""
+
+    def clear_faults(self) -> None:
+        """Clear faults that the devices latch."""
+
+
+@runtime_checkable
+class StringEncoders(Protocol):
+    """All string encoders of a robot."""
+
+    simulated: bool
+    string_count: int
+
+    def open(self) -> None:
+        """Start communication. Raises :class:`DeviceError`."""
+
+    def read(self, now_s: float) -> StringReading:
+        """The newest reading; never blocks longer than a cycle."""
+
+    def close(self) -> None:
+        """End communication. Safe to call at any time."""

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The project's exceptions: one base, each also the builtin that fits, each carrying its data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+
+class ContinuumRobotError(Exception):
+    """Base of every error that this project raises on purpose."""
+
+
+class RobotFileError(ContinuumRobotError, ValueError):
+    """A robot file, or another settings file, that cannot be used.
+
+    Attributes
+    ----------
+    file : the file's path, None for a mapping that came from elsewhere
+    key : dotted path of the key, e.g. ``segments[0].tendons.count``
+    value : what stood there
+    expected : what is allowed, as a phrase
+    line : line number in the file, from 1; None where unknown
+    """
+
+    def __init__(self, file: Path | str | None, key: str, value: Any, expected: str, line: int | None = None) -> None:
+        self.file = None if file is None else Path(file)
+        self.key, self.value, self.expected, self.line = key, value, expected, line
+        place = "settings" if file is None else str(file)
+        if line is not None:
+            place += f":{line}"
+        where = f"{key}: " if key else ""
+        super().__init__(f"{place}: {where}{_shown(value)} -- expected {expected}")
+
+
+class ParameterError(ContinuumRobotError, ValueError):
+    """An argument outside its allowed range: ``name``, ``value``, ``expected`` (a phrase)."""
+
+    def __init__(self, name: str, value: Any, expected: str) -> None:
+        self.name, self.value, self.expected = name, value, expected
+        super().__init__(f"{name} = {_shown(value)} -- expected {expected}")
+
+
+class DeviceError(ContinuumRobotError, OSError):
+    """A device that does not answer or answers wrongly: ``device``, ``problem``, ``remedy`` (what to do)."""
+
+    def __init__(self, device: str, problem: str, remedy: str) -> None:
+        self.device, self.problem, self.remedy = device, problem, remedy
+        super().__init__(f"{device}: {problem}. {remedy}")
+
+
+class RecordingError(ContinuumRobotError, ValueError):
+    """A recording or data file that cannot be used: ``file``, ``problem``, ``remedy``."""
+
+    def __init__(self, file: Path | str, problem: str, remedy: str) -> None:
+        self.file, self.problem, self.remedy = Path(file), problem, remedy
+        super().__init__(f"{file}: {problem}. {remedy}")
+
+
+class ConvergenceError(ContinuumRobotError, ArithmeticError):
+    """An iteration that did not converge: ``problem``, ``residual``, ``tolerance``, ``iterations``."""
+
+    def __init__(self, problem: str, residual: float, tolerance: float, iterations: int) -> None:
+        self.problem, self.residual, self.tolerance, self.iterations = problem, residual, tolerance, iterations
+        super().__init__(f"{problem}: residual {residual:.3g} > {tolerance:.3g} after {iterations} iterations")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SO(3), SE(3), the Clarke transform and constant-curvature arcs, in numpy alone."""

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The description of a robot: frozen dataclasses in SI units. Base frame: z along the straight backbone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.robot.actuation import Actuators, TensionLimits
+from continuum_robot.robot.control_settings import ControlSettings, ReferenceSettings
+from continuum_robot.robot.schema import quantity, refuse
+from continuum_robot.robot.simulation_settings import SimulationSettings
+
+Vector = NDArray[np.float64]
+
+SCHEMA_VERSION = 1
+BASIS_KINDS = ("constant_bending", "chebyshev_bending")
+
+
+@dataclass(frozen=True, slots=True)
+class Backbone:
+    """A round rod or tube of one material."""
+
+    youngs_modulus_pa: float = quantity("Young's modulus", "Pa", ge=1e4, le=1e12)
+    poisson_ratio: float = quantity("Poisson's ratio", "", default=0.33, gt=-1, le=0.5)
+    density_kg_per_m3: float = quantity("density", "kg/m^3", ge=1, le=25000)
+    outer_diameter_m: float = quantity("outer diameter", "m", gt=0, le=0.2)
+    inner_diameter_m: float = quantity("inner diameter, 0 for a solid rod", "m", default=0.0, ge=0, le=0.2)
+
+    def __post_init__(self) -> None:
+        if self.inner_diameter_m >= self.outer_diameter_m:
+            raise refuse("inner_diameter_m", self.inner_diameter_m,
+                         f"less than outer_diameter_m = {self.outer_diameter_m:g} m")
+
+    @property
+    def area_m2(self) -> float:
+        """Cross-section, m^2."""
+        return math.pi / 4 * (self.outer_diameter_m**2 - self.inner_diameter_m**2)
+
+    @property
+    def second_moment_m4(self) -> float:
+        """Second moment of area about a diameter, m^4."""
+        return math.pi / 64 * (self.outer_diameter_m**4 - self.inner_diameter_m**4)
+
+    @property
+    def bending_stiffness_nm2(self) -> float:
+        """E I, N.m^2."""
+        return self.youngs_modulus_pa * self.second_moment_m4
+
+    @property
+    def shear_modulus_pa(self) -> float:
+        """E / (2 (1 + nu)), Pa."""
+        return self.youngs_modulus_pa / (2 * (1 + self.poisson_ratio))
+
+
+@dataclass(frozen=True, slots=True)
+class Disks:
+    """Equal spacer disks of a segment, cylinders with their centre on the backbone."""
+
+    mass_kg: float = quantity("mass of a disk", "kg", ge=0, le=100)
+    radius_m: float = quantity("outer radius", "m", gt=0, le=1)
+    thickness_m: float = quantity("thickness", "m", default=0.003, gt=0, le=1)
+    count: int = quantity("number of disks, equally spaced, the last at the segment's end", default=0, ge=0, le=200)
+    arc_lengths_m: tuple[float, ...] = quantity("arc length of each disk from the segment's start, instead of count", "m",
+                                                default=(), ge=0, le=10)
+
+    def __post_init__(self) -> None:
+        if bool(self.count) == bool(self.arc_lengths_m):
+            raise refuse("count", self.count, "either count or arc_lengths_m")
+        if list(self.arc_lengths_m) != sorted(set(self.arc_lengths_m)):
+            raise refuse("arc_lengths_m", self.arc_lengths_m, "increasing arc lengths")
+
+    def positions_m(self, segment_length_m: float) -> Vector:
+        """Arc lengths of the disks from the segment's start, shape (disks,), m."""
+        if self.arc_lengths_m:
+            return np.array(self.arc_lengths_m)
+        return segment_length_m * np.arange(1, self.count + 1) / self.count
+
+    @property
+    def inertia_transverse_kg_m2(self) -> float:
+        """Moment of inertia of a disk about a diameter, kg.m^2."""
+        return self.mass_kg * (3 * self.radius_m**2 + self.thickness_m**2) / 12
+
+    @property
+    def inertia_axial_kg_m2(self) -> float:
+        """Moment of inertia of a disk about the backbone, kg.m^2."""
+        return self.mass_kg * self.radius_m**2 / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Tendons:
+    """The n tendons that end at a segment's tip, parallel to the backbone, equally spaced on a circle."""
+
+    count: int = quantity("number of tendons", ge=3, le=64)
+    pitch_radius_m: float = quantity("distance of the tendons from the backbone", "m", gt=0, le=1)
+    angle_offset_rad: float = quantity("angle psi_0 of the first tendon from +x", "rad", default=0.0, ge=-2 * math.pi,
+                                       le=2 * math.pi)
+    diameter_m: float = quantity("diameter of a tendon, 0: its mass and stiffness are neglected", "m", default=0.0, ge=0,
+                                 le=0.1)
+    density_kg_per_m3: float = quantity("density", "kg/m^3", default=0.0, ge=0, le=25000)
+    youngs_modulus_pa: float = quantity("Young's modulus", "Pa", default=0.0, ge=0, le=1e12)
+
+    @property
+    def angles_rad(self) -> Vector:
+        """psi_j = psi_0 + 2 pi (j - 1) / n, counter-clockwise seen from the tip, shape (n,), rad."""
+        return self.angle_offset_rad + 2 * np.pi * np.arange(self.count) / self.count
+
+    @property
+    def mass_per_length_kg_per_m(self) -> float:
+        """Mass of one tendon per length, kg/m."""
+        return self.density_kg_per_m3 * math.pi / 4 * self.diameter_m**2
+
+    @property
+    def bending_stiffness_nm2(self) -> float:
+        """E I of one tendon, N.m^2."""
+        return self.youngs_modulus_pa * math.pi / 64 * self.diameter_m**4
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """Strain basis of a segment: curvature about x and y as a sum of functions of its arc length."""
+
+    kind: str = quantity("family of functions", default="constant_bending", choices=BASIS_KINDS)
+    order: int = quantity("highest Chebyshev order of the curvature", default=0, ge=0, le=12)
+
+    def __post_init__(self) -> None:
+        if self.kind == "constant_bending" and self.order != 0:
+            raise refuse("order", self.order, "0 for a constant basis; use chebyshev_bending for more")
+
+    @property
+    def coefficient_count(self) -> int:
+        """Number of coefficients of the segment: two curvatures for each function."""
+        return 2 * (self.order + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One segment: a length of backbone with disks, and the tendons that end at its tip."""
+
+    name: str = quantity("name, unique in the robot")
+    length_m: float = quantity("length of the backbone", "m", gt=0, le=10)
+    backbone: Backbone = quantity("the rod")
+    disks: Disks = quantity("the spacer disks")
+    tendons: Tendons = quantity("the tendons that end here")
+    basis: Basis = quantity("strain basis", factory=Basis)
+    bending_damping_nms: float = quantity("d_theta: bending moment per rate of the bending angle", "N.m.s", default=0.0,
+                                          ge=0, le=10)
+
+    def __post_init__(self) -> None:
+        if self.disks.arc_lengths_m and self.disks.arc_lengths_m[-1] > self.length_m + 1e-12:
+            raise refuse("disks.arc_lengths_m", self.disks.arc_lengths_m[-1],
+                         f"at most the segment's length_m = {self.length_m:g} m")
+        if self.tendons.pitch_radius_m > self.disks.radius_m:
+            raise refuse("tendons.pitch_radius_m", self.tendons.pitch_radius_m,
+                         f"at most the disks' radius_m = {self.disks.radius_m:g} m")
+
+
+@dataclass(frozen=True, slots=True)
+class String:
+    """A string of an encoder: a tendon without tension, parallel to the backbone, from the base to its anchor."""
+
+    name: str = quantity("name, unique in the robot")
+    anchor_m: float = quantity("arc length of the anchor from the base", "m", gt=0, le=10)
+    pitch_radius_m: float = quantity("distance from the backbone", "m", gt=0, le=1)
+    angle_rad: float = quantity("angle from +x", "rad", ge=-2 * math.pi, le=2 * math.pi)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """How columns of recorded data map to this robot, and where the tracked marker sits."""
+
+    displacement_columns: tuple[str, ...] = quantity("column of each tendon's displacement in mm, in tendon order")
+    displacement_signs: tuple[float, ...] = quantity("+1: the column counts pulling in positive", "", ge=-1, le=1)
+    marker_in_tip_m: tuple[float, ...] = quantity("marker in the tip frame", "m", default=(0.0, 0.0, 0.0), length=3,
+                                                  ge=-1, le=1)
+    base_in_tracker_m: tuple[float, ...] = quantity("origin of the base frame in the tracker's", "m",
+                                                    default=(0.0, 0.0, 0.0), length=3, ge=-100, le=100)
+    base_rotation_in_tracker_rad: tuple[float, ...] = quantity("rotation vector of the base frame in the tracker's", "rad",
+                                                               default=(0.0, 0.0, 0.0), length=3, ge=-7, le=7)
+    fitted_from: str = quantity("file name of the data that these values were fitted to", default="")
+    fitted_sha256: str = quantity("its SHA-256", default="")
+    fitted_rmse_mm: float = quantity("tip RMSE of the fit on that data", "mm", default=0.0, ge=0, le=1e6)
+
+
+@dataclass(frozen=True, slots=True)
+class Robot:
+    """A tendon-driven continuum robot. Tendons are numbered segment by segment from the base, then by angle."""
+
+    schema_version: int = quantity("version of this file format", ge=SCHEMA_VERSION, le=SCHEMA_VERSION)
+    name: str = quantity("the robot's name")
+    segments: tuple[Segment, ...] = quantity("from the base to the tip")
+    description: str = quantity("what robot this is, for a reader", default="")
+    gravity_m_per_s2: tuple[float, ...] = quantity("gravity in the base frame", "m/s^2", default=(0.0, 0.0, 0.0), length=3,
+                                                   ge=-100, le=100)
+    actuators: Actuators | None = quantity("the tendon actuators; none: geometry and statics only", default=None)
+    limits: TensionLimits | None = quantity("limits of the tendon driver", default=None)
+    control: ControlSettings | None = quantity("the Clarke controller", default=None)
+    reference: ReferenceSettings | None = quantity("default trajectory", default=None)
+    simulation: SimulationSettings = quantity("the simulated robot", factory=SimulationSettings)
+    strings: tuple[String, ...] = quantity("strings of the string encoders", default=())
+    recording: Recording | None = quantity("how recorded data maps to this robot", default=None)
+    assumed: tuple[str, ...] = quantity("dotted keys whose values no source states", default=())
+    file_name: str = field(default="", init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.segments:
+            raise refuse("segments", self.segments, "at least one segment")
+        names = [segment.name for segment in self.segments]
+        if len(set(names)) != len(names):
+            raise refuse("segments", names, "a different name for each segment")
+        for index, string in enumerate(self.strings):
+            if string.anchor_m > self.length_m + 1e-12:
+                raise refuse(f"strings[{index}].anchor_m", string.anchor_m,
+                             f"at most the robot's length, {self.length_m:g} m")
+        if self.control is not None and len(self.control.gains) != len(self.segments):
+            raise refuse("control.gains", len(self.control.gains), f"{len(self.segments)} entries, one a segment")
+        if self.reference is not None:
+            self._check_reference(self.reference)
+        if self.recording is not None:
+            for key in ("displacement_columns", "displacement_signs"):
+                value = getattr(self.recording, key)
+                if len(value) != self.tendon_count:
+                    raise refuse(f"recording.{key}", value, f"{self.tendon_count} entries, one a tendon")
+        if self.actuators is not None and self.limits is not None:
+            strongest = self.actuators.maximum_tension_n
+            if self.limits.maximum_n > strongest:
+                raise refuse("limits.maximum_n", self.limits.maximum_n,
+                             f"at most {strongest:.4g} N, which the actuators give at maximum_current_a")
+
+    def _check_reference(self, reference: ReferenceSettings) -> None:
+        coordinates = 2 * len(self.segments)
+        if reference.kind not in ("hold", "csv") and len(reference.amplitude_m) != coordinates:
+            raise refuse("reference.amplitude_m", reference.amplitude_m, f"{coordinates} values, two a segment")
+        if len(reference.frequency_hz) not in (0, 1, coordinates):
+            raise refuse("reference.frequency_hz", reference.frequency_hz, f"1 or {coordinates} values")
+
+    @property
+    def length_m(self) -> float:
+        """Length of the whole backbone, m."""
+        return sum(segment.length_m for segment in self.segments)
+
+    @property
+    def segment_starts_m(self) -> Vector:
+        """Arc length of each segment's start from the base, shape (segments,), m."""
+        return np.concatenate([[0.0], np.cumsum([segment.length_m for segment in self.segments])[:-1]])
+
+    @property
+    def disk_arc_lengths_m(self) -> Vector:
+        """Arc length of every disk from the base, shape (disks,), m."""
+        return np.concatenate([start + segment.disks.positions_m(segment.length_m)
+                               for start, segment in zip(self.segment_starts_m, self.segments, strict=True)])
+
+    @property
+    def tendon_count(self) -> int:
+        """Number of all tendons."""
+        return sum(segment.tendons.count for segment in self.segments)
+
+    @property
+    def tendon_slices(self) -> tuple[slice, ...]:
+        """For each segment, where its tendons stand in an array over all tendons."""
+        ends = np.cumsum([segment.tendons.count for segment in self.segments])
+        return tuple(slice(int(end) - segment.tendons.count, int(end))
+                     for end, segment in zip(ends, self.segments, strict=True))
+
+    @property
+    def tendon_names(self) -> tuple[str, ...]:
+        """``<segment>/tendon_<j>`` with j from 1, in tendon order."""
+        return tuple(f"{segment.name}/tendon_{j + 1}" for segment in self.segments for j in range(segment.tendons.count))
+
+    @property
+    def coordinate_count(self) -> int:
+        """Number of Clarke coordinates, two a segment."""
+        return 2 * len(self.segments)
+
+    @property
+    def coefficient_count(self) -> int:
+        """Number of strain coefficients of the whole robot."""
+        return sum(segment.basis.coefficient_count for segment in self.segments)

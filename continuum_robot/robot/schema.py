@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strict reading of nested mappings into frozen dataclasses whose fields carry unit, range and meaning."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from continuum_robot.errors import RobotFileError
+
+_MISSING = dataclasses.MISSING
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Quantity:
+    """What a field means and which values it may take.
+
+    Attributes
+    ----------
+    doc : one sentence
+    unit : SI unit, "" for none
+    ge, gt, le, lt : bounds, each None for none; they hold for every entry of a list
+    choices : the allowed strings, empty for any
+    length : number of entries a list must have, None for any
+    live : may be changed while the robot is active
+    """
+
+    doc: str
+    unit: str = ""
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    lt: float | None = None
+    choices: tuple[str, ...] = ()
+    length: int | None = None
+    live: bool = False
+
+    def expected(self) -> str:
+        """The allowed values as a phrase for an error message."""
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
+        low = f"[{self.ge:g}" if self.ge is not None else f"({self.gt:g}" if self.gt is not None else "(-inf"
+        high = f"{self.le:g}]" if self.le is not None else f"{self.lt:g})" if self.lt is not None else "inf)"
+        text = "a number" if low == "(-inf" and high == "inf)" else f"a number in {low}, {high}"
+        if self.unit:
+            text += f" {self.unit}"
+        return text if self.length is None else f"{self.length} values, each {text}"
+
+    def admits(self, value: float) -> bool:
+        """Whether a number is finite and within the bounds."""
+        return (
+            math.isfinite(value)
+            and (self.ge is None or value >= self.ge)
+            and (self.gt is None or value > self.gt)
+            and (self.le is None or value <= self.le)
+            and (self.lt is None or value < self.lt)
+        )
+
+
+def quantity(doc: str, unit: str = "", *, default: Any = _MISSING, factory: Any = _MISSING, **bounds: Any) -> Any:
+    """A dataclass field with a :class:`Quantity`; without ``default`` or ``factory`` the key is required."""
+    metadata = {"quantity": Quantity(doc, unit, **bounds)}
+    if factory is not _MISSING:
+        return dataclasses.field(default_factory=factory, metadata=metadata)
+    if default is not _MISSING:
+        return dataclasses.field(default=default, metadata=metadata)
+    return dataclasses.field(metadata=metadata)
+
+
+def quantity_of(field: dataclasses.Field[Any]) -> Quantity:
+    """The :class:`Quantity` of a dataclass field; an empty one for a field declared without."""
+    return typing.cast(Quantity, field.metadata.get("quantity", Quantity("")))
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Where a mapping came from: the file, and the line of each dotted key, for error messages."""
+
+    file: Path | None = None
+    lines: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    def error(self, key: str, value: Any, expected: str) -> RobotFileError:
+        """A :class:`RobotFileError` at ``key``."""
+        return RobotFileError(self.file, key, value, expected, self.lines.get(key))
+
+
+def read(kind: type[Any], value: Any, source: Source | None = None, key: str = "") -> Any:
+    """Read a mapping into the dataclass ``kind``, nested dataclasses and lists of them included.
+
+    Parameters
+    ----------
+    kind : a dataclass with fields made by :func:`quantity`
+    value : the mapping, as YAML gives it
+    source : where it came from
+    key : dotted path of the mapping in the file
+
+    Returns
+    -------
+    an instance of ``kind``
+
+    Raises
+    ------
+    RobotFileError : unknown or missing key, wrong type, value out of range, or refused by ``kind`` itself
+    """
+    source = source or Source()
+    if not isinstance(value, Mapping):
+        raise source.error(key, value, f"a mapping with the keys {', '.join(_keys(kind))}")
+    known = {field.name: field for field in dataclasses.fields(kind) if field.init}
+    for name in value:
+        if name not in known:
+            raise source.error(_join(key, str(name)), value[name], _unknown(str(name), list(known)))
+    hints = typing.get_type_hints(kind)
+    arguments = {}
+    for name, field in known.items():
+        inner = _join(key, name)
+        if name in value:
+            arguments[name] = _convert(hints[name], value[name], quantity_of(field), source, inner)
+        elif field.default is _MISSING and field.default_factory is _MISSING:
+            raise source.error(inner, None, f"this key ({quantity_of(field).doc or 'required'})")
+    try:
+        return kind(**arguments)
+    except RobotFileError as error:  # raised by __post_init__, which knows its key but not the file
+        raise source.error(_join(key, error.key), error.value, error.expected) from None
+
+
+def refuse(key: str, value: Any, expected: str) -> RobotFileError:
+    """The error that a dataclass raises in ``__post_init__`` for values that do not fit together."""
+    return RobotFileError(None, key, value, expected)
+
+
+def _convert(hint: Any, value: Any, rules: Quantity, source: Source, key: str) -> Any:
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        if value is None:
+            return None
+        hint = next(option for option in typing.get_args(hint) if option is not type(None))
+        origin = typing.get_origin(hint)
+    if origin is tuple:
+        if isinstance(value, str) or not isinstance(value, Sequence):
+            raise source.error(key, value, f"a list: {rules.expected()}")
+        if rules.length is not None and len(value) != rules.length:
+            raise source.error(key, value, rules.expected())
+        inner = typing.get_args(hint)[0]
+        return tuple(_convert(inner, item, rules, source, f"{key}[{index}]") for index, item in enumerate(value))
+    if dataclasses.is_dataclass(hint):
+        return read(typing.cast(type, hint), value, source, key)
+    if hint is bool:
+        if not isinstance(value, bool):
+            raise source.error(key, value, "true or false")
+        return value
+    if hint is str:
+        if not isinstance(value, str) or (rules.choices and value not in rules.choices):
+            raise source.error(key, value, rules.expected() if rules.choices else "text")
+        return value
+    return _number(hint, value, rules, source, key)
+
+
+def _number(hint: Any, value: Any, rules: Quantity, source: Source, key: str) -> float | int:
+    if isinstance(value, str):
+        # YAML 1.1 reads 58e9 without a decimal point as text.
+        try:
+            value = float(value)
+        except ValueError:
+            raise source.error(key, value, rules.expected()) from None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise source.error(key, value, rules.expected())
+    if hint is int:
+        if int(value) != value:
+            raise source.error(key, value, f"a whole number, {rules.expected()}")
+        value = int(value)
+    else:
+        value = float(value)
+    if not rules.admits(value):
+        raise source.error(key, value, rules.expected())
+    return value
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, 1, 0.6)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"one of the keys {', '.join(known)}{hint}"
+
+
+def _keys(kind: type[Any]) -> list[str]:
+    return [field.name for field in dataclasses.fields(kind) if field.init]
+
+
+def _join(key: str, name: str) -> str:
+    return f"{key}.{name}" if key and name else key or name

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the simulated robot adds to the description: compliance of the tendons, and the sensors' imperfections."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from continuum_robot.robot.schema import quantity
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationSettings:
+    """Settings of the plant and of the simulated sensors; noise is Gaussian and seeded."""
+
+    seed: int = quantity("seed of every random generator", default=1, ge=0, le=2**31)
+    tendon_stiffness_n_per_m: float = quantity("axial stiffness of a tendon", "N/m", default=2.0e4, gt=0, le=1e9)
+    tendon_damping_ns_per_m: float = quantity("axial damping of a tendon", "N.s/m", default=20.0, ge=0, le=1e6)
+    substep_s: float = quantity("step of the plant's integrator", "s", default=2.5e-4, gt=0, le=1e-2)
+    current_noise_a: float = quantity("standard deviation of the measured current", "A", default=0.0, ge=0, le=10)
+    string_noise_m: float = quantity("standard deviation of a string reading", "m", default=2e-5, ge=0, le=0.1)
+    string_resolution_m: float = quantity("quantum of a string reading", "m", default=2.3e-5, ge=0, le=0.1)
+    reading_delay_s: float = quantity("delay of the actuators' readings", "s", default=0.0, ge=0, le=1)
+    command_delay_s: float = quantity("delay of the commands on the wire", "s", default=0.0, ge=0, le=1)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pip build: Python modules by setuptools, the messages by the same CMakeLists.txt that colcon uses.
+
+Set CONTINUUM_ROBOT_WITHOUT_ROS=1 to install the algorithms alone, without ROS 2 and without building messages.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.build_ext import build_ext
+from setuptools.dist import Distribution
+
+ROOT = Path(__file__).parent.resolve()
+BUILD = ROOT / "build" / f"pip-{sys.implementation.cache_tag}"
+GENERATED = ("msg", "srv", "action")
+WITHOUT_ROS = bool(os.environ.get("CONTINUUM_ROBOT_WITHOUT_ROS"))
+
+
+class PlatformDistribution(Distribution):
+    """A distribution with compiled data files, which setuptools would take for a pure Python one."""
+
+    def has_ext_modules(self) -> bool:
+        return not WITHOUT_ROS
+
+    def has_data(self) -> bool:
+        # `pip install -e` asks this and setuptools does not define it, so the messages would be left out.
+        return bool(self.data_files)
+
+
+class BuildInterfaces(build_ext):
+    """Builds the ROS 2 interfaces with CMake and adds what it installs as data files of the environment."""
+
+    def run(self) -> None:
+        super().run()
+        if WITHOUT_ROS:
+            return
+        data_files = build_interfaces(ROOT)
+        if needs_tf2_msgs():
+            data_files += build_interfaces(ROOT / "cmake" / "tf2_msgs")
+        self.distribution.data_files = data_files
+
+
+def needs_tf2_msgs() -> bool:
+    """Whether tf2_msgs is missing, or is the copy that an earlier run of this file installed."""
+    found = importlib.util.find_spec("tf2_msgs")
+    if found is None or not found.submodule_search_locations:
+        return True
+    return Path(sysconfig.get_path("purelib"), "tf2_msgs") in map(Path, found.submodule_search_locations)
+
+
+def build_interfaces(source: Path) -> list[tuple[str, list[str]]]:
+    """Configure, build and stage the ament package at ``source``; its files as setuptools' data_files."""
+    build = BUILD / source.name
+    stage = build / "stage"
+    shutil.rmtree(build, ignore_errors=True)
+    environment = dict(os.environ, PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+    subprocess.check_call(
+        ["cmake", "-S", str(source), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_TESTING=OFF",
+         f"-DCMAKE_INSTALL_PREFIX={stage}", f"-DPython3_EXECUTABLE={sys.executable}", "--no-warn-unused-cli"],
+        env=environment,
+    )
+    jobs = str(os.cpu_count() or 1)
+    subprocess.check_call(["cmake", "--build", str(build), "--target", "install", "-j", jobs], env=environment)
+    site_packages = Path(sysconfig.get_path("purelib")).relative_to(sysconfig.get_path("data"))
+    staged = []
+    for folder, _, names in os.walk(stage):
+        relative = Path(folder).relative_to(stage)
+        files = [name for name in names if is_ours(relative, name, site_packages)]
+        if files:
+            staged.append((str(relative), [os.path.relpath(Path(folder, name), ROOT) for name in files]))
+    return staged
+
+
+def is_ours(folder: Path, name: str, site_packages: Path) -> bool:
+    """Whether a staged file belongs into the environment: our Python modules come by setuptools instead."""
+    if "__pycache__" in folder.parts:
+        return False
+    if not folder.is_relative_to(site_packages):
+        return folder.parts[:1] != ("lib",) or len(folder.parts) == 1  # lib/continuum_robot holds colcon's programs
+    inside = folder.relative_to(site_packages).parts
+    if inside[:1] == ("tf2_msgs",):
+        return True
+    if inside[:1] != ("continuum_robot",):
+        return False
+    return inside[1] in GENERATED if len(inside) > 1 else name.endswith(".so")
+
+
+# The plain .pth of `package_dir` lets the checkout and the generated half of the package be found together.
+setup(package_dir={"": "."}, cmdclass={"build_ext": BuildInterfaces}, distclass=PlatformDistribution)
