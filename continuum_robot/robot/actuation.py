@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from continuum_robot.robot.schema import quantity, refuse
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Actuators:
     """One kind of tendon actuator, the same on every tendon: a motor with a spool."""
 
@@ -40,7 +40,7 @@ class Actuators:
         return self.rotor_inertia_kg_m2 * (self.gear_ratio / self.spool_radius_m) ** 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TensionLimits:
     """What the tendon driver lets through to the actuators, and what it does when something is wrong."""
 

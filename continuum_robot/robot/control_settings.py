@@ -12,7 +12,7 @@ TENDON_FORCE_STRATEGIES = ("shift", "redistribute", "clip")
 REFERENCE_KINDS = ("chirp", "steps", "circle", "rest_to_rest", "hold", "csv")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PidGains:
     """PID gains on the two Clarke coordinates of one segment; names as in ros2_control's pid_controller."""
 
@@ -32,7 +32,7 @@ class PidGains:
                                              le=1, live=True)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ControlSettings:
     """The Clarke controller of a robot."""
 
@@ -48,7 +48,7 @@ class ControlSettings:
     note: str = quantity("how the gains were chosen", default="")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceSettings:
     """Trajectory of the Clarke coordinates that the reference source plays; lists go [q_Re,1, q_Im,1, ...]."""
 

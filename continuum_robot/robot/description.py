@@ -20,7 +20,7 @@ SCHEMA_VERSION = 1
 BASIS_KINDS = ("constant_bending", "chebyshev_bending")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Backbone:
     """A round rod or tube of one material."""
 
@@ -56,7 +56,7 @@ class Backbone:
         return self.youngs_modulus_pa / (2 * (1 + self.poisson_ratio))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Disks:
     """Equal spacer disks of a segment, cylinders with their centre on the backbone."""
 
@@ -90,7 +90,7 @@ class Disks:
         return self.mass_kg * self.radius_m**2 / 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tendons:
     """The n tendons that end at a segment's tip, parallel to the backbone, equally spaced on a circle."""
 
@@ -119,7 +119,7 @@ class Tendons:
         return self.youngs_modulus_pa * math.pi / 64 * self.diameter_m**4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
     """Strain basis of a segment: curvature about x and y as a sum of functions of its arc length."""
 
@@ -136,7 +136,7 @@ class Basis:
         return 2 * (self.order + 1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """One segment: a length of backbone with disks, and the tendons that end at its tip."""
 
@@ -158,7 +158,7 @@ class Segment:
                          f"at most the disks' radius_m = {self.disks.radius_m:g} m")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class String:
     """A string of an encoder: a tendon without tension, parallel to the backbone, from the base to its anchor."""
 
@@ -168,7 +168,7 @@ class String:
     angle_rad: float = quantity("angle from +x", "rad", ge=-2 * math.pi, le=2 * math.pi)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
     """How columns of recorded data map to this robot, and where the tracked marker sits."""
 
@@ -185,7 +185,7 @@ class Recording:
     fitted_rmse_mm: float = quantity("tip RMSE of the fit on that data", "mm", default=0.0, ge=0, le=1e6)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Robot:
     """A tendon-driven continuum robot. Tendons are numbered segment by segment from the base, then by angle."""
 

@@ -75,7 +75,7 @@ def quantity(doc: str, unit: str = "", *, default: Any = _MISSING, factory: Any 
 
 def quantity_of(field: dataclasses.Field[Any]) -> Quantity:
     """The :class:`Quantity` of a dataclass field; an empty one for a field declared without."""
-    return typing.cast(Quantity, field.metadata.get("quantity", Quantity("")))
+    return typing.cast("Quantity", field.metadata.get("quantity", Quantity("")))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,7 +149,7 @@ def _convert(hint: Any, value: Any, rules: Quantity, source: Source, key: str) -
         inner = typing.get_args(hint)[0]
         return tuple(_convert(inner, item, rules, source, f"{key}[{index}]") for index, item in enumerate(value))
     if dataclasses.is_dataclass(hint):
-        return read(typing.cast(type, hint), value, source, key)
+        return read(typing.cast("type", hint), value, source, key)
     if hint is bool:
         if not isinstance(value, bool):
             raise source.error(key, value, "true or false")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from continuum_robot.robot.schema import quantity
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationSettings:
     """Settings of the plant and of the simulated sensors; noise is Gaussian and seeded."""
 
