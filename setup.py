@@ -63,8 +63,18 @@ def build_interfaces(source: Path) -> list[tuple[str, list[str]]]:
     shutil.rmtree(build, ignore_errors=True)
     environment = dict(os.environ, PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
     subprocess.check_call(
-        ["cmake", "-S", str(source), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_TESTING=OFF",
-         f"-DCMAKE_INSTALL_PREFIX={stage}", f"-DPython3_EXECUTABLE={sys.executable}", "--no-warn-unused-cli"],
+        [
+            "cmake",
+            "-S",
+            str(source),
+            "-B",
+            str(build),
+            "-DCMAKE_BUILD_TYPE=Release",
+            "-DBUILD_TESTING=OFF",
+            f"-DCMAKE_INSTALL_PREFIX={stage}",
+            f"-DPython3_EXECUTABLE={sys.executable}",
+            "--no-warn-unused-cli",
+        ],
         env=environment,
     )
     jobs = str(os.cpu_count() or 1)

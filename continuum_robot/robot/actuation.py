@@ -51,11 +51,19 @@ class TensionLimits:
     safe_n: float = quantity("tension of the safe state", "N", ge=0, le=1e4)
     safe_rate_n_per_s: float = quantity("ramp to the safe state", "N/s", gt=0, le=1e7)
     maximum_displacement_m: float = quantity("largest displacement of a tendon either way", "m", gt=0, le=10)
-    command_timeout_s: float = quantity("age of a command at which the safe state begins", "s", default=0.1, ge=0.002, le=5)
-    reading_timeout_s: float = quantity("age of a reading at which the safe state begins", "s", default=0.05, ge=0.002, le=5)
+    command_timeout_s: float = quantity(
+        "age of a command at which the safe state begins", "s", default=0.1, ge=0.002, le=5
+    )
+    reading_timeout_s: float = quantity(
+        "age of a reading at which the safe state begins", "s", default=0.05, ge=0.002, le=5
+    )
     inconsistency_m: float = quantity(
-        "largest root mean square by which displacements of a segment may miss the Clarke manifold", "m",
-        default=0.002, gt=0, le=1)
+        "largest root mean square by which displacements of a segment may miss the Clarke manifold",
+        "m",
+        default=0.002,
+        gt=0,
+        le=1,
+    )
 
     def __post_init__(self) -> None:
         if self.minimum_n >= self.maximum_n:

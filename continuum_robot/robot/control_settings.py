@@ -23,13 +23,16 @@ class PidGains:
     u_clamp_min: float = quantity("least generalised force", "N", default=-1e3, ge=-1e6, lt=0, live=True)
     i_clamp_max: float = quantity("largest integral term", "N", default=1e3, gt=0, le=1e6, live=True)
     i_clamp_min: float = quantity("least integral term", "N", default=-1e3, ge=-1e6, lt=0, live=True)
-    antiwindup_strategy: str = quantity("what keeps the integral from winding up", default="back_calculation",
-                                        choices=ANTIWINDUP_STRATEGIES)
-    tracking_time_constant: float = quantity("time constant of back-calculation; 0: sqrt(d/i), or p/i without d", "s",
-                                             default=0.0, ge=0, le=100, live=True)
+    antiwindup_strategy: str = quantity(
+        "what keeps the integral from winding up", default="back_calculation", choices=ANTIWINDUP_STRATEGIES
+    )
+    tracking_time_constant: float = quantity(
+        "time constant of back-calculation; 0: sqrt(d/i), or p/i without d", "s", default=0.0, ge=0, le=100, live=True
+    )
     error_deadband: float = quantity("error below which the integral rests", "m", default=0.0, ge=0, le=0.1, live=True)
-    derivative_filter_time: float = quantity("time constant of the filter on the derivative", "s", default=0.005, ge=0,
-                                             le=1, live=True)
+    derivative_filter_time: float = quantity(
+        "time constant of the filter on the derivative", "s", default=0.005, ge=0, le=1, live=True
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,14 +40,17 @@ class ControlSettings:
     """The Clarke controller of a robot."""
 
     gains: tuple[PidGains, ...] = quantity("one entry a segment")
-    tendon_forces: str = quantity("how negative tendon forces are avoided", default="shift",
-                                  choices=TENDON_FORCE_STRATEGIES)
+    tendon_forces: str = quantity(
+        "how negative tendon forces are avoided", default="shift", choices=TENDON_FORCE_STRATEGIES
+    )
     pretension_n: float = quantity("least tension that shifting leaves", "N", default=0.5, ge=0, le=1e4, live=True)
-    feedforward_stiffness: float = quantity("share of the elastic force fed forward", "", default=0.0, ge=0, le=1,
-                                            live=True)
+    feedforward_stiffness: float = quantity(
+        "share of the elastic force fed forward", "", default=0.0, ge=0, le=1, live=True
+    )
     feedforward_gravity: float = quantity("share of gravity fed forward", "", default=0.0, ge=0, le=1, live=True)
-    state_timeout_s: float = quantity("age of a state at which the controller falls silent", "s", default=0.02,
-                                      ge=0.001, le=5)
+    state_timeout_s: float = quantity(
+        "age of a state at which the controller falls silent", "s", default=0.02, ge=0.001, le=5
+    )
     note: str = quantity("how the gains were chosen", default="")
 
 
@@ -54,8 +60,9 @@ class ReferenceSettings:
 
     kind: str = quantity("which trajectory", choices=REFERENCE_KINDS)
     amplitude_m: tuple[float, ...] = quantity("amplitude of each Clarke coordinate", "m", default=(), ge=-1, le=1)
-    frequency_hz: tuple[float, ...] = quantity("frequency at the start, one value or one a coordinate", "Hz", default=(),
-                                               ge=0, le=100)
+    frequency_hz: tuple[float, ...] = quantity(
+        "frequency at the start, one value or one a coordinate", "Hz", default=(), ge=0, le=100
+    )
     frequency_rate_hz_per_s: float = quantity("linear rise of the frequency", "Hz/s", default=0.0, ge=0, le=10)
     period_s: float = quantity("dwell of a step, or duration of a move", "s", default=2.0, gt=0, le=1e4)
     rate_hz: float = quantity("how often the reference is published", "Hz", default=250.0, ge=1, le=2000)

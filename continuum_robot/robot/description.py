@@ -32,8 +32,9 @@ class Backbone:
 
     def __post_init__(self) -> None:
         if self.inner_diameter_m >= self.outer_diameter_m:
-            raise refuse("inner_diameter_m", self.inner_diameter_m,
-                         f"less than outer_diameter_m = {self.outer_diameter_m:g} m")
+            raise refuse(
+                "inner_diameter_m", self.inner_diameter_m, f"less than outer_diameter_m = {self.outer_diameter_m:g} m"
+            )
 
     @property
     def area_m2(self) -> float:
@@ -64,8 +65,9 @@ class Disks:
     radius_m: float = quantity("outer radius", "m", gt=0, le=1)
     thickness_m: float = quantity("thickness", "m", default=0.003, gt=0, le=1)
     count: int = quantity("number of disks, equally spaced, the last at the segment's end", default=0, ge=0, le=200)
-    arc_lengths_m: tuple[float, ...] = quantity("arc length of each disk from the segment's start, instead of count", "m",
-                                                default=(), ge=0, le=10)
+    arc_lengths_m: tuple[float, ...] = quantity(
+        "arc length of each disk from the segment's start, instead of count", "m", default=(), ge=0, le=10
+    )
 
     def __post_init__(self) -> None:
         if bool(self.count) == bool(self.arc_lengths_m):
@@ -96,10 +98,12 @@ class Tendons:
 
     count: int = quantity("number of tendons", ge=3, le=64)
     pitch_radius_m: float = quantity("distance of the tendons from the backbone", "m", gt=0, le=1)
-    angle_offset_rad: float = quantity("angle psi_0 of the first tendon from +x", "rad", default=0.0, ge=-2 * math.pi,
-                                       le=2 * math.pi)
-    diameter_m: float = quantity("diameter of a tendon, 0: its mass and stiffness are neglected", "m", default=0.0, ge=0,
-                                 le=0.1)
+    angle_offset_rad: float = quantity(
+        "angle psi_0 of the first tendon from +x", "rad", default=0.0, ge=-2 * math.pi, le=2 * math.pi
+    )
+    diameter_m: float = quantity(
+        "diameter of a tendon, 0: its mass and stiffness are neglected", "m", default=0.0, ge=0, le=0.1
+    )
     density_kg_per_m3: float = quantity("density", "kg/m^3", default=0.0, ge=0, le=25000)
     youngs_modulus_pa: float = quantity("Young's modulus", "Pa", default=0.0, ge=0, le=1e12)
 
@@ -146,16 +150,23 @@ class Segment:
     disks: Disks = quantity("the spacer disks")
     tendons: Tendons = quantity("the tendons that end here")
     basis: Basis = quantity("strain basis", factory=Basis)
-    bending_damping_nms: float = quantity("d_theta: bending moment per rate of the bending angle", "N.m.s", default=0.0,
-                                          ge=0, le=10)
+    bending_damping_nms: float = quantity(
+        "d_theta: bending moment per rate of the bending angle", "N.m.s", default=0.0, ge=0, le=10
+    )
 
     def __post_init__(self) -> None:
         if self.disks.arc_lengths_m and self.disks.arc_lengths_m[-1] > self.length_m + 1e-12:
-            raise refuse("disks.arc_lengths_m", self.disks.arc_lengths_m[-1],
-                         f"at most the segment's length_m = {self.length_m:g} m")
+            raise refuse(
+                "disks.arc_lengths_m",
+                self.disks.arc_lengths_m[-1],
+                f"at most the segment's length_m = {self.length_m:g} m",
+            )
         if self.tendons.pitch_radius_m > self.disks.radius_m:
-            raise refuse("tendons.pitch_radius_m", self.tendons.pitch_radius_m,
-                         f"at most the disks' radius_m = {self.disks.radius_m:g} m")
+            raise refuse(
+                "tendons.pitch_radius_m",
+                self.tendons.pitch_radius_m,
+                f"at most the disks' radius_m = {self.disks.radius_m:g} m",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,12 +185,15 @@ class Recording:
 
     displacement_columns: tuple[str, ...] = quantity("column of each tendon's displacement in mm, in tendon order")
     displacement_signs: tuple[float, ...] = quantity("+1: the column counts pulling in positive", "", ge=-1, le=1)
-    marker_in_tip_m: tuple[float, ...] = quantity("marker in the tip frame", "m", default=(0.0, 0.0, 0.0), length=3,
-                                                  ge=-1, le=1)
-    base_in_tracker_m: tuple[float, ...] = quantity("origin of the base frame in the tracker's", "m",
-                                                    default=(0.0, 0.0, 0.0), length=3, ge=-100, le=100)
-    base_rotation_in_tracker_rad: tuple[float, ...] = quantity("rotation vector of the base frame in the tracker's", "rad",
-                                                               default=(0.0, 0.0, 0.0), length=3, ge=-7, le=7)
+    marker_in_tip_m: tuple[float, ...] = quantity(
+        "marker in the tip frame", "m", default=(0.0, 0.0, 0.0), length=3, ge=-1, le=1
+    )
+    base_in_tracker_m: tuple[float, ...] = quantity(
+        "origin of the base frame in the tracker's", "m", default=(0.0, 0.0, 0.0), length=3, ge=-100, le=100
+    )
+    base_rotation_in_tracker_rad: tuple[float, ...] = quantity(
+        "rotation vector of the base frame in the tracker's", "rad", default=(0.0, 0.0, 0.0), length=3, ge=-7, le=7
+    )
     fitted_from: str = quantity("file name of the data that these values were fitted to", default="")
     fitted_sha256: str = quantity("its SHA-256", default="")
     fitted_rmse_mm: float = quantity("tip RMSE of the fit on that data", "mm", default=0.0, ge=0, le=1e6)
@@ -193,8 +207,9 @@ class Robot:
     name: str = quantity("the robot's name")
     segments: tuple[Segment, ...] = quantity("from the base to the tip")
     description: str = quantity("what robot this is, for a reader", default="")
-    gravity_m_per_s2: tuple[float, ...] = quantity("gravity in the base frame", "m/s^2", default=(0.0, 0.0, 0.0), length=3,
-                                                   ge=-100, le=100)
+    gravity_m_per_s2: tuple[float, ...] = quantity(
+        "gravity in the base frame", "m/s^2", default=(0.0, 0.0, 0.0), length=3, ge=-100, le=100
+    )
     actuators: Actuators | None = quantity("the tendon actuators; none: geometry and statics only", default=None)
     limits: TensionLimits | None = quantity("limits of the tendon driver", default=None)
     control: ControlSettings | None = quantity("the Clarke controller", default=None)
@@ -213,8 +228,9 @@ class Robot:
             raise refuse("segments", names, "a different name for each segment")
         for index, string in enumerate(self.strings):
             if string.anchor_m > self.length_m + 1e-12:
-                raise refuse(f"strings[{index}].anchor_m", string.anchor_m,
-                             f"at most the robot's length, {self.length_m:g} m")
+                raise refuse(
+                    f"strings[{index}].anchor_m", string.anchor_m, f"at most the robot's length, {self.length_m:g} m"
+                )
         if self.control is not None and len(self.control.gains) != len(self.segments):
             raise refuse("control.gains", len(self.control.gains), f"{len(self.segments)} entries, one a segment")
         if self.reference is not None:
@@ -227,8 +243,11 @@ class Robot:
         if self.actuators is not None and self.limits is not None:
             strongest = self.actuators.maximum_tension_n
             if self.limits.maximum_n > strongest:
-                raise refuse("limits.maximum_n", self.limits.maximum_n,
-                             f"at most {strongest:.4g} N, which the actuators give at maximum_current_a")
+                raise refuse(
+                    "limits.maximum_n",
+                    self.limits.maximum_n,
+                    f"at most {strongest:.4g} N, which the actuators give at maximum_current_a",
+                )
 
     def _check_reference(self, reference: ReferenceSettings) -> None:
         coordinates = 2 * len(self.segments)
@@ -250,8 +269,12 @@ class Robot:
     @property
     def disk_arc_lengths_m(self) -> Vector:
         """Arc length of every disk from the base, shape (disks,), m."""
-        return np.concatenate([start + segment.disks.positions_m(segment.length_m)
-                               for start, segment in zip(self.segment_starts_m, self.segments, strict=True)])
+        return np.concatenate(
+            [
+                start + segment.disks.positions_m(segment.length_m)
+                for start, segment in zip(self.segment_starts_m, self.segments, strict=True)
+            ]
+        )
 
     @property
     def tendon_count(self) -> int:
@@ -262,13 +285,16 @@ class Robot:
     def tendon_slices(self) -> tuple[slice, ...]:
         """For each segment, where its tendons stand in an array over all tendons."""
         ends = np.cumsum([segment.tendons.count for segment in self.segments])
-        return tuple(slice(int(end) - segment.tendons.count, int(end))
-                     for end, segment in zip(ends, self.segments, strict=True))
+        return tuple(
+            slice(int(end) - segment.tendons.count, int(end)) for end, segment in zip(ends, self.segments, strict=True)
+        )
 
     @property
     def tendon_names(self) -> tuple[str, ...]:
         """``<segment>/tendon_<j>`` with j from 1, in tendon order."""
-        return tuple(f"{segment.name}/tendon_{j + 1}" for segment in self.segments for j in range(segment.tendons.count))
+        return tuple(
+            f"{segment.name}/tendon_{j + 1}" for segment in self.segments for j in range(segment.tendons.count)
+        )
 
     @property
     def coordinate_count(self) -> int:

@@ -87,14 +87,19 @@ def parse_robot(text: str, file: Path | str | None = None) -> Robot:
         line = None if mark is None else mark.line + 1
         raise RobotFileError(path, "", getattr(error, "problem", str(error)), "well-formed YAML", line) from error
     if isinstance(mapping, dict) and mapping.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
-        raise RobotFileError(path, "schema_version", mapping["schema_version"],
-                             f"{SCHEMA_VERSION}, the version that this release reads; see CHANGELOG.md for what changed",
-                             lines.get("schema_version"))
+        raise RobotFileError(
+            path,
+            "schema_version",
+            mapping["schema_version"],
+            f"{SCHEMA_VERSION}, the version that this release reads; see CHANGELOG.md for what changed",
+            lines.get("schema_version"),
+        )
     robot: Robot = read(Robot, mapping, Source(path, lines))
     for index, key in enumerate(robot.assumed):
         if not _exists(robot, key):
-            raise RobotFileError(path, f"assumed[{index}]", key, "the dotted key of a value in this file",
-                                 lines.get(f"assumed[{index}]"))
+            raise RobotFileError(
+                path, f"assumed[{index}]", key, "the dotted key of a value in this file", lines.get(f"assumed[{index}]")
+            )
     object.__setattr__(robot, "file_name", "" if path is None else str(path))
     return robot
 
