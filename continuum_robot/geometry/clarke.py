@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Clarke transform of tendon displacements, for any number of tendons and segments (muhmann, section II-A).
+
+Tendon j of a segment stands at psi_j = psi_0 + 2 pi (j - 1) / n from +x. A displacement q_j > 0 is pulled in, and
+q_j = r_d theta cos(psi_j - phi). The Clarke coordinates [q_Re, q_Im] of a segment are the two numbers that all its
+displacements hang on. With an offset psi_0 the coordinates stay those of the segment's x and y axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.errors import ParameterError
+
+Array = NDArray[np.float64]
+
+
+class ClarkeTransform:
+    """The Clarke transform of one segment's n tendons.
+
+    Parameters
+    ----------
+    count : number of tendons n, at least 3
+    angle_offset_rad : angle psi_0 of the first tendon from +x, rad
+
+    Attributes
+    ----------
+    matrix : M_P of muhmann (3), shape (2, n); read-only
+    inverse : right inverse of M_P, muhmann (5), shape (n, 2); read-only
+    angles_rad : psi_j, shape (n,), rad; read-only
+
+    Raises
+    ------
+    ParameterError : fewer than 3 tendons, or an offset that is not finite
+    """
+
+    def __init__(self, count: int, angle_offset_rad: float = 0.0) -> None:
+        if count < 3:
+            raise ParameterError("count", count, "at least 3 tendons: fewer cannot bend a segment in every direction")
+        if not np.isfinite(angle_offset_rad):
+            raise ParameterError("angle_offset_rad", angle_offset_rad, "a finite angle in rad")
+        self.count = int(count)
+        self.angle_offset_rad = float(angle_offset_rad)
+        self.angles_rad = _frozen(angle_offset_rad + 2 * np.pi * np.arange(count) / count)
+        self.inverse = _frozen(np.column_stack([np.cos(self.angles_rad), np.sin(self.angles_rad)]))  # muhmann (5)
+        self.matrix = _frozen(2 / count * self.inverse.T)  # muhmann (3)
+
+    def forward(self, displacement: ArrayLike) -> Array:
+        """Clarke coordinates of displacements; what violates the tendon constraint is projected out.
+
+        Parameters
+        ----------
+        displacement : shape (..., n), m
+
+        Returns
+        -------
+        [q_Re, q_Im], shape (..., 2), m; muhmann (2)
+        """
+        return np.asarray(np.asarray(displacement, dtype=float) @ self.matrix.T)  # muhmann (2)
+
+    def backward(self, clarke: ArrayLike) -> Array:
+        """Displacements of Clarke coordinates; they obey the tendon constraint, muhmann (1).
+
+        Parameters
+        ----------
+        clarke : [q_Re, q_Im], shape (..., 2), m
+
+        Returns
+        -------
+        shape (..., n), m; muhmann (4)
+        """
+        return np.asarray(np.asarray(clarke, dtype=float) @ self.inverse.T)  # muhmann (4)
+
+
+def arc_from_clarke(clarke: ArrayLike, pitch_radius_m: ArrayLike) -> tuple[Array, Array]:
+    """Arc parameters of Clarke coordinates.
+
+    Parameters
+    ----------
+    clarke : [q_Re, q_Im], shape (..., 2), m
+    pitch_radius_m : r_d, scalar or shape (...), m
+
+    Returns
+    -------
+    phi : direction towards which the tip moves, shape (...), rad in [-pi, pi]; 0 at the straight configuration
+    theta : bending angle, shape (...), rad, >= 0, not limited to pi
+    """
+    clarke = np.asarray(clarke, dtype=float)
+    phi = np.arctan2(clarke[..., 1], clarke[..., 0])  # muhmann (6)
+    theta = np.hypot(clarke[..., 0], clarke[..., 1]) / np.asarray(pitch_radius_m, dtype=float)  # muhmann (7)
+    return np.asarray(phi), np.asarray(theta)
+
+
+def clarke_from_arc(phi: ArrayLike, theta: ArrayLike, pitch_radius_m: ArrayLike) -> Array:
+    """Clarke coordinates of arc parameters.
+
+    Parameters
+    ----------
+    phi : bending direction, shape (...), rad
+    theta : bending angle, shape (...), rad; a negative one bends the other way
+    pitch_radius_m : r_d, scalar or shape (...), m
+
+    Returns
+    -------
+    [q_Re, q_Im], shape (..., 2), m; muhmann (8)
+    """
+    phi, theta = np.asarray(phi, dtype=float), np.asarray(theta, dtype=float)
+    length = theta * np.asarray(pitch_radius_m, dtype=float)
+    return np.stack([length * np.cos(phi), length * np.sin(phi)], axis=-1)  # muhmann (8)
+
+
+class ClarkeManifold:
+    """Displacements of all tendons of a robot with m segments, and the 2m Clarke coordinates they hang on.
+
+    The tendons of segment i run through the segments 1 to i, so that
+    q_ij = sum over k <= i of (r_i / r_k) [cos psi_ij, sin psi_ij] q_M,k: muhmann (13), with a pitch radius of each
+    segment's own. Tendons are numbered segment by segment from the base, then by angle.
+
+    Parameters
+    ----------
+    counts : number of tendons that end at each segment, m values, each at least 3
+    pitch_radii_m : distance of a segment's tendons from the backbone, m values, m
+    angle_offsets_rad : angle of each segment's first tendon from +x, m values, rad; None: all 0
+
+    Attributes
+    ----------
+    transforms : the :class:`ClarkeTransform` of each segment
+    displacement_matrix : D, shape (N, 2m), displacement = D clarke; read-only
+    clarke_matrix : shape (2m, N), clarke = matrix displacement; the pseudo-inverse of D; read-only
+    tendon_count, coordinate_count, segment_count : N, 2m, m
+    tendon_slices : for each segment, where its tendons stand in an array over all tendons
+
+    Raises
+    ------
+    ParameterError : no segment, lists of different lengths, fewer than 3 tendons, or a radius that is not positive
+    """
+
+    def __init__(
+        self, counts: Sequence[int], pitch_radii_m: Sequence[float], angle_offsets_rad: Sequence[float] | None = None
+    ) -> None:
+        offsets = [0.0] * len(counts) if angle_offsets_rad is None else list(angle_offsets_rad)
+        if not len(counts) or len(pitch_radii_m) != len(counts) or len(offsets) != len(counts):
+            raise ParameterError(
+                "counts, pitch_radii_m, angle_offsets_rad",
+                (len(counts), len(pitch_radii_m), len(offsets)),
+                "one value a segment in each, for at least one segment",
+            )
+        for radius in pitch_radii_m:
+            if not (np.isfinite(radius) and radius > 0):
+                raise ParameterError("pitch_radii_m", radius, "a positive length in m")
+        self.transforms = tuple(ClarkeTransform(n, offset) for n, offset in zip(counts, offsets, strict=True))
+        self.pitch_radii_m = _frozen(np.array(pitch_radii_m, dtype=float))
+        self.segment_count = len(counts)
+        self.coordinate_count = 2 * len(counts)
+        ends = np.cumsum(counts)
+        self.tendon_count = int(ends[-1])
+        self.tendon_slices = tuple(slice(int(end) - int(n), int(end)) for end, n in zip(ends, counts, strict=True))
+        radius_m = self.pitch_radii_m
+        D = np.zeros((self.tendon_count, self.coordinate_count))
+        C = np.zeros((self.coordinate_count, self.tendon_count))
+        for i, (rows, own) in enumerate(zip(self.tendon_slices, self.transforms, strict=True)):
+            for k in range(i + 1):
+                D[rows, 2 * k : 2 * k + 2] = radius_m[i] / radius_m[k] * own.inverse  # muhmann (13)
+            # M_P q_i sums the bending of the segments 1 to i; the previous segment's sum leaves the own share.
+            C[2 * i : 2 * i + 2, rows] = own.matrix  # muhmann (2)
+            if i:
+                before = self.transforms[i - 1].matrix
+                C[2 * i : 2 * i + 2, self.tendon_slices[i - 1]] = -radius_m[i] / radius_m[i - 1] * before
+        self.displacement_matrix = _frozen(D)
+        self.clarke_matrix = _frozen(C)
+        self._off_manifold = _frozen(np.eye(self.tendon_count) - D @ C)
+
+    def displacement(self, clarke: ArrayLike) -> Array:
+        """Displacements of all tendons.
+
+        Parameters
+        ----------
+        clarke : [q_Re,1, q_Im,1, ...], shape (..., 2m), m (or m/s, for rates)
+
+        Returns
+        -------
+        shape (..., N), m (or m/s)
+        """
+        return np.asarray(np.asarray(clarke, dtype=float) @ self.displacement_matrix.T)
+
+    def clarke(self, displacement: ArrayLike) -> Array:
+        """Clarke coordinates of all segments: the least-squares fit where displacements miss the manifold.
+
+        Parameters
+        ----------
+        displacement : of all tendons, shape (..., N), m (or m/s, for rates)
+
+        Returns
+        -------
+        [q_Re,1, q_Im,1, ...], shape (..., 2m), m (or m/s)
+        """
+        return np.asarray(np.asarray(displacement, dtype=float) @ self.clarke_matrix.T)
+
+    def generalized_force(self, tension: ArrayLike) -> Array:
+        """Generalised force of tendon tensions on the Clarke coordinates, by virtual work: D^T tension.
+
+        For one segment this is muhmann (27), n / 2 M_P F.
+
+        Parameters
+        ----------
+        tension : of all tendons, shape (..., N), N
+
+        Returns
+        -------
+        shape (..., 2m), N
+        """
+        return np.asarray(np.asarray(tension, dtype=float) @ self.displacement_matrix)
+
+    def inconsistency_m(self, displacement: ArrayLike) -> Array:
+        """How far displacements miss the manifold: slack, stretched or slipped tendons show here.
+
+        Parameters
+        ----------
+        displacement : of all tendons, shape (..., N), m
+
+        Returns
+        -------
+        root mean square over the tendons of each segment, shape (..., m), m
+        """
+        miss = np.asarray(displacement, dtype=float) @ self._off_manifold.T
+        return np.stack([np.sqrt(np.mean(miss[..., rows] ** 2, axis=-1)) for rows in self.tendon_slices], axis=-1)
+
+
+def _frozen(array: Array) -> Array:
+    array.setflags(write=False)
+    return array
