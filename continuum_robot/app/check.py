@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``continuum-robot check``: what a robot file describes, in one page."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from continuum_robot.app.output import write_json
+from continuum_robot.errors import ConvergenceError
+from continuum_robot.robot.description import Robot, Segment
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.statics import equilibrium
+
+Vector = NDArray[np.float64]
+
+
+def run_check(robot: str, json_file: Path | None, console: Console | None = None) -> None:
+    """Check a robot file and print its summary.
+
+    Parameters
+    ----------
+    robot : path of a robot file, or the name of a shipped one
+    json_file : where to write the numbers too, None for nowhere
+    console : where to print
+
+    Raises
+    ------
+    RobotFileError : the file cannot be used
+    """
+    console = console or Console()
+    loaded = load_robot(robot)
+    frequencies = natural_frequencies_hz(loaded)
+    _print(console, loaded, frequencies)
+    if json_file is not None:
+        write_json(json_file, summary(loaded, frequencies))
+
+
+def natural_frequencies_hz(robot: Robot) -> Vector:
+    """Undamped natural frequencies about the equilibrium without tension.
+
+    Parameters
+    ----------
+    robot : any robot
+
+    Returns
+    -------
+    frequencies in increasing order, shape (coefficients,), Hz; NaN where the equilibrium is not stable in a mode
+    """
+    dynamics = RodDynamics(robot, compile="never")
+    rest = np.zeros(robot.tendon_count)
+    try:
+        c = equilibrium(dynamics, rest).c
+    except ConvergenceError:
+        return np.full(robot.coefficient_count, np.nan)
+    stiffness = _stiffness(dynamics, c)
+    root = np.linalg.cholesky(dynamics.mass_matrix(c))
+    # M v'' = -K v; with M = L L' the squares of the angular frequencies are the eigenvalues of L^-1 K L^-T.
+    half = np.linalg.solve(root, stiffness)
+    squares = np.linalg.eigvalsh(np.linalg.solve(root, half.T))
+    return np.array([math.sqrt(square) / (2 * math.pi) if square >= 0 else math.nan for square in squares])
+
+
+def _stiffness(dynamics: RodDynamics, c: Vector) -> Vector:
+    """Derivative of the elastic and gravity forces by the coefficients, symmetric, shape (n, n)."""
+    step = 1e-4
+    columns = []
+    for direction in np.eye(len(c)) * step:
+        ahead = dynamics.elastic_force(c + direction) + dynamics.gravity_force(c + direction)
+        behind = dynamics.elastic_force(c - direction) + dynamics.gravity_force(c - direction)
+        columns.append((ahead - behind) / (2 * step))
+    stiffness = np.array(columns)
+    return (stiffness + stiffness.T) / 2
+
+
+def masses_kg(segment: Segment) -> tuple[float, float, float]:
+    """Mass of a segment's backbone, disks and own tendons along it, kg."""
+    backbone = segment.backbone.density_kg_per_m3 * segment.backbone.area_m2 * segment.length_m
+    disks = segment.disks.mass_kg * len(segment.disks.positions_m(segment.length_m))
+    tendons = segment.tendons.mass_per_length_kg_per_m * segment.length_m * segment.tendons.count
+    return backbone, disks, tendons
+
+
+def abilities(robot: Robot) -> dict[str, str]:
+    """What can be run with a robot file: command -> "" where it can, else the missing sections."""
+    needed = {
+        "demo, up": ("actuators", "limits", "control", "reference"),
+        "replay": ("recording",),
+    }
+    return {
+        command: ", ".join(section for section in sections if getattr(robot, section) is None)
+        for command, sections in needed.items()
+    }
+
+
+def summary(robot: Robot, frequencies_hz: Vector) -> dict[str, object]:
+    """The numbers of the page as a flat mapping with units in the keys; ``frequencies_hz`` as from above."""
+    masses = np.array([masses_kg(segment) for segment in robot.segments])
+    return {
+        "robot": robot.name,
+        "segments": len(robot.segments),
+        "tendons": robot.tendon_count,
+        "strings": len(robot.strings),
+        "length_m": robot.length_m,
+        "mass_kg": float(masses.sum()),
+        "backbone_mass_kg": float(masses[:, 0].sum()),
+        "disk_mass_kg": float(masses[:, 1].sum()),
+        "tendon_mass_kg": float(masses[:, 2].sum()),
+        "bending_stiffness_nm2": [segment.backbone.bending_stiffness_nm2 for segment in robot.segments],
+        "natural_frequencies_hz": [float(value) for value in frequencies_hz],
+        "assumed": list(robot.assumed),
+    }
+
+
+def _print(console: Console, robot: Robot, frequencies_hz: Vector) -> None:
+    console.print(f"[bold]{robot.name}[/bold]  {robot.description}", highlight=False)
+    console.print(f"{robot.file_name}: a valid robot file", highlight=False, soft_wrap=True)
+    gravity = ", ".join(f"{value:g}" for value in robot.gravity_m_per_s2)
+    console.print(
+        f"{len(robot.segments)} segments, {robot.tendon_count} tendons, {len(robot.strings)} strings, "
+        f"{robot.length_m * 1e3:.4g} mm long, gravity ({gravity}) m/s² in the base frame\n",
+        highlight=False,
+    )
+    console.print(_segment_table(robot))
+    console.print(_frequency_lines(frequencies_hz), highlight=False)
+    for line in _setting_lines(robot):
+        console.print(line, highlight=False)
+    for command, missing in abilities(robot).items():
+        text = "[green]ready[/green]" if not missing else f"[yellow]not possible[/yellow]: no section {missing}"
+        console.print(f"{command}: {text}", highlight=False)
+    if robot.assumed:
+        console.print("\nAssumed, that is, stated by no source:", highlight=False)
+        for key in robot.assumed:
+            console.print(f"  {key}", highlight=False, markup=False)
+
+
+def _segment_table(robot: Robot) -> Table:
+    table = Table(title="Segments", title_justify="left", title_style="bold")
+    for heading in ("", "length", "EI", "disks", "mass", "tendons", "radius", "offset", "basis"):
+        table.add_column(heading, justify="left" if heading in ("", "basis") else "right")
+    for segment in robot.segments:
+        masses = masses_kg(segment)
+        positions = segment.disks.positions_m(segment.length_m)
+        table.add_row(
+            segment.name,
+            f"{segment.length_m * 1e3:.4g} mm",
+            f"{segment.backbone.bending_stiffness_nm2:.4g} N·m²",
+            f"{len(positions)} × {segment.disks.mass_kg * 1e3:.3g} g",
+            f"{sum(masses) * 1e3:.3g} g",
+            str(segment.tendons.count),
+            f"{segment.tendons.pitch_radius_m * 1e3:.4g} mm",
+            f"{math.degrees(segment.tendons.angle_offset_rad):.4g}°",
+            f"{segment.basis.kind}, {segment.basis.coefficient_count} coefficients",
+        )
+    return table
+
+
+def _frequency_lines(frequencies_hz: Vector) -> str:
+    if np.isnan(frequencies_hz).any():
+        return (
+            "[yellow]Natural frequencies: the robot does not stand by itself without tension "
+            "(buckles or finds no equilibrium)[/yellow]\n"
+        )
+    values = ", ".join(f"{value:.3g}" for value in frequencies_hz)
+    return f"Natural frequencies without tension: {values} Hz\n"
+
+
+def _setting_lines(robot: Robot) -> list[str]:
+    lines = []
+    if robot.actuators is not None:
+        actuators = robot.actuators
+        resolution_um = (
+            2e6 * math.pi * actuators.spool_radius_m / actuators.gear_ratio / actuators.encoder_counts_per_turn
+        )
+        lines.append(
+            f"Actuators: {actuators.newton_per_ampere:.4g} N/A, up to {actuators.maximum_tension_n:.4g} N, "
+            f"{resolution_um:.3g} µm of tendon an encoder count, {actuators.reflected_mass_kg:.3g} kg reflected"
+        )
+    if robot.limits is not None:
+        limits = robot.limits
+        lines.append(
+            f"Limits: tension {limits.minimum_n:g} to {limits.maximum_n:g} N, sum {limits.total_n:g} N, "
+            f"{limits.rate_n_per_s:g} N/s, displacement ±{limits.maximum_displacement_m * 1e3:g} mm; "
+            f"safe state {limits.safe_n:g} N; commands time out after {limits.command_timeout_s * 1e3:g} ms"
+        )
+    if robot.control is not None:
+        lines.append(f"Control: PID on Clarke coordinates, {robot.control.tendon_forces}, {_gains(robot)}")
+    if robot.reference is not None:
+        amplitudes = ", ".join(f"{value * 1e3:g}" for value in robot.reference.amplitude_m)
+        lines.append(f"Reference: {robot.reference.kind}, amplitudes {amplitudes or 'none'} mm")
+    for string in robot.strings:
+        lines.append(
+            f"String {string.name}: anchored at {string.anchor_m * 1e3:.4g} mm, "
+            f"{string.pitch_radius_m * 1e3:.3g} mm from the backbone at {math.degrees(string.angle_rad):.4g}°"
+        )
+    if robot.recording is not None:
+        lines.append(
+            f"Recording: columns {', '.join(robot.recording.displacement_columns)}; "
+            f"fitted from {robot.recording.fitted_from or 'nothing'}, {robot.recording.fitted_rmse_mm:.3g} mm RMSE"
+        )
+    return lines
+
+
+def _gains(robot: Robot) -> str:
+    if robot.control is None:
+        return ""
+    return "; ".join(f"p {gain.p:g} i {gain.i:g} d {gain.d:g}" for gain in robot.control.gains)

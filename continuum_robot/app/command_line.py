@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``continuum-robot``: every subcommand parses its arguments here and runs a module of this folder."""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from continuum_robot import __version__
+from continuum_robot.errors import ContinuumRobotError, ParameterError
+
+EXIT_FAILED = 1
+EXIT_REFUSED = 2
+EXIT_INTERRUPTED = 130
+
+EPILOG = (
+    "Exit codes: 0 done; 1 it ran and failed (a fault latched, a node died); 2 refused: a wrong argument or file, "
+    "a busy DDS domain; 130 stopped by Ctrl-C; 143 stopped by SIGTERM. "
+    "DDS stays on the loopback unless ROS_AUTOMATIC_DISCOVERY_RANGE is set otherwise; "
+    "ROS_DOMAIN_ID chooses the domain."
+)
+
+
+class ReadableErrors(TyperGroup):
+    """A group of commands that tells the project's own errors in one line instead of a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the chosen command; ``ctx`` is the parser's context. Turns errors into exit codes, see ``EPILOG``."""
+        try:
+            return super().invoke(ctx)
+        except ContinuumRobotError as error:
+            typer.echo(f"continuum-robot: {' '.join(str(error).split())}", err=True)
+            raise typer.Exit(EXIT_REFUSED) from None
+        except OSError as error:
+            typer.echo(f"continuum-robot: {error.strerror or error}: {error.filename or 'no file'}", err=True)
+            raise typer.Exit(EXIT_REFUSED) from None
+        except KeyboardInterrupt:
+            typer.echo("continuum-robot: stopped by Ctrl-C", err=True)
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+class FakeLevel(str, enum.Enum):
+    """How much of the robot is simulated."""
+
+    dynamics = "dynamics"
+    mirror = "mirror"
+
+
+application = typer.Typer(
+    name="continuum-robot",
+    cls=ReadableErrors,
+    help="Control, simulate and measure tendon-driven continuum robots on ROS 2.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+
+RobotArgument = Annotated[
+    str, typer.Argument(metavar="ROBOT", help="Robot file (YAML), or the name of a shipped one such as two_segment.")
+]
+JsonOption = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write the numbers as JSON here.")]
+
+
+@application.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@application.command(epilog="Example: continuum-robot demo --duration 10 --robot two_segment")
+def demo(
+    duration: Annotated[
+        float, typer.Option(metavar="S", min=1.0, max=86400.0, help="How long to track the trajectory, s.")
+    ] = 30.0,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The report goes to DIR/<date>/.")] = Path("runs"),
+    robot: Annotated[
+        str, typer.Option(metavar="FILE", help="Robot file, or the name of a shipped one.")
+    ] = "opencr_five_tendon",
+) -> None:
+    """Bring a simulated robot up on ROS 2, track its trajectory, leave a report.
+
+    All nodes (driver with simulated plant, string encoder, shape estimator, controller, reference, supervisor,
+    recorder, visualizer) run in this process and talk over DDS. A status line shows state, rate, tracking error,
+    tensions and round trip. Afterwards DIR/<date>/ holds metrics.json, the plots and the recording (MCAP).
+
+    Ctrl-C ends it early in good order: the report then covers what was recorded, and the exit code is 130.
+    """
+    raise typer.Exit(_part("demo").run_demo(robot, duration, out))
+
+
+@application.command(epilog="Example: continuum-robot up opencr_five_tendon --simulated --processes --record")
+def up(
+    robot: RobotArgument,
+    *,
+    simulated: Annotated[
+        bool, typer.Option("--simulated/--hardware", help="Simulated hardware, or the robot on its bus.")
+    ] = True,
+    fake_level: Annotated[
+        FakeLevel,
+        typer.Option(
+            help="With --simulated: dynamics is rod, tendons and motors; mirror follows the commands ideally."
+        ),
+    ] = FakeLevel.dynamics,
+    processes: Annotated[
+        bool, typer.Option("--processes/--composed", help="Each node a process, or all in this one.")
+    ] = False,
+    record: Annotated[bool, typer.Option("--record/--no-record", help="Record the topics to DIR/<date>/.")] = False,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where --record writes.")] = Path("runs"),
+    activate: Annotated[
+        bool, typer.Option("--activate/--no-activate", help="Activate all nodes, or wait for the service ~/manage.")
+    ] = True,
+    namespace: Annotated[str, typer.Option(metavar="NS", help="ROS namespace of all nodes and topics.")] = "",
+    prefix: Annotated[str, typer.Option(metavar="TEXT", help="Put in front of every tf frame.")] = "",
+) -> None:
+    """Bring up the nodes of a robot until Ctrl-C, then release the tensions and shut down in order."""
+    options = _part("up").UpOptions(
+        robot=robot,
+        simulated=simulated,
+        fake_level=fake_level.value,
+        processes=processes,
+        record=record,
+        out=out,
+        activate=activate,
+        namespace=namespace,
+        prefix=prefix,
+    )
+    raise typer.Exit(_part("up").run_up(options))
+
+
+@application.command(epilog="Example: continuum-robot check my_robot.yaml")
+def check(robot: RobotArgument, json_file: JsonOption = None) -> None:
+    """Check a robot file and print what it describes.
+
+    Geometry, masses, stiffness, the natural frequencies of the straight robot from the rod model, limits, control,
+    what can be run with it, and which values are assumed. A file with an error gives one message with file, line,
+    key, value and what is allowed, and exit code 2.
+    """
+    _part("check").run_check(robot, json_file)
+
+
+@application.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    epilog="Example: continuum-robot experiment muhmann.tracking --json tracking.json --plots figures",
+)
+def experiment(
+    context: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Which one; see --list.", show_default=False)
+    ] = None,
+    json_file: JsonOption = None,
+    plots: Annotated[Path | None, typer.Option("--plots", metavar="DIR", help="Draw the figures here.")] = None,
+    show_list: Annotated[
+        bool, typer.Option("--list", help="List all, with the paper's own numbers and the options of each.")
+    ] = False,
+) -> None:
+    """Run an experiment of a paper: print its numbers beside the paper's, write them as JSON, draw its figures.
+
+    Options of the experiment itself follow its name, e.g. --robot FILE --data FILE for ftdcr.replay; --list names them.
+    """
+    part = _part("experiment")
+    if show_list or name is None:
+        part.print_list()
+        raise typer.Exit(0 if show_list else EXIT_REFUSED)
+    part.run_experiment(name, own_options(context.args), json_file, plots)
+
+
+@application.command(
+    "identify-geometry",
+    epilog="Example: continuum-robot identify-geometry ftdcr_v4 --data ftdcr_v4_tendon_pull.csv --out fitted.yaml",
+)
+def identify_geometry(
+    robot: RobotArgument,
+    data: Annotated[Path, typer.Option(metavar="CSV", help="Recording in which one tendon at a time is pulled.")],
+    out: Annotated[Path, typer.Option(metavar="YAML", help="The robot file with the fitted values.")],
+) -> None:
+    """Find the servo-to-tendon map, the segments' angles and the marker's place by a fit to a recording."""
+    _part("identify").run_identify_geometry(robot, data, out)
+
+
+@application.command(
+    epilog="Example: continuum-robot replay ftdcr_v4_train.csv --robot fitted.yaml  (the file identify-geometry wrote)"
+)
+def replay(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Recorded tendon displacements and marker (CSV).")],
+    robot: Annotated[str, typer.Option(metavar="FITTED", help="Robot file with a `recording` section.")],
+    realtime: Annotated[
+        bool, typer.Option("--realtime/--fast", help="At the recorded pace, or as fast as every sample is answered.")
+    ] = False,
+    json_file: JsonOption = None,
+) -> None:
+    """Play recorded tendon displacements through the ROS 2 topics and compare with the motion capture.
+
+    Each sample is published on tendon_states; the shape estimator answers on shape; the predicted marker is compared
+    with the recorded one. With --fast the next sample leaves when the last was answered, so none is lost.
+    """
+    raise typer.Exit(_part("replay").run_replay(file, robot, realtime, json_file))
+
+
+@application.command(epilog="Example: continuum-robot bench --seconds 30 --json bench.json")
+def bench(
+    json_file: JsonOption = None,
+    seconds: Annotated[
+        float, typer.Option(metavar="S", min=2.0, max=3600.0, help="Length of each run of the 1 kHz loop, s.")
+    ] = 30.0,
+) -> None:
+    """Measure, on this machine: the rod model's speed, and the 1 kHz loop over DDS.
+
+    Forward dynamics of one, two and three segments, compiled and in CasADi's machine (µs a call); then the loop with
+    all nodes in one process and in separate processes: rate, missed cycles, round trip from tendon_states to the
+    matching tendon_commands (p50, p99, max) and the CPU share of each process.
+    """
+    raise typer.Exit(_part("bench").run_bench(seconds, json_file))
+
+
+def own_options(arguments: Sequence[str]) -> dict[str, str]:
+    """Options that follow an experiment's name, ``["--robot", "a.yaml", "--fast"]`` -> ``{"robot": "a.yaml", ...}``.
+
+    An option without a value counts as ``"true"``; hyphens in names become underscores.
+
+    Raises
+    ------
+    ParameterError : an argument that is not an option, or an option given twice
+    """
+    options: dict[str, str] = {}
+    rest = list(arguments)
+    while rest:
+        name = rest.pop(0)
+        if not name.startswith("--") or len(name) == len("--"):
+            raise ParameterError("argument", name, "options of the experiment as --name VALUE")
+        key, equals, value = name[2:].partition("=")
+        if not equals:
+            value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
+        key = key.replace("-", "_")
+        if key in options:
+            raise ParameterError(f"--{key}", value, "each option once")
+        options[key] = value
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    arguments : without the program's name; None takes those of the process
+
+    Returns
+    -------
+    the exit code: 0 done, 1 failed, 2 refused, 130 stopped by Ctrl-C, 143 stopped by SIGTERM
+    """
+    try:
+        application(args=None if arguments is None else list(arguments), prog_name="continuum-robot")
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    return 0
+
+
+def _part(name: str) -> ModuleType:
+    # Imported when its command runs: ROS 2, CasADi and matplotlib take a second to load, and --help needs none of them.
+    return importlib.import_module(f"continuum_robot.app.{name}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

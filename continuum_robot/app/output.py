@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that the command line leaves behind."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from continuum_robot.errors import DeviceError
+
+
+def write_json(file: Path, numbers: Mapping[str, Any]) -> None:
+    """Write a flat mapping as JSON; NaN and infinity, which JSON has no word for, become null.
+
+    Parameters
+    ----------
+    file : created with its folders; replaced at once, so that a reader never sees half of it
+    numbers : keys with units, values numbers, texts, or lists of them
+
+    Raises
+    ------
+    DeviceError : the file cannot be written, e.g. a full disk
+    """
+    partial = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(json.dumps(_plain(dict(numbers)), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        partial.replace(file)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise DeviceError(str(file), f"cannot be written ({error.strerror or error})", _DISK_REMEDY) from error
+
+
+def run_folder(parent: Path, now: datetime | None = None) -> Path:
+    """Create ``parent/<date>_<time>/``, with a number behind it if that exists already.
+
+    Parameters
+    ----------
+    parent : created if missing
+    now : date in the name; None for the present, local time
+
+    Raises
+    ------
+    DeviceError : the folder cannot be made
+    """
+    stem = (now or datetime.now()).strftime("%Y-%m-%d_%H-%M-%S")
+    for number in range(1000):
+        folder = parent / (stem if number == 0 else f"{stem}_{number + 1}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise DeviceError(str(folder), f"cannot be made ({error.strerror or error})", _DISK_REMEDY) from error
+        return folder
+    raise DeviceError(str(parent), "has a thousand runs of this second", "Choose another folder")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+_DISK_REMEDY = "Choose a folder that may be written to and has room"

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A starter of several processes, for machines without launch_ros: starts, watches, stops them in order."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from continuum_robot.errors import DeviceError, ParameterError
+
+
+def node_command(
+    node: str, parameters: Mapping[str, object], namespace: str = "", extra: Sequence[str] = ()
+) -> list[str]:
+    """The command that runs a node's module as a program.
+
+    Parameters
+    ----------
+    node : module in continuum_robot.nodes, e.g. ``tendon_driver``
+    parameters : its ROS parameters
+    namespace : its ROS namespace, "" for none
+    extra : more arguments behind ``--ros-args``
+
+    Returns
+    -------
+    the command, the first entry this Python
+    """
+    command = [sys.executable, "-m", f"continuum_robot.nodes.{node}", "--ros-args"]
+    for name, value in parameters.items():
+        command += ["-p", f"{name}:={parameter_text(value)}"]
+    if namespace.strip("/"):
+        command += ["-r", f"__ns:=/{namespace.strip('/')}"]
+    return [*command, *extra]
+
+
+def parameter_text(value: object) -> str:
+    """A parameter's value as ROS's command line wants it (YAML); text is quoted, so that "1" stays text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    return str(value)
+
+
+@dataclass
+class ProcessGroup:
+    """Several processes, started in order and stopped in reverse order; none is ever restarted.
+
+    Attributes
+    ----------
+    commands : name -> command, in the order of starting
+    grace_s : how long a process may take from SIGINT to its end, and again from SIGTERM, before it is killed, s
+    """
+
+    commands: Mapping[str, Sequence[str]]
+    grace_s: float = 5.0
+    _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict, init=False)
+
+    def start(self) -> None:
+        """Start all, in order.
+
+        Raises
+        ------
+        ParameterError : started already
+        DeviceError : a program cannot be run; those started before are stopped again
+        """
+        if self._running:
+            raise ParameterError("start", "started already", "one start of each group")
+        tethered = [sys.executable, "-m", "continuum_robot.app.tethered", str(os.getpid())]
+        for name, command in self.commands.items():
+            try:
+                # A session of its own: the terminal's Ctrl-C reaches only this process, which stops them in order.
+                self._running[name] = subprocess.Popen([*tethered, *command], start_new_session=True)
+            except OSError as error:
+                self.stop()
+                raise DeviceError(name, f"cannot be started ({error})", f"Try: {' '.join(command)}") from error
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Process id of each process."""
+        return {name: process.pid for name, process in self._running.items()}
+
+    def exit_codes(self) -> dict[str, int | None]:
+        """Exit code of each process, None while it runs; negative: the signal that ended it."""
+        return {name: process.poll() for name, process in self._running.items()}
+
+    def ended(self) -> dict[str, int]:
+        """Exit codes of the processes that have ended."""
+        return {name: code for name, code in self.exit_codes().items() if code is not None}
+
+    def stop(self, names: Sequence[str] | None = None) -> dict[str, int]:
+        """Stop processes in reverse order of starting: SIGINT, then SIGTERM, then SIGKILL, each after ``grace_s``.
+
+        Parameters
+        ----------
+        names : which ones, None for all
+
+        Returns
+        -------
+        the exit codes of all processes that have ended
+        """
+        for name, process in reversed(self._running.items()):
+            if names is None or name in names:
+                self._stop_one(process)
+        return self.ended()
+
+    def _stop_one(self, process: subprocess.Popen[bytes]) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            if process.poll() is not None:
+                return
+            process.send_signal(number)
+            deadline = time.monotonic() + self.grace_s
+            while process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.01)
