@@ -33,6 +33,13 @@ class PidGains:
     derivative_filter_time: float = quantity(
         "time constant of the filter on the derivative", "s", default=0.005, ge=0, le=1, live=True
     )
+    reference_velocity_weight: float = quantity(
+        "share of the reference's velocity in the derivative; 0: derivative on measurement, 1: of the error",
+        default=0.0,
+        ge=0,
+        le=1,
+        live=True,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trajectories of the Clarke coordinates, each with its exact velocity and acceleration."""
+
+from __future__ import annotations
+
+import bisect
+import csv
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import ParameterError, RobotFileError
+from continuum_robot.robot.control_settings import ReferenceSettings
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class ClarkeReference:
+    """Where the Clarke coordinates [q_Re,1, q_Im,1, ...] should be at one time.
+
+    Attributes
+    ----------
+    position : shape (2m,), m
+    velocity : shape (2m,), m/s
+    acceleration : shape (2m,), m/s^2
+    """
+
+    position: Vector
+    velocity: Vector
+    acceleration: Vector
+
+    @classmethod
+    def at_rest(cls, position: Vector) -> ClarkeReference:
+        """A reference that stands still at a position, shape (2m,), m."""
+        return cls(position, np.zeros_like(position), np.zeros_like(position))
+
+
+class Reference(Protocol):
+    """A trajectory of the Clarke coordinates from time 0 on."""
+
+    @property
+    def duration_s(self) -> float:
+        """Time from which on it stands still, s; inf for one without end."""
+
+    def at(self, t_s: float, /) -> ClarkeReference:
+        """The reference at a time, s; before 0 it rests where it starts, after the end where it ends."""
+
+
+def make_reference(
+    settings: ReferenceSettings, coordinate_count: int, base_folder: Path | str | None = None
+) -> Reference:
+    """The trajectory that a robot file, or a user, asks for.
+
+    Parameters
+    ----------
+    settings : kind and numbers
+    coordinate_count : 2m
+    base_folder : folder from which a relative ``file`` counts; None: the working directory
+
+    Returns
+    -------
+    the trajectory
+
+    Raises
+    ------
+    ParameterError : lists whose length does not fit the number of coordinates, or an unknown kind
+    RobotFileError : a CSV file that cannot be used
+    """
+    if settings.kind == "csv":
+        return read_csv_reference(Path(base_folder or ".") / Path(settings.file).expanduser(), coordinate_count)
+    amplitude = settings.amplitude_m
+    if settings.kind == "hold" and not amplitude:
+        amplitude = (0.0,) * coordinate_count
+    if len(amplitude) != coordinate_count:
+        raise ParameterError("amplitude_m", amplitude, f"{coordinate_count} values, two a segment")
+    amplitude_m = np.array(amplitude, dtype=float)
+    if settings.kind == "hold":
+        return Hold(amplitude_m)
+    if settings.kind == "steps":
+        return Steps(amplitude_m, settings.period_s)
+    if settings.kind == "rest_to_rest":
+        return RestToRest(np.zeros(coordinate_count), amplitude_m, settings.period_s)
+    if len(settings.frequency_hz) not in (1, coordinate_count):
+        raise ParameterError("frequency_hz", settings.frequency_hz, f"1 or {coordinate_count} values")
+    frequency_hz = np.broadcast_to(np.array(settings.frequency_hz, dtype=float), (coordinate_count,))
+    if settings.kind == "chirp":
+        return Chirp(amplitude_m, frequency_hz, settings.frequency_rate_hz_per_s)
+    if settings.kind == "circle":
+        return Circle(amplitude_m, frequency_hz, settings.frequency_rate_hz_per_s, settings.period_s)
+    raise ParameterError("kind", settings.kind, "chirp, steps, circle, rest_to_rest, hold or csv")
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Stand still at ``position_m``, shape (2m,)."""
+
+    position_m: Vector
+
+    @property
+    def duration_s(self) -> float:
+        """0: it stands still from the start."""
+        return 0.0
+
+    def at(self, _t_s: float, /) -> ClarkeReference:
+        """The reference at a time, s."""
+        return ClarkeReference.at_rest(self.position_m)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """All coordinates step through 0, +amplitude, 0, -amplitude, each for ``dwell_s``, without end.
+
+    Attributes
+    ----------
+    amplitude_m : shape (2m,), m
+    dwell_s : s
+    """
+
+    amplitude_m: Vector
+    dwell_s: float
+
+    @property
+    def duration_s(self) -> float:
+        """Inf: it never ends."""
+        return math.inf
+
+    def at(self, t_s: float) -> ClarkeReference:
+        """The reference at a time, s; its velocity is 0, also where it steps."""
+        sign = (0.0, 1.0, 0.0, -1.0)[int(max(t_s, 0.0) / self.dwell_s) % 4]
+        return ClarkeReference.at_rest(sign * self.amplitude_m)
+
+
+@dataclass(frozen=True)
+class Chirp:
+    """Sines whose frequencies rise linearly: amplitude sin(2 pi (f t + rate t^2 / 2)), muhmann section IV-C and IV-D.
+
+    Attributes
+    ----------
+    amplitude_m : shape (2m,), m
+    frequency_hz : at the start, shape (2m,), Hz
+    frequency_rate_hz_per_s : Hz/s
+    """
+
+    amplitude_m: Vector
+    frequency_hz: Vector
+    frequency_rate_hz_per_s: float
+
+    @property
+    def duration_s(self) -> float:
+        """Inf: it never ends."""
+        return math.inf
+
+    def at(self, t_s: float) -> ClarkeReference:
+        """The reference at a time, s."""
+        if t_s < 0:
+            return ClarkeReference.at_rest(np.zeros_like(self.amplitude_m))
+        phase, phase_rate, phase_acceleration = _phase(self.frequency_hz, self.frequency_rate_hz_per_s, t_s)
+        sine, cosine = np.sin(phase), np.cos(phase)
+        return ClarkeReference(
+            self.amplitude_m * sine,
+            self.amplitude_m * phase_rate * cosine,
+            self.amplitude_m * (phase_acceleration * cosine - phase_rate**2 * sine),
+        )
+
+
+@dataclass(frozen=True)
+class Circle:
+    """Each segment's coordinates turn on a circle: q_Re by the cosine, q_Im by the sine, entered smoothly from 0.
+
+    The radius grows from 0 to ``amplitude_m`` within ``entry_s`` by a quintic polynomial. With two amplitudes of a
+    segment that differ it is an ellipse, with two frequencies a Lissajous figure.
+
+    Attributes
+    ----------
+    amplitude_m : shape (2m,), m
+    frequency_hz : at the start, shape (2m,), Hz
+    frequency_rate_hz_per_s : Hz/s
+    entry_s : s
+    """
+
+    amplitude_m: Vector
+    frequency_hz: Vector
+    frequency_rate_hz_per_s: float
+    entry_s: float
+
+    @property
+    def duration_s(self) -> float:
+        """Inf: it never ends."""
+        return math.inf
+
+    def at(self, t_s: float) -> ClarkeReference:
+        """The reference at a time, s."""
+        t_s = max(t_s, 0.0)
+        share, share_rate, share_acceleration = _quintic(t_s, self.entry_s)
+        phase, phase_rate, phase_acceleration = _phase(self.frequency_hz, self.frequency_rate_hz_per_s, t_s)
+        phase = phase.copy()
+        phase[1::2] -= np.pi / 2  # the sine of the second coordinate as a cosine
+        sine, cosine = np.sin(phase), np.cos(phase)
+        turn_rate = -phase_rate * sine
+        turn_acceleration = -phase_acceleration * sine - phase_rate**2 * cosine
+        return ClarkeReference(
+            self.amplitude_m * share * cosine,
+            self.amplitude_m * (share_rate * cosine + share * turn_rate),
+            self.amplitude_m * (share_acceleration * cosine + 2 * share_rate * turn_rate + share * turn_acceleration),
+        )
+
+
+@dataclass(frozen=True)
+class RestToRest:
+    """Move between two positions by a quintic polynomial: velocity and acceleration are 0 at both ends.
+
+    Attributes
+    ----------
+    start_m, end_m : shape (2m,), m
+    move_s : s
+    """
+
+    start_m: Vector
+    end_m: Vector
+    move_s: float
+
+    @property
+    def duration_s(self) -> float:
+        """Time of the move, s."""
+        return self.move_s
+
+    def at(self, t_s: float) -> ClarkeReference:
+        """The reference at a time, s."""
+        share, rate, acceleration = _quintic(t_s, self.move_s)
+        way = self.end_m - self.start_m
+        return ClarkeReference(self.start_m + share * way, rate * way, acceleration * way)
+
+
+class Interpolated:
+    """Cubic Hermite curve through samples: it passes every sample, and its velocity is continuous.
+
+    The velocity at a sample is that of the parabola through it and its two neighbours, and 0 at both ends. The velocity
+    that :meth:`at` gives is the derivative of the position that it gives.
+
+    Parameters
+    ----------
+    times_s : increasing, from 0, shape (k,), s
+    positions_m : shape (k, 2m), m
+    """
+
+    def __init__(self, times_s: Vector, positions_m: Vector) -> None:
+        steps = np.diff(times_s)[:, None]
+        slopes = np.diff(positions_m, axis=0) / steps
+        self._knots: list[float] = times_s.tolist()
+        self._positions = positions_m
+        self._velocities = np.zeros_like(positions_m)
+        self._velocities[1:-1] = (steps[1:] * slopes[:-1] + steps[:-1] * slopes[1:]) / (steps[1:] + steps[:-1])
+
+    @property
+    def duration_s(self) -> float:
+        """Time of the last sample, s."""
+        return self._knots[-1]
+
+    def at(self, t_s: float) -> ClarkeReference:
+        """The reference at a time, s."""
+        knots, positions, velocities = self._knots, self._positions, self._velocities
+        if t_s <= 0 or t_s >= knots[-1]:
+            return ClarkeReference.at_rest(positions[0 if t_s <= 0 else -1])
+        index = bisect.bisect_right(knots, t_s) - 1
+        step = knots[index + 1] - knots[index]
+        x = (t_s - knots[index]) / step
+        way = positions[index + 1] - positions[index]
+        before, after = velocities[index] * step, velocities[index + 1] * step
+        # p(x) = p_0 + before x + b x^2 + c x^3 with the end's position and velocity met.
+        b, c = 3 * way - 2 * before - after, before + after - 2 * way
+        return ClarkeReference(
+            positions[index] + x * (before + x * (b + x * c)),
+            (before + x * (2 * b + 3 * x * c)) / step,
+            (2 * b + 6 * x * c) / step**2,
+        )
+
+
+def reference_columns(coordinate_count: int) -> tuple[str, ...]:
+    """Column names of a reference CSV: q_re_1_m, q_im_1_m, q_re_2_m, ..."""
+    return tuple(f"q_{part}_{index + 1}_m" for index in range(coordinate_count // 2) for part in ("re", "im"))
+
+
+def read_csv_reference(file: Path, coordinate_count: int) -> Interpolated:
+    """Read a trajectory from a CSV file with a header line.
+
+    Parameters
+    ----------
+    file : with a column ``time_s`` and the columns of :func:`reference_columns`, in any order
+    coordinate_count : 2m
+
+    Returns
+    -------
+    the trajectory, its time counted from the first row
+
+    Raises
+    ------
+    RobotFileError : not readable, a column missing or unknown, a value not a finite number, times that do not increase,
+        fewer than two rows; names file, line and column
+    """
+    columns = ("time_s", *reference_columns(coordinate_count))
+    try:
+        with file.open(encoding="utf-8", newline="") as stream:
+            reader = csv.reader(stream)
+            header = [name.strip() for name in next(reader, [])]
+            rows = [(reader.line_num, row) for row in reader if row]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise RobotFileError(file, "", str(error), "a readable CSV file in UTF-8") from error
+    for name in columns:
+        if header.count(name) != 1:
+            raise RobotFileError(file, name, header, f"one column of this name, among {', '.join(columns)}", 1)
+    for name in header:
+        if name not in columns:
+            raise RobotFileError(file, name, header, f"only the columns {', '.join(columns)}", 1)
+    values = np.empty((len(rows), len(header)))
+    for index, (line, row) in enumerate(rows):
+        if len(row) != len(header):
+            raise RobotFileError(file, "", row, f"{len(header)} values, one a column", line)
+        for place, (name, text) in enumerate(zip(header, row, strict=True)):
+            values[index, place] = _finite(file, name, text, line)
+    values = values[:, [header.index(name) for name in columns]]
+    for index in range(1, len(rows)):
+        if values[index, 0] <= values[index - 1, 0]:
+            raise RobotFileError(
+                file,
+                "time_s",
+                values[index, 0],
+                f"more than {values[index - 1, 0]:g} s of the row before",
+                rows[index][0],
+            )
+    if len(rows) < 2:
+        raise RobotFileError(file, "", f"{len(rows)} rows", "at least two rows of values")
+    return Interpolated(values[:, 0] - values[0, 0], np.ascontiguousarray(values[:, 1:]))
+
+
+def _finite(file: Path, column: str, text: str, line: int) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise RobotFileError(file, column, text, "a finite number", line)
+    return value
+
+
+def _phase(frequency_hz: Vector, rate_hz_per_s: float, t_s: float) -> tuple[Vector, Vector, float]:
+    """2 pi (f t + rate t^2 / 2), rad, and its first two derivatives."""
+    turns = frequency_hz * t_s + rate_hz_per_s * t_s**2 / 2
+    return 2 * np.pi * turns, 2 * np.pi * (frequency_hz + rate_hz_per_s * t_s), 2 * np.pi * rate_hz_per_s
+
+
+def _quintic(t_s: float, duration_s: float) -> tuple[float, float, float]:
+    """10 x^3 - 15 x^4 + 6 x^5 of x = t / duration within [0, 1], and its first two derivatives in time."""
+    x = min(max(t_s / duration_s, 0.0), 1.0)
+    return (
+        x**3 * (10 - 15 * x + 6 * x**2),
+        30 * x**2 * (1 - x) ** 2 / duration_s,
+        60 * x * (1 - x) * (1 - 2 * x) / duration_s**2,
+    )
