@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CasADi functions as fast numeric functions: compiled C called through fixed buffers, or CasADi's virtual machine.
+
+The C is compiled once and kept in the user's cache folder (``CONTINUUM_ROBOT_CACHE``, else
+``XDG_CACHE_HOME/continuum_robot``, else ``~/.cache/continuum_robot``) under a hash of the C text, of the compiler's
+version and of the flags. Files appear there by an atomic rename, so several processes may compile at once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import casadi as ca
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import ContinuumRobotError, ParameterError
+
+Array = NDArray[np.float64]
+Progress = Callable[[str], None]
+
+COMPILE_CHOICES = ("auto", "always", "never")
+_COMPILE_TIMEOUT_S = 600.0
+# Above this many instructions gcc's higher levels cost minutes and win little.
+_LARGE_INSTRUCTIONS = 60_000
+
+
+class FastFunction:
+    """A CasADi function with dense inputs and outputs, called with NumPy arrays.
+
+    Inputs are copied into fixed buffers and the results out of them, so results are fresh arrays: shape (n,) for a
+    column, (rows, columns) for a matrix. Not for use by two threads at once: each takes its own :meth:`clone`.
+
+    Attributes
+    ----------
+    name : the function's name
+    compiled : whether it runs as machine code
+    instructions : number of elementary operations, the functions that it calls included
+    """
+
+    def __init__(self, function: ca.Function, library: ctypes.CDLL | None = None) -> None:
+        self.name: str = function.name()
+        self.compiled = library is not None
+        self.instructions = instruction_count(function)
+        self._function, self._library = function, library
+        self._inputs = [np.zeros(function.nnz_in(i)) for i in range(function.n_in())]
+        self._outputs = [np.zeros(function.nnz_out(i)) for i in range(function.n_out())]
+        self._single = len(self._outputs) == 1
+        # CasADi stores columns one after another: a (columns, rows) view, transposed.
+        self._views = [
+            buffer if function.size2_out(i) == 1 else buffer.reshape(function.size2_out(i), -1).T
+            for i, buffer in enumerate(self._outputs)
+        ]
+        if library is None:
+            self._bind_virtual_machine(function)
+        else:
+            self._bind_library(library)
+
+    def _bind_virtual_machine(self, function: ca.Function) -> None:
+        buffer: Any
+        buffer, self._run = function.buffer()
+        self._buffer = buffer  # keeps the memory that the evaluation reads and writes
+        for i, array in enumerate(self._inputs):
+            buffer.set_arg(i, array.data)
+        for i, array in enumerate(self._outputs):
+            buffer.set_res(i, array.data)
+
+    def _bind_library(self, library: ctypes.CDLL) -> None:
+        entry = getattr(library, self.name)
+        entry.restype = ctypes.c_int
+        entry.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_int]
+        sizes = [ctypes.c_longlong() for _ in range(4)]
+        work = getattr(library, f"{self.name}_work")
+        work.argtypes = [ctypes.POINTER(ctypes.c_longlong)] * 4
+        work(*(ctypes.byref(size) for size in sizes))
+        n_arg, n_res, n_iw, n_w = (max(1, int(size.value)) for size in sizes)
+        # The generated code uses what follows the arguments as scratch pointers.
+        self._arguments = (ctypes.c_void_p * max(n_arg, len(self._inputs)))()
+        self._results = (ctypes.c_void_p * max(n_res, len(self._outputs)))()
+        self._integers = np.zeros(n_iw, dtype=np.int64)
+        self._work = np.zeros(n_w)
+        for i, array in enumerate(self._inputs):
+            self._arguments[i] = array.ctypes.data
+        for i, array in enumerate(self._outputs):
+            self._results[i] = array.ctypes.data
+        parameters = (
+            ctypes.c_void_p(ctypes.addressof(self._arguments)),
+            ctypes.c_void_p(ctypes.addressof(self._results)),
+            ctypes.c_void_p(self._integers.ctypes.data),
+            ctypes.c_void_p(self._work.ctypes.data),
+            ctypes.c_int(0),
+        )
+
+        def run() -> None:
+            entry(*parameters)
+
+        self._run = run
+
+    def clone(self) -> FastFunction:
+        """The same function with buffers of its own, for another thread."""
+        return FastFunction(self._function, self._library)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Evaluate.
+
+        Parameters
+        ----------
+        arguments : one for each input: array-like of its number of entries (matrices column by column), or a number
+
+        Returns
+        -------
+        one fresh array, or a tuple of them where the function has several outputs
+        """
+        for buffer, argument in zip(self._inputs, arguments, strict=True):
+            buffer[:] = argument
+        self._run()
+        if self._single:
+            return self._views[0].copy()
+        return tuple(view.copy() for view in self._views)
+
+
+def compile_functions(
+    functions: Sequence[ca.Function],
+    name: str,
+    *,
+    compile: str = "auto",
+    progress: Progress | None = None,
+) -> dict[str, FastFunction]:
+    """Make functions callable at high rates.
+
+    Parameters
+    ----------
+    functions : CasADi functions with dense inputs and outputs and different names
+    name : what they are, for the progress line, e.g. "the rod model of two_segment"
+    compile : "auto": to C if a compiler works, else the virtual machine; "always": an error without; "never"
+    progress : receives one line before a compilation, and one where the virtual machine is used instead
+
+    Returns
+    -------
+    the functions by name
+
+    Raises
+    ------
+    ParameterError : unknown ``compile``
+    ContinuumRobotError : ``compile="always"`` and no compiler, or it failed
+    """
+    if compile not in COMPILE_CHOICES:
+        raise ParameterError("compile", compile, "one of " + ", ".join(COMPILE_CHOICES))
+    functions = [_dense(function) for function in functions]
+    library = None
+    if compile != "never":
+        try:
+            library = _load(_build(functions, name, progress))
+        except (OSError, subprocess.SubprocessError, CompilationError) as error:
+            if compile == "always":
+                raise ContinuumRobotError(f"cannot compile {name}: {error}") from error
+            _say(progress, f"{name} runs in CasADi's virtual machine: {error}")
+    return {function.name(): FastFunction(function, library) for function in functions}
+
+
+class CompilationError(ContinuumRobotError, RuntimeError):
+    """No C compiler, or one that failed."""
+
+
+def instruction_count(function: ca.Function) -> int:
+    """Number of elementary operations of a function, those of the functions that it calls included."""
+    own = int(function.n_instructions())
+    if not function.is_a("MXFunction"):
+        return own
+    inner = 0
+    for k in range(own):
+        if function.instruction_id(k) == ca.OP_CALL:
+            inner += instruction_count(function.instruction_MX(k).which_function())
+    return own + inner
+
+
+def cache_folder() -> Path:
+    """Folder of compiled code; it need not exist."""
+    own = os.environ.get("CONTINUUM_ROBOT_CACHE")
+    if own:
+        return Path(own).expanduser()
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared) if shared else Path.home() / ".cache") / "continuum_robot"
+
+
+@cache
+def find_compiler() -> tuple[str, str]:
+    """Path and version line of the C compiler: ``CC``, else gcc, cc or clang; raises CompilationError if none."""
+    for candidate in (os.environ.get("CC", ""), "gcc", "cc", "clang"):
+        path = shutil.which(candidate) if candidate else None
+        if path:
+            answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False)
+            if answer.returncode == 0 and answer.stdout:
+                return path, answer.stdout.splitlines()[0]
+    raise CompilationError("no C compiler found (install gcc, or set CC)")
+
+
+def _build(functions: Sequence[ca.Function], name: str, progress: Progress | None) -> Path:
+    """The shared library of the functions, from the cache or freshly compiled."""
+    compiler, version = find_compiler()
+    count = sum(instruction_count(function) for function in functions)
+    flags = ["-O1" if count > _LARGE_INSTRUCTIONS else "-O2", "-fPIC", "-shared", "-fno-math-errno"]
+    source = generate_c(functions)
+    key = hashlib.sha256("\n".join([source, version, platform.machine(), *flags]).encode()).hexdigest()[:24]
+    target = cache_folder() / f"rod_{key}.so"
+    if target.is_file():
+        return target
+    _say(progress, f"compiling {name} ({count:,} instructions) ...")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="build_") as folder:
+        code, library = Path(folder) / "functions.c", Path(folder) / "functions.so"
+        code.write_text(source, encoding="utf-8")
+        answer = subprocess.run(
+            [compiler, *flags, str(code), "-o", str(library), "-lm"],
+            capture_output=True,
+            text=True,
+            timeout=_COMPILE_TIMEOUT_S,
+            check=False,
+        )
+        if answer.returncode != 0 or not library.is_file():
+            raise CompilationError(f"{compiler} failed: {answer.stderr.strip()[-400:]}")
+        library.replace(target)
+    return target
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError:
+        path.unlink(missing_ok=True)  # a broken file in the cache must not break the next run too
+        raise
+
+
+def generate_c(functions: Sequence[ca.Function]) -> str:
+    """C source of the functions."""
+    generator = ca.CodeGenerator("functions", {"with_header": False, "casadi_int": "long long int"})
+    for function in functions:
+        generator.add(function)
+    return str(generator.dump())
+
+
+def _dense(function: ca.Function) -> ca.Function:
+    sparse = [i for i in range(function.n_in()) if not function.sparsity_in(i).is_dense()]
+    sparse += [i for i in range(function.n_out()) if not function.sparsity_out(i).is_dense()]
+    if sparse:
+        raise ParameterError(f"function {function.name()}", sparse, "dense inputs and outputs")
+    return function
+
+
+def _say(progress: Progress | None, line: str) -> None:
+    if progress is not None:
+        progress(line)

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motion of the mass stations of a robot, and the terms of its equations of motion, in CasADi.
+
+Each segment is described in the frame of its own start: local positions, velocities and their derivatives come from
+the local kinematics by automatic differentiation, and the motion of the start (Jacobian and the acceleration that is
+left when c'' = 0) is handed from segment to segment. With the velocity Jacobian J and the bias acceleration a of each
+station the equations of motion are sums over stations of J^T m (J c'' + a - gravity), which is what the
+Euler-Lagrange equations of L = T - V give; the tests hold this against automatic differentiation of L itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import casadi as ca
+
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.inertia import Parts, Station, stations
+from continuum_robot.rod.kinematics import hat, segment_frames
+from continuum_robot.rod.tendons import coefficient_slices
+
+
+@dataclass(frozen=True, slots=True)
+class Motion:
+    """Motion of a frame or point, expressed in some frame's axes but relative to the base.
+
+    Attributes
+    ----------
+    linear_jacobian, angular_jacobian : (3, n) expressions; velocity and spin per c_rate
+    spin : (3,) angular velocity, rad/s
+    linear_bias, angular_bias : (3,) accelerations for c'' = 0
+    """
+
+    linear_jacobian: Any
+    angular_jacobian: Any
+    spin: Any
+    linear_bias: Any
+    angular_bias: Any
+
+
+@dataclass(frozen=True, slots=True)
+class MovingStation:
+    """A station with its motion, in the axes of its segment's start.
+
+    Attributes
+    ----------
+    station : mass and inertia
+    motion : its motion; the angular part only where it has rotational inertia or ends the segment
+    normal : (3,) tangent of the backbone, the axis of the cross-section
+    position : (3,) place in the base frame, m
+    gravity : (3,) gravity in the axes of the segment's start, m/s^2
+    """
+
+    station: Station
+    motion: Motion
+    normal: Any
+    position: Any
+    gravity: Any
+
+
+def moving_stations(
+    robot: Robot, parts: Parts, c: Any, c_rate: Any, quadrature_nodes: int | None = None
+) -> Iterator[MovingStation]:
+    """All stations of the robot with their motion, from the base to the tip.
+
+    Parameters
+    ----------
+    robot : the robot
+    parts : what has inertia
+    c, c_rate : (n,) symbols, 1/m and 1/(m.s)
+    quadrature_nodes : as in :func:`~continuum_robot.rod.inertia.stations`
+    """
+    size = robot.coefficient_count
+    zero = ca.SX.zeros(3)
+    base = Motion(ca.SX(3, size), ca.SX(3, size), zero, zero, zero)
+    rotation, position = ca.SX.eye(3), zero
+    for index, place in enumerate(coefficient_slices(robot)):
+        segment = robot.segments[index]
+        own, own_rate = c[place], c_rate[place]
+        places = stations(robot, index, parts, quadrature_nodes)
+        frames = segment_frames(segment.basis, own, segment.length_m, [station.s_m for station in places])
+        gravity = rotation.T @ ca.DM(robot.gravity_m_per_s2)
+        for station, (local_rotation, local_position) in zip(places, frames, strict=True):
+            turning = station is places[-1] or any(station.total_inertia_kg_m2)
+            motion = _moved(base, (local_rotation, local_position), (own, own_rate), place, turning=turning)
+            world = position + rotation @ local_position
+            yield MovingStation(station, motion, local_rotation[:, 2], world, gravity)
+        if index + 1 < len(robot.segments):
+            end_rotation, end_position = frames[-1]
+            base = Motion(*(end_rotation.T @ value for value in _fields(motion)))
+            position = position + rotation @ end_position
+            rotation = rotation @ end_rotation
+
+
+def _fields(motion: Motion) -> tuple[Any, ...]:
+    return (
+        motion.linear_jacobian,
+        motion.angular_jacobian,
+        motion.spin,
+        motion.linear_bias,
+        motion.angular_bias,
+    )
+
+
+def _moved(base: Motion, frame: tuple[Any, Any], state: tuple[Any, Any], place: slice, *, turning: bool) -> Motion:
+    """Motion of a ``frame`` (rotation, position) of the segment, all in the axes of the segment's start."""
+    (rotation, position), (own, own_rate) = frame, state
+    jacobian = ca.jacobian(position, own)
+    velocity = jacobian @ own_rate
+    bias = ca.jtimes(velocity, own, own_rate)
+    linear = base.linear_jacobian - hat(position) @ base.angular_jacobian
+    linear[:, place] += jacobian
+    linear_bias = (
+        base.linear_bias
+        + ca.cross(base.angular_bias, position)
+        + ca.cross(base.spin, ca.cross(base.spin, position) + 2 * velocity)
+        + bias
+    )
+    if not turning:
+        return Motion(linear, ca.SX(*linear.shape), ca.SX.zeros(3), linear_bias, ca.SX.zeros(3))
+    local = spin_jacobian(rotation, own)
+    local_spin = local @ own_rate
+    angular = ca.SX(base.angular_jacobian)
+    angular[:, place] += local
+    angular_bias = base.angular_bias + ca.cross(base.spin, local_spin) + ca.jtimes(local_spin, own, own_rate)
+    return Motion(linear, angular, base.spin + local_spin, linear_bias, angular_bias)
+
+
+def spin_jacobian(rotation: Any, c: Any) -> Any:
+    """Jacobian of the angular velocity (in the axes in which ``rotation`` is given) per c_rate, shape (3, k)."""
+    derivative = ca.jacobian(ca.vec(rotation), c)
+    columns = []
+    for k in range(c.shape[0]):
+        turn = ca.reshape(derivative[:, k], 3, 3) @ rotation.T  # hat of the angular velocity
+        columns.append(ca.vertcat(turn[2, 1], turn[0, 2], turn[1, 0]))
+    return ca.horzcat(*columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Terms of the equations of motion: M c'' + coriolis + gravity + ... = generalised force, and the energies.
+
+    Attributes
+    ----------
+    mass : (n, n) expression, symmetric
+    coriolis : (n,) C(c, c') c'
+    gravity : (n,)
+    translational, rotational : kinetic energy of each part, J
+    height : potential energy in gravity of each part, J
+    """
+
+    mass: Any
+    coriolis: Any
+    gravity: Any
+    translational: dict[str, Any]
+    rotational: dict[str, Any]
+    height: dict[str, Any]
+
+
+def inertial_terms(robot: Robot, parts: Parts, c: Any, c_rate: Any, quadrature_nodes: int | None = None) -> Terms:
+    """Sum of the stations' inertia, gravity and energies; arguments as in :func:`moving_stations`.
+
+    The sliding of the tendons, muhmann (12), has a constant mass matrix and is added by the model.
+    """
+    size = robot.coefficient_count
+    mass, coriolis, gravity = ca.SX.zeros(size, size), ca.SX.zeros(size), ca.SX.zeros(size)
+    translational: dict[str, Any] = {}
+    rotational: dict[str, Any] = {}
+    height: dict[str, Any] = {}
+    world_gravity = ca.DM(robot.gravity_m_per_s2)
+    for moving in moving_stations(robot, parts, c, c_rate, quadrature_nodes):
+        motion, kilograms = moving.motion, moving.station.total_mass_kg
+        if kilograms > 0:
+            J = ca.sparsify(motion.linear_jacobian)
+            velocity = J @ c_rate
+            mass += kilograms * (J.T @ J)
+            coriolis += kilograms * (J.T @ motion.linear_bias)
+            gravity -= kilograms * (J.T @ moving.gravity)
+            for part, share in moving.station.mass_kg.items():
+                energy = share / 2 * ca.dot(velocity, velocity)  # muhmann (10), (11), (14)
+                translational[part] = translational.get(part, 0) + energy
+                # V = -m g . p; muhmann (16)-(18) print the opposite sign for +z along gravity.
+                height[part] = height.get(part, 0) - share * ca.dot(world_gravity, moving.position)
+        across, along = moving.station.total_inertia_kg_m2
+        if across > 0 or along > 0:
+            W, spin, axis = ca.sparsify(motion.angular_jacobian), motion.spin, moving.normal
+            row = axis.T @ W
+            mass += across * (W.T @ W) + (along - across) * (row.T @ row)
+            momentum = across * spin + (along - across) * ca.dot(axis, spin) * axis
+            torque = (
+                across * motion.angular_bias
+                + (along - across) * ca.dot(axis, motion.angular_bias) * axis
+                + ca.cross(spin, momentum)
+            )
+            coriolis += W.T @ torque
+            for part, (part_across, part_along) in moving.station.inertia_kg_m2.items():
+                energy = (part_across * ca.dot(spin, spin) + (part_along - part_across) * ca.dot(axis, spin) ** 2) / 2
+                rotational[part] = rotational.get(part, 0) + energy
+    return Terms(mass, coriolis, gravity, translational, rotational, height)

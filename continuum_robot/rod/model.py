@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The symbolic model of a robot: CasADi functions of its strain coefficients c (1/m) and their rates."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.inertia import (
+    PARTS,
+    TENDONS,
+    Parts,
+    damping_matrix,
+    stiffness_matrix,
+    tendon_axial_mass_matrix,
+)
+from continuum_robot.rod.kinematics import frame_at, step_reach_rad
+from continuum_robot.rod.lagrangian import Terms, inertial_terms, spin_jacobian
+from continuum_robot.rod.tendons import coefficient_slices, string_matrix, tendon_matrix
+
+_OPTIONS = {"cse": True}
+
+
+class RodModel:
+    """Symbolic kinematics, energies and equations of motion of a robot.
+
+    M(c) c'' + C(c, c') c' + g(c) + K c + D c' = G^T tension + generalised force, muhmann (22)-(25) in the strain
+    coefficients; G = dq/dc. Every attribute that is a ``casadi.Function`` takes column vectors in SI units:
+    c (1/m), c_rate (1/(m.s)), c_acceleration (1/(m.s^2)), generalised force (N.m^2, work per 1/m).
+
+    Parameters
+    ----------
+    robot : the robot
+    rotational_energy : rotation of cross-sections and disks, second terms of (10), (11), (14)
+    tendon_inertia : mass of the tendons (11), (12), (17)
+    backbone_inertia : mass of the backbone (10), (16)
+    disk_inertia : mass of the disks (14), (18)
+    quadrature_nodes : Gauss-Legendre nodes a segment for distributed mass; None chooses by the basis
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        *,
+        rotational_energy: bool = False,
+        tendon_inertia: bool = False,
+        backbone_inertia: bool = True,
+        disk_inertia: bool = True,
+        quadrature_nodes: int | None = None,
+    ) -> None:
+        self.robot = robot
+        self.parts = Parts(rotational_energy, tendon_inertia, backbone_inertia, disk_inertia)
+        self.size = robot.coefficient_count
+        self.tendon_matrix = tendon_matrix(robot)
+        self.string_matrix = string_matrix(robot)
+        self.stiffness = stiffness_matrix(robot)
+        self.damping = damping_matrix(robot)
+        self.axial_mass = tendon_axial_mass_matrix(robot) if tendon_inertia else np.zeros((self.size, self.size))
+        self._quadrature_nodes = quadrature_nodes
+        self._c = ca.SX.sym("c", self.size)
+        self._rate = ca.SX.sym("c_rate", self.size)
+        self._second = ca.SX.sym("c_acceleration", self.size)
+        self._force = ca.SX.sym("generalized_force", self.size)
+        self._s = ca.SX.sym("s")
+
+    @property
+    def reach_rad(self) -> tuple[float, ...]:
+        """For each segment, the bending angle up to which the kinematics are exact to double precision, rad.
+
+        For a basis of several functions this is a bound on the bending of one Magnus step.
+        """
+        return tuple(step_reach_rad(segment.basis) for segment in self.robot.segments)
+
+    # --- terms of the equations of motion
+
+    @cached_property
+    def _terms(self) -> Terms:
+        return inertial_terms(self.robot, self.parts, self._c, self._rate, self._quadrature_nodes)
+
+    @cached_property
+    def _mass(self) -> Any:
+        return self._terms.mass + _sparse(self.axial_mass)
+
+    @cached_property
+    def _load(self) -> Any:
+        """Everything on the left of the equations of motion but M c''."""
+        return (
+            self._terms.coriolis
+            + self._terms.gravity
+            + _sparse(self.stiffness) @ self._c
+            + _sparse(self.damping) @ self._rate
+        )
+
+    @cached_property
+    def _kinetic(self) -> Any:
+        axial = ca.dot(self._rate, _sparse(self.axial_mass) @ self._rate) / 2  # muhmann (12)
+        return sum(self._terms.translational.values()) + sum(self._terms.rotational.values()) + axial  # muhmann (9)
+
+    @cached_property
+    def _potential(self) -> Any:
+        elastic = ca.dot(self._c, _sparse(self.stiffness) @ self._c) / 2
+        return sum(self._terms.height.values()) + elastic  # muhmann (15)
+
+    @cached_property
+    def acceleration(self) -> ca.Function:
+        """(c, c_rate, generalized_force) -> c_acceleration; the force includes the tendons' G^T tension."""
+        value = solve_symmetric(self._mass, self._force - self._load)  # muhmann (25)
+        return self._function(
+            "acceleration",
+            [self._c, self._rate, self._force],
+            [value],
+            ["c", "c_rate", "generalized_force"],
+            ["c_acceleration"],
+        )
+
+    @cached_property
+    def forward_dynamics(self) -> ca.Function:
+        """(c, c_rate, tension, generalized_force) -> c_acceleration."""
+        c, rate = ca.MX.sym("c", self.size), ca.MX.sym("c_rate", self.size)
+        tension = ca.MX.sym("tension", self.robot.tendon_count)
+        force = ca.MX.sym("generalized_force", self.size)
+        total = ca.MX(ca.DM(self.tendon_matrix.T)) @ tension + force  # muhmann (27), summed over segments by (13)
+        return ca.Function(
+            "forward_dynamics",
+            [c, rate, tension, force],
+            [self.acceleration(c, rate, total)],
+            ["c", "c_rate", "tension", "generalized_force"],
+            ["c_acceleration"],
+        )
+
+    @cached_property
+    def inverse_dynamics(self) -> ca.Function:
+        """(c, c_rate, c_acceleration) -> generalised force that makes it so, the tendons' included."""
+        return self._function(
+            "inverse_dynamics",
+            [self._c, self._rate, self._second],
+            [self._mass @ self._second + self._load],
+            ["c", "c_rate", "c_acceleration"],
+            ["generalized_force"],
+        )
+
+    @cached_property
+    def mass_matrix(self) -> ca.Function:
+        """Of c: M, shape (n, n)."""
+        return self._function("mass_matrix", [self._c], [ca.densify(self._mass)], ["c"], ["mass"])
+
+    @cached_property
+    def coriolis_matrix(self) -> ca.Function:
+        """(c, c_rate) -> C in Christoffel symbols of the first kind, so that M' - 2 C is skew; shape (n, n)."""
+        rate_of_mass = ca.jtimes(ca.densify(self._mass), self._c, self._rate)
+        transport = ca.jacobian(self._mass @ self._rate, self._c)
+        value = (rate_of_mass + transport - transport.T) / 2
+        return self._function(
+            "coriolis_matrix", [self._c, self._rate], [ca.densify(value)], ["c", "c_rate"], ["coriolis"]
+        )
+
+    @cached_property
+    def coriolis_force(self) -> ca.Function:
+        """(c, c_rate) -> C(c, c_rate) c_rate, shape (n,)."""
+        return self._function(
+            "coriolis_force", [self._c, self._rate], [ca.densify(self._terms.coriolis)], ["c", "c_rate"], ["force"]
+        )
+
+    @cached_property
+    def gravity_force(self) -> ca.Function:
+        """Of c: g, the gradient of the potential energy in gravity, shape (n,)."""
+        return self._function("gravity_force", [self._c], [ca.densify(self._terms.gravity)], ["c"], ["force"])
+
+    @cached_property
+    def momentum(self) -> ca.Function:
+        """(c, c_rate) -> p = dL/dc_rate, shape (n,)."""
+        return self._function(
+            "momentum", [self._c, self._rate], [self._mass @ self._rate], ["c", "c_rate"], ["momentum"]
+        )
+
+    # --- energies
+
+    @cached_property
+    def lagrangian(self) -> ca.Function:
+        """(c, c_rate) -> L = T - V, J."""
+        return self._function(
+            "lagrangian", [self._c, self._rate], [self._kinetic - self._potential], ["c", "c_rate"], ["L"]
+        )
+
+    @cached_property
+    def lagrangian_gradient(self) -> ca.Function:
+        """(c, c_rate) -> dL/dc, shape (n,): with the momentum all that a momentum observer needs."""
+        value = ca.gradient(self._kinetic - self._potential, self._c)
+        return self._function(
+            "lagrangian_gradient", [self._c, self._rate], [ca.densify(value)], ["c", "c_rate"], ["gradient"]
+        )
+
+    @cached_property
+    def potential(self) -> ca.Function:
+        """Of c: (V, its gradient (n,), its Hessian (n, n)): gravity and elastic energy."""
+        hessian, gradient = ca.hessian(self._potential, self._c)
+        return self._function(
+            "potential",
+            [self._c],
+            [self._potential, ca.densify(gradient), ca.densify(hessian)],
+            ["c"],
+            ["V", "gradient", "hessian"],
+        )
+
+    @cached_property
+    def energies(self) -> ca.Function:
+        """(c, c_rate) -> (translational, rotational, gravity of each part in order of PARTS; axial; elastic), J."""
+        terms, zero = self._terms, ca.SX(0)
+        outputs = [
+            ca.vertcat(*(group.get(part, zero) for part in PARTS))
+            for group in (terms.translational, terms.rotational, terms.height)
+        ]
+        axial = ca.dot(self._rate, _sparse(self.axial_mass) @ self._rate) / 2  # muhmann (12)
+        elastic = ca.dot(self._c, _sparse(self.stiffness) @ self._c) / 2  # muhmann (19)
+        return self._function(
+            "energies",
+            [self._c, self._rate],
+            [*(ca.densify(output) for output in outputs), ca.densify(axial), ca.densify(elastic)],
+            ["c", "c_rate"],
+            ["translational", "rotational", "gravity", f"axial_of_{TENDONS}", "elastic"],
+        )
+
+    # --- kinematics
+
+    @cached_property
+    def _frame(self) -> tuple[Any, Any]:
+        """Rotation and position at the arc length ``s``, in the base frame."""
+        rotation, position = ca.SX.eye(3), ca.SX.zeros(3)
+        for index, place in enumerate(coefficient_slices(self.robot)):
+            segment = self.robot.segments[index]
+            start_m = float(self.robot.segment_starts_m[index])
+            covered = ca.fmin(ca.fmax(self._s - start_m, 0), segment.length_m)
+            local_rotation, local_position = frame_at(segment.basis, self._c[place], segment.length_m, covered)
+            position = position + rotation @ local_position
+            rotation = rotation @ local_rotation
+        return ca.densify(rotation), ca.densify(position)
+
+    @cached_property
+    def pose(self) -> ca.Function:
+        """(c, s) -> homogeneous matrix of the backbone's frame at arc length s (m) in the base frame, (4, 4)."""
+        rotation, position = self._frame
+        matrix = ca.vertcat(ca.horzcat(rotation, position), ca.horzcat(0, 0, 0, 1))
+        return self._function("pose", [self._c, self._s], [ca.densify(matrix)], ["c", "s"], ["pose"])
+
+    @cached_property
+    def body_jacobian(self) -> ca.Function:
+        """(c, s) -> Jacobian of the twist (linear, angular) of the frame at s in its own axes, (6, n)."""
+        rotation, position = self._frame
+        linear = rotation.T @ ca.jacobian(position, self._c)
+        angular = rotation.T @ spin_jacobian(rotation, self._c)
+        return self._function(
+            "body_jacobian", [self._c, self._s], [ca.densify(ca.vertcat(linear, angular))], ["c", "s"], ["jacobian"]
+        )
+
+    @cached_property
+    def displacement(self) -> ca.Function:
+        """Of c: q, displacement of every tendon, pulled in positive, m."""
+        return self._function("displacement", [self._c], [ca.DM(self.tendon_matrix) @ self._c], ["c"], ["q"])
+
+    @cached_property
+    def displacement_jacobian(self) -> ca.Function:
+        """Of c: dq/dc, shape (tendons, n), m per (1/m)."""
+        return self._function(
+            "displacement_jacobian", [self._c], [ca.SX(ca.DM(self.tendon_matrix))], ["c"], ["jacobian"]
+        )
+
+    def _function(
+        self, name: str, arguments: list[Any], results: list[Any], inputs: list[str], outputs: list[str]
+    ) -> ca.Function:
+        return ca.Function(name, arguments, results, inputs, outputs, _OPTIONS)
+
+
+def _sparse(matrix: Any) -> Any:
+    return ca.SX(ca.sparsify(ca.DM(matrix)))
+
+
+def solve_symmetric(matrix: Any, right: Any) -> Any:
+    """Solution x of a symmetric positive definite system in expressions, by the factors L D L^T.
+
+    Parameters
+    ----------
+    matrix : (n, n) expression; its lower triangle is read
+    right : (n,) expression
+
+    Returns
+    -------
+    (n,) expression
+    """
+    size = matrix.shape[0]
+    lower = ca.SX.eye(size)
+    pivots: list[Any] = []
+    for j in range(size):
+        pivot = matrix[j, j] - sum((lower[j, k] ** 2 * pivots[k] for k in range(j)), ca.SX(0))
+        for i in range(j + 1, size):
+            entry = matrix[i, j] - sum((lower[i, k] * lower[j, k] * pivots[k] for k in range(j)), ca.SX(0))
+            lower[i, j] = entry / pivot
+        pivots.append(pivot)
+    solution = [ca.SX(0)] * size
+    for i in range(size):
+        solution[i] = right[i] - sum((lower[i, k] * solution[k] for k in range(i)), ca.SX(0))
+    for i in reversed(range(size)):
+        solution[i] = solution[i] / pivots[i] - sum((lower[k, i] * solution[k] for k in range(i + 1, size)), ca.SX(0))
+    return ca.vertcat(*solution)

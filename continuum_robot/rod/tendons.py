@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tendons and strings parallel to the backbone: their displacement is linear in the strain coefficients.
+
+A path at r = (r cos psi, r sin psi, 0) in the cross-section has the tangent R (v + u x r); under bending alone that is
+parallel to the backbone and its length is 1 + kappa_x r_y - kappa_y r_x. The path loses
+q = integral of (kappa_y r cos psi - kappa_x r sin psi) ds, positive when pulled in: q = r theta cos(psi - phi) for
+constant curvature.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.bases import basis_integral
+
+Vector = NDArray[np.float64]
+
+
+def coefficient_slices(robot: Robot) -> tuple[slice, ...]:
+    """For each segment, where its coefficients stand in the coefficients of the whole robot."""
+    ends = np.cumsum([segment.basis.coefficient_count for segment in robot.segments])
+    return tuple(
+        slice(int(end) - segment.basis.coefficient_count, int(end))
+        for end, segment in zip(ends, robot.segments, strict=True)
+    )
+
+
+def parallel_path_gradient(robot: Robot, pitch_radius_m: float, angle_rad: float, end_m: float) -> Vector:
+    """Gradient of the displacement of a parallel path from the base to an arc length.
+
+    Parameters
+    ----------
+    robot : the robot
+    pitch_radius_m : distance of the path from the backbone, m
+    angle_rad : angle of the path from +x, rad
+    end_m : arc length from the base at which the path ends, m
+
+    Returns
+    -------
+    shape (coefficients,), m per (1/m); positive entries pull in
+    """
+    gradient = np.zeros(robot.coefficient_count)
+    for segment, start_m, place in zip(robot.segments, robot.segment_starts_m, coefficient_slices(robot), strict=True):
+        covered_m = min(max(end_m - float(start_m), 0.0), segment.length_m)
+        if covered_m > 0:
+            integral = basis_integral(segment, covered_m)
+            gradient[place] = pitch_radius_m * (
+                math.cos(angle_rad) * integral[1] - math.sin(angle_rad) * integral[0]
+            )  # muhmann (4), (8), (13)
+    return gradient
+
+
+def tendon_matrix(robot: Robot) -> Vector:
+    """Displacement of every tendon per strain coefficient, shape (tendons, coefficients), m per (1/m)."""
+    ends_m = robot.segment_starts_m + np.array([segment.length_m for segment in robot.segments])
+    return np.array(
+        [
+            parallel_path_gradient(robot, segment.tendons.pitch_radius_m, float(angle), float(end_m))
+            for segment, end_m in zip(robot.segments, ends_m, strict=True)
+            for angle in segment.tendons.angles_rad
+        ]
+    )
+
+
+def string_matrix(robot: Robot) -> Vector:
+    """Extension of every string per strain coefficient, shape (strings, coefficients), m per (1/m).
+
+    Positive when the string leaves the robot's body, as a tendon's displacement.
+    """
+    rows = [
+        parallel_path_gradient(robot, string.pitch_radius_m, string.angle_rad, string.anchor_m)
+        for string in robot.strings
+    ]
+    return np.array(rows).reshape(len(rows), robot.coefficient_count)
