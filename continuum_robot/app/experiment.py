@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``continuum-robot experiment``: lists and runs the experiments, prints their numbers beside the papers'."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from continuum_robot.app.output import write_json
+from continuum_robot.errors import ParameterError
+from continuum_robot.experiments.registry import Experiment, experiments
+
+
+def print_list(console: Console | None = None) -> None:
+    """Print every experiment with its summary, the paper's own numbers and its options."""
+    console = console or Console()
+    table = Table(title="continuum-robot experiment NAME", title_justify="left", title_style="bold", show_lines=True)
+    table.add_column("name", no_wrap=True)
+    table.add_column("what it runs")
+    table.add_column("the paper's own numbers")
+    for name, experiment in experiments().items():
+        options = "\n".join(f"--{key.replace('_', '-')}: {text}" for key, text in experiment.options.items())
+        what = experiment.summary + (f"\n\n{options}" if options else "")
+        table.add_row(name, escape(what), escape(_lines(experiment.paper)))
+    console.print(table)
+
+
+def run_experiment(
+    name: str,
+    options: Mapping[str, str],
+    json_file: Path | None,
+    plots: Path | None,
+    console: Console | None = None,
+) -> dict[str, Any]:
+    """Run one experiment and print its numbers beside the paper's.
+
+    Parameters
+    ----------
+    name : as listed
+    options : the experiment's own, as typed
+    json_file : where to write the numbers too, None for nowhere
+    plots : folder for the figures, None for none
+    console : where to print
+
+    Returns
+    -------
+    the numbers, flat, units in the keys
+
+    Raises
+    ------
+    ParameterError : no such experiment, or an option that it does not have
+    """
+    console = console or Console()
+    experiment = _find(name)
+    for key in options:
+        if key not in experiment.options:
+            allowed = ", ".join(f"--{known.replace('_', '-')}" for known in experiment.options) or "none"
+            raise ParameterError(f"--{key.replace('_', '-')}", options[key], f"an option of {name}: {allowed}")
+    with console.status(f"{name} ...") as status:
+        result = experiment.run(dict(options), lambda text: status.update(f"{name}: {escape(text)}"))
+    table = Table(title=name, title_justify="left", title_style="bold")
+    table.add_column("number")
+    table.add_column("here", justify="right")
+    table.add_column("paper", justify="right")
+    for key, value in result.items():
+        table.add_row(key, escape(_shown(value)), escape(_shown(experiment.paper.get(key, ""))))
+    console.print(table)
+    for key, value in experiment.paper.items():
+        if key not in result:
+            console.print(f"paper: {key}: {_shown(value)}", markup=False, highlight=False, soft_wrap=True)
+    if json_file is not None:
+        write_json(json_file, result)
+        console.print(f"numbers: {json_file}", markup=False, highlight=False, soft_wrap=True)
+    if plots is not None:
+        plots.mkdir(parents=True, exist_ok=True)
+        for figure in experiment.draw(result, plots):
+            console.print(f"figure: {figure}", markup=False, highlight=False, soft_wrap=True)
+    return result
+
+
+def _find(name: str) -> Experiment:
+    known = experiments()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 1, 0.5)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ParameterError("experiment", name, f"one of {', '.join(known)}{hint}")
+    return known[name]
+
+
+def _lines(numbers: Mapping[str, Any]) -> str:
+    return "\n".join(f"{key}: {_shown(value)}" for key, value in numbers.items()) or "none stated"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, (float, list, tuple)):
+        return str(value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    shown = ", ".join(_shown(item) for item in value[:8])
+    return f"[{shown}{', ...' if len(value) > 8 else ''}]"
