@@ -78,3 +78,5 @@ class ReferenceSettings:
     def __post_init__(self) -> None:
         if self.kind == "csv" and not self.file:
             raise refuse("file", self.file, "the path of a CSV file, since kind is csv")
+        if self.kind in ("chirp", "circle") and not self.frequency_hz:
+            raise refuse("frequency_hz", self.frequency_hz, f"at least one value, since kind is {self.kind}")

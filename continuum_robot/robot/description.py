@@ -144,7 +144,7 @@ class Basis:
 class Segment:
     """One segment: a length of backbone with disks, and the tendons that end at its tip."""
 
-    name: str = quantity("name, unique in the robot")
+    name: str = quantity("name, unique in the robot", filled=True)
     length_m: float = quantity("length of the backbone", "m", gt=0, le=10)
     backbone: Backbone = quantity("the rod")
     disks: Disks = quantity("the spacer disks")
@@ -173,7 +173,7 @@ class Segment:
 class String:
     """A string of an encoder: a tendon without tension, parallel to the backbone, from the base to its anchor."""
 
-    name: str = quantity("name, unique in the robot")
+    name: str = quantity("name, unique in the robot", filled=True)
     anchor_m: float = quantity("arc length of the anchor from the base", "m", gt=0, le=10)
     pitch_radius_m: float = quantity("distance from the backbone", "m", gt=0, le=1)
     angle_rad: float = quantity("angle from +x", "rad", ge=-2 * math.pi, le=2 * math.pi)
@@ -204,7 +204,7 @@ class Robot:
     """A tendon-driven continuum robot. Tendons are numbered segment by segment from the base, then by angle."""
 
     schema_version: int = quantity("version of this file format", ge=SCHEMA_VERSION, le=SCHEMA_VERSION)
-    name: str = quantity("the robot's name")
+    name: str = quantity("the robot's name", filled=True)
     segments: tuple[Segment, ...] = quantity("from the base to the tip")
     description: str = quantity("what robot this is, for a reader", default="")
     gravity_m_per_s2: tuple[float, ...] = quantity(
@@ -231,6 +231,9 @@ class Robot:
                 raise refuse(
                     f"strings[{index}].anchor_m", string.anchor_m, f"at most the robot's length, {self.length_m:g} m"
                 )
+        string_names = [string.name for string in self.strings]
+        if len(set(string_names)) != len(string_names):
+            raise refuse("strings", string_names, "a different name for each string")
         if self.control is not None and len(self.control.gains) != len(self.segments):
             raise refuse("control.gains", len(self.control.gains), f"{len(self.segments)} entries, one a segment")
         if self.reference is not None:
@@ -240,18 +243,36 @@ class Robot:
                 value = getattr(self.recording, key)
                 if len(value) != self.tendon_count:
                     raise refuse(f"recording.{key}", value, f"{self.tendon_count} entries, one a tendon")
-        if self.actuators is not None and self.limits is not None:
-            strongest = self.actuators.maximum_tension_n
-            if self.limits.maximum_n > strongest:
+            columns = self.recording.displacement_columns
+            if len(set(columns)) != len(columns):
+                raise refuse("recording.displacement_columns", columns, "a different column for each tendon")
+        if self.limits is not None:
+            self._check_limits(self.limits)
+
+    def _check_limits(self, limits: TensionLimits) -> None:
+        if self.actuators is not None and limits.maximum_n > self.actuators.maximum_tension_n:
+            raise refuse(
+                "limits.maximum_n",
+                limits.maximum_n,
+                f"at most {self.actuators.maximum_tension_n:.4g} N, which the actuators give at maximum_current_a",
+            )
+        for key in ("minimum_n", "safe_n"):
+            least = getattr(limits, key) * self.tendon_count
+            if limits.total_n < least:
                 raise refuse(
-                    "limits.maximum_n",
-                    self.limits.maximum_n,
-                    f"at most {strongest:.4g} N, which the actuators give at maximum_current_a",
+                    "limits.total_n",
+                    limits.total_n,
+                    f"at least {least:g} N, which {self.tendon_count} tendons at {key} need",
                 )
+        if self.control is not None and self.control.pretension_n > limits.maximum_n:
+            raise refuse(
+                "control.pretension_n", self.control.pretension_n, f"at most limits.maximum_n = {limits.maximum_n:g} N"
+            )
 
     def _check_reference(self, reference: ReferenceSettings) -> None:
         coordinates = 2 * len(self.segments)
-        if reference.kind not in ("hold", "csv") and len(reference.amplitude_m) != coordinates:
+        allowed = (0, coordinates) if reference.kind in ("hold", "csv") else (coordinates,)
+        if len(reference.amplitude_m) not in allowed:
             raise refuse("reference.amplitude_m", reference.amplitude_m, f"{coordinates} values, two a segment")
         if len(reference.frequency_hz) not in (0, 1, coordinates):
             raise refuse("reference.frequency_hz", reference.frequency_hz, f"1 or {coordinates} values")

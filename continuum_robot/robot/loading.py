@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sysconfig
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,10 @@ def find_robot_file(robot: str | Path) -> Path:
     ------
     RobotFileError : neither a file nor a shipped name; names the shipped ones
     """
-    path = Path(robot).expanduser()
+    path = Path(robot)
+    if str(robot).startswith("~"):
+        # Not expanduser(): it raises for a user that does not exist.
+        path = Path(os.path.expanduser(path))
     if path.is_file():
         return path
     shipped = shipped_robots()
@@ -80,12 +84,14 @@ def parse_robot(text: str, file: Path | str | None = None) -> Robot:
     path = None if file is None else Path(file)
     lines: dict[str, int] = {}
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        mapping = None if root is None else _plain(root, "", lines, path)
+        root = yaml.compose(text.removeprefix("\ufeff"), Loader=yaml.SafeLoader)
+        mapping = None if root is None else _Plain(path, lines).read(root, "")
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = None if mark is None else mark.line + 1
         raise RobotFileError(path, "", getattr(error, "problem", str(error)), "well-formed YAML", line) from error
+    except RecursionError:
+        raise RobotFileError(path, "", "brackets in brackets", "well-formed YAML, not nested as deep") from None
     if isinstance(mapping, dict) and mapping.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
         raise RobotFileError(
             path,
@@ -104,21 +110,57 @@ def parse_robot(text: str, file: Path | str | None = None) -> Robot:
     return robot
 
 
-def _plain(node: yaml.Node, key: str, lines: dict[str, int], file: Path | None) -> Any:
-    lines[key] = node.start_mark.line + 1
-    if isinstance(node, yaml.MappingNode):
+class _Plain:
+    """Turns YAML nodes into plain values and notes the line of every dotted key."""
+
+    def __init__(self, file: Path | None, lines: dict[str, int]) -> None:
+        self.file, self.lines = file, lines
+        self._open: list[yaml.Node] = []
+
+    def read(self, node: yaml.Node, key: str) -> Any:
+        """The value of a node that stands at a dotted key."""
+        line = node.start_mark.line + 1
+        self.lines.setdefault(key, line)
+        if any(node is outer for outer in self._open):
+            raise RobotFileError(self.file, key, "an alias", "no alias to what encloses it", line)
+        self._open.append(node)
+        try:
+            if isinstance(node, yaml.MappingNode):
+                return self._mapping(node, key)
+            if isinstance(node, yaml.SequenceNode):
+                return [self.read(item, f"{key}[{index}]") for index, item in enumerate(node.value)]
+            return self._scalar(node, key, line)
+        finally:
+            self._open.pop()
+
+    def _mapping(self, node: yaml.MappingNode, key: str) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
+        merged: list[yaml.Node] = []
         for name_node, value_node in node.value:
+            if name_node.tag == "tag:yaml.org,2002:merge":
+                merged += value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]
+                continue
             name = str(getattr(name_node, "value", name_node))
             inner = f"{key}.{name}" if key else name
+            line = name_node.start_mark.line + 1
             if name in mapping:
-                raise RobotFileError(file, inner, name, "each key once", name_node.start_mark.line + 1)
-            mapping[name] = _plain(value_node, inner, lines, file)
-            lines[inner] = name_node.start_mark.line + 1
+                raise RobotFileError(self.file, inner, name, "each key once", line)
+            self.lines.setdefault(inner, line)  # a merged mapping is read later, and its own lines do not count
+            mapping[name] = self.read(value_node, inner)
+        for other in merged:
+            inherited = self.read(other, key)
+            if not isinstance(inherited, dict):
+                raise RobotFileError(self.file, key, inherited, "a mapping to merge with <<", other.start_mark.line + 1)
+            mapping = {**inherited, **mapping}
         return mapping
-    if isinstance(node, yaml.SequenceNode):
-        return [_plain(item, f"{key}[{index}]", lines, file) for index, item in enumerate(node.value)]
-    return yaml.SafeLoader("").construct_object(node)
+
+    def _scalar(self, node: yaml.Node, key: str, line: int) -> Any:
+        try:
+            value = yaml.SafeLoader("").construct_object(node)
+        except ValueError as error:  # such as a date with a 13th month
+            raise RobotFileError(self.file, key, node.value, f"a value that YAML can read ({error})", line) from error
+        # YAML 1.1 reads 1:30 as ninety.
+        return node.value if ":" in node.value and isinstance(value, (int, float)) else value
 
 
 def _exists(robot: Robot, key: str) -> bool:

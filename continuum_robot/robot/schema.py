@@ -29,6 +29,7 @@ class Quantity:
     choices : the allowed strings, empty for any
     length : number of entries a list must have, None for any
     live : may be changed while the robot is active
+    filled : a text that must not be empty
     """
 
     doc: str
@@ -40,6 +41,7 @@ class Quantity:
     choices: tuple[str, ...] = ()
     length: int | None = None
     live: bool = False
+    filled: bool = False
 
     def expected(self) -> str:
         """The allowed values as a phrase for an error message."""
@@ -86,8 +88,11 @@ class Source:
     lines: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def error(self, key: str, value: Any, expected: str) -> RobotFileError:
-        """A :class:`RobotFileError` at ``key``."""
-        return RobotFileError(self.file, key, value, expected, self.lines.get(key))
+        """A :class:`RobotFileError` at ``key``; at the line of what encloses it, where the key itself is not there."""
+        place = key
+        while place and place not in self.lines:
+            place = place[: max(place.rfind("."), place.rfind("["), 0)]
+        return RobotFileError(self.file, key, value, expected, self.lines.get(place))
 
 
 def read(kind: type[Any], value: Any, source: Source | None = None, key: str = "") -> Any:
@@ -142,11 +147,11 @@ def _convert(hint: Any, value: Any, rules: Quantity, source: Source, key: str) -
         hint = next(option for option in typing.get_args(hint) if option is not type(None))
         origin = typing.get_origin(hint)
     if origin is tuple:
+        inner = typing.get_args(hint)[0]
         if isinstance(value, str) or not isinstance(value, Sequence):
-            raise source.error(key, value, f"a list: {rules.expected()}")
+            raise source.error(key, value, f"a list, {_entries(inner, rules)}")
         if rules.length is not None and len(value) != rules.length:
             raise source.error(key, value, rules.expected())
-        inner = typing.get_args(hint)[0]
         return tuple(_convert(inner, item, rules, source, f"{key}[{index}]") for index, item in enumerate(value))
     if dataclasses.is_dataclass(hint):
         return read(typing.cast("type", hint), value, source, key)
@@ -157,6 +162,8 @@ def _convert(hint: Any, value: Any, rules: Quantity, source: Source, key: str) -
     if hint is str:
         if not isinstance(value, str) or (rules.choices and value not in rules.choices):
             raise source.error(key, value, rules.expected() if rules.choices else "text")
+        if rules.filled and not value.strip():
+            raise source.error(key, value, "text that is not empty")
         return value
     return _number(hint, value, rules, source, key)
 
@@ -171,7 +178,7 @@ def _number(hint: Any, value: Any, rules: Quantity, source: Source, key: str) ->
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise source.error(key, value, rules.expected())
     if hint is int:
-        if int(value) != value:
+        if not math.isfinite(value) or int(value) != value:
             raise source.error(key, value, f"a whole number, {rules.expected()}")
         value = int(value)
     else:
@@ -179,6 +186,12 @@ def _number(hint: Any, value: Any, rules: Quantity, source: Source, key: str) ->
     if not rules.admits(value):
         raise source.error(key, value, rules.expected())
     return value
+
+
+def _entries(kind: Any, rules: Quantity) -> str:
+    if dataclasses.is_dataclass(kind):
+        return f"each entry a mapping with the keys {', '.join(_keys(typing.cast('type', kind)))}"
+    return "each entry text" if kind is str else f"each entry {rules.expected()}"
 
 
 def _unknown(name: str, known: list[str]) -> str:
