@@ -18,41 +18,82 @@ import casadi as ca
 from continuum_robot.robot.description import Basis
 from continuum_robot.rod.bases import strain
 
-# The Taylor polynomials reach angles of this many radians in a step to double precision (absolute error < 2e-15).
+# The polynomials reach angles of this many radians in a step to double precision (absolute error < 1e-14).
 CONSTANT_REACH_RAD = 2 * math.pi  # bending of a whole segment with constant curvature
 MAGNUS_REACH_RAD = 1.6  # bending of one of several steps
-_TAYLOR_REACH_RAD = 1.6
-_TAYLOR_TERMS = 10
 _GAUSS = math.sqrt(3) / 6
 
 
-def stumpff(x: Any, reach_rad: float) -> tuple[Any, Any, Any]:
+class Frozen:
+    """Squared angles that stand as symbols of their own while derivatives are taken.
+
+    A Stumpff function f of x = x(c) enters an expression as f(x0) + f'(x0) (x - x0) + f''(x0) (x - x0)^2 / 2 with a
+    symbol x0, f' and f'' being Stumpff functions too. First and second derivatives of that expression at x0 = x are
+    those of f(x(c)), but no derivative of a polynomial is expanded for each coefficient: a third of the operations.
+    Every result must pass :meth:`thaw`, which puts x(c) in the place of x0; more derivatives may be taken after that.
+    """
+
+    def __init__(self) -> None:
+        self._symbols: list[Any] = []
+        self._values: list[Any] = []
+
+    def freeze(self, x: Any) -> Any:
+        """A symbol that stands for ``x``."""
+        symbol = ca.SX.sym(f"x{len(self._symbols)}")
+        self._symbols.append(symbol)
+        self._values.append(x)
+        return symbol
+
+    def thaw(self, expressions: Sequence[Any]) -> list[Any]:
+        """The expressions in terms of the coefficients alone."""
+        thawed: list[Any] = ca.substitute(list(expressions), self._symbols, self._values)
+        return thawed
+
+
+def stumpff(x: Any, reach_rad: float, frozen: Frozen | None = None) -> tuple[Any, Any, Any]:
     """Stumpff functions c_1, c_2, c_3 of a squared angle, as polynomials.
 
     Parameters
     ----------
     x : squared angle, rad^2; a number, array or CasADi scalar
     reach_rad : largest angle for which the result must hold to double precision; beyond it the error grows smoothly
+    frozen : where to keep ``x`` while derivatives are taken; None: the result is a plain expression
 
     Returns
     -------
     c_1, c_2, c_3
     """
-    doublings = max(0, math.ceil(math.log2(reach_rad / _TAYLOR_REACH_RAD)))
-    y = x / 4**doublings
-    second, third = _taylor(y, 2), _taylor(y, 3)
-    for _ in range(doublings):  # angle doubling: sin 2r, 1 - cos 2r, 2r - sin 2r
-        cosine, first = 1 - y * second, 1 - y * third
-        second, third = first * first / 2, (second + cosine * third) / 4
-        y = 4 * y
-    return 1 - x * third, second, third
+    if frozen is None:
+        return _stumpff_functions(x, reach_rad)[1:4]
+    x0 = frozen.freeze(x)
+    c = _stumpff_functions(x0, reach_rad)
+    step = x - x0
+
+    def first(k: int) -> Any:
+        return (k * c[k + 2] - c[k + 1]) / 2
+
+    def second(k: int) -> Any:
+        return (k * first(k + 2) - first(k + 1)) / 2
+
+    return tuple(c[k] + step * (first(k) + step * second(k) / 2) for k in (1, 2, 3))
 
 
-def _taylor(y: Any, index: int) -> Any:
-    """c_index(y) = sum over k of (-y)^k / (2 k + index)!, by Horner."""
-    value = 1 / math.factorial(2 * (_TAYLOR_TERMS - 1) + index)
-    for k in range(_TAYLOR_TERMS - 2, -1, -1):
-        value = 1 / math.factorial(2 * k + index) - y * value
+def _stumpff_functions(x: Any, reach_rad: float) -> tuple[Any, ...]:
+    """c_0 .. c_7: the last two by their Taylor polynomials, the others by c_k = 1/k! - x c_(k+2)."""
+    values = [_taylor(x, 7, reach_rad), _taylor(x, 6, reach_rad)]
+    for k in range(5, -1, -1):
+        values.append(1 / math.factorial(k) - x * values[-2])
+    return tuple(reversed(values))
+
+
+def _taylor(x: Any, index: int, reach_rad: float) -> Any:
+    """c_index(x) = sum over k of (-x)^k / (2 k + index)!, by Horner, to double precision up to the reach."""
+    terms = 1
+    while reach_rad ** (2 * terms) * math.factorial(index) > 1e-17 * math.factorial(2 * terms + index):
+        terms += 1
+    value = 1 / math.factorial(2 * (terms - 1) + index)
+    for k in range(terms - 2, -1, -1):
+        value = 1 / math.factorial(2 * k + index) - x * value
     return value
 
 
@@ -65,23 +106,23 @@ def hat(vector: Any) -> Any:
     )
 
 
-def exponential(twist: Any, reach_rad: float) -> tuple[Any, Any]:
+def exponential(twist: Any, reach_rad: float, frozen: Frozen | None = None) -> tuple[Any, Any]:
     """Exponential of a twist.
 
     Parameters
     ----------
     twist : (6,) expression, angular part (rad) first, then linear (m)
-    reach_rad : largest angle of the twist, see :func:`stumpff`
+    reach_rad, frozen : see :func:`stumpff`
 
     Returns
     -------
     rotation (3, 3) and translation (3,)
     """
     omega, v = twist[:3], twist[3:]
-    c_1, c_2, c_3 = stumpff(ca.dot(omega, omega), reach_rad)
+    square = ca.dot(omega, omega)
+    c_1, c_2, c_3 = stumpff(square, reach_rad, frozen)
     cross = ca.cross(omega, v)
     # hat(omega)^2 = omega omega^T - (omega . omega) I needs fewer operations than the product of two hats.
-    square = ca.dot(omega, omega)
     rotation = (1 - c_2 * square) * ca.SX.eye(3) + c_1 * hat(omega) + c_2 * (omega @ omega.T)
     translation = (1 - c_3 * square) * v + c_2 * cross + c_3 * ca.dot(omega, v) * omega
     return ca.densify(rotation), translation
@@ -124,7 +165,11 @@ def step_reach_rad(basis: Basis) -> float:
 
 
 def segment_frames(
-    basis: Basis, coefficients: Any, length_m: float, stations_m: Sequence[float]
+    basis: Basis,
+    coefficients: Any,
+    length_m: float,
+    stations_m: Sequence[float],
+    frozen: Frozen | None = None,
 ) -> list[tuple[Any, Any]]:
     """Frames of a segment at given arc lengths, in the frame of its start.
 
@@ -134,14 +179,20 @@ def segment_frames(
     coefficients : (k,) expression, 1/m
     length_m : length of the segment, m
     stations_m : increasing arc lengths from the segment's start, m
+    frozen : see :func:`stumpff`
 
     Returns
     -------
     rotation (3, 3) and position (3,) at each station
     """
-    reach = step_reach_rad(basis)
+    reach_rad = step_reach_rad(basis)
     if basis.order == 0:
-        return [exponential(magnus_twist(basis, coefficients, length_m, 0.0, s), reach) for s in stations_m]
+        return [
+            exponential(
+                magnus_twist(basis, coefficients, length_m, 0.0, s_m), reach_rad * max(s_m / length_m, 0.05), frozen
+            )
+            for s_m in stations_m
+        ]
     longest = length_m / magnus_step_count(basis)
     rotation, position, done = ca.SX.eye(3), ca.SX.zeros(3), 0.0
     frames = []
@@ -149,7 +200,9 @@ def segment_frames(
         steps = max(0, math.ceil((station - done) / longest - 1e-9))
         step = (station - done) / max(1, steps)
         for _ in range(steps):
-            step_rotation, step_position = exponential(magnus_twist(basis, coefficients, length_m, done, step), reach)
+            step_rotation, step_position = exponential(
+                magnus_twist(basis, coefficients, length_m, done, step), reach_rad, frozen
+            )
             position = position + rotation @ step_position
             rotation = rotation @ step_rotation
             done += step

@@ -18,7 +18,7 @@ import casadi as ca
 
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.inertia import Parts, Station, stations
-from continuum_robot.rod.kinematics import hat, segment_frames
+from continuum_robot.rod.kinematics import Frozen, hat, segment_frames
 from continuum_robot.rod.tendons import coefficient_slices
 
 
@@ -31,6 +31,8 @@ class Motion:
     linear_jacobian, angular_jacobian : (3, n) expressions; velocity and spin per c_rate
     spin : (3,) angular velocity, rad/s
     linear_bias, angular_bias : (3,) accelerations for c'' = 0
+
+    The angular ones are None where nothing needs them.
     """
 
     linear_jacobian: Any
@@ -38,6 +40,10 @@ class Motion:
     spin: Any
     linear_bias: Any
     angular_bias: Any
+
+    def fields(self) -> tuple[Any, ...]:
+        """All five, in order."""
+        return self.linear_jacobian, self.angular_jacobian, self.spin, self.linear_bias, self.angular_bias
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,55 +83,71 @@ def moving_stations(
     base = Motion(ca.SX(3, size), ca.SX(3, size), zero, zero, zero)
     rotation, position = ca.SX.eye(3), zero
     for index, place in enumerate(coefficient_slices(robot)):
-        segment = robot.segments[index]
-        own, own_rate = c[place], c_rate[place]
         places = stations(robot, index, parts, quadrature_nodes)
-        frames = segment_frames(segment.basis, own, segment.length_m, [station.s_m for station in places])
+        local = _local_motions(robot, index, places, c[place], c_rate[place])
         gravity = rotation.T @ ca.DM(robot.gravity_m_per_s2)
-        for station, (local_rotation, local_position) in zip(places, frames, strict=True):
-            turning = station is places[-1] or any(station.total_inertia_kg_m2)
-            motion = _moved(base, (local_rotation, local_position), (own, own_rate), place, turning=turning)
-            world = position + rotation @ local_position
-            yield MovingStation(station, motion, local_rotation[:, 2], world, gravity)
-        if index + 1 < len(robot.segments):
-            end_rotation, end_position = frames[-1]
-            base = Motion(*(end_rotation.T @ value for value in _fields(motion)))
-            position = position + rotation @ end_position
-            rotation = rotation @ end_rotation
+        for station, inner in zip(places, local, strict=True):
+            motion = _moved(base, inner, place)
+            yield MovingStation(station, motion, inner.rotation[:, 2], position + rotation @ inner.position, gravity)
+        if index + 1 == len(robot.segments):
+            return
+        end = local[-1]
+        base = Motion(*(end.rotation.T @ value for value in _moved(base, end, place).fields()))
+        position = position + rotation @ end.position
+        rotation = rotation @ end.rotation
 
 
-def _fields(motion: Motion) -> tuple[Any, ...]:
-    return (
-        motion.linear_jacobian,
-        motion.angular_jacobian,
-        motion.spin,
-        motion.linear_bias,
-        motion.angular_bias,
-    )
+@dataclass(frozen=True, slots=True)
+class _Local:
+    """Frame of a station in its segment's start, and its motion relative to it, by differentiation."""
+
+    rotation: Any
+    position: Any
+    jacobian: Any  # velocity per own rate (3, k)
+    velocity: Any
+    bias: Any
+    spin_jacobian: Any  # None where nothing needs the rotation
+    spin: Any
+    spin_bias: Any
 
 
-def _moved(base: Motion, frame: tuple[Any, Any], state: tuple[Any, Any], place: slice, *, turning: bool) -> Motion:
-    """Motion of a ``frame`` (rotation, position) of the segment, all in the axes of the segment's start."""
-    (rotation, position), (own, own_rate) = frame, state
-    jacobian = ca.jacobian(position, own)
-    velocity = jacobian @ own_rate
-    bias = ca.jtimes(velocity, own, own_rate)
+def _local_motions(robot: Robot, index: int, places: list[Station], own: Any, own_rate: Any) -> list[_Local]:
+    segment, frozen = robot.segments[index], Frozen()
+    frames = segment_frames(segment.basis, own, segment.length_m, [station.s_m for station in places], frozen)
+    found = []
+    for station, (rotation, position) in zip(places, frames, strict=True):
+        jacobian = ca.jacobian(position, own)
+        velocity = jacobian @ own_rate
+        values = [rotation, position, jacobian, velocity, ca.jtimes(velocity, own, own_rate)]
+        last = station is places[-1] and index + 1 < len(robot.segments)
+        turning = last or any(station.total_inertia_kg_m2)
+        if turning:
+            spin = spin_jacobian(rotation, own)
+            values += [spin, spin @ own_rate, ca.jtimes(spin @ own_rate, own, own_rate)]
+        found.append((values, turning))
+    thawed = iter(frozen.thaw([value for values, _ in found for value in values]))
+    return [
+        _Local(*(next(thawed) for _ in values), *(() if turning else (None, None, None))) for values, turning in found
+    ]
+
+
+def _moved(base: Motion, local: _Local, place: slice) -> Motion:
+    """Motion of a frame that moves by ``local`` relative to ``base``, all in the axes of the segment's start."""
+    position = local.position
     linear = base.linear_jacobian - hat(position) @ base.angular_jacobian
-    linear[:, place] += jacobian
+    linear[:, place] += local.jacobian
     linear_bias = (
         base.linear_bias
         + ca.cross(base.angular_bias, position)
-        + ca.cross(base.spin, ca.cross(base.spin, position) + 2 * velocity)
-        + bias
+        + ca.cross(base.spin, ca.cross(base.spin, position) + 2 * local.velocity)
+        + local.bias
     )
-    if not turning:
-        return Motion(linear, ca.SX(*linear.shape), ca.SX.zeros(3), linear_bias, ca.SX.zeros(3))
-    local = spin_jacobian(rotation, own)
-    local_spin = local @ own_rate
+    if local.spin is None:
+        return Motion(linear, None, None, linear_bias, None)
     angular = ca.SX(base.angular_jacobian)
-    angular[:, place] += local
-    angular_bias = base.angular_bias + ca.cross(base.spin, local_spin) + ca.jtimes(local_spin, own, own_rate)
-    return Motion(linear, angular, base.spin + local_spin, linear_bias, angular_bias)
+    angular[:, place] += local.spin_jacobian
+    angular_bias = base.angular_bias + ca.cross(base.spin, local.spin) + local.spin_bias
+    return Motion(linear, angular, base.spin + local.spin, linear_bias, angular_bias)
 
 
 def spin_jacobian(rotation: Any, c: Any) -> Any:
