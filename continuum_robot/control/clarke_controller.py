@@ -76,6 +76,7 @@ class ClarkeController:
         self.settings = robot.control
         self._pid = Pid(PidParameters.from_gains(robot.control.gains))
         self._nothing = np.full(self.manifold.coordinate_count, np.nan)
+        self._no_tension = np.full(self.manifold.tendon_count, np.nan)
         self._no_feedforward = np.zeros(self.manifold.coordinate_count)
 
     def with_settings(self, settings: ControlSettings) -> ClarkeController:
@@ -166,7 +167,9 @@ class ClarkeController:
         if rate is not None:
             known = known + rate.sum()
         if not math.isfinite(known):
-            return self._unknown(clarke, rate, reference)
+            # One unknown tendon leaves the force of every segment under it unknown: none gets a tension.
+            terms = self._pid.update(self._nothing, self._nothing, None, dt)
+            return ClarkeOutput(self._no_tension, clarke, self._nothing if rate is None else rate, self._nothing, terms)
         feedforward = self._feedforward(reference.position)
         terms = self._pid.update(reference.position, clarke, rate, dt, feedforward, reference_rate=reference.velocity)
         tension = distribute(self.settings.tendon_forces, terms.output, self.manifold, self.settings.pretension_n)
@@ -178,15 +181,6 @@ class ClarkeController:
             return self._no_feedforward
         elastic_force, gravity_force = self._rod_feedforward(position)
         return stiffness * elastic_force + gravity * gravity_force  # K_M q and g_M of muhmann (25)
-
-    def _unknown(self, clarke: Vector, rate: Vector | None, reference: ClarkeReference) -> ClarkeOutput:
-        """One unknown tendon leaves the force of every segment under it unknown: none gets a tension."""
-        nothing = self._nothing
-        terms = PidTerms(
-            reference.position - clarke, nothing, nothing, nothing, nothing, nothing, np.zeros(nothing.size, dtype=bool)
-        )
-        tension = np.full(self.manifold.tendon_count, np.nan)
-        return ClarkeOutput(tension, clarke, nothing if rate is None else rate, nothing, terms)
 
     def _check(self, settings: ControlSettings) -> None:
         if len(settings.gains) != self.manifold.segment_count:

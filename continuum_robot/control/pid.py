@@ -180,13 +180,14 @@ class Pid:
         for name, value in values.items():
             if value is not None and not (value.shape == zero.shape and np.all(np.isfinite(value))):
                 raise ParameterError(name, value, f"{zero.size} finite values, one a coordinate")
-        self._measurement: Vector | None = values["measurement"]
+        measured = values["measurement"]
+        self._measurement: Vector = zero * np.nan if measured is None else measured
         self._rate: Vector = zero if values["measurement_rate"] is None else values["measurement_rate"]
         self._integral: Vector = zero
         self._start: Vector = zero
         error = zero
-        if values["reference"] is not None and self._measurement is not None:
-            error = values["reference"] - self._measurement
+        if values["reference"] is not None and measured is not None:
+            error = values["reference"] - measured
         wanted_rate = zero if values["reference_rate"] is None else values["reference_rate"]
         p_term = self.parameters.p * error
         d_term = self.parameters.d * (self.parameters.reference_velocity_weight * wanted_rate - self._rate)
@@ -262,7 +263,9 @@ class Pid:
         k = self.parameters
         error = reference - measurement
         if measurement_rate is None:
-            measurement_rate = error * 0.0 if self._measurement is None else (measurement - self._measurement) / dt
+            # After a gap nobody knows the time that the difference took: the rate stays as it was for one cycle.
+            gap = np.isnan(self._measurement)
+            measurement_rate = np.where(gap, self._rate, (measurement - self._measurement) / dt)
         if feedforward is None:
             feedforward = np.zeros_like(error)
 
@@ -272,6 +275,10 @@ class Pid:
         wanted_rate = 0.0 if reference_rate is None else k.reference_velocity_weight * reference_rate
         d_term = k.d * (wanted_rate - rate)
         unbounded = p_term + i_term + d_term + feedforward
+        known = None
+        if not math.isfinite(unbounded.sum()):
+            known = np.isfinite(unbounded)
+            error, unbounded = np.where(known, error, np.nan), np.where(known, unbounded, np.nan)
         output = np.minimum(np.maximum(unbounded, k.u_clamp_min), k.u_clamp_max)
         saturated = output != unbounded
 
@@ -284,14 +291,10 @@ class Pid:
         integral = np.minimum(np.maximum(self._integral + step, k.i_clamp_min), k.i_clamp_max)
         start = self._start * math.exp(-dt / START_FADE_TIME_S)
 
-        if not math.isfinite(unbounded.sum()):
-            known = np.isfinite(unbounded)
-            output = np.where(known, output, np.nan)
+        if known is not None:
             saturated = saturated & known
             integral, start = np.where(known, integral, self._integral), np.where(known, start, self._start)
-            rate = np.where(known, rate, self._rate)
-            # Without an earlier measurement NaN stays, and says so: its next rate is unknown too, for one cycle.
-            measurement = np.where(known, measurement, np.nan if self._measurement is None else self._measurement)
+            rate, measurement = np.where(known, rate, self._rate), np.where(known, measurement, np.nan)
         self._integral, self._start, self._rate, self._measurement = integral, start, rate, measurement
         self._last = PidTerms(error, p_term, i_term, d_term, feedforward, output, saturated)
         return self._last
