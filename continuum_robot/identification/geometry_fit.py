@@ -1,0 +1,484 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which servo drives which tendon, how the segments are turned, and where the marker sits, from one recording.
+
+In a tendon_pull recording one tendon at a time is pulled while all others are paid out. A pulled tendon of segment k
+bends the robot uniformly from the base to the end of segment k, towards the tendon's angle, so the direction of the
+tip tells the angle and the size of its motion tells how far the tendon reaches. The fit goes in three steps:
+
+1. for every column: the samples in which it alone is pulled, its sign, direction and sensitivity;
+2. every distribution of the columns over the segments is scored by how well the directions stand 2 pi / n apart and
+   how well the sensitivities suit the segments' lengths;
+3. the best few are fitted as a whole by robust nonlinear least squares on the marker's positions.
+
+The model is plain constant curvature. Friction and stretch make a real tendon bend the robot less than its
+displacement says, and pretension makes it pull before its zero: a response and a zero for each are estimated beside
+the geometry so that they do not bend it, and are reported, but the fitted robot contains geometry alone.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from continuum_robot.errors import ConvergenceError, RecordingError
+from continuum_robot.geometry import se3, so3
+from continuum_robot.geometry.arcs import arc_pose
+from continuum_robot.identification.recordings import SERVO_COLUMN, TendonRecording, read_recording
+from continuum_robot.robot.description import Recording, Robot, Tendons
+
+Array = NDArray[np.float64]
+Progress = Callable[[str], None]
+
+_FRAME_ELSEWHERE = 0.25  # of the robot's length: a straight tip further off means a tracker frame not at the base
+
+PULL_LABEL = re.compile(r"tendon(\d+)_id(\w+?)_pull")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitSettings:
+    """What the fit takes for granted, as standard deviations of priors, and its tolerances.
+
+    Attributes
+    ----------
+    point_scale_m : size of an error that counts as ordinary; larger ones weigh less and less
+    marker_lateral_m, marker_axial_m : marker from the tip, across and along the tip's axis
+    base_lateral_m, base_axial_m : base from the origin of the tracker's frame. A marker on the axis and a base on the
+        axis can hardly be told apart, so a small value here lets the marker take what the straight robot shows
+    tilt_rad : axis of the base from the tracker's z axis; a turn about z is in the segments' angles
+    zero_m : displacement at which a tendon begins to bend the robot, about its first estimate
+    response_spread : logarithm of a segment's response against that of the whole robot
+    direction_rad, sensitivity_spread : direction and logarithm of the sensitivity of one tendon, for step 2
+    deflected_share : samples whose deflection is at least this share of the largest in the same pull are used
+    candidates : distributions that go on from step 2 to step 3
+    """
+
+    point_scale_m: float = 0.005
+    marker_lateral_m: float = 0.01
+    marker_axial_m: float = 0.03
+    base_lateral_m: float = 0.002
+    base_axial_m: float = 0.001
+    tilt_rad: float = 0.03
+    zero_m: float = 0.0015
+    response_spread: float = 0.07
+    direction_rad: float = math.radians(8)
+    sensitivity_spread: float = 0.15
+    deflected_share: float = 0.1
+    candidates: int = 6
+
+
+@dataclass(frozen=True)
+class GeometryFit:
+    """Result of :func:`identify_geometry`; m segments, N tendons.
+
+    Attributes
+    ----------
+    recording : the robot file's section: columns, signs, marker, base pose, source
+    angle_offsets_rad : psi_0 of each segment, in the base frame, shape (m,), rad in [-pi, pi)
+    angle_offset_deviations_rad : their standard deviations, shape (m,), rad
+    marker_deviation_m, base_deviation_m : standard deviations, shape (3,), m
+    tilt_deviation_rad : of the base's axis about x and y, shape (2,), rad
+    covariance : of [psi_0 (m), marker (3), base (3), tilt (2)], priors included, shape (m + 8, m + 8)
+    responses : bending over what displacement and pitch radius say, for each segment; not part of the fitted robot
+    zeros_m : displacement at which each tendon began to bend the robot, in tendon order, shape (N,), m; not part of
+        the fitted robot
+    rmse_m : root mean square distance of the fit from the used samples
+    second_rmse_m : the same of the second-best distribution of columns over segments, inf if there is no other
+    second_columns : its columns, in tendon order
+    confidence : how many times likelier, as log10, the best distribution is than the second-best, if the samples'
+        errors were independent; inf if there is no other
+    labels_agree : whether the numbers that the labels give the tendons run in the same order, None without such
+        labels; the labels' numbers take no part in the fit
+    used_samples, samples : how many of the recording's samples were used, and how many there are
+    """
+
+    recording: Recording
+    angle_offsets_rad: Array
+    angle_offset_deviations_rad: Array
+    marker_deviation_m: Array
+    base_deviation_m: Array
+    tilt_deviation_rad: Array
+    covariance: Array
+    responses: Array
+    zeros_m: Array
+    rmse_m: float
+    second_rmse_m: float
+    second_columns: tuple[str, ...]
+    confidence: float
+    labels_agree: bool | None
+    used_samples: int
+    samples: int
+
+    def numbers(self) -> dict[str, object]:
+        """Everything as a flat mapping for JSON, units in the keys."""
+        place = self.recording
+        return {
+            "rmse_mm": 1e3 * self.rmse_m,
+            "second_best_rmse_mm": 1e3 * self.second_rmse_m if math.isfinite(self.second_rmse_m) else None,
+            "confidence_log10": self.confidence if math.isfinite(self.confidence) else None,
+            "labels_agree": self.labels_agree,
+            "displacement_columns": list(place.displacement_columns),
+            "displacement_signs": list(place.displacement_signs),
+            "second_best_columns": list(self.second_columns),
+            "angle_offsets_rad": self.angle_offsets_rad.tolist(),
+            "angle_offset_deviations_rad": self.angle_offset_deviations_rad.tolist(),
+            "marker_in_tip_m": list(place.marker_in_tip_m),
+            "marker_deviation_m": self.marker_deviation_m.tolist(),
+            "base_in_tracker_m": list(place.base_in_tracker_m),
+            "base_deviation_m": self.base_deviation_m.tolist(),
+            "base_rotation_in_tracker_rad": list(place.base_rotation_in_tracker_rad),
+            "tilt_deviation_rad": self.tilt_deviation_rad.tolist(),
+            "responses": self.responses.tolist(),
+            "tendon_zeros_m": self.zeros_m.tolist(),
+            "used_samples": self.used_samples,
+            "samples": self.samples,
+        }
+
+
+@dataclass(frozen=True)
+class _Pulls:
+    """The used samples: which column is pulled, by how much, where the marker is; then features of each column."""
+
+    columns: tuple[str, ...]
+    column: NDArray[np.intp]  # (T,)
+    displacement_m: Array  # (T,), pulled in positive
+    marker_m: Array  # (T, 3)
+    sign: Array  # (K,)
+    direction_rad: Array  # (K,)
+    sensitivity: Array  # (K,), lateral motion of the marker per displacement
+    zero_m: Array  # (K,)
+    rest_m: Array  # (3,)
+
+
+def identify_geometry(
+    robot: Robot,
+    data: Path | str | TendonRecording,
+    progress: Progress | None = None,
+    settings: FitSettings | None = None,
+) -> GeometryFit:
+    """Find the servo-to-tendon map, the segments' angles, the marker and the base pose from a tendon_pull recording.
+
+    Parameters
+    ----------
+    robot : lengths, pitch radii and tendon counts; its angles are ignored
+    data : recording in which one tendon at a time is pulled; other samples of it are not used
+    progress : called with a line of text now and then
+    settings : priors and tolerances
+
+    Returns
+    -------
+    the fit with its uncertainty; :func:`continuum_robot.identification.robot_file.write_fitted_robot` writes it
+
+    Raises
+    ------
+    RecordingError : unreadable, another number of columns than the robot has tendons, or a column never pulled alone
+    ConvergenceError : no distribution of columns over segments could be fitted
+    """
+    settings = settings or FitSettings()
+    say = progress or (lambda _: None)
+    recording = data if isinstance(data, TendonRecording) else read_recording(data)
+    if len(recording.columns) != robot.tendon_count:
+        raise RecordingError(
+            recording.file,
+            f"{len(recording.columns)} columns servo_<id>_mm where {robot.name} has {robot.tendon_count} tendons",
+            "Give the recording of this robot",
+        )
+    pulls = _find_pulls(recording, settings)
+    say(f"{len(pulls.marker_m)} of {len(recording)} samples show one tendon pulled")
+    candidates = _candidates(robot, pulls, settings)
+    say(f"fitting the {len(candidates)} likeliest of {_distributions(robot)} distributions of columns over segments")
+    fits = sorted(
+        (_fit(robot, pulls, order, settings) for order in candidates), key=lambda fit: (fit.cost, fit.columns)
+    )
+    best = fits[0]
+    say(f"best fit {1e3 * best.rmse_m:.2f} mm" + (f", next {1e3 * fits[1].rmse_m:.2f} mm" if len(fits) > 1 else ""))
+    return _result(recording, pulls, fits)
+
+
+def _find_pulls(recording: TendonRecording, settings: FitSettings) -> _Pulls:
+    """Samples in which one column alone is pulled, and what each column does to the marker."""
+    use = recording.seen.copy()
+    named = [PULL_LABEL.search(label) for label in recording.labels]
+    if any(named):
+        use &= np.array([match is not None for match in named])
+    raw = recording.displacement_m
+    released = np.median(raw[use], axis=0) if use.any() else np.zeros(raw.shape[1])
+    activity = np.abs(raw - released)
+    column = activity.argmax(axis=1)
+    runner_up = np.partition(activity, -2, axis=1)[:, -2]
+    alone = use & (runner_up < 0.25 * activity.max(axis=1))
+    _agree_with_labels(recording, named, column, alone)
+    count = len(recording.columns)
+    chosen: list[Array] = []
+    sign, direction, sensitivity, zero = (np.zeros(count) for _ in range(4))
+    rests = []
+    for index, name in enumerate(recording.columns):
+        rows = np.flatnonzero(alone & (column == index))
+        if len(rows) < 4:
+            raise RecordingError(
+                recording.file,
+                f"column {name} is pulled alone in {len(rows)} samples",
+                "Give a tendon_pull recording: one tendon after the other pulled, the others paid out",
+            )
+        sign[index] = np.sign(np.median(raw[rows, index]) - released[index])
+        pulled = sign[index] * raw[rows, index]
+        rest = recording.marker_m[rows[pulled.argmin()]]
+        deflection = np.linalg.norm(recording.marker_m[rows] - rest, axis=1)
+        rows = rows[deflection > settings.deflected_share * deflection.max()]
+        if len(rows) < 3:
+            raise RecordingError(
+                recording.file, f"pulling {name} does not move the marker", "Is this tendon slack, or the marker lost?"
+            )
+        pulled = sign[index] * raw[rows, index]
+        slope, start = np.polynomial.polynomial.polyfit(pulled, recording.marker_m[rows, :2], 1)[::-1]
+        direction[index] = math.atan2(slope[1], slope[0])
+        sensitivity[index] = max(float(np.hypot(*slope)), 1e-3)
+        zero[index] = np.clip((rest[:2] - start) @ slope / (slope @ slope), pulled.min() - 0.002, pulled.max())
+        rests.append(rest)
+        chosen.append(rows)
+    rows = np.concatenate(chosen)
+    return _Pulls(
+        recording.columns,
+        column[rows],
+        sign[column[rows]] * raw[rows, column[rows]],
+        recording.marker_m[rows],
+        sign,
+        direction,
+        sensitivity,
+        zero,
+        np.median(rests, axis=0),
+    )
+
+
+def _agree_with_labels(
+    recording: TendonRecording, named: list[re.Match[str] | None], column: NDArray[np.intp], alone: NDArray[np.bool_]
+) -> None:
+    ids = [getattr(SERVO_COLUMN.fullmatch(name), "group", lambda _: "")(1) for name in recording.columns]
+    rows = [row for row in np.flatnonzero(alone) if named[row]]
+    wrong = [row for row in rows if (match := named[row]) and ids[column[row]] != match.group(2)]
+    if len(wrong) > 0.25 * len(rows):
+        row = wrong[0]
+        raise RecordingError(
+            recording.file,
+            f"labels and displacements disagree in {len(wrong)} samples: {recording.labels[row]!r} while "
+            f"{recording.columns[column[row]]} is the one that moved",
+            "Are the columns named after the right servos?",
+        )
+
+
+def _distributions(robot: Robot) -> int:
+    counts = [segment.tendons.count for segment in robot.segments]
+    return math.factorial(sum(counts)) // math.prod(math.factorial(count) for count in counts)
+
+
+def _candidates(robot: Robot, pulls: _Pulls, settings: FitSettings) -> list[tuple[int, ...]]:
+    """The likeliest distributions of columns over the segments; each as the columns in tendon order."""
+    ends = np.cumsum([segment.length_m for segment in robot.segments])
+    # Small uniform bending of arc length e by q / r_d moves the tip by q / r_d (L - e / 2).
+    ideal = [
+        (ends[-1] - end / 2) / segment.tendons.pitch_radius_m for end, segment in zip(ends, robot.segments, strict=True)
+    ]
+    responses = np.log(np.linspace(0.35, 1.4, 22))  # of the whole robot, unknown
+    scores: list[dict[tuple[int, ...], tuple[tuple[int, ...], Array]]] = []
+    everything = tuple(range(len(pulls.columns)))
+    for segment, sensitivity in zip(robot.segments, ideal, strict=True):
+        table = {}
+        for group in itertools.combinations(everything, segment.tendons.count):
+            order, miss = _around(pulls.direction_rad, group)
+            response = np.log(pulls.sensitivity[list(group)] / sensitivity)[:, None] - responses
+            cost = np.sum((miss / settings.direction_rad) ** 2)
+            table[group] = (order, cost + np.sum((response / settings.sensitivity_spread) ** 2, axis=0))
+        scores.append(table)
+    ranked = heapq.nsmallest(settings.candidates, _all_distributions(scores, everything), key=lambda item: item[0])
+    return [order for _, order in ranked]
+
+
+def _all_distributions(
+    scores: list[dict[tuple[int, ...], tuple[tuple[int, ...], Array]]], left: tuple[int, ...]
+) -> Iterator[tuple[float, tuple[int, ...]]]:
+    def extend(segment: int, left: tuple[int, ...], cost: Array, chosen: tuple[int, ...]) -> Iterator:
+        if segment == len(scores):
+            yield float(cost.min()), chosen
+            return
+        size = len(next(iter(scores[segment])))
+        for group in itertools.combinations(left, size):
+            order, more = scores[segment][group]
+            rest = tuple(item for item in left if item not in group)
+            yield from extend(segment + 1, rest, cost + more, chosen + order)
+
+    yield from extend(0, left, np.zeros(1), ())
+
+
+def _around(direction_rad: Array, group: tuple[int, ...]) -> tuple[tuple[int, ...], Array]:
+    """A group's columns counter-clockwise from its first in the file, and how far each misses equal spacing."""
+    spacing = 2 * np.pi / len(group)
+    relative = np.mod(direction_rad[list(group)] - direction_rad[group[0]], 2 * np.pi)
+    # The first stays first: a relative angle of just under 2 pi is noise only for a tendon that is equal to it.
+    order = sorted(range(len(group)), key=lambda index: relative[index])
+    turned = direction_rad[[group[index] for index in order]] - spacing * np.arange(len(group))
+    centre = np.angle(np.exp(1j * turned).mean())
+    miss = np.angle(np.exp(1j * (turned - centre)))
+    return tuple(group[index] for index in order), miss
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """One distribution of columns, fitted."""
+
+    columns: tuple[int, ...]
+    at: dict[str, slice]
+    parameters: Array
+    covariance: Array
+    cost: float
+    rmse_m: float
+
+
+class _Model:
+    """Marker positions of pulled tendons as a function of one vector of parameters.
+
+    The vector holds [psi_0 (m), marker in the tip frame (3), base in the tracker's frame (3), its tilt (2)], the
+    geometry, and then [logarithm of each segment's response against the robot's (m), of the robot's (1), zero of each
+    tendon (N)].
+    """
+
+    def __init__(self, robot: Robot, pulls: _Pulls, order: tuple[int, ...], settings: FitSettings) -> None:
+        segments = robot.segments
+        m, count = len(segments), len(order)
+        sizes = {"psi": m, "marker": 3, "base": 3, "tilt": 2, "spread": m, "response": 1, "zero": count}
+        ends = np.cumsum(list(sizes.values()))
+        self.at = {
+            name: slice(int(end) - size, int(end)) for (name, size), end in zip(sizes.items(), ends, strict=True)
+        }
+        self._lengths_m = np.array([segment.length_m for segment in segments])
+        segment_of = np.repeat(np.arange(m), [segment.tendons.count for segment in segments])
+        within = np.concatenate([_spacing(segment.tendons) for segment in segments])
+        self._tendon = np.argsort(order)[pulls.column]
+        self._segment = segment_of[self._tendon]
+        self._angle_in_segment = within[self._tendon]
+        self._radius_m = np.array([segment.tendons.pitch_radius_m for segment in segments])[self._segment]
+        # One taut tendon of segment k: the same moment on the segments 1 to k, so theta_i ~ l_i / (E I)_i, and
+        # r_k sum theta_i = q whatever the share: muhmann (7) with (13).
+        flexibility = self._lengths_m / [segment.backbone.bending_stiffness_nm2 for segment in segments]
+        share = np.tril(np.ones((m, m))) * flexibility
+        self._share = (share / share.sum(axis=1, keepdims=True))[self._segment]
+        self._pulled_m = pulls.displacement_m
+        self._measured_m = pulls.marker_m
+        self._scale_m = settings.point_scale_m
+
+        self.start, self._deviation = np.zeros(ends[-1]), np.full(ends[-1], np.inf)
+        turned = np.exp(1j * (pulls.direction_rad[list(order)] - within))
+        self.start[self.at["psi"]] = [np.angle(turned[segment_of == index].mean()) for index in range(m)]
+        straight = np.array([0.0, 0.0, robot.length_m])
+        if np.linalg.norm(pulls.rest_m - straight) > _FRAME_ELSEWHERE * robot.length_m:
+            self.start[self.at["base"]] = pulls.rest_m - straight
+        self.start[self.at["response"]] = math.log(0.85)
+        self.start[self.at["zero"]] = pulls.zero_m[list(order)]
+        self._deviation[self.at["marker"]] = [settings.marker_lateral_m] * 2 + [settings.marker_axial_m]
+        self._deviation[self.at["base"]] = [settings.base_lateral_m] * 2 + [settings.base_axial_m]
+        self._deviation[self.at["tilt"]] = settings.tilt_rad
+        self._deviation[self.at["spread"]] = settings.response_spread
+        self._deviation[self.at["response"]] = 0.5
+        self._deviation[self.at["zero"]] = settings.zero_m
+        self._known = np.isfinite(self._deviation)
+
+    def marker_m(self, x: Array) -> Array:
+        """Predicted marker in the tracker's frame, shape (T, 3), m."""
+        response = np.exp(x[self.at["response"]] + x[self.at["spread"]])[self._segment]
+        angle = response * np.maximum(self._pulled_m - x[self.at["zero"]][self._tendon], 0.0) / self._radius_m
+        phi = x[self.at["psi"]][self._segment] + self._angle_in_segment
+        pose = np.eye(4)
+        for index, length in enumerate(self._lengths_m):
+            pose = pose @ arc_pose(phi, angle * self._share[:, index], length, length)
+        in_base = se3.apply(pose, x[self.at["marker"]])
+        return np.asarray(in_base @ so3.exp([*x[self.at["tilt"]], 0.0]).T + x[self.at["base"]])
+
+    def error_m(self, x: Array) -> Array:
+        """Predicted minus measured marker, shape (T, 3), m."""
+        return self.marker_m(x) - self._measured_m
+
+    def residuals(self, x: Array) -> Array:
+        """Residuals of the samples, large ones weighing less, then those of the priors."""
+        error = self.error_m(x) / self._scale_m
+        # Pseudo-Huber in the distance d: rho = 2 (sqrt(1 + d^2) - 1) = d^2 2 / (sqrt(1 + d^2) + 1).
+        weight = np.sqrt(2 / (np.sqrt(1 + np.sum(error**2, axis=1)) + 1))
+        prior = (x - self.start)[self._known] / self._deviation[self._known]
+        return np.concatenate([(error * weight[:, None]).ravel(), prior])
+
+
+def _spacing(tendons: Tendons) -> Array:
+    return np.asarray(2 * np.pi * np.arange(tendons.count) / tendons.count)
+
+
+def _fit(robot: Robot, pulls: _Pulls, order: tuple[int, ...], settings: FitSettings) -> _Candidate:
+    model = _Model(robot, pulls, order, settings)
+    solution = least_squares(model.residuals, model.start, x_scale="jac", max_nfev=200)
+    error = model.error_m(solution.x)
+    if not np.isfinite(solution.cost):
+        raise ConvergenceError("geometry fit", math.inf, 0.0, int(solution.nfev))
+    return _Candidate(
+        order,
+        model.at,
+        solution.x,
+        np.linalg.inv(solution.jac.T @ solution.jac),
+        float(solution.cost),
+        float(np.sqrt(np.mean(np.sum(error**2, axis=1)))),
+    )
+
+
+def _result(recording: TendonRecording, pulls: _Pulls, fits: list[_Candidate]) -> GeometryFit:
+    best = fits[0]
+    at, x = best.at, best.parameters
+    geometry = at["tilt"].stop
+    deviation = np.sqrt(np.diag(best.covariance))
+    offsets = np.mod(x[at["psi"]] + np.pi, 2 * np.pi) - np.pi
+    section = Recording(
+        displacement_columns=tuple(pulls.columns[index] for index in best.columns),
+        displacement_signs=tuple(float(pulls.sign[index]) for index in best.columns),
+        marker_in_tip_m=_rounded(x[at["marker"]]),
+        base_in_tracker_m=_rounded(x[at["base"]]),
+        base_rotation_in_tracker_rad=_rounded([*x[at["tilt"]], 0.0]),
+        fitted_from=recording.file.name,
+        fitted_sha256=recording.sha256,
+        fitted_rmse_mm=round(1e3 * best.rmse_m, 6),
+    )
+    second = fits[1] if len(fits) > 1 else None
+    return GeometryFit(
+        recording=section,
+        angle_offsets_rad=np.array(_rounded(offsets)),
+        angle_offset_deviations_rad=deviation[at["psi"]],
+        marker_deviation_m=deviation[at["marker"]],
+        base_deviation_m=deviation[at["base"]],
+        tilt_deviation_rad=deviation[at["tilt"]],
+        covariance=best.covariance[:geometry, :geometry],
+        responses=np.exp(x[at["response"]] + x[at["spread"]]),
+        zeros_m=x[at["zero"]],
+        rmse_m=best.rmse_m,
+        second_rmse_m=second.rmse_m if second else math.inf,
+        second_columns=tuple(pulls.columns[index] for index in second.columns) if second else (),
+        labels_agree=_labels_agree(recording, section.displacement_columns),
+        confidence=(second.cost - best.cost) / math.log(10) if second else math.inf,
+        used_samples=len(pulls.marker_m),
+        samples=len(recording),
+    )
+
+
+def _labels_agree(recording: TendonRecording, columns: tuple[str, ...]) -> bool | None:
+    matches = (PULL_LABEL.search(label) for label in recording.labels)
+    number = {f"servo_{match.group(2)}_mm": int(match.group(1)) for match in matches if match}
+    if not set(columns) <= set(number):
+        return None
+    order = [number[name] for name in columns]
+    return order == sorted(order)
+
+
+def _rounded(values: Array | list[float]) -> tuple[float, ...]:
+    """Values as they go into a file: a micrometre or microradian is far below what the fit can tell."""
+    return tuple(round(float(value), 6) for value in values)

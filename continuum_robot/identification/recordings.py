@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strict reading of recorded tendon displacements and marker positions.
+
+The format is a CSV file with a header: ``timestamp`` (s), ``pattern_label``, one ``servo_<id>_mm`` for each tendon's
+displacement, and ``tip_x``, ``tip_y``, ``tip_z`` (mm) of a tracked marker, in any order of columns. A marker that the
+tracker lost is an empty cell or ``nan``; any other cell has to be a finite number.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import RecordingError, RobotFileError
+from continuum_robot.robot.description import Robot
+
+Array = NDArray[np.float64]
+
+TIME_COLUMN = "timestamp"
+LABEL_COLUMN = "pattern_label"
+MARKER_COLUMNS = ("tip_x", "tip_y", "tip_z")
+SERVO_COLUMN = re.compile(r"servo_(\w+)_mm")
+
+_FORMAT = "expected the columns timestamp, pattern_label, servo_<id>_mm for each tendon, tip_x, tip_y, tip_z"
+
+
+@dataclass(frozen=True)
+class TendonRecording:
+    """Recorded displacements and marker positions; K columns of displacements, T samples.
+
+    Attributes
+    ----------
+    file : where it was read from
+    sha256 : of that file, hexadecimal
+    time_s : shape (T,), s, on the recorder's clock
+    labels : T labels of what the robot was doing
+    columns : K names of the displacement columns, as in the file
+    displacement_m : shape (T, K), m, with the sign of the file
+    marker_m : shape (T, 3), m, in the tracker's frame; NaN where the marker was not seen
+    """
+
+    file: Path
+    sha256: str
+    time_s: Array
+    labels: tuple[str, ...]
+    columns: tuple[str, ...]
+    displacement_m: Array
+    marker_m: Array
+
+    def __len__(self) -> int:
+        return len(self.time_s)
+
+    @property
+    def seen(self) -> NDArray[np.bool_]:
+        """Where the marker was seen, shape (T,)."""
+        return np.asarray(np.isfinite(self.marker_m).all(axis=1))
+
+
+def read_recording(file: Path | str) -> TendonRecording:
+    """Read a recording.
+
+    Parameters
+    ----------
+    file : path of a CSV file in the format of this module
+
+    Returns
+    -------
+    the recording, in SI units
+
+    Raises
+    ------
+    RecordingError : no such file, not text, a missing, unknown or doubled column, a row of another length, a cell
+        that is not a finite number, or no row at all; names file, line and column
+    """
+    path = Path(file).expanduser()
+    try:
+        content = path.read_bytes()
+        text = content.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecordingError(path, f"cannot be read: {error}", "Give the path of a CSV file in UTF-8") from error
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    times: list[float] = []
+    labels: list[str] = []
+    displacements: list[list[float]] = []
+    markers: list[list[float]] = []
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        columns = _checked_columns(path, header)
+        place = {name: index for index, name in enumerate(header)}
+        for row in reader:
+            if not row:
+                continue
+            line = reader.line_num
+            if len(row) != len(header):
+                raise RecordingError(
+                    path,
+                    f"line {line}: {len(row)} cells where the header has {len(header)} columns",
+                    "Is the last line cut off? Remove or repair the line",
+                )
+            times.append(_number(path, line, TIME_COLUMN, row[place[TIME_COLUMN]]))
+            labels.append(row[place[LABEL_COLUMN]].strip())
+            displacements.append([1e-3 * _number(path, line, name, row[place[name]]) for name in columns])
+            markers.append([1e-3 * _number(path, line, name, row[place[name]], lost=True) for name in MARKER_COLUMNS])
+    except csv.Error as error:
+        raise RecordingError(path, f"line {reader.line_num}: {error}", "Give a well-formed CSV file") from error
+    if not times:
+        raise RecordingError(path, "no samples, only a header", "Give a recording with at least one row")
+    return TendonRecording(
+        path,
+        hashlib.sha256(content).hexdigest(),
+        np.array(times),
+        tuple(labels),
+        columns,
+        np.array(displacements),
+        np.array(markers),
+    )
+
+
+def tendon_displacements(robot: Robot, recording: TendonRecording) -> Array:
+    """Recorded displacements as the robot's tendons: its numbering, pulled in positive.
+
+    Parameters
+    ----------
+    robot : with ``recording``: the column and the sign of each tendon
+    recording : T samples
+
+    Returns
+    -------
+    shape (T, tendons), m
+
+    Raises
+    ------
+    RobotFileError : the robot's file does not say which column is which tendon
+    RecordingError : the recording has no such column
+    """
+    mapping = robot.recording
+    if mapping is None:
+        raise RobotFileError(
+            robot.file_name or None,
+            "recording",
+            None,
+            "the map of columns to tendons; `continuum-robot identify-geometry` finds it from a tendon_pull recording",
+        )
+    missing = [name for name in mapping.displacement_columns if name not in recording.columns]
+    if missing:
+        raise RecordingError(
+            recording.file,
+            f"no column {', '.join(missing)}; it has {', '.join(recording.columns)}",
+            f"Was it recorded on another robot? {robot.name} is fitted to {mapping.fitted_from or 'other columns'}",
+        )
+    order = [recording.columns.index(name) for name in mapping.displacement_columns]
+    return np.asarray(recording.displacement_m[:, order] * np.array(mapping.displacement_signs))
+
+
+def _checked_columns(path: Path, header: list[str]) -> tuple[str, ...]:
+    if not any(header):
+        raise RecordingError(path, "empty", _FORMAT)
+    doubled = sorted({name for name in header if header.count(name) > 1})
+    if doubled:
+        raise RecordingError(path, f"line 1: column {', '.join(doubled)} appears more than once", _FORMAT)
+    missing = [name for name in (TIME_COLUMN, LABEL_COLUMN, *MARKER_COLUMNS) if name not in header]
+    if missing:
+        raise RecordingError(path, f"line 1: no column {', '.join(missing)}", _FORMAT)
+    columns = tuple(name for name in header if SERVO_COLUMN.fullmatch(name))
+    if not columns:
+        raise RecordingError(path, "line 1: no column servo_<id>_mm", _FORMAT)
+    unknown = [name for name in header if name not in (TIME_COLUMN, LABEL_COLUMN, *MARKER_COLUMNS, *columns)]
+    if unknown:
+        raise RecordingError(path, f"line 1: unknown column {', '.join(map(repr, unknown))}", _FORMAT)
+    return columns
+
+
+def _number(path: Path, line: int, column: str, cell: str, *, lost: bool = False) -> float:
+    text = cell.strip()
+    if lost and text.lower() in ("", "nan"):
+        return math.nan
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise RecordingError(path, f"line {line}, column {column}: {cell!r}", "Expected a finite number")
+    return value

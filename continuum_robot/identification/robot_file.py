@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing a fitted robot as a robot file that the strict loader reads back."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from continuum_robot.errors import RobotFileError
+from continuum_robot.identification.geometry_fit import GeometryFit
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.loading import load_robot, parse_robot
+
+
+def write_fitted_robot(robot: Robot, fit: GeometryFit, out: Path | str) -> Robot:
+    """Write a robot file with the fitted angles and the ``recording`` section; all other keys stay as they were.
+
+    Parameters
+    ----------
+    robot : what was fitted; its file is taken as it stands, or its values where it came from none
+    fit : result of ``identify_geometry`` for this robot
+    out : path of the file to write; replaced in one step, so that a reader never sees half of it
+
+    Returns
+    -------
+    the robot as read back from ``out``
+
+    Raises
+    ------
+    RobotFileError : the robot's own file is gone, the fit is of another robot, or ``out`` cannot be written
+    """
+    path = Path(out).expanduser()
+    mapping = _mapping(robot)
+    if len(fit.angle_offsets_rad) != len(robot.segments):
+        expected = f"{len(robot.segments)} angles, one a segment of {robot.name}"
+        raise RobotFileError(robot.file_name or None, "segments", len(fit.angle_offsets_rad), expected)
+    for segment, angle in zip(mapping["segments"], fit.angle_offsets_rad, strict=True):
+        segment["tendons"]["angle_offset_rad"] = float(angle)
+    mapping["recording"] = _plain(dataclasses.asdict(fit.recording))
+    fitted = {f"segments[{index}].tendons.angle_offset_rad" for index in range(len(robot.segments))}
+    if "assumed" in mapping:
+        mapping["assumed"] = [key for key in mapping["assumed"] if key not in fitted]
+    source = Path(robot.file_name).name if robot.file_name else robot.name
+    text = (
+        "# SPDX-License-Identifier: Apache-2.0\n"
+        f"# {source}, its tendon angles and recording section fitted to {fit.recording.fitted_from}. SI units.\n"
+        + yaml.safe_dump(mapping, sort_keys=False, default_flow_style=None, allow_unicode=True, width=110)
+    )
+    parse_robot(text, path)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        if partial.exists():
+            partial.unlink()
+        raise RobotFileError(path, "", str(error), "a path that can be written") from error
+    return load_robot(path)
+
+
+def _mapping(robot: Robot) -> dict[str, Any]:
+    if not robot.file_name:
+        plain: dict[str, Any] = _plain(dataclasses.asdict(robot))
+        plain.pop("file_name")
+        return plain
+    load_robot(robot.file_name)
+    loaded: dict[str, Any] = yaml.safe_load(Path(robot.file_name).read_text(encoding="utf-8"))
+    return loaded
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items() if item is not None}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constant-curvature shape of a robot whose tendons can only pull: a tendon that is paid out too far says nothing.
+
+A tendon of displacement q_j allows every shape whose path shortens by at least q_j; it is taut where they are equal.
+Of the shapes that all tendons allow, the robot takes the one that bends its backbone least. Where the displacements
+obey the tendon constraint (muhmann (1)) every tendon is taut and this is the Clarke transform; where one tendon alone
+is taut it is an arc of uniform curvature down to where that tendon ends. Only lengths, pitch radii and the segments'
+ratio of bending stiffness enter, so that nothing here needs a fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.errors import ConvergenceError, ParameterError
+from continuum_robot.geometry.clarke import ClarkeManifold
+from continuum_robot.robot.coordinates import clarke_manifold
+from continuum_robot.robot.description import Robot
+
+Array = NDArray[np.float64]
+
+# Compliance of the tendons against that of the backbone. It makes the problem strictly convex, so that displacements
+# that no inextensible tendons could have (co-contraction) give their least-squares shape.
+_TENDON_COMPLIANCE = 1e-6
+_ON_MANIFOLD_M = 1e-9
+_OPTIMAL = 1e-12  # relative size of what counts as 0 in the active-set method
+_ITERATIONS = 30  # for each tendon; two or three are usual
+
+
+@dataclass(frozen=True)
+class TautShape:
+    """Shapes of least bending that tendons allow, for T samples of N tendons and m segments.
+
+    Attributes
+    ----------
+    clarke : Clarke coordinates [q_Re,1, q_Im,1, ...], shape (T, 2m), m
+    displacement : what the paths in the robot shorten by, shape (T, N), m
+    slack : where a tendon was paid out further than its path needs, shape (T, N)
+    """
+
+    clarke: Array
+    displacement: Array
+    slack: NDArray[np.bool_]
+
+
+class TautTendons:
+    """Shape from displacements of tendons that can go slack.
+
+    Parameters
+    ----------
+    robot : geometry of the segments and tendons
+    slack_above_m : paid-out length from which a tendon counts as slack in ``TautShape.slack``, m
+    """
+
+    def __init__(self, robot: Robot, slack_above_m: float = 2e-4) -> None:
+        self.manifold: ClarkeManifold = clarke_manifold(robot)
+        self._slack_above_m = slack_above_m
+        stiffness = [
+            segment.backbone.bending_stiffness_nm2 / (segment.length_m * segment.tendons.pitch_radius_m**2)
+            for segment in robot.segments
+        ]  # energy = sum stiffness / 2 |q_M,i|^2, from E I theta^2 / (2 l) and theta = |q_M| / r_d, muhmann (7), (18)
+        D = self.manifold.displacement_matrix
+        self._to_clarke = D.T / np.repeat(stiffness, 2)[:, None]
+        compliance = D @ self._to_clarke
+        compliance += _TENDON_COMPLIANCE * np.trace(compliance) / len(D) * np.eye(len(D))
+        self._compliance = compliance
+
+    def shape(self, displacement: ArrayLike) -> TautShape:
+        """Shapes of least bending that the tendons allow.
+
+        Parameters
+        ----------
+        displacement : pulled in positive, shape (T, N), m; finite
+
+        Returns
+        -------
+        Clarke coordinates, path displacements and which tendons are slack
+
+        Raises
+        ------
+        ParameterError : wrong shape or values that are not finite
+        ConvergenceError : the active-set iteration did not end
+        """
+        given = np.atleast_2d(np.asarray(displacement, dtype=float))
+        if given.shape[1] != self.manifold.tendon_count or not np.isfinite(given).all():
+            raise ParameterError(
+                "displacement", np.shape(displacement), f"finite values, shape (T, {self.manifold.tendon_count})"
+            )
+        clarke = self.manifold.clarke(given)
+        miss = np.abs(self.manifold.displacement(clarke) - given).max(axis=1)
+        for row in np.flatnonzero(miss > _ON_MANIFOLD_M):
+            clarke[row] = self._to_clarke @ self._tension(given[row])
+        path = self.manifold.displacement(clarke)
+        return TautShape(clarke, path, path - given > self._slack_above_m)
+
+    def _tension(self, displacement: Array) -> Array:
+        """Tensions t >= 0 that minimise t.C t / 2 - q.t, the dual problem, by the active-set method of Lawson, Hanson.
+
+        Only their direction counts: they are scaled to a backbone of unit stiffness.
+        """
+        C, count = self._compliance, len(displacement)
+        tension, taut = np.zeros(count), np.zeros(count, dtype=bool)
+        tolerance = _OPTIMAL * np.abs(displacement).max()
+        for _ in range(_ITERATIONS * count):
+            missing = displacement - C @ tension  # what a tendon still has to pull in
+            missing[taut] = -np.inf
+            enters = int(missing.argmax())
+            if missing[enters] <= tolerance:
+                return tension
+            taut[enters] = True
+            while True:
+                wanted = np.zeros(count)
+                wanted[taut] = np.linalg.solve(C[np.ix_(taut, taut)], displacement[taut])
+                leaves = taut & (wanted <= 0)
+                if not leaves.any():
+                    break
+                share = (tension[leaves] / (tension[leaves] - wanted[leaves])).min()
+                tension += share * (wanted - tension)
+                taut &= tension > _OPTIMAL * np.abs(tension).max()
+                tension[~taut] = 0.0
+            tension = wanted
+        raise ConvergenceError("shape of least bending", float(missing.max()), tolerance, _ITERATIONS * count)
