@@ -102,7 +102,7 @@ class RodDynamics:
         self._no_force = np.zeros(self.size)
         model = self.symbolic
         self._functions = compile_functions(
-            [model.forward_dynamics, model.gravity_force, model.pose],
+            [model.forward_dynamics, model.gravity_force, model.pose, model.body_jacobian],
             f"the rod model of {robot.name}",
             compile=compile,
             progress=progress,
@@ -110,6 +110,7 @@ class RodDynamics:
         self._forward = self._functions["forward_dynamics"]
         self._gravity = self._functions["gravity_force"]
         self._pose = self._functions["pose"]
+        self._body_jacobian = self._functions["body_jacobian"]
 
     @property
     def compiled(self) -> bool:
@@ -226,7 +227,7 @@ class RodDynamics:
 
     def body_jacobian(self, c: ArrayLike, s: float) -> Vector:
         """Jacobian of the twist (linear, angular) of the frame at arc length ``s`` (m), in its own axes, (6, n)."""
-        return self._virtual("body_jacobian")(c, self._arc_lengths(s)[0])
+        return self._body_jacobian(c, self._arc_lengths(s)[0])
 
     def _arc_lengths(self, s: ArrayLike) -> Vector:
         places = np.atleast_1d(np.asarray(s, dtype=float))
