@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -59,24 +60,12 @@ def natural_frequencies_hz(robot: Robot) -> Vector:
         c = equilibrium(dynamics, rest).c
     except ConvergenceError:
         return np.full(robot.coefficient_count, np.nan)
-    stiffness = _stiffness(dynamics, c)
+    _, _, stiffness = dynamics.potential(c)
     root = np.linalg.cholesky(dynamics.mass_matrix(c))
     # M v'' = -K v; with M = L L' the squares of the angular frequencies are the eigenvalues of L^-1 K L^-T.
     half = np.linalg.solve(root, stiffness)
     squares = np.linalg.eigvalsh(np.linalg.solve(root, half.T))
     return np.array([math.sqrt(square) / (2 * math.pi) if square >= 0 else math.nan for square in squares])
-
-
-def _stiffness(dynamics: RodDynamics, c: Vector) -> Vector:
-    """Derivative of the elastic and gravity forces by the coefficients, symmetric, shape (n, n)."""
-    step = 1e-4
-    columns = []
-    for direction in np.eye(len(c)) * step:
-        ahead = dynamics.elastic_force(c + direction) + dynamics.gravity_force(c + direction)
-        behind = dynamics.elastic_force(c - direction) + dynamics.gravity_force(c - direction)
-        columns.append((ahead - behind) / (2 * step))
-    stiffness = np.array(columns)
-    return (stiffness + stiffness.T) / 2
 
 
 def masses_kg(segment: Segment) -> tuple[float, float, float]:
@@ -141,23 +130,30 @@ def _print(console: Console, robot: Robot, frequencies_hz: Vector) -> None:
 
 
 def _segment_table(robot: Robot) -> Table:
-    table = Table(title="Segments", title_justify="left", title_style="bold")
-    for heading in ("", "length", "EI", "disks", "mass", "tendons", "radius", "offset", "basis"):
-        table.add_column(heading, justify="left" if heading in ("", "basis") else "right")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("segment")
+    columns = []
     for segment in robot.segments:
-        masses = masses_kg(segment)
-        positions = segment.disks.positions_m(segment.length_m)
-        table.add_row(
-            segment.name,
-            f"{segment.length_m * 1e3:.4g} mm",
-            f"{segment.backbone.bending_stiffness_nm2:.4g} N·m²",
-            f"{len(positions)} × {segment.disks.mass_kg * 1e3:.3g} g",
-            f"{sum(masses) * 1e3:.3g} g",
-            str(segment.tendons.count),
-            f"{segment.tendons.pitch_radius_m * 1e3:.4g} mm",
-            f"{math.degrees(segment.tendons.angle_offset_rad):.4g}°",
-            f"{segment.basis.kind}, {segment.basis.coefficient_count} coefficients",
+        table.add_column(segment.name, justify="right")
+        backbone, disks, tendons = masses_kg(segment)
+        columns.append(
+            {
+                "length": f"{segment.length_m * 1e3:.4g} mm",
+                "bending stiffness E I": f"{segment.backbone.bending_stiffness_nm2:.4g} N·m²",
+                "bending damping": f"{segment.bending_damping_nms:.4g} N·m·s",
+                "disks": f"{len(segment.disks.positions_m(segment.length_m))}",
+                "mass of the backbone": f"{backbone * 1e3:.3g} g",
+                "mass of the disks": f"{disks * 1e3:.3g} g",
+                "mass of the tendons": f"{tendons * 1e3:.3g} g",
+                "tendons": str(segment.tendons.count),
+                "pitch radius": f"{segment.tendons.pitch_radius_m * 1e3:.4g} mm",
+                "angle of tendon 1": f"{math.degrees(segment.tendons.angle_offset_rad):.4g}°",
+                "strain basis": segment.basis.kind,
+                "coefficients": str(segment.basis.coefficient_count),
+            }
         )
+    for name in columns[0]:
+        table.add_row(name, *(column[name] for column in columns))
     return table
 
 

@@ -8,15 +8,13 @@ import os
 import time
 from collections.abc import Iterator
 
-import rclpy
 from rclpy.context import Context
 from rclpy.node import Node
-from rclpy.signals import SignalHandlerOptions
 
-from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.nodes.spinning import dds_error, initialize, shut_down_at_end
 
 MARKER_NODE = "continuum_robot_stack"
-HIGHEST_DOMAIN = 232
 
 
 class BusyDomainError(ContinuumRobotError):
@@ -29,30 +27,12 @@ class BusyDomainError(ContinuumRobotError):
     found : what was seen there
     """
 
-    def __init__(self, domain: int, namespace: str, found: str) -> None:
+    def __init__(self, domain: str, namespace: str, found: str) -> None:
         self.domain, self.namespace, self.found = domain, namespace, found
         super().__init__(
-            f"DDS domain {domain} is busy: {found} in namespace {namespace}. Stop the other stack, or choose another "
-            f"domain, e.g. ROS_DOMAIN_ID={(domain + 1) % 100}"
+            f"DDS domain {domain} is busy: {found} in namespace {namespace}. "
+            "Stop the other stack, or choose another domain, e.g. ROS_DOMAIN_ID=42"
         )
-
-
-def stay_on_loopback() -> None:
-    """Keep DDS on this host, unless the user has set ROS_AUTOMATIC_DISCOVERY_RANGE. Call before rclpy.init."""
-    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-
-
-def domain_id() -> int:
-    """The domain of ROS_DOMAIN_ID, 0 where it is not set.
-
-    Raises
-    ------
-    ParameterError : not a whole number from 0 to 232
-    """
-    text = os.environ.get("ROS_DOMAIN_ID", "").strip() or "0"
-    if not text.isdigit() or int(text) > HIGHEST_DOMAIN:
-        raise ParameterError("ROS_DOMAIN_ID", text, f"a whole number from 0 to {HIGHEST_DOMAIN}")
-    return int(text)
 
 
 def absolute_namespace(namespace: str) -> str:
@@ -72,28 +52,26 @@ def claimed_domain(namespace: str, discovery_s: float = 1.5) -> Iterator[None]:
     Raises
     ------
     BusyDomainError : another stack is there, started by this command or by a launch file
-    ContinuumRobotError : DDS cannot be joined
+    DeviceError : DDS cannot be joined
     """
-    stay_on_loopback()
-    domain = domain_id()
+    domain = os.environ.get("ROS_DOMAIN_ID") or "0"
     namespace = absolute_namespace(namespace)
     context = Context()
-    try:
-        rclpy.init(context=context, signal_handler_options=SignalHandlerOptions.NO)
-        node = Node(
-            MARKER_NODE, context=context, namespace=namespace, start_parameter_services=False, enable_rosout=False
-        )
-    except Exception as error:  # rclpy's own errors have no common base
-        context.try_shutdown()
-        raise ContinuumRobotError(f"DDS domain {domain} cannot be joined: {error}") from error
-    try:
-        found = _listen(node, namespace, discovery_s)
-        if found:
-            raise BusyDomainError(domain, namespace, found)
-        yield
-    finally:
-        node.destroy_node()
-        context.try_shutdown()
+    initialize(args=[], context=context)
+    with shut_down_at_end(context):
+        try:
+            node = Node(
+                MARKER_NODE, context=context, namespace=namespace, start_parameter_services=False, enable_rosout=False
+            )
+        except Exception as error:  # rclpy's own errors have no common base
+            raise dds_error(error) from error
+        try:
+            found = _listen(node, namespace, discovery_s)
+            if found:
+                raise BusyDomainError(domain, namespace, found)
+            yield
+        finally:
+            node.destroy_node()
 
 
 def _listen(node: Node, namespace: str, discovery_s: float) -> str:

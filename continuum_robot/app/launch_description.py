@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the files in launch/ share. The only module that imports launch and launch_ros, which are not on PyPI."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from launch.action import Action
+from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction, SetEnvironmentVariable
+from launch.substitutions import EnvironmentVariable
+from launch_ros.actions import Node
+
+from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.robot.loading import find_robot_file, load_robot, shipped_robots
+from launch import LaunchContext, LaunchDescription
+
+PACKAGE = "continuum_robot"
+BOOLEAN = ["true", "false"]
+MANAGED_NODES = ("tendon_driver", "string_encoder", "shape_estimator", "clarke_controller", "reference_source")
+
+
+def stack_description(fake_hardware: bool) -> LaunchDescription:
+    """All nodes of a robot.
+
+    Parameters
+    ----------
+    fake_hardware : default of ``use_fake_hardware``
+
+    Returns
+    -------
+    the description for ``ros2 launch``
+    """
+    arguments = [
+        DeclareLaunchArgument(
+            "robot",
+            default_value="opencr_five_tendon",
+            description="Robot file (YAML), or the name of a shipped one: " + ", ".join(shipped_robots()),
+        ),
+        DeclareLaunchArgument(
+            "use_fake_hardware",
+            default_value=str(fake_hardware).lower(),
+            choices=BOOLEAN,
+            description="true: the same nodes and topics, the wires end in a simulator. false: the robot on its bus",
+        ),
+        DeclareLaunchArgument(
+            "use_mock_hardware",
+            default_value="",
+            choices=["", *BOOLEAN],
+            description="The same as use_fake_hardware, for those who know it by this name; it wins if both are given",
+        ),
+        DeclareLaunchArgument(
+            "fake_level",
+            default_value="dynamics",
+            choices=["dynamics", "mirror"],
+            description="How much is simulated. dynamics: rod, tendons and motors with friction and cogging. "
+            "mirror: ideal tendons that follow their commands at once",
+        ),
+        DeclareLaunchArgument(
+            "controller",
+            default_value="clarke_controller",
+            choices=["clarke_controller", "none"],
+            description="Which controller commands the tensions. none: only driver and estimators, for your own "
+            "controller on the topic tendon_commands",
+        ),
+        DeclareLaunchArgument(
+            "activate",
+            default_value="true",
+            choices=BOOLEAN,
+            description="Bring all nodes up to active. false: they wait for the service supervisor/manage",
+        ),
+        DeclareLaunchArgument("rviz", default_value="false", choices=BOOLEAN, description="Also start rviz2"),
+        DeclareLaunchArgument(
+            "record", default_value="false", choices=BOOLEAN, description="Record all topics of the robot (MCAP)"
+        ),
+        DeclareLaunchArgument(
+            "record_directory", default_value="runs", description="Where record:=true makes a folder named by the date"
+        ),
+        DeclareLaunchArgument(
+            "namespace", default_value="", description="ROS namespace of all nodes and topics, for several robots"
+        ),
+        DeclareLaunchArgument(
+            "prefix", default_value="", description="Put in front of every tf frame, for several robots, e.g. left_"
+        ),
+        DeclareLaunchArgument(
+            "can_interface", default_value="can0", description="CAN interface of the motor boards; hardware only"
+        ),
+        DeclareLaunchArgument(
+            "serial_port",
+            default_value="/dev/continuum_robot_strings",
+            description="Serial port of the string-encoder board; hardware only",
+        ),
+        DeclareLaunchArgument(
+            "params_file",
+            default_value="",
+            description="YAML file with ROS parameters; it wins over the robot file. Start its sections with /**: "
+            "so that they hold in any namespace",
+        ),
+        DeclareLaunchArgument(
+            "log_level",
+            default_value="info",
+            choices=["debug", "info", "warn", "error", "fatal"],
+            description="Least severity of log messages",
+        ),
+        DeclareLaunchArgument(
+            "composed",
+            default_value="false",
+            choices=BOOLEAN,
+            description="All nodes in one process: lower latency and a third of the processor time. "
+            "false: each node a process",
+        ),
+    ]
+    return _description(arguments, _stack)
+
+
+def rviz_description() -> LaunchDescription:
+    """rviz2 with the robot's displays, for ``ros2 launch continuum_robot rviz.launch.py``."""
+    arguments = [
+        DeclareLaunchArgument("namespace", default_value="", description="ROS namespace of the robot"),
+        DeclareLaunchArgument("prefix", default_value="", description="What stands in front of the robot's tf frames"),
+        DeclareLaunchArgument(
+            "rviz_config", default_value=str(rviz_configuration()), description="Configuration file of rviz2"
+        ),
+    ]
+    return _description(arguments, lambda context: [_rviz(context, context.launch_configurations["rviz_config"])])
+
+
+def rviz_configuration() -> Path:
+    """The shipped rviz configuration: beside the robot files, in a checkout and where installed."""
+    folders = {path.parent.parent for path in shipped_robots().values()}
+    for folder in folders:
+        if (folder / "rviz" / "continuum_robot.rviz").is_file():
+            return folder / "rviz" / "continuum_robot.rviz"
+    raise ParameterError("rviz configuration", [str(folder) for folder in folders], "rviz/continuum_robot.rviz in it")
+
+
+def _description(
+    arguments: list[DeclareLaunchArgument], actions: Callable[[LaunchContext], list[Action]]
+) -> LaunchDescription:
+    names = [argument.name for argument in arguments]
+
+    def checked(context: LaunchContext) -> list[Action]:
+        try:
+            return [*_misspelt(context, names), *actions(context)]
+        except ContinuumRobotError as error:
+            # launch prints the exception's class and text, and ends with exit code 1.
+            raise RuntimeError(str(error)) from None
+
+    return LaunchDescription(
+        [
+            *arguments,
+            # Loopback, unless the user opens DDS to the network.
+            SetEnvironmentVariable(
+                "ROS_AUTOMATIC_DISCOVERY_RANGE",
+                EnvironmentVariable("ROS_AUTOMATIC_DISCOVERY_RANGE", default_value="LOCALHOST"),
+            ),
+            OpaqueFunction(function=checked),
+        ]
+    )
+
+
+def _misspelt(context: LaunchContext, names: list[str]) -> list[Action]:
+    # launch ignores unknown arguments in silence; those of a launch file that includes this one are none of ours.
+    found = []
+    for given in context.launch_configurations:
+        near = [] if given in names else difflib.get_close_matches(given, names, 1, 0.8)
+        if near:
+            found.append(LogInfo(msg=f"[WARN] launch argument {given}:= is unknown and ignored; meant {near[0]}:= ?"))
+    return found
+
+
+def _stack(context: LaunchContext) -> list[Action]:
+    given = context.launch_configurations
+    robot_file = os.path.abspath(find_robot_file(given["robot"]))
+    load_robot(robot_file)
+    fake = (given["use_mock_hardware"] or given["use_fake_hardware"]) == "true"
+    common = {"robot": robot_file, "use_fake_hardware": fake}
+    files = []
+    if given["params_file"]:
+        if not os.path.isfile(given["params_file"]):
+            raise ParameterError("params_file", given["params_file"], "an existing file")
+        files = [given["params_file"]]
+    record, controlled = given["record"] == "true", given["controller"] != "none"
+    managed = [node for node in MANAGED_NODES if controlled or node not in ("clarke_controller", "reference_source")]
+    supervisor = {"autostart": given["activate"] == "true", "node_names": managed}
+    own: dict[str, dict[str, object]] = {
+        "tendon_driver": {"fake_level": given["fake_level"], "can_interface": given["can_interface"]},
+        "string_encoder": {"serial_port": given["serial_port"]},
+        "robot_visualizer": {"prefix": given["prefix"]},
+        "recorder": {"directory": os.path.abspath(given["record_directory"])},
+        "supervisor": supervisor,
+    }
+    names = [*managed, "robot_visualizer", *(["recorder"] if record else []), "supervisor"]
+
+    def program(executable: str, parameters: dict[str, object], name: str | None) -> Node:
+        return Node(
+            package=PACKAGE,
+            executable=executable,
+            name=name,
+            namespace=given["namespace"],
+            parameters=[parameters, *files],
+            ros_arguments=["--log-level", given["log_level"]],
+            output="screen",
+            emulate_tty=True,
+        )
+
+    if given["composed"] == "true":
+        merged = dict(common)
+        for parameters in own.values():
+            merged |= parameters
+        merged |= {"record": record}
+        actions: list[Action] = [program("composition", merged, None)]
+    else:
+        actions = [program(name, common | own.get(name, {}), name) for name in names]
+    if given["rviz"] == "true":
+        actions.append(_rviz(context, str(rviz_configuration())))
+    return actions
+
+
+def _rviz(context: LaunchContext, configuration: str) -> Node:
+    given = context.launch_configurations
+    return Node(
+        package="rviz2",
+        executable="rviz2",
+        namespace=given["namespace"],
+        # The configuration's topics are relative: rviz looks for them in its own namespace.
+        arguments=["-d", configuration, "-f", f"{given['prefix']}base"],
+        output="screen",
+    )

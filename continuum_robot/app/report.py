@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report of a run: metrics.json and plots, computed from its recording."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.app.output import write_json
+from continuum_robot.app.recording import Recording, Series, read_recording
+from continuum_robot.errors import RecordingError
+from continuum_robot.robot.description import Robot
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt  # the backend comes first: no display is needed
+
+Vector = NDArray[np.float64]
+
+TOPICS = ("tendon_states", "tendon_commands", "clarke_state", "clarke_reference")
+MEASURED, WANTED, LIMIT = "#1f77b4", "#d62728", "#7f7f7f"
+
+
+@dataclass(frozen=True)
+class Tracking:
+    """Measured and wanted Clarke coordinates on the stamps of the measured ones, within the evaluated window.
+
+    Attributes
+    ----------
+    time_s : from the first reference, shape (k,), s
+    measured, wanted : shape (k, 2m), m
+    evaluated : which samples the errors are computed from, shape (k,): the start-up blend is left out
+    """
+
+    time_s: Vector
+    measured: Vector
+    wanted: Vector
+    evaluated: NDArray[np.bool_]
+
+    @property
+    def error(self) -> Vector:
+        """Wanted less measured, shape (k, 2m), m."""
+        return self.wanted - self.measured
+
+    @property
+    def rmse(self) -> Vector:
+        """Root mean square error of each coordinate over the evaluated samples, shape (2m,), m."""
+        error = self.error[self.evaluated]
+        return np.sqrt(np.mean(error**2, axis=0)) if len(error) else np.full(self.measured.shape[1], np.nan)
+
+
+def write_report(
+    bag: Path, folder: Path, robot: Robot, facts: Mapping[str, Any], *, blend_s: float, namespace: str | None = None
+) -> tuple[dict[str, Any], list[Path]]:
+    """Compute metrics.json and the plots of a run from its recording.
+
+    Parameters
+    ----------
+    bag : what the recorder wrote
+    folder : where the report goes
+    robot : whose run it was
+    facts : numbers that the recording does not hold, such as the driver's own statistics; they win over computed ones
+    blend_s : length of the reference's start-up blend, which the errors leave out, s
+    namespace : ROS namespace of the topics, None: the recorded one
+
+    Returns
+    -------
+    the metrics, and the paths of the plots
+
+    Raises
+    ------
+    RecordingError : the recording cannot be read, or has no states
+    DeviceError : the report cannot be written
+    """
+    recording = read_recording(bag, TOPICS, namespace)
+    tracking = None
+    if "clarke_state" in recording.topics and "clarke_reference" in recording.topics:
+        tracking = track(recording.series("clarke_state"), recording.series("clarke_reference"), blend_s)
+    numbers = {"robot": robot.name, **metrics(recording, tracking), **facts}
+    write_json(folder / "metrics.json", numbers)
+    plots = [draw_tensions(recording, robot, folder), draw_timing(recording, numbers, folder)]
+    if tracking is not None:
+        plots.insert(0, draw_tracking(tracking, robot, folder))
+    return numbers, plots
+
+
+def track(state: Series, reference: Series, blend_s: float) -> Tracking:
+    """Bring measured and wanted Clarke coordinates onto the same instants.
+
+    Parameters
+    ----------
+    state : clarke_state, stamped when the displacements were acquired
+    reference : clarke_reference, interpolated linearly to those stamps
+    blend_s : how long after the first reference the evaluation begins, s
+    """
+    first_s, last_s = float(reference.stamp_s[0]), float(reference.stamp_s[-1])
+    state = state.between(first_s, last_s)
+    time_s = state.stamp_s - first_s
+    wanted = np.stack(
+        [np.interp(state.stamp_s, reference.stamp_s, column) for column in reference["position"].T], axis=1
+    )
+    return Tracking(time_s, state["position"], wanted, time_s >= blend_s)
+
+
+def metrics(recording: Recording, tracking: Tracking | None) -> dict[str, Any]:
+    """Numbers of a run, flat, units in the keys.
+
+    Parameters
+    ----------
+    recording : of the topics ``TOPICS``
+    tracking : from :func:`track`, None where no reference was recorded
+
+    Returns
+    -------
+    ``loop_rate_hz``, ``missed_cycles_percent``: from the stamps of tendon_states; ``response_*_us``: from the
+    acquisition of a state to the stamp of the command that answers it; ``rmse_q_re_m``, ``rmse_q_im_m``: root mean
+    square over segments and time, and each segment's own where there are several; tensions while references came
+    """
+    states = recording.series("tendon_states")
+    active = _active(recording, states)
+    numbers: dict[str, Any] = {
+        "simulated": bool(states["simulated"].max()),
+        "duration_s": float(active.stamp_s[-1] - active.stamp_s[0]),
+        **loop_numbers(active),
+        **response_numbers(active, recording.topics.get("tendon_commands")),
+    }
+    tension = active["tension"]
+    known = tension[np.isfinite(tension)]
+    numbers["min_tension_n"] = float(known.min()) if known.size else math.nan
+    numbers["max_tension_n"] = float(known.max()) if known.size else math.nan
+    numbers["limited_cycles_percent"] = 100.0 * float(np.mean((active["limited"] > 0).any(axis=1)))
+    if tracking is None:
+        return numbers
+    rmse = tracking.rmse
+    numbers["rmse_q_re_m"] = float(np.sqrt(np.mean(rmse[0::2] ** 2)))
+    numbers["rmse_q_im_m"] = float(np.sqrt(np.mean(rmse[1::2] ** 2)))
+    if len(rmse) > 2:
+        for index, value in enumerate(rmse):
+            numbers[f"rmse_q_{'re' if index % 2 == 0 else 'im'}_{index // 2 + 1}_m"] = float(value)
+    error = np.abs(tracking.error[tracking.evaluated])
+    numbers["max_error_m"] = float(error.max()) if error.size else math.nan
+    evaluated = tracking.time_s[tracking.evaluated]
+    numbers["evaluated_s"] = float(evaluated[-1] - evaluated[0]) if len(evaluated) else 0.0
+    numbers["left_out_at_start_s"] = float(evaluated[0]) if len(evaluated) else float(tracking.time_s[-1])
+    return numbers
+
+
+def loop_numbers(states: Series) -> dict[str, Any]:
+    """Rate and missed cycles of the driver's loop by its own stamps; a gap in the sequence is the recorder's loss."""
+    span_s, cycles = float(states.stamp_s[-1] - states.stamp_s[0]), int(states.sequence[-1] - states.sequence[0])
+    if cycles < 1 or span_s <= 0:
+        return {"loop_rate_hz": math.nan, "missed_cycles_percent": math.nan, "recorded_states": len(states)}
+    period_s = float(np.median(periods_s(states)))
+    # Nominal rates are round numbers; the median of many periods is near enough to find which.
+    period_s = round(period_s * 1e5) / 1e5 or period_s
+    deadlines = max(cycles, round(span_s / period_s))
+    return {
+        "loop_rate_hz": cycles / span_s,
+        "missed_cycles_percent": 100.0 * (deadlines - cycles) / deadlines,
+        "recorded_states": len(states),
+        "recording_lost_percent": 100.0 * (cycles + 1 - len(states)) / (cycles + 1),
+    }
+
+
+def periods_s(states: Series) -> Vector:
+    """Times between states that follow each other, shape (at most k - 1,), s."""
+    following = np.diff(states.sequence) == 1
+    return np.diff(states.stamp_s)[following]
+
+
+def responses_s(states: Series, commands: Series | None) -> Vector:
+    """From the acquisition of each state to the stamp of the command that answers it, shape (answered,), s."""
+    if commands is None:
+        return np.zeros(0)
+    _, answered, answers = np.intersect1d(states.sequence, commands.sequence, return_indices=True)
+    return commands.stamp_s[answers] - states.stamp_s[answered]
+
+
+def response_numbers(states: Series, commands: Series | None) -> dict[str, Any]:
+    """Quantiles of :func:`responses_s`, in microseconds."""
+    response_us = 1e6 * responses_s(states, commands)
+    if not len(response_us):
+        return {f"response_{name}_us": math.nan for name in ("p50", "p99", "max")}
+    return {
+        "response_p50_us": float(np.percentile(response_us, 50)),
+        "response_p99_us": float(np.percentile(response_us, 99)),
+        "response_max_us": float(response_us.max()),
+    }
+
+
+def _active(recording: Recording, states: Series) -> Series:
+    """The states while references came, else while commands came; all of them where there was neither."""
+    for name in ("clarke_reference", "tendon_commands"):
+        if name in recording.topics and len(recording.topics[name]) > 1:
+            stamps = recording.topics[name].stamp_s
+            active = states.between(float(stamps[0]), float(stamps[-1]))
+            if len(active) > 1:
+                return active
+    if len(states) < 2:
+        raise RecordingError(recording.file, "holds fewer than two states of the tendons", "Run longer")
+    return states
+
+
+def draw_tracking(tracking: Tracking, robot: Robot, folder: Path) -> Path:
+    """Plot wanted and measured Clarke coordinates and their error, a row a coordinate, to ``tracking.png``."""
+    count = tracking.measured.shape[1]
+    figure, axes = plt.subplots(
+        2 * count,
+        1,
+        figsize=(10, 1.0 + 3.2 * count),
+        sharex=True,
+        squeeze=False,
+        gridspec_kw={"height_ratios": [2.2, 1] * count},
+        layout="constrained",
+    )
+    rmse = tracking.rmse
+    for index in range(count):
+        name = clarke_name(index, count)
+        upper, lower = axes[2 * index, 0], axes[2 * index + 1, 0]
+        upper.plot(tracking.time_s, 1e3 * tracking.wanted[:, index], color=WANTED, lw=1.6, label="reference")
+        upper.plot(tracking.time_s, 1e3 * tracking.measured[:, index], color=MEASURED, lw=0.9, label="measured")
+        upper.set_ylabel(f"{name} [mm]")
+        upper.legend(loc="upper right", ncols=2, frameon=False)
+        upper.margins(y=0.25)
+        lower.plot(tracking.time_s, 1e6 * tracking.error[:, index], color="black", lw=0.6)
+        lower.set_ylabel("error [µm]")
+        lower.text(
+            0.995,
+            0.94,
+            f"RMSE {1e6 * rmse[index]:.1f} µm",
+            transform=lower.transAxes,
+            ha="right",
+            va="top",
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
+        )
+        evaluated = np.flatnonzero(tracking.evaluated)
+        if len(evaluated):
+            for axis in (upper, lower):
+                axis.axvspan(0, tracking.time_s[evaluated[0]], color="0.92", lw=0)
+            within = 1e6 * tracking.error[evaluated, index]
+            reach = max(1.0, 1.3 * float(np.abs(within).max()))
+            lower.set_ylim(-reach, reach)
+    axes[-1, 0].set_xlabel("time since the first reference [s]  (grey: start-up blend, left out of the errors)")
+    axes[0, 0].set_title(f"{robot.name}: Clarke coordinates", loc="left")
+    return _save(figure, folder / "tracking.png")
+
+
+def draw_tensions(recording: Recording, robot: Robot, folder: Path) -> Path:
+    """Plot measured and commanded tension of every tendon with the limits, a panel a segment, to ``tensions.png``."""
+    states = recording.series("tendon_states")
+    time_s = states.stamp_s - float(_active(recording, states).stamp_s[0])
+    figure, axes = plt.subplots(
+        len(robot.segments),
+        1,
+        figsize=(10, 1.0 + 3.6 * len(robot.segments)),
+        sharex=True,
+        squeeze=False,
+        layout="constrained",
+    )
+    colours = mpl.colormaps["viridis"]
+    for axis, segment, tendons in zip(axes[:, 0], robot.segments, robot.tendon_slices, strict=True):
+        measured, commanded = states["tension"][:, tendons], states["commanded_tension"][:, tendons]
+        for tendon in range(segment.tendons.count):
+            colour = colours(0.9 * tendon / max(1, segment.tendons.count - 1))
+            axis.plot(time_s, measured[:, tendon], color=colour, lw=0.8, label=f"{tendon + 1}")
+            axis.plot(time_s, commanded[:, tendon], color=colour, lw=0.8, ls=":")
+        if robot.limits is not None:
+            axis.axhline(robot.limits.minimum_n, color=LIMIT, lw=1, ls="--")
+            highest = np.nanmax([*measured.ravel(), *commanded.ravel(), 0.0])
+            if highest > 0.5 * robot.limits.maximum_n:
+                axis.axhline(robot.limits.maximum_n, color=LIMIT, lw=1, ls="--")
+        axis.set_ylim(bottom=0)
+        axis.set_ylabel("tension [N]")
+        axis.set_title(f"{segment.name}: measured (solid), commanded (dotted), limits (dashed)", loc="left")
+        axis.legend(title="tendon", loc="upper right", ncols=segment.tendons.count, frameon=False)
+        axis.margins(x=0.01)
+        axis.set_ylim(top=axis.get_ylim()[1] * 1.25)
+    axes[-1, 0].set_xlabel("time since the first reference [s]")
+    return _save(figure, folder / "tensions.png")
+
+
+def draw_timing(recording: Recording, numbers: Mapping[str, Any], folder: Path) -> Path:
+    """Plot histograms of the loop's period and of the response to each state, to ``timing.png``."""
+    states = _active(recording, recording.series("tendon_states"))
+    period_us = 1e6 * periods_s(states)
+    response_us = 1e6 * responses_s(states, recording.topics.get("tendon_commands"))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+    _histogram(left, period_us, "period of the driver's loop [µs]")
+    left.set_title(
+        f"{numbers.get('loop_rate_hz', math.nan):.1f} Hz, "
+        f"{numbers.get('missed_cycles_percent', math.nan):.2f} % of the cycles missed",
+        loc="left",
+    )
+    _histogram(right, response_us, "state acquired → its command computed [µs]")
+    trip = [numbers.get(f"round_trip_{name}_us") for name in ("p50", "p99", "max")]
+    if all(isinstance(value, (int, float)) and math.isfinite(value) for value in trip):
+        right.set_title("whole round trip p50 {:.0f}, p99 {:.0f}, max {:.0f} µs".format(*trip), loc="left")
+    return _save(figure, folder / "timing.png")
+
+
+def _histogram(axis: Any, values: Vector, label: str) -> None:
+    axis.set_xlabel(label)
+    axis.set_ylabel("cycles")
+    if not len(values):
+        axis.text(0.5, 0.5, "not recorded", transform=axis.transAxes, ha="center")
+        return
+    edges = np.linspace(max(0.0, float(np.percentile(values, 0.05))), float(np.percentile(values, 99.95)), 80)
+    if edges[-1] <= edges[0]:
+        edges = edges[0] + np.linspace(-1.0, 1.0, 80)
+    outside = int(np.sum((values < edges[0]) | (values > edges[-1])))
+    axis.hist(values, bins=edges, color=MEASURED)
+    axis.set_yscale("log")
+    for share, style in ((50, "-"), (99, "--")):
+        axis.axvline(np.percentile(values, share), color="black", lw=1, ls=style, label=f"p{share}")
+    axis.legend(frameon=False, title=f"max {values.max():.0f} µs\n{outside} outside")
+
+
+def clarke_name(index: int, count: int) -> str:
+    """Name of a Clarke coordinate for a person, e.g. ``q_Re`` or ``q_Im,2`` where there are several segments."""
+    part = "Re" if index % 2 == 0 else "Im"
+    return f"q_{part}" if count <= 2 else f"q_{part},{index // 2 + 1}"
+
+
+def _save(figure: Any, file: Path) -> Path:
+    try:
+        figure.savefig(file, dpi=110)
+    except OSError as error:
+        raise RecordingError(file, f"cannot be written ({error.strerror or error})", "Make room on the disk") from error
+    finally:
+        plt.close(figure)
+    return file
+
+
+def summary_lines(numbers: Mapping[str, Any], plots: Sequence[Path]) -> list[str]:
+    """What the demo prints at its end: the main numbers with units a person reads, then the files."""
+    get = numbers.get
+    lines = [
+        f"loop      {get('loop_rate_hz', math.nan):.1f} Hz, {get('missed_cycles_percent', math.nan):.2f} % missed; "
+        f"round trip p50 {get('round_trip_p50_us', math.nan):.0f}, p99 {get('round_trip_p99_us', math.nan):.0f}, "
+        f"max {get('round_trip_max_us', math.nan):.0f} µs",
+        f"tracking  RMSE q_Re {1e6 * get('rmse_q_re_m', math.nan):.1f} µm, "
+        f"q_Im {1e6 * get('rmse_q_im_m', math.nan):.1f} µm over {get('evaluated_s', 0.0):.1f} s "
+        f"(the first {get('left_out_at_start_s', 0.0):.1f} s, the start-up blend, left out)",
+        f"tensions  {get('min_tension_n', math.nan):.2f} to {get('max_tension_n', math.nan):.2f} N",
+        f"faults    {', '.join(get('faults', [])) or 'none'}",
+    ]
+    return [*lines, *(f"plot      {plot}" for plot in plots)]

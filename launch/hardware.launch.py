@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The robot on its bus."""
+
+from continuum_robot.app.launch_description import stack_description
+from launch import LaunchDescription
+
+
+def generate_launch_description() -> LaunchDescription:
+    return stack_description(fake_hardware=False)

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""rviz2 for a robot that runs already."""
+
+from continuum_robot.app.launch_description import rviz_description
+from launch import LaunchDescription
+
+
+def generate_launch_description() -> LaunchDescription:
+    return rviz_description()
