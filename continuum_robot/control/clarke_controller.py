@@ -76,8 +76,9 @@ class ClarkeController:
         self.settings = robot.control
         self._pid = Pid(PidParameters.from_gains(robot.control.gains))
         self._nothing = np.full(self.manifold.coordinate_count, np.nan)
-        self._no_tension = np.full(self.manifold.tendon_count, np.nan)
         self._no_feedforward = np.zeros(self.manifold.coordinate_count)
+        for shared in (self._nothing, self._no_feedforward):
+            shared.setflags(write=False)
 
     def with_settings(self, settings: ControlSettings) -> ClarkeController:
         """The same controller in the same state with other settings, to be exchanged between two cycles.
@@ -169,7 +170,8 @@ class ClarkeController:
         if not math.isfinite(known):
             # One unknown tendon leaves the force of every segment under it unknown: none gets a tension.
             terms = self._pid.update(self._nothing, self._nothing, None, dt)
-            return ClarkeOutput(self._no_tension, clarke, self._nothing if rate is None else rate, self._nothing, terms)
+            tension = np.full(self.manifold.tendon_count, np.nan)
+            return ClarkeOutput(tension, clarke, self._nothing if rate is None else rate, self._nothing, terms)
         feedforward = self._feedforward(reference.position)
         terms = self._pid.update(reference.position, clarke, rate, dt, feedforward, reference_rate=reference.velocity)
         tension = distribute(self.settings.tendon_forces, terms.output, self.manifold, self.settings.pretension_n)

@@ -168,6 +168,7 @@ class Pid:
         ParameterError : a value that is not finite
         """
         zero = np.zeros_like(self.parameters.p)
+        zero.setflags(write=False)  # shared by the state and the terms
         given = {
             "output": output,
             "reference": reference,

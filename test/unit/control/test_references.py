@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from continuum_robot.control.references import make_reference, reference_columns
+from continuum_robot.errors import ParameterError, RobotFileError
+from continuum_robot.robot.control_settings import ReferenceSettings
+from continuum_robot.robot.loading import load_robot
+
+AMPLITUDE = (0.01, 0.005, 0.005, 0.025)
+FREQUENCY = (0.1, 0.05, 0.15, 0.2)
+
+
+def write_samples(folder):
+    file = folder / "path.csv"
+    times = [0.5, 0.7, 1.1, 1.2, 2.0, 2.5]
+    rows = [f"{t},{math.sin(t)},{t * t},{0.1 * t},{-t}" for t in times]
+    file.write_text("\n".join([",".join(["time_s", *reference_columns(4)]), *rows]) + "\n")
+    return file
+
+
+@pytest.fixture(params=["chirp", "circle", "rest_to_rest", "hold", "csv"])
+def smooth(request, tmp_path):
+    settings = ReferenceSettings(
+        kind=request.param,
+        amplitude_m=() if request.param == "csv" else AMPLITUDE,
+        frequency_hz=FREQUENCY,
+        frequency_rate_hz_per_s=0.05,
+        period_s=2.0,
+        file=write_samples(tmp_path).name,
+    )
+    return make_reference(settings, 4, tmp_path)
+
+
+def test_velocity_and_acceleration_are_derivatives(smooth):
+    h = 1e-5
+    for t in [0.013, 0.31, 0.65, 1.0, 1.49, 1.9, 3.0, 7.77]:
+        before, here, after = smooth.at(t - h), smooth.at(t), smooth.at(t + h)
+        np.testing.assert_allclose(here.velocity, (after.position - before.position) / (2 * h), atol=1e-8)
+        np.testing.assert_allclose(here.acceleration, (after.velocity - before.velocity) / (2 * h), atol=1e-7)
+
+
+def test_position_and_velocity_do_not_jump(smooth):
+    times = np.linspace(-0.1, 3.0, 6201)
+    positions = np.array([smooth.at(t).position for t in times])
+    assert np.abs(np.diff(positions, axis=0)).max() < 5e-3
+    later = np.array([smooth.at(t).velocity for t in times[300:]])  # a chirp starts with a velocity
+    assert np.abs(np.diff(later, axis=0)).max() <= 1e-2 * np.abs(later).max()
+
+
+def test_before_the_start_and_after_the_end_it_rests(smooth):
+    np.testing.assert_array_equal(smooth.at(-1.0).position, smooth.at(0.0).position)
+    np.testing.assert_array_equal(smooth.at(-1.0).velocity, 0)
+    if math.isfinite(smooth.duration_s):
+        end = smooth.at(smooth.duration_s + 5)
+        np.testing.assert_allclose(end.position, smooth.at(smooth.duration_s).position, atol=1e-15)
+        np.testing.assert_array_equal(end.velocity, 0)
+
+
+def test_the_papers_chirp():
+    robot = load_robot("two_segment")
+    reference = make_reference(robot.reference, robot.coordinate_count)
+    t = 7.3
+    expected = np.array(AMPLITUDE) * np.sin(2 * np.pi * (np.array(FREQUENCY) * t + 0.5 * 0.005 * t**2))
+    np.testing.assert_allclose(reference.at(t).position, expected, atol=1e-15)
+    np.testing.assert_array_equal(reference.at(0.0).position, 0)
+    # The frequency itself rises by 0.005 Hz/s: what turns per second at 7.3 s, not half of it.
+    rate = reference.at(t).velocity / (np.array(AMPLITUDE) * np.sqrt(1 - (expected / AMPLITUDE) ** 2))
+    np.testing.assert_allclose(np.abs(rate) / (2 * np.pi), np.array(FREQUENCY) + 0.005 * t, rtol=1e-9)
+    assert reference.duration_s == math.inf
+
+
+def test_steps_dwell_and_have_no_velocity():
+    reference = make_reference(ReferenceSettings(kind="steps", amplitude_m=(0.01, -0.02), period_s=0.5), 2)
+    for t, sign in [(-1, 0), (0.0, 0), (0.49, 0), (0.51, 1), (1.01, 0), (1.51, -1), (2.01, 0), (2.51, 1)]:
+        np.testing.assert_allclose(reference.at(t).position, [0.01 * sign, -0.02 * sign])
+        np.testing.assert_array_equal(reference.at(t).velocity, 0)
+
+
+@given(t=st.floats(2.0, 100.0))
+@settings(deadline=None)
+def test_circle_keeps_its_radius_after_its_entry(t):
+    reference = make_reference(
+        ReferenceSettings(kind="circle", amplitude_m=(0.01, 0.01), frequency_hz=(0.3,), period_s=2.0), 2
+    )
+    here = reference.at(t)
+    assert np.hypot(*here.position) == pytest.approx(0.01)
+    assert np.hypot(*here.velocity) == pytest.approx(0.01 * 2 * np.pi * 0.3)
+    assert here.position @ here.velocity == pytest.approx(0, abs=1e-15)
+    assert np.cross([*here.position, 0], [*here.velocity, 0])[2] > 0  # counter-clockwise
+
+
+def test_circle_starts_at_rest_at_zero():
+    reference = make_reference(ReferenceSettings(kind="circle", amplitude_m=(0.01, 0.01), frequency_hz=(0.3,)), 2)
+    start = reference.at(0.0)
+    for value in (start.position, start.velocity, start.acceleration):
+        np.testing.assert_array_equal(value, 0)
+
+
+def test_rest_to_rest_meets_both_ends_at_rest():
+    reference = make_reference(ReferenceSettings(kind="rest_to_rest", amplitude_m=(0.01, -0.02), period_s=3.0), 2)
+    assert reference.duration_s == 3.0
+    for t, share in [(0.0, 0.0), (1.5, 0.5), (3.0, 1.0)]:
+        np.testing.assert_allclose(reference.at(t).position, np.array([0.01, -0.02]) * share, atol=1e-15)
+    for t in (0.0, 3.0):
+        np.testing.assert_allclose(reference.at(t).velocity, 0, atol=1e-15)
+        np.testing.assert_allclose(reference.at(t).acceleration, 0, atol=1e-15)
+
+
+def test_hold_stands_still_at_zero_unless_told_otherwise():
+    np.testing.assert_array_equal(make_reference(ReferenceSettings(kind="hold"), 4).at(3.0).position, np.zeros(4))
+    held = make_reference(ReferenceSettings(kind="hold", amplitude_m=(0.01, 0.02)), 2)
+    np.testing.assert_array_equal(held.at(3.0).position, [0.01, 0.02])
+    assert held.duration_s == 0.0
+
+
+def test_csv_passes_its_samples_with_time_from_the_first_row(tmp_path):
+    write_samples(tmp_path)
+    reference = make_reference(ReferenceSettings(kind="csv", file="path.csv"), 4, tmp_path)
+    assert reference.duration_s == 2.0
+    for t in (0.5, 0.7, 1.1, 1.2, 2.0, 2.5):
+        np.testing.assert_allclose(reference.at(t - 0.5).position, [math.sin(t), t * t, 0.1 * t, -t], atol=1e-14)
+    np.testing.assert_array_equal(reference.at(0.0).velocity, 0)
+    np.testing.assert_array_equal(reference.at(2.0).velocity, 0)
+
+
+def test_csv_reproduces_a_parabola_between_inner_samples(tmp_path):
+    write_samples(tmp_path)
+    reference = make_reference(ReferenceSettings(kind="csv", file=str(tmp_path / "path.csv")), 4)
+    for t in np.linspace(0.71, 1.99, 30):
+        here = reference.at(t - 0.5)
+        np.testing.assert_allclose([here.position[1], here.velocity[1]], [t * t, 2 * t], atol=1e-12)
+
+
+def test_csv_columns_may_stand_in_any_order(tmp_path):
+    (tmp_path / "swapped.csv").write_text("q_im_1_m, time_s, q_re_1_m\n1,0,2\n3,1,4\n")
+    reference = make_reference(ReferenceSettings(kind="csv", file="swapped.csv"), 2, tmp_path)
+    np.testing.assert_array_equal(reference.at(1.0).position, [4, 3])
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "key", "says"),
+    [
+        ("time_s,q_re_1_m\n0,0\n1,1\n", 1, "q_im_1_m", "one column of this name"),
+        ("time_s,q_re_1_m,q_im_1_m,q_re_1_m\n0,0,0,0\n", 1, "q_re_1_m", "one column of this name"),
+        ("time_s,q_re_1_m,q_im_1_m,speed\n0,0,0,0\n1,0,0,0\n", 1, "speed", "only the columns"),
+        ("time_s,q_re_1_m,q_im_1_m\n0,0,0\n1,nan,0\n", 3, "q_re_1_m", "a finite number"),
+        ("time_s,q_re_1_m,q_im_1_m\n0,0,0\n\n1,0,1 mm\n", 4, "q_im_1_m", "a finite number"),
+        ("time_s,q_re_1_m,q_im_1_m\n0,0,0\n1,0\n", 3, "", "3 values"),
+        ("time_s,q_re_1_m,q_im_1_m\n0,0,0\n1,0,0\n1,0,0\n", 4, "time_s", "more than 1 s"),
+        ("time_s,q_re_1_m,q_im_1_m\n0,0,0\n", None, "", "at least two rows"),
+        ("", 1, "time_s", "one column of this name"),
+    ],
+)
+def test_bad_csv_names_file_line_and_column(tmp_path, text, line, key, says):
+    file = tmp_path / "bad.csv"
+    file.write_text(text)
+    with pytest.raises(RobotFileError, match=says) as caught:
+        make_reference(ReferenceSettings(kind="csv", file="bad.csv"), 2, tmp_path)
+    assert (caught.value.file, caught.value.line, caught.value.key) == (file, line, key)
+    assert str(file) in str(caught.value)
+
+
+def test_missing_and_binary_csv(tmp_path):
+    (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00")
+    for name in ("missing.csv", "binary.csv", "."):
+        with pytest.raises(RobotFileError, match="a readable CSV file"):
+            make_reference(ReferenceSettings(kind="csv", file=name), 2, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        (ReferenceSettings(kind="chirp", amplitude_m=(0.01,), frequency_hz=(0.1,)), "amplitude_m"),
+        (ReferenceSettings(kind="chirp", amplitude_m=(0.01, 0.0), frequency_hz=(0.1, 0.2, 0.3)), "frequency_hz"),
+        (ReferenceSettings(kind="hold", amplitude_m=(0.01, 0.0, 0.0)), "amplitude_m"),
+        (ReferenceSettings(kind="dance", amplitude_m=(0.01, 0.0), frequency_hz=(0.1,)), "kind"),
+    ],
+)
+def test_settings_that_do_not_fit_the_robot_are_refused(settings, name):
+    with pytest.raises(ParameterError) as caught:
+        make_reference(settings, 2)
+    assert caught.value.name == name
