@@ -71,7 +71,9 @@ class ReferenceSettings:
         "frequency at the start, one value or one a coordinate", "Hz", default=(), ge=0, le=100
     )
     frequency_rate_hz_per_s: float = quantity("linear rise of the frequency", "Hz/s", default=0.0, ge=0, le=10)
-    period_s: float = quantity("dwell of a step, or duration of a move", "s", default=2.0, gt=0, le=1e4)
+    period_s: float = quantity(
+        "dwell of a step, duration of a move or of the entry into a circle", "s", default=2.0, gt=0, le=1e4
+    )
     rate_hz: float = quantity("how often the reference is published", "Hz", default=250.0, ge=1, le=2000)
     file: str = quantity("CSV with time_s and a column for each coordinate, for kind csv", default="")
 
