@@ -14,7 +14,8 @@ from rich.table import Table
 
 from continuum_robot.app.output import write_json
 from continuum_robot.errors import ParameterError
-from continuum_robot.experiments.registry import Experiment, experiments
+from continuum_robot.experiments.experiment import Experiment
+from continuum_robot.experiments.registry import experiments
 
 
 def print_list(console: Console | None = None) -> None:
@@ -58,10 +59,6 @@ def run_experiment(
     """
     console = console or Console()
     experiment = _find(name)
-    for key in options:
-        if key not in experiment.options:
-            allowed = ", ".join(f"--{known.replace('_', '-')}" for known in experiment.options) or "none"
-            raise ParameterError(f"--{key.replace('_', '-')}", options[key], f"an option of {name}: {allowed}")
     with console.status(f"{name} ...") as status:
         result = experiment.run(dict(options), lambda text: status.update(f"{name}: {escape(text)}"))
     table = Table(title=name, title_justify="left", title_style="bold")
@@ -78,7 +75,6 @@ def run_experiment(
         write_json(json_file, result)
         console.print(f"numbers: {json_file}", markup=False, highlight=False, soft_wrap=True)
     if plots is not None:
-        plots.mkdir(parents=True, exist_ok=True)
         for figure in experiment.draw(result, plots):
             console.print(f"figure: {figure}", markup=False, highlight=False, soft_wrap=True)
     return result

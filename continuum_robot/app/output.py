@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -32,7 +33,8 @@ def write_json(file: Path, numbers: Mapping[str, Any]) -> None:
         partial.write_text(json.dumps(_plain(dict(numbers)), indent=2, allow_nan=False) + "\n", encoding="utf-8")
         partial.replace(file)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
         raise DeviceError(str(file), f"cannot be written ({error.strerror or error})", _DISK_REMEDY) from error
 
 

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings made up for tests: written with rosbags from the interface files, read back by the code under test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from rosbags.rosbag2 import StoragePlugin, Writer
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+
+MESSAGES = Path(__file__).resolve().parents[3] / "msg"
+
+
+def typestore():
+    """Types of the project's own messages and of those they use."""
+    store = get_typestore(Stores.ROS2_JAZZY)
+    for file in sorted(MESSAGES.glob("*.msg")):
+        store.register(get_types_from_msg(file.read_text(), f"continuum_robot/msg/{file.stem}"))
+    return store
+
+
+class SyntheticRun:
+    """A run whose numbers are known: a sine tracked with a constant error, at 1 kHz with some cycles skipped."""
+
+    rate_hz = 1000.0
+    reference_rate_hz = 250.0
+    error_m = np.array([2e-4, -1e-4])
+    response_s = 3e-4
+    first_ns = 1_700_000_000_000_000_000
+
+    def __init__(self, duration_s: float = 2.0, skipped: tuple[int, ...] = (), lost: tuple[int, ...] = ()) -> None:
+        self.duration_s, self.skipped, self.lost = duration_s, skipped, lost
+
+    def wanted(self, time_s: float) -> np.ndarray:
+        """Wanted Clarke coordinates, shape (2,), m."""
+        return 0.01 * np.array([np.sin(2 * np.pi * 0.1 * time_s), np.cos(2 * np.pi * 0.1 * time_s)])
+
+    def write(self, bag: Path, namespace: str = "") -> Path:
+        """Write the bag; ``namespace`` as in ``/left``."""
+        store = typestore()
+        types = store.types
+        header = types["std_msgs/msg/Header"]
+        time = types["builtin_interfaces/msg/Time"]
+        empty = np.zeros(0)
+
+        def stamped(at_s: float):
+            at_ns = self.first_ns + round(at_s * 1e9)
+            return at_ns, header(stamp=time(sec=at_ns // 10**9, nanosec=at_ns % 10**9), frame_id="")
+
+        with Writer(bag, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
+            connection = {
+                topic: writer.add_connection(f"{namespace}/{topic}", f"continuum_robot/msg/{kind}", typestore=store)
+                for topic, kind in (
+                    ("tendon_states", "TendonStates"),
+                    ("tendon_commands", "TendonCommands"),
+                    ("clarke_state", "ClarkeState"),
+                    ("clarke_reference", "ClarkeState"),
+                )
+            }
+
+            def write(topic: str, at_ns: int, message) -> None:
+                kind = "ClarkeState" if topic.startswith("clarke") else topic.title().replace("_", "")
+                data = store.serialize_cdr(message, f"continuum_robot/msg/{kind}")
+                writer.write(connection[topic], at_ns, data)
+
+            clarke = types["continuum_robot/msg/ClarkeState"]
+            states = types["continuum_robot/msg/TendonStates"]
+            commands = types["continuum_robot/msg/TendonCommands"]
+            sequence = 0
+            for cycle in range(int(self.duration_s * self.rate_hz) + 1):
+                if cycle in self.skipped:
+                    continue
+                sequence += 1
+                at_s = cycle / self.rate_hz
+                at_ns, head = stamped(at_s)
+                tension = 1.0 + 0.1 * np.arange(5) + (0.5 if cycle == 100 else 0.0)
+                message = states(
+                    header=head,
+                    sequence=sequence,
+                    simulated=True,
+                    displacement=np.zeros(5),
+                    velocity=np.zeros(5),
+                    tension=tension,
+                    current=np.zeros(5),
+                    temperature=np.full(5, np.nan),
+                    age=np.zeros(5),
+                    commanded_tension=tension,
+                    limited=np.zeros(5, dtype=np.uint8),
+                )
+                if cycle not in self.lost:
+                    write("tendon_states", at_ns, message)
+                answer_ns, answer_head = stamped(at_s + self.response_s)
+                write("tendon_commands", answer_ns, commands(header=answer_head, sequence=sequence, tension=tension))
+                if cycle % 4 == 0:
+                    measured = self.wanted(at_s) - self.error_m
+                    body = {"sequence": sequence, "simulated": True, "velocity": empty, "acceleration": empty}
+                    body["generalized_force"] = empty
+                    write("clarke_state", at_ns, clarke(header=head, position=measured, **body))
+                    write("clarke_reference", at_ns, clarke(header=head, position=self.wanted(at_s), **body))
+        return bag

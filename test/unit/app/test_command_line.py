@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: help, exit codes, one line for an error."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from continuum_robot import __version__
+from continuum_robot.app.command_line import main, own_options
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.loading import find_robot_file, shipped_robots
+
+COMMANDS = ("demo", "up", "check", "experiment", "identify-geometry", "replay", "bench")
+
+
+def plain(text: str) -> str:
+    """Text without colours, boxes and line breaks."""
+    return " ".join(re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯─]", " ", text).split())
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = plain(capsys.readouterr().out)
+    for command in COMMANDS:
+        assert command in text
+    assert "ROS_DOMAIN_ID" in text
+    assert "Exit codes" in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_each_command_explains_and_gives_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "-h"]) == 0
+    text = plain(capsys.readouterr().out)
+    assert f"Example: continuum-robot {command}" in text
+    options = re.findall(r"--[a-z-]+", text)
+    assert len(set(options)) >= 2
+    assert len(text) > 300
+
+
+def test_help_needs_neither_ros_nor_numpy() -> None:
+    program = (
+        "import sys; from continuum_robot.app.command_line import main; main(['--help']); "
+        "sys.exit(sorted({'rclpy', 'numpy', 'casadi', 'matplotlib'} & set(sys.modules)) or None)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=60)
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.strip() == __version__
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["check", "no_such.yaml"], "no_such.yaml"),
+        (["check"], "Missing argument"),
+        (["nonsense"], "No such command"),
+        (["demo", "--duration", "0"], "--duration"),
+        (["demo", "--duration", "soon"], "--duration"),
+        (["up", "two_segment", "--fake-level", "wax"], "--fake-level"),
+        (["experiment", "muhmann.nothing"], "muhmann.nothing"),
+        (["experiment", "muhmann.energies", "surplus"], "surplus"),
+        (["replay", "no_such.csv", "--robot", "two_segment"], "no_such.csv"),
+        (["identify-geometry", "ftdcr_v4", "--data", "no_such.csv", "--out", "x.yaml"], "no_such.csv"),
+    ],
+)
+def test_bad_input_is_one_message_and_exit_code_2(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert words in captured.err
+    assert "Traceback" not in captured.err
+
+
+def test_an_error_of_the_project_is_a_single_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "no_such.yaml"]) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("continuum-robot: no_such.yaml")
+    assert "opencr_five_tendon" in lines[0]
+
+
+@pytest.mark.parametrize("robot", sorted(shipped_robots()))
+def test_check_prints_every_shipped_robot(robot: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "numbers.json"
+    assert main(["check", robot, "--json", str(file)]) == 0
+    text = plain(capsys.readouterr().out)
+    assert robot in text
+    assert "Natural frequencies" in text
+    assert "Assumed" in text
+    numbers = json.loads(file.read_text())
+    assert numbers["robot"] == robot
+    assert numbers["mass_kg"] > 0
+
+
+def test_check_names_the_line_and_key_of_a_wrong_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = find_robot_file("opencr_five_tendon").read_text()
+    file = tmp_path / "robot.yaml"
+    file.write_text(text.replace("tendons: {count: 5", "tendons: {count: 2"))
+    line = next(number for number, row in enumerate(text.splitlines(), 1) if "tendons: {count" in row)
+    assert main(["check", str(file)]) == 2
+    message = capsys.readouterr().err
+    assert f"robot.yaml:{line}" in message
+    assert "segments[0].tendons.count" in message
+
+
+def test_own_options_of_an_experiment() -> None:
+    assert own_options(["--robot", "a.yaml", "--data=b.csv", "--fast", "--rest-time", "-1"]) == {
+        "robot": "a.yaml",
+        "data": "b.csv",
+        "fast": "true",
+        "rest_time": "-1",
+    }
+    for wrong in (["a.yaml"], ["--"], ["--robot", "a", "--robot", "b"]):
+        with pytest.raises(ParameterError):
+            own_options(wrong)

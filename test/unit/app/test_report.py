@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report's numbers from a recording whose numbers are known, and its files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib import image
+from recordings import SyntheticRun
+
+from continuum_robot.app.recording import read_recording
+from continuum_robot.app.report import TOPICS, metrics, track, write_report
+from continuum_robot.errors import DeviceError, RecordingError
+from continuum_robot.robot.loading import load_robot
+
+
+def test_metrics_of_a_known_run(tmp_path: Path) -> None:
+    run = SyntheticRun(duration_s=2.0, skipped=(500, 501, 502, 503, 1200), lost=(700,))
+    bag = run.write(tmp_path / "bag")
+    folder = tmp_path / "report"
+    folder.mkdir()
+    numbers, plots = write_report(bag, folder, load_robot("opencr_five_tendon"), {"faults": []}, blend_s=0.5)
+
+    assert numbers["simulated"] is True
+    assert numbers["duration_s"] == pytest.approx(2.0, abs=1e-9)
+    assert numbers["missed_cycles_percent"] == pytest.approx(100 * 5 / 2000)
+    assert numbers["loop_rate_hz"] == pytest.approx(1995 / 2.0)
+    assert numbers["recording_lost_percent"] == pytest.approx(100 / 1996)
+    assert numbers["response_p50_us"] == pytest.approx(300, abs=1)
+    assert numbers["response_max_us"] == pytest.approx(300, abs=1)
+    assert numbers["rmse_q_re_m"] == pytest.approx(2e-4, rel=1e-6)
+    assert numbers["rmse_q_im_m"] == pytest.approx(1e-4, rel=1e-6)
+    assert numbers["max_error_m"] == pytest.approx(2e-4, rel=1e-6)
+    assert numbers["min_tension_n"] == pytest.approx(1.0)
+    assert numbers["max_tension_n"] == pytest.approx(1.9)
+    assert numbers["left_out_at_start_s"] == pytest.approx(0.5, abs=0.005)
+    assert numbers["evaluated_s"] == pytest.approx(1.5, abs=0.01)
+
+    written = json.loads((folder / "metrics.json").read_text())
+    assert written.keys() == numbers.keys()
+    assert all(not isinstance(value, dict) for value in written.values())
+    assert [plot.name for plot in plots] == ["tracking.png", "tensions.png", "timing.png"]
+    for plot in plots:
+        picture = image.imread(plot)
+        assert picture.shape[0] > 300
+        assert picture.std() > 0.02
+
+
+def test_facts_of_the_driver_win_over_the_recording(tmp_path: Path) -> None:
+    bag = SyntheticRun(duration_s=0.5).write(tmp_path / "bag")
+    facts = {"loop_rate_hz": 999.5, "round_trip_p99_us": 700.0, "faults": ["stale_command"]}
+    numbers, _ = write_report(bag, tmp_path, load_robot("opencr_five_tendon"), facts, blend_s=0.0)
+    assert numbers["loop_rate_hz"] == 999.5
+    assert numbers["faults"] == ["stale_command"]
+
+
+def test_the_recorded_namespace_is_found(tmp_path: Path) -> None:
+    bag = SyntheticRun(duration_s=0.2).write(tmp_path / "bag", "/left")
+    recording = read_recording(bag, TOPICS)
+    assert recording.namespace == "/left"
+    assert len(recording.series("tendon_states")) == 201
+
+
+def test_reference_is_interpolated_to_the_stamps_of_the_state(tmp_path: Path) -> None:
+    bag = SyntheticRun(duration_s=0.4).write(tmp_path / "bag")
+    recording = read_recording(bag, TOPICS)
+    tracking = track(recording.series("clarke_state"), recording.series("clarke_reference"), 0.0)
+    shifted = recording.series("clarke_reference")
+    sparse = type(shifted)(
+        shifted.stamp_s[::2], shifted.received_s[::2], shifted.sequence[::2], {"position": shifted["position"][::2]}, {}
+    )
+    coarse = track(recording.series("clarke_state"), sparse, 0.0)
+    np.testing.assert_allclose(coarse.wanted, tracking.wanted[: len(coarse.wanted)], atol=1e-7)
+
+
+def test_a_run_without_references_has_the_loops_numbers_and_no_errors(tmp_path: Path) -> None:
+    recording = read_recording(SyntheticRun(duration_s=0.2).write(tmp_path / "bag"), ("tendon_states",))
+    numbers = metrics(recording, None)
+    assert numbers["loop_rate_hz"] == pytest.approx(1000)
+    assert "rmse_q_re_m" not in numbers
+    assert np.isnan(numbers["response_p50_us"])
+
+
+@pytest.mark.parametrize("damage", ["missing", "no metadata", "garbage"])
+def test_unusable_recordings_are_refused_by_name(tmp_path: Path, damage: str) -> None:
+    bag = tmp_path / "bag"
+    if damage != "missing":
+        SyntheticRun(duration_s=0.05).write(bag)
+    if damage == "no metadata":
+        (bag / "metadata.yaml").unlink()
+    if damage == "garbage":
+        next(bag.glob("*.mcap")).write_bytes(b"not a recording")
+    with pytest.raises(RecordingError, match="bag"):
+        read_recording(bag, TOPICS)
+
+
+def test_a_topic_without_messages_is_refused_with_those_that_have_some(tmp_path: Path) -> None:
+    recording = read_recording(SyntheticRun(duration_s=0.05).write(tmp_path / "bag"), TOPICS)
+    with pytest.raises(RecordingError, match=r"no messages on contact.*tendon_states"):
+        recording.series("contact")
+
+
+def test_a_report_that_cannot_be_written_says_where(tmp_path: Path) -> None:
+    bag = SyntheticRun(duration_s=0.2).write(tmp_path / "bag")
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(DeviceError, match="cannot be written"):
+        write_report(bag, blocked / "report", load_robot("opencr_five_tendon"), {}, blend_s=0.0)
+    shutil.rmtree(bag)
