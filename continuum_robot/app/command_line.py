@@ -231,16 +231,16 @@ def bench(
     raise typer.Exit(_part("bench").run_bench(seconds, json_file))
 
 
-def own_options(arguments: Sequence[str]) -> dict[str, str]:
+def own_options(arguments: Sequence[str]) -> dict[str, str | bool]:
     """Options that follow an experiment's name, ``["--robot", "a.yaml", "--fast"]`` -> ``{"robot": "a.yaml", ...}``.
 
-    An option without a value counts as ``"true"``; hyphens in names become underscores.
+    An option without a value counts as true, ``true`` and ``false`` are no texts; hyphens in names become underscores.
 
     Raises
     ------
     ParameterError : an argument that is not an option, or an option given twice
     """
-    options: dict[str, str] = {}
+    options: dict[str, str | bool] = {}
     rest = list(arguments)
     while rest:
         name = rest.pop(0)
@@ -252,7 +252,7 @@ def own_options(arguments: Sequence[str]) -> dict[str, str]:
         key = key.replace("-", "_")
         if key in options:
             raise ParameterError(f"--{key}", value, "each option once")
-        options[key] = value
+        options[key] = {"true": True, "false": False}.get(value, value)
     return options
 
 

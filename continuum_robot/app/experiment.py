@@ -19,22 +19,25 @@ from continuum_robot.experiments.registry import experiments
 
 
 def print_list(console: Console | None = None) -> None:
-    """Print every experiment with its summary, the paper's own numbers and its options."""
+    """Print every experiment with its summary, the paper's own numbers beside it, and its options."""
     console = console or Console()
-    table = Table(title="continuum-robot experiment NAME", title_justify="left", title_style="bold", show_lines=True)
-    table.add_column("name", no_wrap=True)
-    table.add_column("what it runs")
-    table.add_column("the paper's own numbers")
     for name, experiment in experiments().items():
-        options = "\n".join(f"--{key.replace('_', '-')}: {text}" for key, text in experiment.options.items())
-        what = experiment.summary + (f"\n\n{options}" if options else "")
-        table.add_row(name, escape(what), escape(_lines(experiment.paper)))
-    console.print(table)
+        console.print(f"[bold]{name}[/bold]  ({escape(experiment.source)})", highlight=False)
+        table = Table.grid(padding=(0, 2), pad_edge=True)
+        table.add_column(no_wrap=True)
+        table.add_column()
+        table.add_row("what", escape(experiment.summary))
+        for index, (key, value) in enumerate(experiment.paper.items()):
+            table.add_row("" if index else "paper", escape(f"{key}: {_shown(value)}"))
+        for index, (key, text) in enumerate(experiment.options.items()):
+            table.add_row("" if index else "options", escape(f"--{key.replace('_', '-')}: {text}"))
+        console.print(table)
+        console.print()
 
 
 def run_experiment(
     name: str,
-    options: Mapping[str, str],
+    options: Mapping[str, str | bool],
     json_file: Path | None,
     plots: Path | None,
     console: Console | None = None,
@@ -87,10 +90,6 @@ def _find(name: str) -> Experiment:
         hint = f"; did you mean {near[0]}?" if near else ""
         raise ParameterError("experiment", name, f"one of {', '.join(known)}{hint}")
     return known[name]
-
-
-def _lines(numbers: Mapping[str, Any]) -> str:
-    return "\n".join(f"{key}: {_shown(value)}" for key, value in numbers.items()) or "none stated"
 
 
 def _shown(value: Any) -> str:

@@ -113,11 +113,12 @@ def test_check_names_the_line_and_key_of_a_wrong_value(tmp_path: Path, capsys: p
 
 
 def test_own_options_of_an_experiment() -> None:
-    assert own_options(["--robot", "a.yaml", "--data=b.csv", "--fast", "--rest-time", "-1"]) == {
+    assert own_options(["--robot", "a.yaml", "--data=b.csv", "--fast", "--rest-time", "-1", "--sweep", "false"]) == {
         "robot": "a.yaml",
         "data": "b.csv",
-        "fast": "true",
+        "fast": True,
         "rest_time": "-1",
+        "sweep": False,
     }
     for wrong in (["a.yaml"], ["--"], ["--robot", "a", "--robot", "b"]):
         with pytest.raises(ParameterError):
