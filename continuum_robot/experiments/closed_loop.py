@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A robot with ideal tension sources under the Clarke controller, in virtual time.
+
+The controller runs every millisecond and its tensions are held in between, as on the robot; the rod is integrated by
+the classical Runge-Kutta method with fixed substeps, compiled where a compiler is found.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import expm
+
+from continuum_robot.control.clarke_controller import ClarkeController
+from continuum_robot.control.references import Reference
+from continuum_robot.errors import ConvergenceError, ParameterError
+from continuum_robot.experiments.experiment import Progress
+from continuum_robot.robot.control_settings import ControlSettings, PidGains
+from continuum_robot.robot.coordinates import clarke_manifold, curvature_from_clarke
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.code_generation import compile_functions
+from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.integration import rk4_step
+
+Array = NDArray[np.float64]
+
+PERIOD_S = 0.001
+UNBOUNDED_N = 1e5  # ideal tension sources have no limit; the settings want a number
+
+
+@dataclass(frozen=True)
+class Series:
+    """A simulated run of T control cycles; m segments, N tendons.
+
+    Attributes
+    ----------
+    time_s : shape (T,), s
+    reference_m, clarke_m : shape (T, 2m), m
+    clarke_rate_m_per_s : shape (T, 2m), m/s
+    generalized_force_n : asked for by the controller, shape (T, 2m), N
+    applied_force_n : that the tensions make, shape (T, 2m), N; not the one asked for where tensions were clipped
+    tension_n : shape (T, N), N
+    """
+
+    time_s: Array
+    reference_m: Array
+    clarke_m: Array
+    clarke_rate_m_per_s: Array
+    generalized_force_n: Array
+    applied_force_n: Array
+    tension_n: Array
+
+    @property
+    def rmse_m(self) -> Array:
+        """Root mean square tracking error of each Clarke coordinate, shape (2m,), m."""
+        return np.asarray(np.sqrt(np.mean((self.clarke_m - self.reference_m) ** 2, axis=0)))
+
+
+@dataclass(frozen=True)
+class GainRule:
+    """PID gains from the model of the straight robot, on each segment's own stiffness K, mass M and damping D.
+
+    p = stiffness_ratio K; d makes the damping of K + p and M that of ``damping_ratio``, D included; i = integral_share
+    p w with w = sqrt((K + p) / M). Without an integral, p alone leaves a static error of 1 / (1 + stiffness_ratio).
+    """
+
+    stiffness_ratio: float = 10.0
+    damping_ratio: float = 1.0
+    integral_share: float = 0.2
+
+    def gains(self, stiffness: ArrayLike, mass: ArrayLike, damping: ArrayLike) -> tuple[PidGains, ...]:
+        """Gains of each segment.
+
+        Parameters
+        ----------
+        stiffness, mass, damping : of each segment in Clarke coordinates, shape (m,); N/m, kg, N.s/m
+
+        Returns
+        -------
+        m entries, with bounds that ideal tension sources do not reach and the derivative acting on the error
+        """
+        result = []
+        for K, M, D in zip(*(np.atleast_1d(value) for value in (stiffness, mass, damping)), strict=True):
+            p = self.stiffness_ratio * K
+            frequency = np.sqrt((K + p) / M)
+            result.append(
+                PidGains(
+                    p=float(p),
+                    i=float(self.integral_share * p * frequency),
+                    d=float(max(0.0, 2 * self.damping_ratio * frequency * M - D)),
+                    u_clamp_max=UNBOUNDED_N,
+                    u_clamp_min=-UNBOUNDED_N,
+                    i_clamp_max=UNBOUNDED_N,
+                    i_clamp_min=-UNBOUNDED_N,
+                    antiwindup_strategy="none",
+                    derivative_filter_time=0.0,
+                    reference_velocity_weight=1.0,
+                )
+            )
+        return tuple(result)
+
+
+class IdealRobot:
+    """A robot on ideal tension sources.
+
+    Parameters
+    ----------
+    robot : with constant bases
+    rotational_energy : whether the kinetic energy has its rotational terms
+    substeps : Runge-Kutta steps in a control cycle
+    progress : receives a line where the model has to be compiled
+
+    Attributes
+    ----------
+    dynamics : the rod model
+    to_curvature : matrix from Clarke coordinates to coefficients, shape (2m, 2m)
+
+    Raises
+    ------
+    ParameterError : a robot with another basis than constant bending
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        *,
+        rotational_energy: bool = False,
+        substeps: int = 4,
+        progress: Progress | None = None,
+    ) -> None:
+        kinds = {segment.basis.kind for segment in robot.segments}
+        if kinds != {"constant_bending"}:
+            raise ParameterError("basis", ", ".join(sorted(kinds)), "constant_bending in every segment")
+        self.robot = robot
+        self.manifold = clarke_manifold(robot)
+        self.dynamics = RodDynamics(robot, rotational_energy=rotational_energy, progress=progress)
+        self.to_curvature = curvature_from_clarke(robot)
+        self.from_curvature = np.linalg.inv(self.to_curvature)
+        step = rk4_step(self.dynamics.state_derivative, substeps=substeps)
+        self._step = compile_functions([step], f"the simulation of {robot.name}", progress=progress)["rk4_step"]
+
+    def model_at(self, clarke_m: ArrayLike) -> tuple[Array, Array, Array]:
+        """Stiffness (gravity's included), mass and damping at a pose, in Clarke coordinates.
+
+        Parameters
+        ----------
+        clarke_m : shape (2m,), m
+
+        Returns
+        -------
+        K, M, D, each of shape (2m, 2m); N/m, kg, N.s/m
+        """
+        S, model = self.to_curvature, self.dynamics
+        c = S @ np.asarray(clarke_m, dtype=float)
+        _, _, hessian = model.potential(c)
+        return S.T @ hessian @ S, S.T @ model.mass_matrix(c) @ S, S.T @ model.symbolic.damping @ S
+
+    def gains(self, rule: GainRule) -> tuple[PidGains, ...]:
+        """Gains of a rule for this robot."""
+        K, M, D = (np.diag(matrix)[::2] for matrix in self.model_at(np.zeros(self.dynamics.size)))
+        return rule.gains(K, M, D)
+
+    def spectral_radius(self, gains: Sequence[PidGains], poses_m: ArrayLike) -> float:
+        """How fast the sampled loop, linearised at rest, grows in a control cycle; below 1 it is stable.
+
+        Parameters
+        ----------
+        gains : of each segment, without filter
+        poses_m : Clarke coordinates at which to linearise, shape (k, 2m), m
+
+        Returns
+        -------
+        the largest magnitude of the eigenvalues of [q, q', integral] over all poses; an integral without gain has 1
+        """
+        p, i, d = (np.diag(np.repeat([getattr(one, name) for one in gains], 2)) for name in ("p", "i", "d"))
+        size = len(p)
+        largest = 0.0
+        for pose in np.atleast_2d(np.asarray(poses_m, dtype=float)):
+            K, M, D = self.model_at(pose)
+            inverse, nothing = np.linalg.inv(M), np.zeros((size, size))
+            held = np.zeros((3 * size, 3 * size))  # [q, q', force], the force held over the cycle
+            held[:size, size : 2 * size] = np.eye(size)
+            held[size : 2 * size] = np.hstack([-inverse @ K, -inverse @ D, inverse])
+            cycle = expm(PERIOD_S * held)[: 2 * size]
+            force = np.hstack([-p, -d, np.eye(size)])
+            loop = np.vstack(
+                [
+                    np.hstack([cycle[:, : 2 * size], np.zeros((2 * size, size))]) + cycle[:, 2 * size :] @ force,
+                    np.hstack([-PERIOD_S * i, nothing, np.eye(size)]),
+                ]
+            )
+            largest = max(largest, float(np.abs(np.linalg.eigvals(loop)).max()))
+        return largest
+
+    def ultimate_ratio(self, rule: GainRule, poses_m: ArrayLike, greatest: float = 1000.0) -> float:
+        """The stiffness ratio from which on the sampled loop is unstable at one of the poses.
+
+        Parameters
+        ----------
+        rule : its other numbers
+        poses_m : Clarke coordinates, shape (k, 2m), m
+        greatest : returned where even this ratio is stable
+
+        Returns
+        -------
+        the ratio, to a hundredth of itself
+        """
+        low, high = 0.0, greatest
+        while high - low > 0.01 * high:
+            ratio = math.sqrt(max(low, 1e-2) * high)
+            radius = self.spectral_radius(self.gains(dataclasses.replace(rule, stiffness_ratio=ratio)), poses_m)
+            low, high = (ratio, high) if radius <= 1 + 1e-9 else (low, ratio)
+            if high < 0.02:
+                break
+        return low
+
+    def run(
+        self, settings: ControlSettings, reference: Reference, duration_s: float, progress: Progress | None = None
+    ) -> Series:
+        """Track a reference from the straight configuration at rest.
+
+        Parameters
+        ----------
+        settings : of the controller
+        reference : of the Clarke coordinates
+        duration_s : s
+        progress : called now and then with a line of text
+
+        Returns
+        -------
+        the run, one sample a control cycle
+
+        Raises
+        ------
+        ConvergenceError : the motion grew beyond all bounds
+        """
+        controller = ClarkeController(dataclasses.replace(self.robot, control=settings))
+        size, count = self.dynamics.size, round(duration_s / PERIOD_S)
+        time_s: Array = PERIOD_S * np.arange(count, dtype=np.float64)
+        clarke, rate, wanted, asked = (np.empty((count, size)) for _ in range(4))
+        tension = np.empty((count, self.manifold.tendon_count))
+        state, no_load, step_s = np.zeros(2 * size), np.zeros(size), np.array([PERIOD_S])
+        to_tendons = self.manifold.displacement_matrix @ self.from_curvature
+        controller.reset(np.zeros(self.manifold.tendon_count), reference=reference.at(0.0))
+        for index in range(count):
+            now = reference.at(time_s[index])
+            c, c_rate = state[:size], state[size:]
+            output = controller.update(to_tendons @ c, to_tendons @ c_rate, now, PERIOD_S)
+            clarke[index], rate[index], wanted[index] = output.clarke, output.clarke_rate, now.position
+            asked[index], tension[index] = output.generalized_force, output.tension
+            state = np.array(self._step(state, output.tension, no_load, step_s))
+            if not np.isfinite(state).all():
+                raise ConvergenceError(
+                    f"the closed loop is unstable: it diverged at {time_s[index]:.3f} s with the gains "
+                    f"{[(g.p, g.i, g.d) for g in settings.gains]} (p, i, d)",
+                    np.inf,
+                    0.0,
+                    index,
+                )
+            if progress is not None and index % 2000 == 0:
+                progress(f"{settings.tendon_forces}: {time_s[index]:.0f} of {duration_s:g} s")
+        applied = self.manifold.generalized_force(tension)
+        return Series(time_s, wanted, clarke, rate, asked, applied, tension)

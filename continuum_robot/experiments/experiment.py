@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an experiment is: options in, flat numbers out, figures from the series behind the numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from continuum_robot.errors import ParameterError, RobotFileError
+from continuum_robot.robot.schema import Source, quantity_of, read
+
+Progress = Callable[[str], None]
+
+
+class Result(dict[str, Any]):
+    """Flat numbers of an experiment, ready for JSON, units in the keys.
+
+    Attributes
+    ----------
+    series : the time series that the figure shows; not part of the numbers
+    """
+
+    def __init__(self, numbers: Mapping[str, Any], series: Any = None) -> None:
+        super().__init__(numbers)
+        self.series = series
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """One table or figure of a paper.
+
+    Attributes
+    ----------
+    name : ``<paper>.<experiment>``
+    summary : one sentence
+    source : the figure or table
+    paper : the paper's own numbers (or words, where it gives none), under the keys of the result
+    settings : frozen dataclass of the options, its fields made by :func:`continuum_robot.robot.schema.quantity`
+    compute : (settings, progress) -> result
+    plot : (result, folder) -> files
+    """
+
+    name: str
+    summary: str
+    source: str
+    paper: Mapping[str, Any]
+    settings: type[Any]
+    compute: Callable[[Any, Progress], Result]
+    plot: Callable[[Result, Path], list[Path]]
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Name of each option, and its meaning, allowed values, and default as text."""
+        texts = {}
+        for field in dataclasses.fields(self.settings):
+            rules = quantity_of(field)
+            unit = f", {rules.unit}" if rules.unit else ""
+            choices = f" ({', '.join(rules.choices)})" if rules.choices else ""
+            required = field.default is dataclasses.MISSING
+            default = "required" if required else f"default {_shown(field.default)}"
+            texts[field.name] = f"{rules.doc}{choices}{unit}; {default}"
+        return texts
+
+    def run(self, options: Mapping[str, Any] | None = None, progress: Progress | None = None) -> Result:
+        """Run it.
+
+        Parameters
+        ----------
+        options : values by name, as numbers or as typed text; missing ones take their default
+        progress : called with a line of text now and then
+
+        Returns
+        -------
+        flat numbers, with the series for :meth:`draw`
+
+        Raises
+        ------
+        ParameterError : unknown option, missing one, or a value out of range
+        ContinuumRobotError : whatever the experiment itself refuses
+        """
+        try:
+            settings = read(self.settings, self._typed(options or {}), Source())
+        except RobotFileError as error:
+            raise ParameterError(f"{self.name}: {error.key}", error.value, error.expected) from None
+        return self.compute(settings, progress or (lambda _: None))
+
+    def _typed(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Options with typed words for switches as booleans; ``read`` itself takes numbers as text."""
+        switches = {field.name for field in dataclasses.fields(self.settings) if isinstance(field.default, bool)}
+        words = {"true": True, "yes": True, "false": False, "no": False}
+        return {
+            name: words.get(value.lower(), value) if name in switches and isinstance(value, str) else value
+            for name, value in options.items()
+        }
+
+    def draw(self, result: Result, folder: Path | str) -> list[Path]:
+        """Draw the figure of a result.
+
+        Parameters
+        ----------
+        result : what :meth:`run` returned
+        folder : where to write; made if missing
+
+        Returns
+        -------
+        the files written
+
+        Raises
+        ------
+        ParameterError : a result without its series, or a folder that cannot be written
+        """
+        if getattr(result, "series", None) is None:
+            raise ParameterError("result", type(result).__name__, f"a result of {self.name}.run, with its series")
+        path = Path(folder).expanduser()
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            return self.plot(result, path)
+        except OSError as error:
+            raise ParameterError("folder", str(path), f"a folder that can be written ({error})") from error
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value) or "none"

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Muhmann figs. 5 and 6: what rotational energies, Coriolis and centrifugal forces matter in one segment.
+
+The segment is controlled through steps: it bends to theta = pi/4, rotates to phi = pi/4 while bent, and returns to the
+straight configuration. The paper gives neither the gains nor the time of a step; gains come from the rule in
+:mod:`continuum_robot.experiments.closed_loop`, the time is an option, and both figures are ratios.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.control.references import ClarkeReference
+from continuum_robot.experiments.closed_loop import GainRule, IdealRobot, Series
+from continuum_robot.experiments.experiment import Experiment, Progress, Result
+from continuum_robot.experiments.plotting import COLOURS, figure
+from continuum_robot.geometry.clarke import clarke_from_arc
+from continuum_robot.robot.control_settings import ControlSettings
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.schema import quantity
+
+Array = NDArray[np.float64]
+
+_LEAST_SHOWN_J = 1e-14
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepSettings:
+    """Options of both experiments."""
+
+    robot: str = quantity("robot file or name, one segment", default="opencr_five_tendon")
+    bending_rad: float = quantity("bending angle theta of the first two steps", "rad", default=math.pi / 4, gt=0, le=6)
+    direction_rad: float = quantity("bending direction phi of the second step", "rad", default=math.pi / 4, ge=-7, le=7)
+    dwell_s: float = quantity("time of each of the three steps", "s", default=1.0, gt=0.01, le=100)
+    stiffness_ratio: float = quantity("p over the stiffness of the straight robot", default=10.0, gt=0, le=1000)
+
+
+@dataclass(frozen=True)
+class Waypoints:
+    """Steps through Clarke coordinates, shape (k, 2m), m, each held for ``dwell_s``."""
+
+    positions_m: Array
+    dwell_s: float
+
+    @property
+    def duration_s(self) -> float:
+        """Time of all steps, s."""
+        return self.dwell_s * len(self.positions_m)
+
+    def at(self, t_s: float, /) -> ClarkeReference:
+        """The reference at a time, s; at rest, also where it steps."""
+        index = min(max(int(t_s / self.dwell_s), 0), len(self.positions_m) - 1)
+        return ClarkeReference.at_rest(self.positions_m[index])
+
+
+@dataclass(frozen=True)
+class _Motion:
+    series: Series
+    translational_j: Array
+    rotational_j: Array
+    overall_n: Array
+    coriolis_n: Array
+
+
+def _step_motion(settings: StepSettings, progress: Progress) -> _Motion:
+    described = load_robot(settings.robot)
+    robot = IdealRobot(described, rotational_energy=True, progress=progress)
+    segments = len(described.segments)
+    radius = [segment.tendons.pitch_radius_m for segment in described.segments]
+    bent = clarke_from_arc(0.0, settings.bending_rad, radius).ravel()
+    turned = clarke_from_arc(settings.direction_rad, settings.bending_rad, radius).ravel()
+    reference = Waypoints(np.array([bent, turned, np.zeros(2 * segments)]), settings.dwell_s)
+    gains = robot.gains(GainRule(stiffness_ratio=settings.stiffness_ratio))
+    control = ControlSettings(gains=gains, tendon_forces="shift", pretension_n=0.0)
+    series = robot.run(control, reference, reference.duration_s, progress)
+    progress("energies and forces")
+    S, model = robot.to_curvature, robot.dynamics
+    kinetic, overall, coriolis = [], [], []
+    for clarke, clarke_rate, force in zip(
+        series.clarke_m, series.clarke_rate_m_per_s, series.applied_force_n, strict=True
+    ):
+        c, c_rate = S @ clarke, S @ clarke_rate
+        energies = model.energies(c, c_rate)
+        kinetic.append((energies.kinetic_translational, energies.kinetic_rotational))
+        coriolis.append(S.T @ model.coriolis_force(c, c_rate))
+        overall.append(force)  # the tendons' generalised force equals the sum of the left side of muhmann (25)
+    translational, rotational = np.array(kinetic).T
+    return _Motion(series, translational, rotational, np.array(overall), np.array(coriolis))
+
+
+def _run_energies(settings: StepSettings, progress: Progress) -> Result:
+    motion = _step_motion(settings, progress)
+    translational, rotational = motion.translational_j, motion.rotational_j
+    moving = translational > 1e-6 * translational.max()
+    share = rotational[moving] / translational[moving]
+    return Result(
+        {
+            "max_translational_j": float(translational.max()),
+            "max_rotational_j": float(rotational.max()),
+            "ratio_rotational_to_translational_of_maxima": float(rotational.max() / translational.max()),
+            "ratio_rotational_to_translational_of_means": float(rotational.mean() / translational.mean()),
+            "ratio_rotational_to_translational_greatest": float(share.max()),
+            "duration_s": float(3 * settings.dwell_s),
+            "n_samples": len(translational),
+        },
+        motion,
+    )
+
+
+def _run_coriolis(settings: StepSettings, progress: Progress) -> Result:
+    motion = _step_motion(settings, progress)
+    overall = np.linalg.norm(motion.overall_n, axis=1)
+    coriolis = np.linalg.norm(motion.coriolis_n, axis=1)
+    return Result(
+        {
+            "max_overall_n": float(overall.max()),
+            "max_coriolis_n": float(coriolis.max()),
+            "ratio_coriolis_to_overall_of_maxima": float(coriolis.max() / overall.max()),
+            "ratio_coriolis_to_overall_of_rms": float(np.sqrt(np.mean(coriolis**2) / np.mean(overall**2))),
+            "max_overall_re_n": float(np.abs(motion.overall_n[:, 0]).max()),
+            "max_overall_im_n": float(np.abs(motion.overall_n[:, 1]).max()),
+            "max_coriolis_re_n": float(np.abs(motion.coriolis_n[:, 0]).max()),
+            "max_coriolis_im_n": float(np.abs(motion.coriolis_n[:, 1]).max()),
+            "duration_s": float(3 * settings.dwell_s),
+            "n_samples": len(overall),
+        },
+        motion,
+    )
+
+
+def _draw_energies(result: Result, folder: Path) -> list[Path]:
+    motion: _Motion = result.series
+    file = folder / "muhmann_energies.png"
+    with figure(file, "Kinetic energies of one segment through steps (muhmann, fig. 5)", 2, 1, sharex=True) as (
+        _,
+        axes,
+    ):
+        time_s = motion.series.time_s
+        _draw_steps(axes[0], motion.series)
+        axes[1].semilogy(
+            time_s, np.maximum(motion.translational_j, _LEAST_SHOWN_J), color=COLOURS[0], label="translational"
+        )
+        axes[1].semilogy(time_s, np.maximum(motion.rotational_j, _LEAST_SHOWN_J), color=COLOURS[1], label="rotational")
+        axes[1].set(
+            xlabel="time in s", ylabel="kinetic energy in J", ylim=(_LEAST_SHOWN_J, 1e3 * motion.translational_j.max())
+        )
+        axes[1].legend(loc="upper right", ncols=2)
+    return [file]
+
+
+def _draw_coriolis(result: Result, folder: Path) -> list[Path]:
+    motion: _Motion = result.series
+    file = folder / "muhmann_coriolis.png"
+    title = "Overall forces against Coriolis and centrifugal forces (muhmann, fig. 6)"
+    with figure(file, title, 3, 1, sharex=True) as (_, axes):
+        time_s = motion.series.time_s
+        _draw_steps(axes[0], motion.series)
+        for index, (axis, name) in enumerate(zip(axes[1:], ("Re", "Im"), strict=True)):
+            axis.plot(time_s, motion.overall_n[:, index], color=COLOURS[0], label="overall (left)")
+            axis.set_ylabel(f"$\\tau_{{{name}}}$ in N", color=COLOURS[0])
+            right = axis.twinx()
+            right.plot(time_s, motion.coriolis_n[:, index], color=COLOURS[1], label="Coriolis, centrifugal (right)")
+            right.set_ylabel(f"$(C\\,\\dot q)_{{{name}}}$ in N", color=COLOURS[1])
+            right.grid(visible=False)
+            right.spines["right"].set_visible(True)
+            handles = [*axis.get_lines(), *right.get_lines()]
+            axis.legend(handles, [line.get_label() for line in handles], loc="upper right", ncols=2)
+        axes[-1].set_xlabel("time in s")
+    return [file]
+
+
+def _draw_steps(axis: Any, series: Series) -> None:
+    for index, name in enumerate(("Re", "Im")):
+        axis.plot(series.time_s, series.reference_m[:, index], color=COLOURS[2 + index], linestyle="--", linewidth=0.8)
+        axis.plot(series.time_s, series.clarke_m[:, index], color=COLOURS[2 + index], label=f"$q_{{{name}}}$")
+    axis.set(ylabel="Clarke coordinates in m")
+    axis.legend(loc="upper right", ncols=2, title="dashed: reference", title_fontsize=8)
+
+
+ENERGIES = Experiment(
+    name="muhmann.energies",
+    summary="Translational against rotational kinetic energy of one segment that bends, rotates and straightens.",
+    source="muhmann, fig. 5",
+    paper={"ratio_rotational_to_translational_of_maxima": "negligible (a figure without numbers)"},
+    settings=StepSettings,
+    compute=_run_energies,
+    plot=_draw_energies,
+)
+
+CORIOLIS = Experiment(
+    name="muhmann.coriolis",
+    summary="Overall forces against Coriolis and centrifugal forces of one segment on the same motion.",
+    source="muhmann, fig. 6",
+    paper={"ratio_coriolis_to_overall_of_maxima": "negligible (a figure without numbers)"},
+    settings=StepSettings,
+    compute=_run_coriolis,
+    plot=_draw_coriolis,
+)

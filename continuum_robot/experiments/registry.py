@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All experiments by name."""
+
+from __future__ import annotations
+
+from continuum_robot.experiments import ftdcr, muhmann_model, muhmann_tracking
+from continuum_robot.experiments.experiment import Experiment, Result
+
+__all__ = ["Experiment", "Result", "experiments"]
+
+
+def experiments() -> dict[str, Experiment]:
+    """Every experiment under its name, in the order of the papers' figures."""
+    known = (
+        muhmann_model.ENERGIES,
+        muhmann_model.CORIOLIS,
+        muhmann_tracking.TRACKING,
+        ftdcr.REPLAY,
+    )
+    return {experiment.name: experiment for experiment in known}
