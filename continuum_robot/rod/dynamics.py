@@ -249,7 +249,7 @@ class RodDynamics:
             angle = curvature * segment.length_m / steps
             if not angle <= reach_rad:
                 raise ParameterError(
-                    f"bending of {segment.name}",
+                    f"bending angle of {segment.name}",
                     float(angle * steps),
                     f"finite and at most {reach_rad * steps:.3g} rad",
                 )

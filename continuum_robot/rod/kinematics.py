@@ -15,7 +15,7 @@ from typing import Any
 
 import casadi as ca
 
-from continuum_robot.robot.description import Basis
+from continuum_robot.robot.description import Basis, Segment
 from continuum_robot.rod.bases import strain
 
 # The polynomials reach angles of this many radians in a step to double precision (absolute error < 1e-14).
@@ -164,50 +164,52 @@ def step_reach_rad(basis: Basis) -> float:
     return CONSTANT_REACH_RAD if basis.order == 0 else MAGNUS_REACH_RAD
 
 
-def segment_frames(
-    basis: Basis,
-    coefficients: Any,
-    length_m: float,
-    stations_m: Sequence[float],
-    frozen: Frozen | None = None,
-) -> list[tuple[Any, Any]]:
-    """Frames of a segment at given arc lengths, in the frame of its start.
+def stretch_nodes(basis: Basis, length_m: float, stations_m: Sequence[float]) -> list[tuple[float, list[float]]]:
+    """Cut a segment into stretches on each of which one exponential gives the frames.
 
     Parameters
     ----------
     basis : the segment's basis
-    coefficients : (k,) expression, 1/m
     length_m : length of the segment, m
-    stations_m : increasing arc lengths from the segment's start, m
+    stations_m : increasing arc lengths from the segment's start at which frames are wanted, m; the last is the end
+
+    Returns
+    -------
+    for each stretch its start and the arc lengths of frames in it, the last at its end: the whole segment with all
+    stations where the strain is constant, else one Magnus step with one frame
+    """
+    if basis.order == 0:
+        return [(0.0, list(stations_m))]
+    longest_m = length_m / magnus_step_count(basis)
+    stretches: list[tuple[float, list[float]]] = []
+    done_m = 0.0
+    for station_m in sorted(set(stations_m)):
+        count = max(1, math.ceil((station_m - done_m) / longest_m - 1e-9))
+        nodes = [done_m + (station_m - done_m) * k / count for k in range(count + 1)]
+        stretches += [(start, [end]) for start, end in zip(nodes[:-1], [*nodes[1:-1], station_m], strict=True)]
+        done_m = station_m
+    return stretches
+
+
+def stretch_frame(segment: Segment, coefficients: Any, start_m: float, end_m: float, frozen: Frozen) -> tuple[Any, Any]:
+    """Frame at the end of one exponential, in the frame of its start.
+
+    Parameters
+    ----------
+    segment : the segment
+    coefficients : (k,) expression, 1/m
+    start_m, end_m : from the segment's start, m
     frozen : see :func:`stumpff`
 
     Returns
     -------
-    rotation (3, 3) and position (3,) at each station
+    rotation (3, 3) and position (3,)
     """
+    basis, length_m = segment.basis, segment.length_m
     reach_rad = step_reach_rad(basis)
     if basis.order == 0:
-        return [
-            exponential(
-                magnus_twist(basis, coefficients, length_m, 0.0, s_m), reach_rad * max(s_m / length_m, 0.05), frozen
-            )
-            for s_m in stations_m
-        ]
-    longest = length_m / magnus_step_count(basis)
-    rotation, position, done = ca.SX.eye(3), ca.SX.zeros(3), 0.0
-    frames = []
-    for station in stations_m:
-        steps = max(0, math.ceil((station - done) / longest - 1e-9))
-        step = (station - done) / max(1, steps)
-        for _ in range(steps):
-            step_rotation, step_position = exponential(
-                magnus_twist(basis, coefficients, length_m, done, step), reach_rad, frozen
-            )
-            position = position + rotation @ step_position
-            rotation = rotation @ step_rotation
-            done += step
-        frames.append((ca.densify(rotation), position))
-    return frames
+        reach_rad *= max(end_m / length_m, 0.05)  # the strain is the same all along, so short stretches bend less
+    return exponential(magnus_twist(basis, coefficients, length_m, start_m, end_m - start_m), reach_rad, frozen)
 
 
 def frame_at(basis: Basis, coefficients: Any, length_m: float, s_m: Any) -> tuple[Any, Any]:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Motion of the mass stations of a robot, and the terms of its equations of motion, in CasADi.
 
-Each segment is described in the frame of its own start: local positions, velocities and their derivatives come from
-the local kinematics by automatic differentiation, and the motion of the start (Jacobian and the acceleration that is
-left when c'' = 0) is handed from segment to segment. With the velocity Jacobian J and the bias acceleration a of each
+A robot is a chain of stretches: segments of constant curvature, Magnus steps of others. Each is described in the frame
+of its own start: local positions, velocities and their derivatives come from the local kinematics by automatic
+differentiation, and the motion of the start (Jacobian and the acceleration that is left when c'' = 0) is handed from
+stretch to stretch. With the velocity Jacobian J and the bias acceleration a of each
 station the equations of motion are sums over stations of J^T m (J c'' + a - gravity), which is what the
 Euler-Lagrange equations of L = T - V give; the tests hold this against automatic differentiation of L itself.
 """
@@ -16,9 +17,9 @@ from typing import Any
 
 import casadi as ca
 
-from continuum_robot.robot.description import Robot
+from continuum_robot.robot.description import Robot, Segment
 from continuum_robot.rod.inertia import Parts, Station, stations
-from continuum_robot.rod.kinematics import Frozen, hat, segment_frames
+from continuum_robot.rod.kinematics import Frozen, hat, stretch_frame, stretch_nodes
 from continuum_robot.rod.tendons import coefficient_slices
 
 
@@ -48,15 +49,15 @@ class Motion:
 
 @dataclass(frozen=True, slots=True)
 class MovingStation:
-    """A station with its motion, in the axes of its segment's start.
+    """A station with its motion, in the axes of its stretch's start.
 
     Attributes
     ----------
     station : mass and inertia
-    motion : its motion; the angular part only where it has rotational inertia or ends the segment
+    motion : its motion; the angular part only where it has rotational inertia
     normal : (3,) tangent of the backbone, the axis of the cross-section
     position : (3,) place in the base frame, m
-    gravity : (3,) gravity in the axes of the segment's start, m/s^2
+    gravity : (3,) gravity in the axes of the stretch's start, m/s^2
     """
 
     station: Station
@@ -83,23 +84,33 @@ def moving_stations(
     base = Motion(ca.SX(3, size), ca.SX(3, size), zero, zero, zero)
     rotation, position = ca.SX.eye(3), zero
     for index, place in enumerate(coefficient_slices(robot)):
-        places = stations(robot, index, parts, quadrature_nodes)
-        local = _local_motions(robot, index, places, c[place], c_rate[place])
-        gravity = rotation.T @ ca.DM(robot.gravity_m_per_s2)
-        for station, inner in zip(places, local, strict=True):
-            motion = _moved(base, inner, place)
-            yield MovingStation(station, motion, inner.rotation[:, 2], position + rotation @ inner.position, gravity)
-        if index + 1 == len(robot.segments):
-            return
-        end = local[-1]
-        base = Motion(*(end.rotation.T @ value for value in _moved(base, end, place).fields()))
-        position = position + rotation @ end.position
-        rotation = rotation @ end.rotation
+        segment = robot.segments[index]
+        here: dict[float, list[Station]] = {}
+        for station in stations(robot, index, parts, quadrature_nodes):
+            here.setdefault(station.s_m, []).append(station)
+        for start_m, ends_m in stretch_nodes(segment.basis, segment.length_m, list(here)):
+            last = index + 1 == len(robot.segments) and ends_m[-1] == segment.length_m
+            places = [here.get(end_m, []) for end_m in ends_m]
+            turning = [any(any(station.total_inertia_kg_m2) for station in found) for found in places]
+            turning[-1] = turning[-1] or not last
+            local = _local_motions(segment, start_m, list(zip(ends_m, turning, strict=True)), c[place], c_rate[place])
+            gravity = rotation.T @ ca.DM(robot.gravity_m_per_s2)
+            for found, inner in zip(places, local, strict=True):
+                motion = _moved(base, inner, place)
+                for station in found:
+                    world = position + rotation @ inner.position
+                    yield MovingStation(station, motion, inner.rotation[:, 2], world, gravity)
+            if last:
+                return
+            end = local[-1]
+            base = Motion(*(end.rotation.T @ value for value in motion.fields()))
+            position = position + rotation @ end.position
+            rotation = rotation @ end.rotation
 
 
 @dataclass(frozen=True, slots=True)
 class _Local:
-    """Frame of a station in its segment's start, and its motion relative to it, by differentiation."""
+    """A frame in its stretch's start, and its motion relative to it, by differentiation."""
 
     rotation: Any
     position: Any
@@ -111,16 +122,17 @@ class _Local:
     spin_bias: Any
 
 
-def _local_motions(robot: Robot, index: int, places: list[Station], own: Any, own_rate: Any) -> list[_Local]:
-    segment, frozen = robot.segments[index], Frozen()
-    frames = segment_frames(segment.basis, own, segment.length_m, [station.s_m for station in places], frozen)
+def _local_motions(
+    segment: Segment, start_m: float, ends: list[tuple[float, bool]], own: Any, own_rate: Any
+) -> list[_Local]:
+    """Frames of a stretch at ``ends`` (arc length; whether its rotation is needed) and their motion."""
+    frozen = Frozen()
     found = []
-    for station, (rotation, position) in zip(places, frames, strict=True):
+    for end_m, turning in ends:
+        rotation, position = stretch_frame(segment, own, start_m, end_m, frozen)
         jacobian = ca.jacobian(position, own)
         velocity = jacobian @ own_rate
         values = [rotation, position, jacobian, velocity, ca.jtimes(velocity, own, own_rate)]
-        last = station is places[-1] and index + 1 < len(robot.segments)
-        turning = last or any(station.total_inertia_kg_m2)
         if turning:
             spin = spin_jacobian(rotation, own)
             values += [spin, spin @ own_rate, ca.jtimes(spin @ own_rate, own, own_rate)]
@@ -132,7 +144,7 @@ def _local_motions(robot: Robot, index: int, places: list[Station], own: Any, ow
 
 
 def _moved(base: Motion, local: _Local, place: slice) -> Motion:
-    """Motion of a frame that moves by ``local`` relative to ``base``, all in the axes of the segment's start."""
+    """Motion of a frame that moves by ``local`` relative to ``base``, all in the axes of the stretch's start."""
     position = local.position
     linear = base.linear_jacobian - hat(position) @ base.angular_jacobian
     linear[:, place] += local.jacobian
