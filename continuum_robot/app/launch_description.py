@@ -13,13 +13,13 @@ from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction, SetEn
 from launch.substitutions import EnvironmentVariable
 from launch_ros.actions import Node
 
+from continuum_robot.app.stack import CONTROLLERS, Stack
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.robot.loading import find_robot_file, load_robot, shipped_robots
+from continuum_robot.robot.loading import shipped_robots
 from launch import LaunchContext, LaunchDescription
 
 PACKAGE = "continuum_robot"
 BOOLEAN = ["true", "false"]
-MANAGED_NODES = ("tendon_driver", "string_encoder", "shape_estimator", "clarke_controller", "reference_source")
 
 
 def stack_description(fake_hardware: bool) -> LaunchDescription:
@@ -60,8 +60,8 @@ def stack_description(fake_hardware: bool) -> LaunchDescription:
         ),
         DeclareLaunchArgument(
             "controller",
-            default_value="clarke_controller",
-            choices=["clarke_controller", "none"],
+            default_value=CONTROLLERS[0],
+            choices=list(CONTROLLERS),
             description="Which controller commands the tensions. none: only driver and estimators, for your own "
             "controller on the topic tendon_commands",
         ),
@@ -173,28 +173,24 @@ def _misspelt(context: LaunchContext, names: list[str]) -> list[Action]:
 
 def _stack(context: LaunchContext) -> list[Action]:
     given = context.launch_configurations
-    robot_file = os.path.abspath(find_robot_file(given["robot"]))
-    load_robot(robot_file)
-    fake = (given["use_mock_hardware"] or given["use_fake_hardware"]) == "true"
-    common = {"robot": robot_file, "use_fake_hardware": fake}
-    files = []
-    if given["params_file"]:
-        if not os.path.isfile(given["params_file"]):
-            raise ParameterError("params_file", given["params_file"], "an existing file")
-        files = [given["params_file"]]
-    record, controlled = given["record"] == "true", given["controller"] != "none"
-    managed = [node for node in MANAGED_NODES if controlled or node not in ("clarke_controller", "reference_source")]
-    supervisor = {"autostart": given["activate"] == "true", "node_names": managed}
-    own: dict[str, dict[str, object]] = {
-        "tendon_driver": {"fake_level": given["fake_level"], "can_interface": given["can_interface"]},
-        "string_encoder": {"serial_port": given["serial_port"]},
-        "robot_visualizer": {"prefix": given["prefix"]},
-        "recorder": {"directory": os.path.abspath(given["record_directory"])},
-        "supervisor": supervisor,
-    }
-    names = [*managed, "robot_visualizer", *(["recorder"] if record else []), "supervisor"]
+    stack = Stack(
+        robot=given["robot"],
+        fake_hardware=(given["use_mock_hardware"] or given["use_fake_hardware"]) == "true",
+        fake_level=given["fake_level"],
+        controller=given["controller"],
+        activate=given["activate"] == "true",
+        record_directory=Path(given["record_directory"]) if given["record"] == "true" else None,
+        namespace=given["namespace"],
+        prefix=given["prefix"],
+        can_interface=given["can_interface"],
+        serial_port=given["serial_port"],
+    )
+    stack.load()
+    files = [given["params_file"]] if given["params_file"] else []
+    if files and not os.path.isfile(files[0]):
+        raise ParameterError("params_file", files[0], "an existing file")
 
-    def program(executable: str, parameters: dict[str, object], name: str | None) -> Node:
+    def program(executable: str, name: str | None, parameters: dict[str, object]) -> Node:
         return Node(
             package=PACKAGE,
             executable=executable,
@@ -207,13 +203,9 @@ def _stack(context: LaunchContext) -> list[Action]:
         )
 
     if given["composed"] == "true":
-        merged = dict(common)
-        for parameters in own.values():
-            merged |= parameters
-        merged |= {"record": record}
-        actions: list[Action] = [program("composition", merged, None)]
+        actions: list[Action] = [program("composition", None, {})]
     else:
-        actions = [program(name, common | own.get(name, {}), name) for name in names]
+        actions = [program(name, name, parameters) for name, parameters in stack.parameters().items()]
     if given["rviz"] == "true":
         actions.append(_rviz(context, str(rviz_configuration())))
     return actions

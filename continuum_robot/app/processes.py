@@ -45,6 +45,8 @@ def parameter_text(value: object) -> str:
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(parameter_text(item) for item in value)}]"
     return str(value)
 
 
