@@ -389,7 +389,8 @@ class TendonSafety:
         lowered = self._command + np.minimum(change, 0.0)
         rise = np.maximum(change, 0.0)
         room = max(0.0, self.limits.total_n - lowered.sum())
-        self._command = lowered + rise * min(1.0, room / max(rise.sum(), math.ulp(0.0)))
+        wanted = rise.sum()
+        self._command = lowered + (rise if wanted <= room else rise * (room / wanted))
 
     def _measured_tension(self, reading: TendonReading) -> Vector:
         tension = np.asarray(reading.tension_n, dtype=float)

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Causal differentiation of sampled signals. Each filter states its delay and how much it amplifies noise.
+
+A delay of t means: on a ramp of constant acceleration a the rate is late by a t, and a slow sine's rate comes out
+shifted by t. The noise gain is the standard deviation of the rate for white noise of unit standard deviation on the
+samples.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.errors import ParameterError
+
+Array = NDArray[np.float64]
+
+WEIGHTS = ("uniform", "gaussian")
+_DOUBLINGS = 60
+
+
+class FilteredDerivative:
+    """Backward difference behind a first-order low-pass: rate' = (difference - rate) / time constant, implicit Euler.
+
+    Takes any time step. A sample that is not finite gives NaN for that entry, which starts anew with the next ones.
+
+    Parameters
+    ----------
+    time_constant_s : of the low-pass, s; 0: the plain backward difference
+
+    Raises
+    ------
+    ParameterError : a negative time constant
+    """
+
+    def __init__(self, time_constant_s: float) -> None:
+        if not 0 <= time_constant_s < math.inf:
+            raise ParameterError("time_constant_s", time_constant_s, "a time of at least 0 s")
+        self.time_constant_s = time_constant_s
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all samples."""
+        self._previous: Array | None = None
+        self._rate: Array | None = None
+
+    def delay_s(self, dt: float) -> float:
+        """Delay of the rate for samples every ``dt`` s: half a step of the difference, and the low-pass."""
+        return self.time_constant_s + dt / 2
+
+    def noise_gain(self, dt: float) -> float:
+        """Standard deviation of the rate for unit white noise on samples every ``dt`` s, 1/s."""
+        share = dt / (self.time_constant_s + dt)
+        # Variance of a first-order low-pass, share a, fed with differences of white noise: 2 a^2 / ((2 - a) dt^2).
+        return math.sqrt(2 * share**2 / (2 - share)) / dt * math.sqrt(1.0 if share == 1.0 else share)
+
+    def update(self, value: ArrayLike, dt: float) -> Array:
+        """Rate of the newest sample.
+
+        Parameters
+        ----------
+        value : sample, any shape, the same at each call
+        dt : time since the previous sample, s; 0 gives the previous rate again
+
+        Returns
+        -------
+        the rate, unit of ``value`` per s; NaN until there are two samples
+        """
+        value = np.asarray(value, dtype=float)
+        _check_step(dt)
+        if self._previous is None or self._rate is None:
+            self._previous, self._rate = value.copy(), np.full(value.shape, np.nan)
+        elif dt > 0:
+            difference = (value - self._previous) / dt
+            share = dt / (self.time_constant_s + dt)
+            # An unknown rate takes the first difference as it is.
+            filtered = self._rate + share * (difference - self._rate)
+            self._rate = np.where(np.isfinite(self._rate), filtered, difference)
+            self._previous = value.copy()
+        return self._rate.copy()
+
+
+class PolynomialDerivative:
+    """Derivative of a weighted least-squares polynomial through the newest samples, taken a stated time back.
+
+    A finite impulse response for a constant sample period. Quadratic polynomials differentiate constant accelerations
+    exactly but for the delay.
+
+    Parameters
+    ----------
+    sample_count : number of samples
+    dt : their period, s
+    delay_s : how far behind the newest sample the derivative is taken, s; at most the window's length. The middle of
+        the window has the least noise, 0 the most
+    order : of the polynomial, 1 to 4
+    weights : "uniform" (Savitzky-Golay), or "gaussian" around the time of evaluation, with a third of the window's
+        length as standard deviation
+
+    Attributes
+    ----------
+    coefficients : of the samples, newest first, shape (sample_count,), 1/s
+    delay_s : as given
+    noise_gain : standard deviation of the rate for unit white noise on the samples, 1/s
+
+    Raises
+    ------
+    ParameterError : a value out of range
+    """
+
+    def __init__(
+        self, sample_count: int, dt: float, delay_s: float = 0.0, *, order: int = 2, weights: str = "uniform"
+    ) -> None:
+        if not 1 <= order <= 4:
+            raise ParameterError("order", order, "1 to 4")
+        if sample_count <= order:
+            raise ParameterError("sample_count", sample_count, f"at least {order + 1} for order {order}")
+        if not 0 < dt < math.inf:
+            raise ParameterError("dt", dt, "a positive period in s")
+        length_s = (sample_count - 1) * dt
+        if not 0 <= delay_s <= length_s * (1 + 1e-12):
+            raise ParameterError("delay_s", delay_s, f"0 to the window's length, {length_s:g} s")
+        if weights not in WEIGHTS:
+            raise ParameterError("weights", weights, "one of " + ", ".join(WEIGHTS))
+        self.delay_s = delay_s
+        self._dt = dt
+        steps = -np.arange(sample_count) + delay_s / dt  # time from the evaluation, in samples, newest first
+        weight = np.ones(sample_count)
+        if weights == "gaussian":
+            weight = np.exp(-0.5 * (steps / (sample_count / 3)) ** 2)
+        powers = np.vander(steps, order + 1, increasing=True)
+        root = np.sqrt(weight)
+        self.coefficients: Array = np.linalg.pinv(root[:, None] * powers)[1] * root / dt
+        self.noise_gain = float(np.linalg.norm(self.coefficients))
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all samples."""
+        self._samples: Array | None = None
+        self._filled = 0
+
+    def update(self, value: ArrayLike) -> Array:
+        """Rate ``delay_s`` before the newest sample.
+
+        Parameters
+        ----------
+        value : sample, any shape, one period after the previous one
+
+        Returns
+        -------
+        the rate, unit of ``value`` per s; NaN until the window is full, and where it holds an unknown sample
+        """
+        value = np.asarray(value, dtype=float)
+        if self._samples is None:
+            self._samples = np.full((self.coefficients.size, *value.shape), np.nan)
+        self._samples[1:] = self._samples[:-1]
+        self._samples[0] = value
+        self._filled = min(self._filled + 1, self.coefficients.size)
+        if self._filled < self.coefficients.size:
+            return np.full(value.shape, np.nan)
+        return np.tensordot(self.coefficients, self._samples, axes=1)
+
+
+class KalmanDifferentiator:
+    """Steady-state Kalman filter of a signal with constant acceleration, driven by white jerk.
+
+    The model is the random walk of the acceleration; its bandwidth is set by the ratio of jerk to measurement noise.
+    Rates of constant acceleration come out without delay once it has settled; ``settling_s`` says how long that takes.
+
+    Parameters
+    ----------
+    dt : sample period, s
+    measurement_noise : standard deviation of a sample, in the signal's unit
+    jerk_density : square root of the white jerk's spectral density, unit per s^2.5: the acceleration drifts by
+        ``jerk_density * sqrt(t)`` in the time t
+
+    Attributes
+    ----------
+    gain : (position, rate, acceleration) shares of the innovation, shape (3,)
+    noise_gain : standard deviation of the rate for unit white noise on the samples, 1/s
+    delay_s : delay of slow rates, 0: the model extrapolates
+    settling_s : slowest time constant of the filter, s
+
+    Raises
+    ------
+    ParameterError : a value that is not positive
+    """
+
+    delay_s = 0.0
+
+    def __init__(self, dt: float, measurement_noise: float, jerk_density: float) -> None:
+        for name, value in (("dt", dt), ("measurement_noise", measurement_noise), ("jerk_density", jerk_density)):
+            if not 0 < value < math.inf:
+                raise ParameterError(name, value, "a positive number")
+        self._transition = np.array([[1, dt, dt**2 / 2], [0, 1, dt], [0, 0, 1]])
+        self.gain = _steady_gain(dt, (jerk_density / measurement_noise) ** 2)
+        closed = (np.eye(3) - np.outer(self.gain, [1, 0, 0])) @ self._transition
+        self.settling_s = -dt / math.log(float(np.abs(np.linalg.eigvals(closed)).max()))
+        spread = _stationary(closed, np.outer(self.gain, self.gain))
+        self.noise_gain = math.sqrt(spread[1, 1])
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all samples."""
+        self._state: Array | None = None
+
+    @property
+    def acceleration(self) -> Array | None:
+        """Estimated acceleration, unit per s^2; None before the first sample."""
+        return None if self._state is None else self._state[2].copy()
+
+    def update(self, value: ArrayLike) -> Array:
+        """Rate at the newest sample.
+
+        Parameters
+        ----------
+        value : sample, any shape, one period after the previous one; NaN: not measured, the model goes on alone
+
+        Returns
+        -------
+        the rate, unit of ``value`` per s; 0 at the first sample, which starts the filter at rest
+        """
+        value = np.asarray(value, dtype=float)
+        if self._state is None:
+            self._state = np.stack([value, np.zeros(value.shape), np.zeros(value.shape)])
+            return self._state[1].copy()
+        predicted = np.tensordot(self._transition, self._state, axes=1)
+        # An entry that began unknown starts at its first known sample.
+        predicted[0] = np.where(np.isfinite(predicted[0]), predicted[0], value)
+        innovation = np.where(np.isfinite(value), value - predicted[0], 0.0)
+        self._state = predicted + np.multiply.outer(self.gain, innovation)
+        return self._state[1].copy()
+
+
+def _steady_gain(dt: float, ratio: float) -> Array:
+    """Kalman gain after it settled, for unit measurement noise and white jerk of spectral density ``ratio``.
+
+    The Riccati equation is solved by the doubling algorithm, with the sample period as unit of time.
+    """
+    transition = np.array([[1, 1, 0.5], [0, 1, 1], [0, 0, 1]])
+    noise = np.array([[1 / 20, 1 / 8, 1 / 6], [1 / 8, 1 / 3, 1 / 2], [1 / 6, 1 / 2, 1]])
+    A, G, H = transition.T, np.diag([1.0, 0.0, 0.0]), ratio * dt**5 * noise
+    for _ in range(_DOUBLINGS):
+        solved = np.linalg.solve(np.eye(3) + G @ H, np.column_stack([A, G]))
+        H_next = H + A.T @ H @ solved[:, :3]
+        A, G = A @ solved[:, :3], G + A @ solved[:, 3:] @ A.T
+        settled = np.abs(H_next - H).max() <= 1e-13 * np.abs(H_next).max()
+        H = (H_next + H_next.T) / 2
+        if settled:
+            gain = H[:, 0] / (H[0, 0] + 1)
+            return gain / np.array([1, dt, dt**2])
+    raise ParameterError("jerk_density / measurement_noise", math.sqrt(ratio), f"a ratio that suits dt = {dt:g} s")
+
+
+def _stationary(closed: Array, drive: Array) -> Array:
+    """Covariance X = closed X closed^T + drive of a stable system driven by white noise."""
+    size = closed.shape[0]
+    vector = np.linalg.solve(np.eye(size**2) - np.kron(closed, closed), drive.ravel())
+    return np.asarray(vector).reshape(size, size)
+
+
+def _check_step(dt: float) -> None:
+    if not 0 <= dt < math.inf:
+        raise ParameterError("dt", dt, "a time step of at least 0 s")

@@ -1,0 +1,539 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated tendon actuators and string encoders: what drivers/protocols.py asks for, with a plant behind it."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.drivers.protocols import StringReading, TendonReading
+from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.estimation.differentiation import FilteredDerivative
+from continuum_robot.robot.actuation import Actuators
+from continuum_robot.robot.description import Robot
+from continuum_robot.simulation import faults
+from continuum_robot.simulation.channel import Channel, Stamped, gaussian, in_sequence, quantised
+from continuum_robot.simulation.mirror import Mirror
+from continuum_robot.simulation.plant import Plant
+from continuum_robot.simulation.plant_link import PlantLinkWriter, StringSample, StringSource
+
+Vector = NDArray[np.float64]
+
+LEVELS = ("dynamics", "mirror")
+RECEIVE_TIMEOUT_S = 0.1
+LONGEST_CATCH_UP_S = 0.05
+VELOCITY_FILTER_S = 0.002
+STRINGS_STALE_AFTER_S = 0.05
+
+
+class _Simulated(Protocol):
+    """What :class:`Plant` and :class:`Mirror` have in common."""
+
+    current_limit_a: Vector
+
+    def advance(self, tension_command: Vector, duration_s: float) -> None: ...
+
+    @property
+    def displacement(self) -> Vector: ...
+
+    @property
+    def current(self) -> Vector: ...
+
+    @property
+    def string_extension(self) -> Vector: ...
+
+
+class SimulatedTendonActuators:
+    """All tendon actuators of a robot, simulated, and the robot itself.
+
+    Time passes when :meth:`read` is called: the robot moves up to ``now_s`` under the commands that arrived meanwhile.
+    After a stall of the caller of more than 50 ms the robot moves for 50 ms under its last command and the rest is
+    skipped and counted. The motor board has a receive timeout of its own: without a new command for that long, or
+    before the first, it gives no current; an old command is never taken up again.
+
+    Readings are those of the motors' encoders, quantised and differentiated by the board; the tension is the measured
+    current times the motor's constant, which friction and cogging make differ from the true one. The temperature is not
+    simulated and therefore NaN.
+
+    Parameters
+    ----------
+    robot : with ``actuators``
+    plant : the robot that moves; None: made when the device is opened. Not for ``level="mirror"``
+    rng : draws noise and the rotors' angles; None: from the robot's seed
+    level : "dynamics": the plant; "mirror": a linear robot with rigid tendons, see :class:`Mirror`
+    link : where the strings are published for another process; opened and closed with the device
+    receive_timeout_s : of the motor board, s
+    progress : receives a line when something takes long
+
+    Attributes
+    ----------
+    simulated : True
+    tendon_count : N
+    skipped_s : time that was skipped after stalls, s
+    stalls : how many there were
+    timeouts : how often the board's receive timeout struck
+
+    Raises
+    ------
+    ParameterError : unknown level, a robot without actuators, or a plant with ideal actuation
+    """
+
+    simulated = True
+
+    def __init__(
+        self,
+        robot: Robot,
+        plant: Plant | None = None,
+        rng: np.random.Generator | None = None,
+        level: str = "dynamics",
+        *,
+        link: PlantLinkWriter | None = None,
+        receive_timeout_s: float = RECEIVE_TIMEOUT_S,
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        if level not in LEVELS:
+            raise ParameterError("level", level, "one of " + ", ".join(LEVELS))
+        if robot.actuators is None:
+            raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
+        if plant is not None and (level == "mirror" or plant.motor is None):
+            raise ParameterError("plant", plant, 'a plant with actuation="motors", for level "dynamics"')
+        if not 0 < receive_timeout_s < math.inf:
+            raise ParameterError("receive_timeout_s", receive_timeout_s, "a positive time in s")
+        self.robot, self.level = robot, level
+        self.tendon_count = robot.tendon_count
+        self.skipped_s, self.stalls, self.timeouts = 0.0, 0, 0
+        self._actuators: Actuators = robot.actuators
+        self._rng = np.random.default_rng(robot.simulation.seed) if rng is None else rng
+        self._plant, self._mirror = plant, None if level == "dynamics" else Mirror(robot)
+        self._link = link
+        self._receive_timeout_s = receive_timeout_s
+        self._progress = progress
+        known = tuple(name for name, kind in faults.FAULTS.items() if level == "dynamics" or not kind.mechanical)
+        self._faults = faults.FaultBoard(self.tendon_count, "tendon", known)
+        self._tripped = np.zeros(self.tendon_count, dtype=bool)
+        resolution_m = 2 * np.pi * self._actuators.spool_radius_m / self._actuators.gear_ratio
+        resolution_m /= self._actuators.encoder_counts_per_turn
+        self._quantise = quantised(resolution_m if level == "dynamics" else 0.0)
+        noise_a = robot.simulation.current_noise_a if level == "dynamics" else 0.0
+        self._noise = gaussian(noise_a, self._rng)
+        self._derivative = FilteredDerivative(VELOCITY_FILTER_S)
+        self._channel = Channel(delay_s=robot.simulation.reading_delay_s, memory_s=faults.LONGEST_DELAY_S)
+        self._is_open = self._is_enabled = False
+        self._now_s: float | None = None
+        self._last: tuple[float, Vector, Vector] | None = None
+        self._is_altered = False
+        self._sampled_s = math.nan
+        self._forget_commands()
+
+    # --- the protocol
+
+    def open(self) -> None:
+        """Start; makes the plant, which may take a few seconds the first time on a machine.
+
+        Raises
+        ------
+        DeviceError : the link to the string encoders is taken by another process
+        """
+        if self._is_open:
+            return
+        if self._link is not None:
+            self._link.open()
+        try:
+            if self._mirror is None and self._plant is None:
+                self._plant = Plant(self.robot, rng=self._rng, progress=self._progress)
+        except BaseException:
+            if self._link is not None:
+                self._link.close()
+            raise
+        self._now_s = None
+        self._channel.clear()
+        self._derivative.reset()
+        self._last = None
+        self._sampled_s = math.nan
+        self._forget_commands()
+        self._is_open = True
+
+    def enable(self) -> None:
+        """Switch torque on; a tension that was written before takes effect now."""
+        self._require_open()
+        self._is_enabled = True
+
+    def read(self, now_s: float) -> TendonReading:
+        """Let the robot move up to ``now_s`` (s, monotonic or virtual) and read the sensors.
+
+        Raises
+        ------
+        DeviceError : not open
+        """
+        self._require_open()
+        if self._now_s is None:
+            self._now_s = now_s
+        self._move(now_s)
+        self._sample()
+        return self._reading(now_s)
+
+    def write(self, tension_n: Vector, now_s: float) -> None:
+        """Send a tension (N) to every tendon; it arrives after the robot file's command delay.
+
+        Raises
+        ------
+        ParameterError : wrong shape or not finite
+        DeviceError : not open
+        """
+        self._require_open()
+        tension = np.array(tension_n, dtype=float)
+        if tension.shape != (self.tendon_count,) or not np.isfinite(tension).all():
+            raise ParameterError("tension_n", tension_n, f"{self.tendon_count} finite tensions in N")
+        self._queue.append((now_s + self.robot.simulation.command_delay_s, tension))
+
+    def disable(self) -> None:
+        """Switch torque off and forget all commands."""
+        self._is_enabled = False
+        self._forget_commands()
+
+    def close(self) -> None:
+        """End; the simulated robot stays as it is for a later :meth:`open`."""
+        self.disable()
+        self._is_open = False
+        if self._link is not None:
+            self._link.close()
+
+    def clear_faults(self) -> None:
+        """Clear faults that the motor boards latch; those that are still injected come back."""
+        self._tripped[:] = False
+
+    # --- faults, and what tests look at
+
+    def inject(
+        self,
+        fault: str,
+        tendon: int = -1,
+        magnitude: float = 0.0,
+        duration_s: float = 0.0,
+        *,
+        start_s: float | None = None,
+    ) -> None:
+        """Inject or schedule a fault of simulation/faults.py, which says what the magnitude means.
+
+        Parameters
+        ----------
+        fault : name; "" ends all injected faults (what a board latched needs :meth:`clear_faults` too)
+        tendon : index, -1: all
+        magnitude : in the fault's unit
+        duration_s : s; 0: until cleared
+        start_s : on the clock of ``now_s``; None: now
+
+        Raises
+        ------
+        ParameterError : unknown name (lists the known ones), or a value out of range
+        """
+        begin_s = (-math.inf if self._now_s is None else self._now_s) if start_s is None else start_s
+        if duration_s > 0 and begin_s == -math.inf:
+            raise ParameterError("start_s", start_s, "a time, since nothing was read yet and the fault shall end")
+        self._faults.inject(fault, tendon, magnitude, begin_s, duration_s)
+
+    @property
+    def plant(self) -> Plant:
+        """The plant behind level "dynamics".
+
+        Raises
+        ------
+        DeviceError : there is none (yet)
+        """
+        if self._plant is None:
+            raise DeviceError("simulated tendon actuators", "there is no plant", 'Open them, with level "dynamics".')
+        return self._plant
+
+    @property
+    def string_source(self) -> StringSource:
+        """The robot's strings for encoders in the same process."""
+        return _OwnStrings(self)
+
+    @property
+    def now_s(self) -> float | None:
+        """Time up to which the robot moved, s; None before the first reading."""
+        return self._now_s
+
+    def true_strings(self) -> StringSample | None:
+        """True extensions of the strings now; None before the first reading."""
+        if not self._is_open or self._now_s is None:
+            return None
+        return StringSample(self._now_s, self._body().string_extension)
+
+    # --- time
+
+    def _body(self) -> _Simulated:
+        return self.plant if self._mirror is None else self._mirror
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise DeviceError("simulated tendon actuators", "are not open", "Open them first.")
+
+    def _forget_commands(self) -> None:
+        self._queue: deque[tuple[float, Vector]] = deque()
+        self._command = np.zeros(self.tendon_count)
+        self._command_s = -math.inf
+
+    def _move(self, now_s: float) -> None:
+        """Advance to ``now_s``, in pieces between which the board's command is constant."""
+        time_s = self._now_s
+        if time_s is None or now_s < time_s:
+            return
+        end_s = min(now_s, time_s + LONGEST_CATCH_UP_S)
+        while time_s < end_s:
+            self._receive(time_s)
+            piece_end_s = end_s
+            if self._queue:
+                piece_end_s = min(piece_end_s, self._queue[0][0])
+            expires_s = self._command_s + self._receive_timeout_s
+            if time_s < expires_s < piece_end_s:
+                piece_end_s = expires_s
+            self._advance(time_s, piece_end_s - time_s)
+            time_s = piece_end_s
+        if now_s > end_s:
+            self.skipped_s += now_s - end_s
+            self.stalls += 1
+            self._faults.forget_ended(now_s)
+        self._now_s = now_s
+        self._receive(now_s)
+        if self._link is not None:
+            self._link.write(now_s, self._body().string_extension)
+
+    def _receive(self, time_s: float) -> None:
+        while self._queue and self._queue[0][0] <= time_s:
+            self._command_s, self._command = self._queue.popleft()
+        if self._command_s > -math.inf and time_s - self._command_s >= self._receive_timeout_s * (1 - 1e-12):
+            self._command, self._command_s = np.zeros(self.tendon_count), -math.inf
+            self.timeouts += self._is_enabled
+
+    def _advance(self, time_s: float, duration_s: float) -> None:
+        body = self._body()
+        command = self._command if self._is_enabled else np.zeros(self.tendon_count)
+        if not self._faults.empty or self._tripped.any() or self._is_altered:
+            command = self._with_faults(body, command, time_s)
+        body.advance(command, duration_s)
+
+    def _with_faults(self, body: _Simulated, command: Vector, time_s: float) -> Vector:
+        """Set the plant's faults at a time, and return what is left of the command."""
+        board = self._faults
+        self._is_altered = not board.empty  # once more after the last fault, to restore the plant
+        self._tripped |= board.mask(faults.DEVICE_FAULT, time_s)
+        limit = board.magnitude(faults.SATURATE_CURRENT, time_s)
+        body.current_limit_a = np.where(
+            np.isnan(limit), self._actuators.maximum_current_a, np.minimum(limit, self._actuators.maximum_current_a)
+        )
+        if isinstance(body, Plant):
+            slack = board.magnitude(faults.SLACK_TENDON, time_s)
+            body.tendon_offset_m = np.where(np.isnan(slack), 0.0, slack)
+            body.stiffness_share = np.where(board.mask(faults.SNAPPED_TENDON, time_s), 0.0, 1.0)
+            body.motor_free = np.where(board.mask(faults.STUCK_MOTOR, time_s), 0.0, 1.0)
+        return np.where(self._tripped, 0.0, command)
+
+    # --- readings
+
+    def _sample(self) -> None:
+        now_s = self._now_s
+        if now_s is None or now_s == self._sampled_s:
+            return
+        body = self._body()
+        position = self._quantise(body.displacement)
+        step_s = now_s - self._sampled_s if math.isfinite(self._sampled_s) else 0.0
+        velocity = self._derivative.update(position, max(0.0, step_s))
+        current = self._noise(body.current)
+        self._sampled_s = now_s
+        # At rest until there are two samples: the board starts with its motors standing still.
+        velocity = np.where(np.isnan(velocity), 0.0, velocity)
+        self._channel.push(np.stack([position, velocity, current * self._actuators.newton_per_ampere, current]), now_s)
+
+    def _reading(self, now_s: float) -> TendonReading:
+        count = self.tendon_count
+        sample = self._channel.read(now_s)
+        if sample is None:
+            unknown = np.full((4, count), np.nan)
+            return self._as_reading(now_s, unknown, np.full(count, np.inf), now_s)
+        values, age = sample.value, np.zeros(count)
+        if not self._faults.empty:
+            values, age = _corrupted(self._faults, self._channel, sample, self._last, now_s=now_s, rng=self._rng)
+        return self._as_reading(sample.stamp_s, values, age, now_s)
+
+    def _as_reading(self, stamp_s: float, values: Vector, age: Vector, now_s: float) -> TendonReading:
+        reported = tuple(f"tendon {index}: motor board fault" for index in np.flatnonzero(self._tripped))
+        self._faults.forget_ended(now_s)
+        self._last = (stamp_s, values, age)
+        position, velocity, tension, current = values.copy()
+        return TendonReading(
+            stamp_s, position, velocity, tension, current, np.full(self.tendon_count, np.nan), age.copy(), reported
+        )
+
+
+class SimulatedStringEncoders:
+    """All string encoders of a robot, simulated, with noise and resolution of the robot file.
+
+    The true extensions come from the plant, in this process or through a link from another. Where the source is silent
+    for longer than ``stale_after_s`` the readings are NaN with a growing age.
+
+    Parameters
+    ----------
+    robot : with ``strings``
+    source : of the true extensions: ``SimulatedTendonActuators.string_source``, or ``PlantLink.reader(...)``
+    rng : draws the noise; None: from the robot's seed
+    stale_after_s : s
+
+    Attributes
+    ----------
+    simulated : True
+    string_count : number of strings
+
+    Raises
+    ------
+    ParameterError : a robot without strings
+    """
+
+    simulated = True
+
+    def __init__(
+        self,
+        robot: Robot,
+        source: StringSource,
+        rng: np.random.Generator | None = None,
+        *,
+        stale_after_s: float = STRINGS_STALE_AFTER_S,
+    ) -> None:
+        if not robot.strings:
+            raise ParameterError("robot.strings", robot.strings, f"strings in the file of robot {robot.name!r}")
+        self.string_count = len(robot.strings)
+        self._source, self._stale_after_s = source, stale_after_s
+        # The actuators draw from the seed itself.
+        self._rng = np.random.default_rng([robot.simulation.seed, 1]) if rng is None else rng
+        settings = robot.simulation
+        corrupt = in_sequence(gaussian(settings.string_noise_m, self._rng), quantised(settings.string_resolution_m))
+        self._channel = Channel(corrupt=corrupt, memory_s=faults.LONGEST_DELAY_S)
+        known = tuple(name for name, kind in faults.FAULTS.items() if kind.sensor)
+        self._faults = faults.FaultBoard(self.string_count, "string", known)
+        self._is_open = False
+        self._now_s = -math.inf
+        self._last: tuple[float, Vector, Vector] | None = None
+
+    def open(self) -> None:
+        """Start; the plant need not run yet."""
+        self._source.open()
+        self._channel.clear()
+        self._last = None
+        self._is_open = True
+
+    def read(self, now_s: float) -> StringReading:
+        """The newest reading.
+
+        Raises
+        ------
+        DeviceError : not open, or the source has another number of strings
+        """
+        if not self._is_open:
+            raise DeviceError("simulated string encoders", "are not open", "Open them first.")
+        self._now_s = now_s
+        truth = self._source.read()
+        if truth is not None:
+            if truth.extension_m.shape != (self.string_count,):
+                raise DeviceError(
+                    "simulated string encoders",
+                    f"the plant has {truth.extension_m.size} strings, the robot file {self.string_count}",
+                    "Start both with the same robot file.",
+                )
+            self._channel.push(truth.extension_m, truth.time_s)
+        sample = self._channel.read(math.inf)
+        if sample is None or now_s - sample.stamp_s > self._stale_after_s:
+            age_s = math.inf if sample is None else now_s - sample.stamp_s
+            return StringReading(now_s, np.full(self.string_count, np.nan), np.full(self.string_count, age_s))
+        values, age = sample.value.copy(), np.zeros(self.string_count)
+        if not self._faults.empty:
+            values, age = _corrupted(self._faults, self._channel, sample, self._last, now_s=now_s, rng=self._rng)
+            self._faults.forget_ended(now_s)
+        self._last = (sample.stamp_s, values, age)
+        return StringReading(sample.stamp_s, values.copy(), age.copy())
+
+    def close(self) -> None:
+        """End. Safe to call at any time."""
+        self._is_open = False
+        self._source.close()
+
+    def inject(
+        self,
+        fault: str,
+        string: int = -1,
+        magnitude: float = 0.0,
+        duration_s: float = 0.0,
+        *,
+        start_s: float | None = None,
+    ) -> None:
+        """Inject or schedule a fault of readings; as :meth:`SimulatedTendonActuators.inject`, for strings."""
+        begin_s = self._now_s if start_s is None else start_s
+        if duration_s > 0 and begin_s == -math.inf:
+            raise ParameterError("start_s", start_s, "a time, since nothing was read yet and the fault shall end")
+        self._faults.inject(fault, string, magnitude, begin_s, duration_s)
+
+
+def _corrupted(
+    board: faults.FaultBoard,
+    channel: Channel,
+    sample: Stamped,
+    last: tuple[float, Vector, Vector] | None,
+    *,
+    now_s: float,
+    rng: np.random.Generator,
+) -> tuple[Vector, Vector]:
+    """What faults of the sensors make of a sample.
+
+    Parameters
+    ----------
+    board : of the faults
+    channel : that the sample comes from
+    sample : values of shape (..., channels); with several rows, the first two come from the sensor that freezes
+    last : stamp, values and ages that were served last
+    now_s : s
+    rng : draws the losses
+
+    Returns
+    -------
+    values, and the age of each channel at the sample's stamp
+    """
+    values = np.atleast_2d(sample.value).copy()
+    age = np.zeros(values.shape[1])
+    delay_s = board.magnitude(faults.DELAY_READINGS, now_s)
+    for index in np.flatnonzero(~np.isnan(delay_s)):
+        late = channel.read(sample.stamp_s, float(delay_s[index]))
+        values[:, index] = np.nan if late is None else np.atleast_2d(late.value)[:, index]
+        age[index] = np.inf if late is None else sample.stamp_s - late.stamp_s
+    jump = board.magnitude(faults.ENCODER_JUMP, now_s)
+    values[0] += np.where(np.isnan(jump), 0.0, jump)
+    if last is not None:
+        before = np.atleast_2d(last[1])
+        frozen = board.mask(faults.FREEZE_SENSOR, now_s)
+        values[:2, frozen] = before[:2, frozen]
+        share = board.magnitude(faults.DROP_READINGS, now_s)
+        dropped = rng.random(age.size) < np.where(share == 0, 1.0, share)
+        values[:, dropped] = before[:, dropped]
+        age[dropped] = last[2][dropped] + (sample.stamp_s - last[0])
+    values[:, board.mask(faults.NAN_READING, now_s)] = np.nan
+    return values.reshape(sample.value.shape), age
+
+
+class _OwnStrings:
+    """String source within the process of the actuators."""
+
+    def __init__(self, actuators: SimulatedTendonActuators) -> None:
+        self._actuators = actuators
+
+    def open(self) -> None:
+        """Nothing to begin."""
+
+    def read(self) -> StringSample | None:
+        """True strings at the actuators' time."""
+        return self._actuators.true_strings()
+
+    def close(self) -> None:
+        """Nothing to end."""

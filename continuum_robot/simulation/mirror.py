@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ideal robot of simulation level "mirror": linear, rigid tendons, no friction; a few microseconds a step."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.model import RodModel
+
+Vector = NDArray[np.float64]
+
+
+class Mirror:
+    """Follows commanded tensions to the static response of the robot linearised at the straight configuration.
+
+    At rest K c = G^T tension, with G = dq/dc and the stiffness K of rod and gravity at c = 0. On the way there, the
+    inertia of the rod at c = 0 and of the motors, and the rod's damping act:
+    (M + G^T m G) c'' + D c' + K c = G^T tension, by implicit Euler steps, which are stable for any duration. Without
+    inertia, a displacement that jumped with the tension could not be controlled with the gains of the real robot: a
+    proportional gain above the stiffness, one cycle late, is unstable. Tensions and currents follow commands at once.
+
+    Parameters
+    ----------
+    robot : with ``actuators``
+
+    Attributes
+    ----------
+    current_limit_a : largest current of each motor, shape (N,), A; may be written
+    limited : where the latest command was beyond it or negative, shape (N,), bool
+
+    Raises
+    ------
+    ParameterError : no actuators, or a robot that does not stand straight by itself
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        if robot.actuators is None:
+            raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
+        model = RodModel(robot)
+        straight = np.zeros(model.size)
+        self._newton_per_ampere = robot.actuators.newton_per_ampere
+        self._jacobian = np.array(model.tendon_matrix, dtype=float)
+        self._strings = np.array(model.string_matrix, dtype=float)
+        _, _, stiffness = (np.array(value, dtype=float) for value in model.potential(straight))
+        self._stiffness = stiffness
+        if np.linalg.eigvalsh(stiffness)[0] <= 0:
+            raise ParameterError("robot.gravity_m_per_s2", robot.gravity_m_per_s2, "a robot that stands straight")
+        self._damping = np.array(model.damping, dtype=float)
+        rod_mass = np.array(model.mass_matrix(straight), dtype=float)
+        self._mass = rod_mass + robot.actuators.reflected_mass_kg * self._jacobian.T @ self._jacobian
+        self.current_limit_a = np.full(robot.tendon_count, robot.actuators.maximum_current_a)
+        self.limited = np.zeros(robot.tendon_count, dtype=bool)
+        self._c, self._rate = straight.copy(), straight.copy()
+        self._tension = np.zeros(robot.tendon_count)
+
+    def advance(self, tension_command: Vector, duration_s: float) -> None:
+        """Move for ``duration_s`` (s) under constant tensions (N,), N."""
+        tension = np.clip(tension_command, 0.0, self.current_limit_a * self._newton_per_ampere)
+        self.limited = tension != tension_command
+        self._tension = tension
+        h = duration_s
+        force = self._jacobian.T @ tension - self._stiffness @ self._c
+        system = self._mass + h * self._damping + h**2 * self._stiffness
+        self._rate = np.linalg.solve(system, self._mass @ self._rate + h * force)
+        self._c = self._c + h * self._rate
+
+    @property
+    def displacement(self) -> Vector:
+        """Displacement of every tendon, shape (N,), m."""
+        return self._jacobian @ self._c
+
+    @property
+    def current(self) -> Vector:
+        """Motor currents, shape (N,), A."""
+        return self._tension / self._newton_per_ampere
+
+    @property
+    def string_extension(self) -> Vector:
+        """Extension of every string, shape (strings,), m."""
+        return self._strings @ self._c

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motors with a spool, and tendons as springs that only pull: expressions for CasADi and NumPy alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import casadi as ca
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.robot.actuation import Actuators
+from continuum_robot.robot.simulation_settings import SimulationSettings
+
+# Below this tendon speed dry friction fades out, so that it has a derivative; a motor at rest creeps accordingly.
+FRICTION_SPEED_M_PER_S = 5e-4
+
+
+@dataclass(frozen=True, slots=True)
+class MotorModel:
+    """A motor's dynamics seen from the tendon: position and speed of the tendon on the spool, force on the tendon.
+
+    Attributes
+    ----------
+    newton_per_ampere : force for a current, N/A
+    mass_kg : rotor inertia that moves with the tendon, kg
+    viscous_ns_per_m, coulomb_n, cogging_n : friction and cogging as forces on the tendon
+    cogging_rad_per_m : phase of the cogging for a wound length, rad/m
+    current_time_constant_s : lag of the current loop, s
+    cogging_phase_rad : of each tendon, shape (N,), rad
+    """
+
+    newton_per_ampere: float
+    mass_kg: float
+    viscous_ns_per_m: float
+    coulomb_n: float
+    cogging_n: float
+    cogging_rad_per_m: float
+    current_time_constant_s: float
+    cogging_phase_rad: NDArray[np.float64]
+
+    @classmethod
+    def from_actuators(cls, actuators: Actuators, tendon_count: int, rng: np.random.Generator) -> MotorModel:
+        """The model of a robot's actuators; the generator draws the rotors' angles at the straight configuration."""
+        turns_per_m = actuators.gear_ratio / actuators.spool_radius_m  # motor angle (rad) for a wound length (m)
+        return cls(
+            newton_per_ampere=actuators.newton_per_ampere,
+            mass_kg=actuators.reflected_mass_kg,
+            viscous_ns_per_m=actuators.viscous_friction_nms * turns_per_m**2,
+            coulomb_n=actuators.coulomb_friction_nm * turns_per_m,
+            cogging_n=actuators.cogging_amplitude_nm * turns_per_m,
+            cogging_rad_per_m=actuators.cogging_periods_per_turn * turns_per_m,
+            current_time_constant_s=actuators.current_time_constant_s,
+            cogging_phase_rad=rng.uniform(0, 2 * np.pi, tendon_count),
+        )
+
+    def acceleration(self, position: Any, speed: Any, current: Any, tension: Any) -> Any:
+        """Acceleration of the tendon on the spool, m/s^2.
+
+        Parameters
+        ----------
+        position : wound length, m, (N,) CasADi expression
+        speed : its rate, m/s
+        current : motor current, A
+        tension : of the tendon, N
+        """
+        friction = self.viscous_ns_per_m * speed + self.coulomb_n * ca.tanh(speed / FRICTION_SPEED_M_PER_S)
+        cogging = self.cogging_n * ca.sin(self.cogging_rad_per_m * position + ca.DM(self.cogging_phase_rad))
+        return (self.newton_per_ampere * current - tension - friction - cogging) / self.mass_kg
+
+
+def tendon_tension(
+    settings: SimulationSettings, stretch: Any, stretch_rate: Any, offset: Any, stiffness_share: Any
+) -> Any:
+    """Tension of tendons as spring and damper in parallel that only pull, N.
+
+    Parameters
+    ----------
+    settings : stiffness and damping
+    stretch : wound length less the rod's displacement, m, (N,) CasADi expression
+    stretch_rate : its rate, m/s
+    offset : additional length of a tendon, m
+    stiffness_share : 1, or 0 for a tendon that is cut
+    """
+    pull = settings.tendon_stiffness_n_per_m * (stretch - offset) + settings.tendon_damping_ns_per_m * stretch_rate
+    return stiffness_share * ca.fmax(pull, 0)

@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulated robot: rod engine, tendons and motors, integrated with a fixed step in compiled C."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import casadi as ca
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.code_generation import FastFunction, compile_functions
+from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.statics import equilibrium
+from continuum_robot.simulation.motors import MotorModel, tendon_tension
+
+Vector = NDArray[np.float64]
+
+ACTUATIONS = ("motors", "ideal")
+BLOCK_S = 1e-3
+# The Runge-Kutta method of order 4 is stable to 2.78 on the real and 2.82 on the imaginary axis; up to this product of
+# rate and step it is accurate enough to leave the fast modes where they are.
+STABLE_PRODUCT = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class PlantState:
+    """State of the plant.
+
+    Attributes
+    ----------
+    time_s : time since the reset, s
+    c, c_rate : strain coefficients of the rod (1/m) and their rates, shape (n,)
+    motor_position_m, motor_velocity_m_per_s : tendon wound on each spool, 0 at the straight configuration, shape (N,);
+        the rod's own displacement with ideal actuation
+    current_a : motor currents, shape (N,); NaN with ideal actuation
+    """
+
+    time_s: float
+    c: Vector
+    c_rate: Vector
+    motor_position_m: Vector
+    motor_velocity_m_per_s: Vector
+    current_a: Vector
+
+
+class Plant:
+    """A robot that moves under commanded tendon tensions.
+
+    With ``actuation="motors"`` a commanded tension becomes a current, limited to the motor's largest, with the lag of
+    the current loop; the motor has inertia, friction and cogging; the tendon is a spring and damper between spool and
+    rod that only pulls, so it can go slack. With ``actuation="ideal"`` the tension is the command at once, and a
+    negative command is 0, as in muhmann's simulation. Deterministic for the generator and the sequence of calls.
+
+    Parameters
+    ----------
+    robot : with ``actuators`` for ``actuation="motors"``
+    actuation : "motors" or "ideal"
+    rng : draws the rotors' angles; None: from the robot's seed
+    progress : receives a line when something takes long or is not as the robot's file says
+    compile : "auto", "always" or "never", as in rod/code_generation.py
+
+    Attributes
+    ----------
+    substep_s : step of the integrator in use: the robot file's, or a fraction of it where that would be unstable
+    compiled : whether it runs as machine code
+    tendon_offset_m : additional length of each tendon, 0 normally, shape (N,), m; may be written between calls
+    stiffness_share : 1 for a sound tendon, 0 for one that is cut, shape (N,); may be written
+    motor_free : 1 for a sound motor, 0 for one that is stuck, shape (N,); may be written
+    current_limit_a : largest current of each motor, shape (N,), A; may be written
+    limited : where the latest command was beyond what the motors give (or negative), shape (N,), bool
+
+    Raises
+    ------
+    ParameterError : unknown actuation, or no actuators
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        *,
+        actuation: str = "motors",
+        rng: np.random.Generator | None = None,
+        progress: Callable[[str], None] | None = None,
+        compile: str = "auto",
+    ) -> None:
+        if actuation not in ACTUATIONS:
+            raise ParameterError("actuation", actuation, "one of " + ", ".join(ACTUATIONS))
+        if actuation == "motors" and robot.actuators is None:
+            raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
+        self.robot, self.actuation = robot, actuation
+        self._model = RodModel(robot)
+        self._size, self._tendons = self._model.size, robot.tendon_count
+        self._jacobian = np.array(self._model.tendon_matrix, dtype=float)  # parallel tendons: constant
+        self._strings = np.array(self._model.string_matrix, dtype=float)
+        rng = np.random.default_rng(robot.simulation.seed) if rng is None else rng
+        self.motor: MotorModel | None = None
+        if actuation == "motors" and robot.actuators is not None:
+            self.motor = MotorModel.from_actuators(robot.actuators, self._tendons, rng)
+        derivative = self._derivative()
+        self._start_c = self._rest()
+        self.substep_s = self._stable_substep(derivative, progress)
+        self._block = max(1, round(BLOCK_S / self.substep_s))
+        single = _runge_kutta_4(derivative, "plant_step")
+        many = _repeated(single, self._block, "plant_block")
+        functions = compile_functions([single, many], f"the plant of {robot.name}", compile=compile, progress=progress)
+        self._single: FastFunction = functions["plant_step"]
+        self._many: FastFunction = functions["plant_block"]
+        self.compiled = self._many.compiled
+        self.tendon_offset_m = np.zeros(self._tendons)
+        self.stiffness_share = np.ones(self._tendons)
+        self.motor_free = np.ones(self._tendons)
+        largest = math.inf if robot.actuators is None else robot.actuators.maximum_current_a
+        self.current_limit_a = np.full(self._tendons, largest)
+        self.reset()
+
+    # --- running it
+
+    def reset(self, c: ArrayLike | None = None) -> None:
+        """At rest, without tension and current, motors wound so that no tendon is slack.
+
+        Parameters
+        ----------
+        c : (n,) strain coefficients, 1/m; None: the rod's equilibrium under gravity alone
+
+        Raises
+        ------
+        ParameterError : wrong shape or not finite
+        """
+        start = self._start_c if c is None else np.asarray(c, dtype=float)
+        if start.shape != (self._size,) or not np.isfinite(start).all():
+            raise ParameterError("c", c, f"{self._size} finite coefficients")
+        parts = [start, np.zeros(self._size)]
+        if self.motor is not None:
+            parts += [self._jacobian @ start, np.zeros(self._tendons), np.zeros(self._tendons)]
+        self._y = np.concatenate(parts)
+        self._time_s = 0.0
+        self._input = np.zeros(self._tendons)
+        self.limited = np.zeros(self._tendons, dtype=bool)
+
+    def advance(
+        self, tension_command: ArrayLike, duration_s: float, generalized_force: ArrayLike | None = None
+    ) -> None:
+        """Integrate with constant commands.
+
+        Parameters
+        ----------
+        tension_command : (N,) tensions, N; what cannot be given is reported in ``limited``
+        duration_s : s
+        generalized_force : (n,) other force on the strain coefficients, e.g. of a contact, N.m^2; None: none
+
+        Raises
+        ------
+        ParameterError : wrong shape, not finite, or a negative duration
+        ContinuumRobotError : the integration diverged
+        """
+        command = np.asarray(tension_command, dtype=float)
+        if command.shape != (self._tendons,) or not np.isfinite(command).all():
+            raise ParameterError("tension_command", tension_command, f"{self._tendons} finite tensions in N")
+        if not 0 <= duration_s < math.inf:
+            raise ParameterError("duration_s", duration_s, "a duration of at least 0 s")
+        force = np.zeros(self._size) if generalized_force is None else np.asarray(generalized_force, dtype=float)
+        self._input = self._limit(command)
+        if duration_s == 0:
+            return
+        steps = max(1, math.ceil(duration_s / self.substep_s * (1 - 1e-9)))
+        h = duration_s / steps
+        parameters = np.concatenate([self._input, force, self.tendon_offset_m, self.stiffness_share, self.motor_free])
+        y = self._y
+        for _ in range(steps // self._block):
+            y = self._many(y, parameters, h)
+        for _ in range(steps % self._block):
+            y = self._single(y, parameters, h)
+        if not math.isfinite(y.sum()):
+            raise ContinuumRobotError(
+                f"the simulation of {self.robot.name} diverged at {self._time_s:.3f} s: reduce simulation.substep_s"
+                f" (now {self.substep_s:g} s), or the gains"
+            )
+        self._y = y
+        self._time_s += duration_s
+
+    def _limit(self, command: Vector) -> Vector:
+        """What the motors (currents, A) or ideal tendons (tensions, N) make of a command."""
+        if self.motor is None:
+            self.limited = command < 0
+            return np.maximum(command, 0.0)  # a tendon cannot push
+        current = command / self.motor.newton_per_ampere
+        allowed = np.clip(current, -self.current_limit_a, self.current_limit_a)
+        self.limited = allowed != current
+        return allowed
+
+    # --- what can be seen
+
+    @property
+    def tendon_count(self) -> int:
+        """N."""
+        return self._tendons
+
+    @property
+    def time_s(self) -> float:
+        """Time since the reset, s."""
+        return self._time_s
+
+    @property
+    def c(self) -> Vector:
+        """Strain coefficients, shape (n,), 1/m."""
+        return self._y[: self._size].copy()
+
+    @property
+    def c_rate(self) -> Vector:
+        """Their rates, shape (n,), 1/(m.s)."""
+        return self._y[self._size : 2 * self._size].copy()
+
+    @property
+    def state(self) -> PlantState:
+        """The whole state, as copies."""
+        return PlantState(self._time_s, self.c, self.c_rate, self.displacement, self.velocity, self.current)
+
+    @property
+    def displacement(self) -> Vector:
+        """Displacement of the tendons at the spools, which the motors' encoders see, shape (N,), m."""
+        return self.rod_displacement if self.motor is None else self._motor_part(0)
+
+    @property
+    def velocity(self) -> Vector:
+        """Its rate, shape (N,), m/s."""
+        return self._jacobian @ self.c_rate if self.motor is None else self._motor_part(1)
+
+    @property
+    def current(self) -> Vector:
+        """Motor currents, shape (N,), A; NaN with ideal actuation."""
+        return np.full(self._tendons, np.nan) if self.motor is None else self._motor_part(2)
+
+    @property
+    def rod_displacement(self) -> Vector:
+        """Displacement of the tendons at the rod: that at the spools less the stretch or slack, shape (N,), m."""
+        return self._jacobian @ self.c
+
+    @property
+    def tension(self) -> Vector:
+        """True tensions, shape (N,), N."""
+        if self.motor is None:
+            return self._input.copy()
+        stretch = self.displacement - self.rod_displacement
+        rate = self.velocity - self._jacobian @ self.c_rate
+        value = tendon_tension(self.robot.simulation, stretch, rate, self.tendon_offset_m, self.stiffness_share)
+        return np.array(value, dtype=float).reshape(-1)
+
+    @property
+    def string_extension(self) -> Vector:
+        """Extension of every string, shape (strings,), m."""
+        return self._strings @ self.c
+
+    @property
+    def model(self) -> RodModel:
+        """The rod's symbolic model."""
+        return self._model
+
+    def _motor_part(self, index: int) -> Vector:
+        start = 2 * self._size + index * self._tendons
+        return self._y[start : start + self._tendons].copy()
+
+    # --- making it
+
+    def _derivative(self) -> ca.Function:
+        """(y, parameters) -> y'; parameters are input (N), generalised force (n), offset, stiffness share, free (N)."""
+        n, N = self._size, self._tendons
+        y = ca.MX.sym("y", 2 * n + (3 * N if self.motor is not None else 0))
+        parameters = ca.MX.sym("parameters", N + n + 3 * N)
+        wanted, force, offset, share, free = ca.vertsplit(parameters, [0, N, N + n, 2 * N + n, 3 * N + n, 4 * N + n])
+        c, rate = y[:n], y[n : 2 * n]
+        to_force = ca.MX(ca.DM(self._jacobian.T))
+        acceleration = self._model.acceleration
+        if self.motor is None:
+            tension = share * ca.fmax(wanted, 0)
+            change = [rate, acceleration(c, rate, to_force @ tension + force)]
+        else:
+            position, speed, current = y[2 * n : 2 * n + N], y[2 * n + N : 2 * n + 2 * N], y[2 * n + 2 * N :]
+            stretch = position - ca.DM(self._jacobian) @ c
+            stretch_rate = speed - ca.DM(self._jacobian) @ rate
+            tension = tendon_tension(self.robot.simulation, stretch, stretch_rate, offset, share)
+            change = [
+                rate,
+                acceleration(c, rate, to_force @ tension + force),
+                free * speed,
+                free * self.motor.acceleration(position, speed, current, tension) - (1 - free) * speed / BLOCK_S,
+                (wanted - current) / self.motor.current_time_constant_s,
+            ]
+        return ca.Function("plant_derivative", [y, parameters], [ca.vertcat(*change)], ["y", "parameters"], ["change"])
+
+    def _rest(self) -> Vector:
+        """Equilibrium without tension; straight where gravity allows it."""
+        gradient = np.array(self._model.potential(np.zeros(self._size))[1], dtype=float).ravel()
+        if np.abs(gradient).max() < 1e-12:
+            return np.zeros(self._size)
+        return equilibrium(RodDynamics(self.robot, compile="never"), np.zeros(self._tendons)).c
+
+    def _stable_substep(self, derivative: ca.Function, progress: Callable[[str], None] | None) -> float:
+        """The robot file's substep, or the largest whole fraction of it that the fastest mode allows."""
+        wanted = self.robot.simulation.substep_s
+        fastest = fastest_rate(derivative, self._linearised_at())
+        parts = max(1, math.ceil(wanted * fastest / STABLE_PRODUCT))
+        if parts > 1 and progress is not None:
+            progress(
+                f"the plant of {self.robot.name} takes steps of {wanted / parts:.3g} s instead of"
+                f" simulation.substep_s = {wanted:g} s: its fastest mode has {fastest:.4g} 1/s"
+            )
+        return wanted / parts
+
+    def _linearised_at(self) -> tuple[Vector, Vector]:
+        """At rest with all tendons tight, where springs and dampers act; moved to the steepest cogging."""
+        n, N = self._size, self._tendons
+        parameters = np.concatenate([np.zeros(N + n + N), np.ones(2 * N)])
+        if self.motor is None:
+            return np.concatenate([self._start_c, np.zeros(n)]), parameters
+        position = self._jacobian @ self._start_c + 1e-3
+        y = np.concatenate([self._start_c, np.zeros(n), position, np.zeros(2 * N)])
+        return y, parameters
+
+
+def fastest_rate(derivative: ca.Function, at: tuple[Vector, Vector]) -> float:
+    """Largest magnitude of an eigenvalue of the linearised plant, 1/s.
+
+    Parameters
+    ----------
+    derivative : (y, parameters) -> y'
+    at : y and parameters at which to linearise
+    """
+    y, parameters = ca.MX.sym("y", derivative.size1_in(0)), ca.MX.sym("p", derivative.size1_in(1))
+    jacobian = ca.Function("jacobian", [y, parameters], [ca.jacobian(derivative(y, parameters), y)])
+    return float(np.abs(np.linalg.eigvals(np.array(jacobian(*at), dtype=float))).max())
+
+
+def _runge_kutta_4(derivative: ca.Function, name: str) -> ca.Function:
+    """(y, parameters, h) -> y after one step of the classical method; the derivative stays a function."""
+    y, parameters, h = ca.MX.sym("y", derivative.size1_in(0)), ca.MX.sym("p", derivative.size1_in(1)), ca.MX.sym("h")
+    k1 = derivative(y, parameters)
+    k2 = derivative(y + h / 2 * k1, parameters)
+    k3 = derivative(y + h / 2 * k2, parameters)
+    k4 = derivative(y + h * k3, parameters)
+    return ca.Function(name, [y, parameters, h], [y + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)], ["y", "p", "h"], ["next"])
+
+
+def _repeated(step: ca.Function, count: int, name: str) -> ca.Function:
+    """The step ``count`` times with the same parameters; calls, not copies of the code."""
+    y, parameters, h = (ca.MX.sym(step.name_in(i), step.size1_in(i)) for i in range(3))
+    value: Any = y
+    for _ in range(count):
+        value = step(value, parameters, h)
+    return ca.Function(name, [y, parameters, h], [value], ["y", "p", "h"], ["next"])
