@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ROS 2 nodes, one a file; with app/ the only place that imports rclpy."""
+"""ROS 2 nodes, one a file. A node subscribes, converts, calls ``update`` of an algorithm, publishes."""

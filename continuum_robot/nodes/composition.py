@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole stack in one process: the same nodes and topics, a third of the processor time."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import rclpy
+from rclpy.context import Context
+from rclpy.node import Node
+
+from continuum_robot.errors import ContinuumRobotError, DeviceError
+from continuum_robot.msg import StackStatus
+from continuum_robot.nodes.clarke_controller import ClarkeControllerNode
+from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.parameters import ParameterServer
+from continuum_robot.nodes.recorder import Recorder
+from continuum_robot.nodes.reference_source import ReferenceSource
+from continuum_robot.nodes.robot_visualizer import RobotVisualizer
+from continuum_robot.nodes.shape_estimator import ShapeEstimatorNode
+from continuum_robot.nodes.spinning import (
+    Spinner,
+    StopRequest,
+    dds_error,
+    fail,
+    initialize,
+    shut_down_at_end,
+    wait_for,
+)
+from continuum_robot.nodes.string_encoder import StringEncoder
+from continuum_robot.nodes.supervisor import MANAGED_NODES, Supervisor
+from continuum_robot.nodes.tendon_driver import TendonDriver
+from continuum_robot.nodes.timing import LoopReport, RoundTripReport
+from continuum_robot.robot.loading import load_robot
+
+NODES: dict[str, Callable[..., ManagedNode]] = {
+    "tendon_driver": TendonDriver,
+    "string_encoder": StringEncoder,
+    "shape_estimator": ShapeEstimatorNode,
+    "clarke_controller": ClarkeControllerNode,
+    "reference_source": ReferenceSource,
+    "robot_visualizer": RobotVisualizer,
+    "recorder": Recorder,
+}
+"""The class of each managed node."""
+
+_RUNNING_STATES = ("up", "fault")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackOptions:
+    """What to compose.
+
+    Attributes
+    ----------
+    robot : robot file, or the name of a shipped robot
+    simulated : the wires end in a simulator
+    fake_level : ``dynamics`` or ``mirror``
+    namespace : ROS namespace of all nodes
+    prefix : put in front of every tf frame
+    record_directory : folder in which the recording's folder is made, None: no recording
+    record_name : name of the recording's folder, empty: date and time
+    visualize : tf, path and markers
+    controller : False: driver and estimators only, for a controller of one's own
+    autostart : bring the stack up at once
+    parameters : for each node name, parameters over the defaults
+    arguments : ROS command line (``--ros-args ...``) for all nodes
+    """
+
+    robot: str = "opencr_five_tendon"
+    simulated: bool = True
+    fake_level: str = "dynamics"
+    namespace: str = ""
+    prefix: str = ""
+    record_directory: Path | str | None = None
+    record_name: str = ""
+    visualize: bool = True
+    controller: bool = True
+    autostart: bool = True
+    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    arguments: Sequence[str] = ()
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """The managed nodes, in the order of configuration."""
+        left_out = set()
+        if self.record_directory is None:
+            left_out.add("recorder")
+        if not self.visualize:
+            left_out.add("robot_visualizer")
+        if not self.controller:
+            left_out |= {"clarke_controller", "reference_source"}
+        return tuple(name for name in MANAGED_NODES if name not in left_out)
+
+
+class ComposedStack:
+    """All nodes of a robot in this process, on one EventsExecutor in a thread.
+
+    Use as a context manager, or call :meth:`start` and :meth:`shutdown`. rclpy gets a context of its own, so several
+    stacks can live side by side.
+
+    Parameters
+    ----------
+    options : what to compose
+    """
+
+    def __init__(self, options: StackOptions | None = None) -> None:
+        self.options = options or StackOptions()
+        self.context = Context()
+        self.nodes: dict[str, ManagedNode] = {}
+        self._spinner: Spinner | None = None
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Make all nodes and spin them; with ``autostart`` the supervisor begins to bring them up.
+
+        Raises
+        ------
+        RobotFileError : a robot file that cannot be used
+        ParameterError : parameters that cannot be used
+        DeviceError : DDS cannot be joined
+        """
+        options = self.options
+        load_robot(options.robot)
+        initialize(list(options.arguments), self.context)
+        try:
+            self._make_nodes()
+        except Exception as error:
+            self._destroy()
+            if isinstance(error, ContinuumRobotError):
+                raise
+            raise (dds_error(error) if type(error).__name__ == "RCLError" else error) from error
+        self._spinner = Spinner(list(self.nodes.values()), self.context, on_failure=self._on_failure)
+        self._spinner.start()
+        self._spinner.run(self._begin)
+
+    def wait_until_up(self, timeout_s: float = 60.0) -> StackStatus:
+        """Wait until all nodes are active.
+
+        Raises
+        ------
+        DeviceError : a node did not come up, with its reason, or not in time
+        """
+        supervisor = self.supervisor
+        wait_for(lambda: supervisor.stack_state in _RUNNING_STATES, timeout_s)
+        if supervisor.stack_state != "up":
+            reason = supervisor.message or f"is {supervisor.stack_state} after {timeout_s:g} s"
+            raise DeviceError("stack", reason, "See the log above")
+        return self.status()
+
+    def status(self) -> StackStatus:
+        """State of the stack and of its nodes, and latched faults."""
+        return self.supervisor.status()
+
+    def shutdown(self) -> None:
+        """Release the tensions, bring all nodes down in reverse order, close files, leave DDS. Safe to call twice."""
+        with self._lock:
+            spinner, self._spinner = self._spinner, None
+            if spinner is not None:
+                if self.context.ok():
+                    self.supervisor.before_exit(spinner)
+                spinner.stop()
+            self._destroy()
+
+    @property
+    def failed(self) -> bool:
+        """Whether a defect of the program showed: an exception in a callback or in a node's thread."""
+        spun = self._spinner is not None and self._spinner.failed
+        return spun or any(node.defect for node in self.nodes.values())
+
+    @property
+    def supervisor(self) -> Supervisor:
+        """The supervisor node."""
+        node = self.nodes.get("supervisor")
+        if not isinstance(node, Supervisor):
+            raise DeviceError("stack", "is not started", "Call start() first")
+        return node
+
+    @property
+    def driver(self) -> TendonDriver:
+        """The driver node."""
+        node = self.nodes.get("tendon_driver")
+        if not isinstance(node, TendonDriver):
+            raise DeviceError("stack", "is not started", "Call start() first")
+        return node
+
+    @property
+    def recording(self) -> Path | None:
+        """Folder of the recording, None without one."""
+        node = self.nodes.get("recorder")
+        return node.folder if isinstance(node, Recorder) else None
+
+    def loop_report(self) -> LoopReport | None:
+        """Timing of the driver's loop since its activation or :meth:`reset_statistics`."""
+        return self.driver.loop_report()
+
+    def round_trip_report(self) -> RoundTripReport | None:
+        """Round trips since the driver's activation or :meth:`reset_statistics`."""
+        return self.driver.round_trip_report()
+
+    def reset_statistics(self) -> None:
+        """Start the statistics of loop and round trip over."""
+        self.driver.reset_statistics()
+
+    def run(self, function: Callable[[], Any], timeout_s: float = 60.0) -> Any:
+        """Run ``function`` in the executor's thread, where the nodes live, and give its result."""
+        if self._spinner is None:
+            raise DeviceError("stack", "is not started", "Call start() first")
+        return self._spinner.run(function, timeout_s)
+
+    def add_node(self, node: Node) -> None:
+        """Spin a further node, made with :attr:`context`, on the same executor."""
+        if self._spinner is None:
+            raise DeviceError("stack", "is not started", "Call start() first")
+        self._spinner.add_node(node)
+
+    def __enter__(self) -> ComposedStack:
+        self.start()
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.shutdown()
+
+    def _make_nodes(self) -> None:
+        for name in self.options.node_names:
+            self.nodes[name] = NODES[name](**self._node_options(name))
+        self.nodes["supervisor"] = Supervisor(**self._node_options("supervisor"))
+
+    def _node_options(self, name: str) -> dict[str, Any]:
+        options = self.options
+        own: dict[str, dict[str, Any]] = {
+            "tendon_driver": {"fake_level": options.fake_level},
+            "robot_visualizer": {"prefix": options.prefix, "activate": False},
+            "shape_estimator": {"base_frame": f"{options.prefix}base"},
+            "recorder": {"name": options.record_name, "activate": False},
+            "supervisor": {"node_names": list(options.node_names), "autostart": options.autostart},
+        }
+        if options.record_directory is not None:
+            own["recorder"]["directory"] = str(options.record_directory)
+        overrides: dict[str, Any] = {"robot": str(options.robot), "use_fake_hardware": options.simulated}
+        overrides |= own.get(name, {})
+        overrides |= dict(options.parameters.get(name, {}))
+        return {"context": self.context, "namespace": options.namespace or None, "overrides": overrides}
+
+    def _begin(self) -> None:
+        self.supervisor.trigger_configure()
+        self.supervisor.trigger_activate()
+
+    def _on_failure(self, error: BaseException) -> None:
+        for node in self.nodes.values():
+            node.on_defect(error)
+
+    def _destroy(self) -> None:
+        for node in reversed(self.nodes.values()):
+            node.destroy_node()
+        self.nodes.clear()
+        rclpy.try_shutdown(context=self.context)
+
+
+class _CommandLine(Node):
+    """Reads the parameters of the composition from the command line or a launch file."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__("composition", context=context)
+        server = ParameterServer(self)
+
+        def declare(name: str, default: Any, description: str, **more: Any) -> Any:
+            return server.declare(name, default, description, read_only=True, **more)
+
+        alias = str(declare("use_mock_hardware", "", "the same as use_fake_hardware", any_type=True)).lower()
+        fake = bool(declare("use_fake_hardware", True, "true: the wires end in a simulator"))
+        record = bool(declare("record", False, "record all topics"))
+        directory = str(declare("directory", "runs", "folder in which the recording's folder is made"))
+        self.options = StackOptions(
+            robot=str(declare("robot", "opencr_five_tendon", "robot file, or the name of a shipped robot")),
+            simulated=alias == "true" if alias in ("true", "false") else fake,
+            fake_level=str(declare("fake_level", "dynamics", "how much of the robot is simulated")),
+            namespace=self.get_namespace(),
+            prefix=str(declare("prefix", "", "put in front of every tf frame")),
+            record_directory=directory if record else None,
+            visualize=bool(declare("visualize", True, "tf, path and markers")),
+            controller=bool(declare("controller", True, "false: driver and estimators only")),
+            autostart=bool(declare("autostart", True, "bring the stack up at once")),
+        )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the composed stack until SIGINT or SIGTERM; 0 after a requested stop, 1 when something failed."""
+    try:
+        options = _read_options(sys.argv if arguments is None else list(arguments))
+    except Exception as error:
+        return fail(error)
+    stack = ComposedStack(options)
+    with StopRequest() as stop:
+        try:
+            stack.start()
+            while not stop.wait(0.5):
+                if options.autostart and stack.supervisor.startup_failed:
+                    return 1
+        except ContinuumRobotError as error:
+            return fail(error)
+        finally:
+            failed = stack.failed
+            stack.shutdown()
+    return 1 if failed else 0
+
+
+def _read_options(arguments: list[str]) -> StackOptions:
+    context = Context()
+    initialize(arguments, context)
+    with shut_down_at_end(context):
+        node = _CommandLine(context)
+        options = node.options
+        node.destroy_node()
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

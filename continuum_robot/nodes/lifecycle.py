@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The base of every node: a managed node whose transitions report what went wrong.
+
+Physical meaning of the states: unconfigured, no communication with the device; inactive, readings are published and
+the power is off; active, the power is on and commands are accepted. ``configure`` opens the device, ``activate``
+switches the torque on without a jump, ``deactivate`` releases to the safe tension and switches it off, ``cleanup``
+closes the device.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rcl_interfaces.msg import SetParametersResult
+from rclpy.context import Context
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.parameter import Parameter
+
+from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.nodes.diagnostics import Diagnostics, Level, StatusBuilder
+from continuum_robot.nodes.parameters import ParameterServer
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.loading import load_robot
+
+if TYPE_CHECKING:
+    from continuum_robot.nodes.spinning import Spinner
+
+SUCCESS, FAILURE, ERROR = (
+    TransitionCallbackReturn.SUCCESS,
+    TransitionCallbackReturn.FAILURE,
+    TransitionCallbackReturn.ERROR,
+)
+
+
+class ManagedNode(LifecycleNode):
+    """A lifecycle node. Subclasses implement ``configure``, ``activate``, ``deactivate``, ``cleanup``.
+
+    They raise on failure. An error of this project is logged as one sentence and fails the transition; any other
+    exception is a defect: it is logged with its traceback, and the node goes through error processing to unconfigured.
+
+    Parameters
+    ----------
+    name : node name
+    context : rclpy context, None for the default one
+    namespace : namespace, None for what the command line says
+    activate_at_start : default of the parameter ``activate``
+    overrides : values of parameters, over the defaults
+    cli_args : arguments of this node alone, such as remappings
+
+    Attributes
+    ----------
+    last_error : what the last failed transition said, empty when there was none or it was overcome
+    defect : an exception that a callback or thread raised, empty for none; the program then exits with 1
+    ended : the node has nothing left to do
+    """
+
+    default_robot = "opencr_five_tendon"
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        context: Context | None = None,
+        namespace: str | None = None,
+        activate_at_start: bool = False,
+        overrides: dict[str, Any] | None = None,
+        cli_args: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(
+            name,
+            context=context,
+            namespace=namespace,
+            cli_args=list(cli_args) if cli_args is not None else None,
+            parameter_overrides=[Parameter(key, value=value) for key, value in (overrides or {}).items()],
+        )
+        self.last_error = ""
+        self.defect = ""
+        self.ended = False
+        self.parameters = ParameterServer(self)
+        self.parameters.declare(
+            "robot", self.default_robot, "robot file, or the name of a shipped robot", read_only=True
+        )
+        self.parameters.declare(
+            "use_fake_hardware", True, "true: the wires end in a simulator, false: real devices", read_only=True
+        )
+        self.parameters.declare("use_mock_hardware", "", "the same as use_fake_hardware", read_only=True, any_type=True)
+        self.parameters.declare("configure", False, "configure when the program starts", read_only=True)
+        self.parameters.declare(
+            "activate", activate_at_start, "configure and activate when the program starts", read_only=True
+        )
+        self.simulated = self._fake_hardware()
+        self.diagnostics = Diagnostics(self, "simulated" if self.simulated else "hardware")
+        self.diagnostics.add_task("lifecycle", self._diagnose_lifecycle)
+
+    # What a subclass implements. The names of the transitions are theirs, the on_ methods below are rclpy's.
+    def configure(self) -> None:
+        """Open communication and make the algorithm. Raises on failure."""
+
+    def activate(self) -> None:
+        """Start to act, without a jump. Raises on failure."""
+
+    def deactivate(self) -> None:
+        """Stop to act, releasing what is held."""
+
+    def cleanup(self) -> None:
+        """Close communication. Safe to call in any state."""
+
+    @property
+    def state(self) -> str:
+        """Label of the lifecycle state: unconfigured, inactive, active, finalized, or a transition's."""
+        return str(self._state_machine.current_state[1])
+
+    @property
+    def full_name(self) -> str:
+        """Namespace and name, e.g. ``/left/tendon_driver``."""
+        return self.get_fully_qualified_name()
+
+    def check(self) -> None:
+        """Whether the node can work at all, before it spins. Raises :class:`ContinuumRobotError`."""
+        self.load_robot()
+
+    def before_exit(self, spinner: Spinner) -> None:
+        """What is left to do while the node still spins, before its program ends."""
+
+    def on_defect(self, error: BaseException) -> None:
+        """A callback raised: a defect of the program. Nodes that hold a device make it safe."""
+        self.defect = repr(error)
+        self.get_logger().error(f"a callback failed: {error!r}")
+
+    def load_robot(self) -> Robot:
+        """The robot of the parameter ``robot``. Raises :class:`RobotFileError`."""
+        return load_robot(str(self.get_parameter("robot").value))
+
+    def report_error(self, what: str, error: BaseException) -> None:
+        """Log an exception: one sentence for an error of this project, a traceback for a defect."""
+        self.last_error = f"{what}: {error}" if isinstance(error, ContinuumRobotError) else f"{what}: {error!r}"
+        self.get_logger().error(self.last_error)
+        if not isinstance(error, ContinuumRobotError):
+            self.get_logger().error("".join(traceback.format_exception(error)))
+        # Now, not with the next period: whoever asked for the transition wants to know why.
+        self.diagnostics.publish()
+
+    def release(self) -> None:
+        """Make everything safe and close it, from any state and after any failure. Never raises."""
+        if self.state in ("active", "deactivating", "errorprocessing", "shuttingdown", "activating"):
+            self._attempt("deactivate", self.deactivate)
+        self._attempt("cleanup", self.cleanup)
+
+    def set_parameters_atomically(self, parameter_list: list[Parameter[Any]]) -> SetParametersResult:
+        """Set parameters, all or none; a wrong type is refused in a sentence."""
+        refusal = self.parameters.refuse_type(parameter_list)
+        if refusal:
+            return SetParametersResult(successful=False, reason=refusal)
+        return super().set_parameters_atomically(parameter_list)
+
+    def destroy_node(self) -> None:
+        """Release everything, then destroy the node."""
+        self.release()
+        super().destroy_node()
+
+    def on_configure(self, _state: LifecycleState) -> TransitionCallbackReturn:
+        """Rclpy's transition: unconfigured to inactive."""
+        result = self._transition("configure", self.configure)
+        if result != SUCCESS:
+            self._attempt("cleanup", self.cleanup)
+        return result
+
+    def on_activate(self, _state: LifecycleState) -> TransitionCallbackReturn:
+        """Rclpy's transition: inactive to active."""
+        result = self._transition("activate", self.activate)
+        if result != SUCCESS:
+            self._attempt("deactivate", self.deactivate)
+        return result
+
+    def on_deactivate(self, _state: LifecycleState) -> TransitionCallbackReturn:
+        """Rclpy's transition: active to inactive."""
+        result = self._transition("deactivate", self.deactivate)
+        # A failed deactivation would leave the node active; going through error processing closes the device instead.
+        return SUCCESS if result == SUCCESS else ERROR
+
+    def on_cleanup(self, _state: LifecycleState) -> TransitionCallbackReturn:
+        """Rclpy's transition: inactive to unconfigured."""
+        result = self._transition("cleanup", self.cleanup)
+        return SUCCESS if result == SUCCESS else ERROR
+
+    def on_shutdown(self, _state: LifecycleState) -> TransitionCallbackReturn:
+        """Rclpy's transition: any state to finalized."""
+        self.release()
+        return SUCCESS
+
+    def on_error(self, _state: LifecycleState) -> TransitionCallbackReturn:
+        """Rclpy's error processing: everything is released, the node is unconfigured and can be configured again."""
+        self.release()
+        return SUCCESS
+
+    def _transition(self, name: str, action: Callable[[], None]) -> TransitionCallbackReturn:
+        # rclpy swallows exceptions of transitions without a word.
+        try:
+            action()
+        except ContinuumRobotError as error:
+            self.report_error(f"{name} failed", error)
+            return FAILURE
+        except Exception as error:
+            self.report_error(f"{name} failed", error)
+            return ERROR
+        if name in ("activate", "cleanup"):
+            self.last_error = ""
+        return SUCCESS
+
+    def _attempt(self, name: str, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except Exception as error:
+            self.get_logger().error(f"{name} failed: {error!r}")
+
+    def _diagnose_lifecycle(self, status: StatusBuilder) -> None:
+        problem = self.defect or self.last_error
+        status.summary(Level.ERROR if problem else Level.OK, problem or self.state)
+        status.add("lifecycle_state", self.state)
+        status.add("simulated", self.simulated)
+
+    def _fake_hardware(self) -> bool:
+        alias = str(self.get_parameter("use_mock_hardware").value).strip().lower()
+        if alias in ("true", "false"):
+            return alias == "true"
+        return bool(self.get_parameter("use_fake_hardware").value)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quality of service of every topic, in one place.
+
+A publisher and a subscriber that disagree in reliability, durability or deadline are silently not connected, so every
+profile here is compatible with the plain profile of command-line tools (reliable, volatile, no deadline), and every
+publisher is reliable, which serves best-effort subscribers as well.
+"""
+
+from __future__ import annotations
+
+from rclpy.duration import Duration
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+
+COMMAND_DEADLINE_S = 0.02
+
+
+def command_publisher() -> QoSProfile:
+    """Commands that this stack sends: only the newest counts, and silence beyond the deadline is announced."""
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=1,
+        reliability=ReliabilityPolicy.RELIABLE,
+        durability=DurabilityPolicy.VOLATILE,
+        deadline=Duration(seconds=COMMAND_DEADLINE_S),
+    )
+
+
+def command_subscription() -> QoSProfile:
+    """Commands that this stack takes: only the newest counts, a queue of old ones would be played late.
+
+    It asks for no deadline, else a publisher that offers none (a script, ``ros2 topic pub``) would be refused in
+    silence; the age of the command is checked in every cycle instead.
+    """
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=1,
+        reliability=ReliabilityPolicy.RELIABLE,
+        durability=DurabilityPolicy.VOLATILE,
+    )
+
+
+def state_publisher() -> QoSProfile:
+    """Measured and estimated states: reliable, so that a late reader of a burst loses nothing; a short queue."""
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=5,
+        reliability=ReliabilityPolicy.RELIABLE,
+        durability=DurabilityPolicy.VOLATILE,
+    )
+
+
+def newest_state() -> QoSProfile:
+    """A consumer in a control loop: the newest state only, older ones are of no use to it."""
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=1,
+        reliability=ReliabilityPolicy.RELIABLE,
+        durability=DurabilityPolicy.VOLATILE,
+    )
+
+
+def every_state() -> QoSProfile:
+    """A consumer that wants every message, such as the recorder: a queue for a stall of half a second at 1 kHz."""
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=500,
+        reliability=ReliabilityPolicy.RELIABLE,
+        durability=DurabilityPolicy.VOLATILE,
+    )
+
+
+def latched() -> QoSProfile:
+    """Status, e-stop, configuration: whoever comes later still gets the last one."""
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=1,
+        reliability=ReliabilityPolicy.RELIABLE,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL,
+    )
+
+
+def switch_subscription() -> QoSProfile:
+    """A switch such as the e-stop: reliable; volatile, so that publishers which do not latch are heard as well."""
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=10,
+        reliability=ReliabilityPolicy.RELIABLE,
+        durability=DurabilityPolicy.VOLATILE,
+    )
+
+
+def visualization() -> QoSProfile:
+    """Markers, paths, tf: reliable as rviz expects, a queue of a second."""
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=30,
+        reliability=ReliabilityPolicy.RELIABLE,
+        durability=DurabilityPolicy.VOLATILE,
+    )
+
+
+def events() -> QoSProfile:
+    """Rare messages of many senders: /diagnostics, transition events."""
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=50,
+        reliability=ReliabilityPolicy.RELIABLE,
+        durability=DurabilityPolicy.VOLATILE,
+    )

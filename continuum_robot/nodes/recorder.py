@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node that records the stack's topics into an MCAP file, without taking the messages apart."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rclpy.clock import Clock, ClockType
+from rclpy.subscription import Subscription
+
+import continuum_robot
+from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.diagnostics import Level, StatusBuilder
+from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.recording import BagRecorder
+from continuum_robot.nodes.spinning import run_node
+
+GRAPH_PERIOD_S = 1.0
+
+TOPICS: dict[str, str] = {
+    "tendon_states": "continuum_robot/msg/TendonStates",
+    "tendon_commands": "continuum_robot/msg/TendonCommands",
+    "string_lengths": "continuum_robot/msg/StringLengths",
+    "shape": "continuum_robot/msg/Shape",
+    "clarke_state": "continuum_robot/msg/ClarkeState",
+    "clarke_reference": "continuum_robot/msg/ClarkeState",
+    "pid_state": "continuum_robot/msg/PidState",
+    "driver_status": "diagnostic_msgs/msg/DiagnosticStatus",
+    "stack_status": "continuum_robot/msg/StackStatus",
+    "estop": "std_msgs/msg/Bool",
+    "/diagnostics": "diagnostic_msgs/msg/DiagnosticArray",
+    "/tf": "tf2_msgs/msg/TFMessage",
+    "/rosout": "rcl_interfaces/msg/Log",
+}
+"""What is recorded by default; types of further topics are looked up in the graph."""
+
+_LATCHED = ("driver_status", "stack_status", "estop")
+
+
+class Recorder(ManagedNode):
+    """Records while active. A disk that is full or not writable is reported once, and the stack goes on."""
+
+    def __init__(self, **node_options: Any) -> None:
+        super().__init__("recorder", activate_at_start=True, **node_options)
+        declare = self.parameters.declare
+        declare("directory", "runs", "folder in which the recording's folder is made", read_only=True)
+        declare("name", "", "name of the recording's folder, empty: date and time", read_only=True)
+        declare("topics", list(TOPICS), "topics to record, relative to the namespace", read_only=True)
+        declare("qos.depth", 500, "messages that may wait in the middleware", read_only=True)
+        self._recorder: BagRecorder | None = None
+        self._subscriptions_of: dict[str, Subscription[Any]] = {}
+        self._folder: Path | None = None
+        self._finished = ""
+        self.create_timer(GRAPH_PERIOD_S, self._look_for_topics, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self.diagnostics.add_task("recording", self._diagnose)
+
+    @property
+    def folder(self) -> Path | None:
+        """The recording's folder, None before the first one."""
+        return self._folder
+
+    def configure(self) -> None:
+        """Choose the folder."""
+        parent = Path(str(self.parameters.get("directory"))).expanduser()
+        name = str(self.parameters.get("name")) or datetime.now().astimezone().strftime("%Y-%m-%d_%H-%M-%S")
+        folder, number = parent / name, 1
+        while folder.exists():
+            number += 1
+            folder = parent / f"{name}_{number}"
+        self._folder = folder
+
+    def activate(self) -> None:
+        """Open the recording and subscribe. A recording that cannot be opened is reported, and is no failure."""
+        if self._folder is None or self._folder.exists():
+            self.configure()
+        folder = self._folder
+        if folder is None:
+            raise ParameterError("directory", self.parameters.get("directory"), "a folder that can be made")
+        self._finished = ""
+        try:
+            self._recorder = BagRecorder(folder, self._metadata(), self._on_problem)
+        except ContinuumRobotError as error:
+            self._on_problem(str(error))
+            return
+        self.get_logger().info(f"recording to {folder}")
+        self._look_for_topics()
+
+    def deactivate(self) -> None:
+        """Close the recording, readable."""
+        for subscription in self._subscriptions_of.values():
+            self.destroy_subscription(subscription)
+        self._subscriptions_of.clear()
+        recorder, self._recorder = self._recorder, None
+        if recorder is not None:
+            report = recorder.close()
+            self._finished = report.problem
+            self.get_logger().info(
+                f"recorded {report.written} messages to {recorder.folder}"
+                + (f", {report.dropped} dropped" if report.dropped else "")
+            )
+
+    def check(self) -> None:
+        """Raises :class:`ContinuumRobotError` for a robot file that cannot be used."""
+        self.load_robot()
+
+    def _look_for_topics(self) -> None:
+        if self._recorder is None:
+            return
+        known: dict[str, list[str]] | None = None
+        for topic in self.parameters.get("topics"):
+            if topic in self._subscriptions_of:
+                continue
+            type_name = TOPICS.get(topic)
+            if type_name is None:
+                if known is None:
+                    known = dict(self.get_topic_names_and_types())
+                types = known.get(self.resolve_topic_name(topic))
+                if not types:
+                    continue
+                type_name = types[0]
+            self._subscribe(self._recorder, topic, type_name)
+
+    def _subscribe(self, recorder: BagRecorder, topic: str, type_name: str) -> None:
+        full_name = self.resolve_topic_name(topic)
+        try:
+            recorder.add_topic(full_name, type_name)
+            message_type = _message_type(type_name)
+        except (ContinuumRobotError, ImportError, AttributeError) as error:
+            self.get_logger().error(f"{full_name} is not recorded: {error}")
+            self._subscriptions_of[topic] = None  # type: ignore[assignment]
+            return
+        profile = qos.latched() if topic in _LATCHED else qos.every_state()
+        self._subscriptions_of[topic] = self.create_subscription(
+            message_type, topic, self._writer(recorder, full_name), profile, raw=True
+        )
+
+    def _writer(self, recorder: BagRecorder, topic: str) -> Callable[[bytes], None]:
+        write, clock = recorder.write, self.get_clock()
+        return partial(_write, write, clock, topic)
+
+    def _on_problem(self, sentence: str) -> None:
+        self._finished = sentence
+        self.last_error = sentence
+        self.get_logger().error(sentence)
+
+    def _metadata(self) -> dict[str, str]:
+        metadata = {
+            "continuum_robot_version": continuum_robot.__version__,
+            "git_sha": _git_sha(),
+            "simulated": str(self.simulated).lower(),
+            "namespace": self.get_namespace(),
+            "parameters": json.dumps({name: self.parameters.get(name) for name in ("robot", "topics", "directory")}),
+        }
+        try:
+            robot = self.load_robot()
+            metadata["robot"] = robot.name
+            metadata["robot_file"] = Path(robot.file_name).read_text(encoding="utf-8")
+        except (ContinuumRobotError, OSError) as error:
+            metadata["robot_file"] = f"not readable: {error}"
+        return metadata
+
+    def _diagnose(self, status: StatusBuilder) -> None:
+        recorder = self._recorder
+        if self._finished:
+            status.summary(Level.ERROR, self._finished)
+        if recorder is None:
+            status.summary(Level.OK, "does not record")
+            return
+        report = recorder.report()
+        if report.dropped:
+            status.summary(Level.WARN, f"{report.dropped} messages dropped")
+        status.summary(Level.OK, f"records to {recorder.folder}")
+        status.add("folder", recorder.folder)
+        status.add("messages_written", report.written)
+        status.add("messages_dropped", report.dropped)
+
+
+def _write(write: Callable[[str, bytes, int], None], clock: Clock, topic: str, data: bytes) -> None:
+    write(topic, data, conversions.now_ns(clock))
+
+
+def _message_type(type_name: str) -> Any:
+    package, kind, name = type_name.split("/")
+    return getattr(importlib.import_module(f"{package}.{kind}"), name)
+
+
+def _git_sha() -> str:
+    folder = Path(__file__).resolve().parents[2]
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=2.0, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 and (folder / ".git").exists() else ""
+
+
+def main() -> int:
+    """Run the node until SIGINT or SIGTERM."""
+    return run_node(Recorder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node that shows the robot: tf, ``backbone`` (Path) and ``markers`` for rviz, at 30 Hz or less."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import PoseStamped, TransformStamped
+from nav_msgs.msg import Path
+from numpy.typing import NDArray
+from rclpy.serialization import deserialize_message
+from std_msgs.msg import ColorRGBA
+from tf2_msgs.msg import TFMessage
+from visualization_msgs.msg import Marker, MarkerArray
+
+from continuum_robot.msg import Shape, TendonStates
+from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.diagnostics import Level, StatusBuilder
+from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.periodic import PeriodicThread
+from continuum_robot.nodes.spinning import run_node
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.schema import Quantity
+from continuum_robot.rod.dynamics import RodDynamics
+
+Array = NDArray[np.float64]
+
+FRAMES_PER_SEGMENT = 4
+_BACKBONE_POINTS = 25
+_GREY = ColorRGBA(r=0.75, g=0.75, b=0.78, a=1.0)
+_DARK = ColorRGBA(r=0.2, g=0.2, b=0.25, a=1.0)
+_RED = ColorRGBA(r=0.9, g=0.15, b=0.1, a=1.0)
+
+
+class RobotVisualizer(ManagedNode):
+    """Draws the newest shape and tensions in a thread of its own, so that drawing never delays a controller."""
+
+    def __init__(self, **node_options: Any) -> None:
+        super().__init__("robot_visualizer", activate_at_start=True, **node_options)
+        declare = self.parameters.declare
+        declare(
+            "rate_hz",
+            20.0,
+            "how often tf, path and markers are published",
+            rules=Quantity("", "Hz", ge=0.5, le=30),
+            read_only=True,
+        )
+        declare("prefix", "", "put in front of every tf frame, for several robots", read_only=True)
+        self._robot: Robot | None = None
+        self._rod: RodDynamics | None = None
+        self._loop: PeriodicThread | None = None
+        self._active = False
+        self._shape: Shape | None = None
+        self._states: bytes | None = None
+        self._drawn_sequence = -1
+        self._driver = ""
+        self._driver_ok = True
+        self._transforms = self.create_publisher(TFMessage, "/tf", qos.visualization())
+        self._path = self.create_publisher(Path, "backbone", qos.visualization())
+        self._markers = self.create_publisher(MarkerArray, "markers", qos.visualization())
+        self.create_subscription(Shape, "shape", self._on_shape, qos.newest_state())
+        self.create_subscription(TendonStates, "tendon_states", self._on_states, qos.newest_state(), raw=True)
+        self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
+        self.diagnostics.add_task("drawing", self._diagnose)
+
+    def configure(self) -> None:
+        """Make the kinematics and everything in the markers that does not change."""
+        robot = self.load_robot()
+        self._robot = robot
+        self._rod = RodDynamics(robot)
+        prefix = str(self.parameters.get("prefix"))
+        self._base = f"{prefix}base"
+        self._disk_places = robot.disk_arc_lengths_m
+        self._backbone_places = np.linspace(0.0, robot.length_m, _BACKBONE_POINTS)
+        frames, places = [], []
+        for index, (start, segment) in enumerate(zip(robot.segment_starts_m, robot.segments, strict=True)):
+            for k in range(1, FRAMES_PER_SEGMENT + 1):
+                frames.append(f"{prefix}seg{index + 1}_{k}")
+                places.append(start + segment.length_m * k / FRAMES_PER_SEGMENT)
+        self._frames = [*frames, f"{prefix}tip"]
+        self._frame_places = np.minimum([*places, robot.length_m], robot.length_m)
+        self._prepare_markers(robot)
+        self._drawn_sequence = -1
+
+    def activate(self) -> None:
+        """Draw."""
+        self._loop = PeriodicThread(
+            "robot_visualizer",
+            1.0 / self.parameters.get("rate_hz"),
+            self._cycle,
+            on_failure=self._on_loop_failure,
+            on_refused=self._on_refused,
+        )
+        self._active = True
+        self._loop.start()
+
+    def deactivate(self) -> None:
+        """Stop drawing."""
+        self._active = False
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.stop()
+
+    def cleanup(self) -> None:
+        """Forget the kinematics."""
+        self._rod = None
+
+    def _on_shape(self, message: Shape) -> None:
+        self._shape = message
+
+    def _on_states(self, data: bytes) -> None:
+        self._states = data
+
+    def _on_driver_status(self, message: DiagnosticStatus) -> None:
+        self._driver = message.message
+        self._driver_ok = message.level == DiagnosticStatus.OK
+
+    def _cycle(self, _now_s: float, _elapsed_s: float) -> None:
+        shape, rod, robot = self._shape, self._rod, self._robot
+        if shape is None or rod is None or robot is None or shape.sequence == self._drawn_sequence:
+            return
+        coefficients = conversions.vector(shape.coefficients)
+        if coefficients.size != rod.size or not np.all(np.isfinite(coefficients)):
+            return
+        self._drawn_sequence = shape.sequence
+        stamp = shape.header.stamp
+        frames = rod.poses(coefficients, self._frame_places)
+        self._transforms.publish(
+            TFMessage(
+                transforms=[self._transform(name, pose, stamp) for name, pose in zip(self._frames, frames, strict=True)]
+            )
+        )
+        backbone = rod.poses(coefficients, self._backbone_places)
+        if self._path.get_subscription_count():
+            self._publish_path(backbone, stamp)
+        if self._markers.get_subscription_count():
+            self._publish_markers(robot, backbone, rod.poses(coefficients, self._disk_places), stamp)
+
+    def _transform(self, name: str, pose: Array, stamp: Any) -> TransformStamped:
+        message = TransformStamped(child_frame_id=name, transform=conversions.transform_message(pose))
+        message.header.stamp = stamp
+        message.header.frame_id = self._base
+        return message
+
+    def _publish_path(self, backbone: Array, stamp: Any) -> None:
+        path = Path()
+        path.header.stamp = stamp
+        path.header.frame_id = self._base
+        path.poses = [PoseStamped(header=path.header, pose=conversions.pose_message(pose)) for pose in backbone]
+        self._path.publish(path)
+
+    def _prepare_markers(self, robot: Robot) -> None:
+        self._tube = self._marker("backbone", 0, Marker.LINE_STRIP, _DARK)
+        self._tube.scale.x = max(2.0 * robot.segments[0].backbone.outer_diameter_m, 0.002)
+        self._disk_markers = []
+        for segment in robot.segments:
+            for _ in segment.disks.positions_m(segment.length_m):
+                disk = self._marker("disks", len(self._disk_markers), Marker.CYLINDER, _GREY)
+                disk.scale.x = disk.scale.y = 2.0 * segment.disks.radius_m
+                disk.scale.z = segment.disks.thickness_m
+                self._disk_markers.append(disk)
+        self._tendon_lines = self._marker("tendons", 0, Marker.LINE_LIST, _GREY)
+        self._tendon_lines.scale.x = 0.0008
+        self._text = self._marker("state", 0, Marker.TEXT_VIEW_FACING, _DARK)
+        self._text.scale.z = 0.05 * robot.length_m + 0.004
+        self._text.pose.position.x = 0.4 * robot.length_m
+        self._ends = np.cumsum([segment.length_m for segment in robot.segments])
+        self._offsets = [
+            segment.tendons.pitch_radius_m
+            * np.stack([np.cos(segment.tendons.angles_rad), np.sin(segment.tendons.angles_rad)], axis=1)
+            for segment in robot.segments
+        ]
+
+    def _marker(self, kind: str, number: int, shape: int, color: ColorRGBA) -> Marker:
+        marker = Marker(ns=f"{self.get_namespace()}/{kind}".lstrip("/"), id=number, type=shape, action=Marker.ADD)
+        marker.header.frame_id = self._base
+        marker.color = color
+        marker.pose.orientation.w = 1.0
+        return marker
+
+    def _publish_markers(self, robot: Robot, backbone: Array, disks: Array, stamp: Any) -> None:
+        self._tube.points = [conversions.point_message(pose[:3, 3]) for pose in backbone]
+        for marker, pose in zip(self._disk_markers, disks, strict=True):
+            marker.pose = conversions.pose_message(pose)
+        tension = self._tension(robot)
+        self._draw_tendons(robot, disks, tension)
+        largest = f", {np.nanmax(tension):.1f} N at most" if np.any(np.isfinite(tension)) else ""
+        self._text.text = f"{robot.name}{' (simulated)' if self.simulated else ''}\n{self._driver}{largest}"
+        self._text.color = _DARK if self._driver_ok else _RED
+        markers = [self._tube, *self._disk_markers, self._tendon_lines, self._text]
+        for marker in markers:
+            marker.header.stamp = stamp
+        self._markers.publish(MarkerArray(markers=markers))
+
+    def _draw_tendons(self, robot: Robot, disks: Array, tension: Array) -> None:
+        """Straight pieces from disk to disk, one colour a tendon: blue for slack, green to red with its tension."""
+        rings = np.concatenate([np.eye(4)[None], disks])
+        places = np.concatenate([[0.0], self._disk_places])
+        points, colors = [], []
+        limit = robot.limits.maximum_n if robot.limits is not None else 1.0
+        number = 0
+        for end, offsets in zip(self._ends, self._offsets, strict=True):
+            used = rings[places <= end + 1e-9]
+            for offset in offsets:
+                track = used[:, :3, 3] + used[:, :3, :2] @ offset
+                color = tension_color(tension[number], limit)
+                messages = [conversions.point_message(point) for point in track]
+                for first, second in itertools.pairwise(messages):
+                    points += [first, second]
+                    colors += [color, color]
+                number += 1
+        self._tendon_lines.points, self._tendon_lines.colors = points, colors
+
+    def _tension(self, robot: Robot) -> Array:
+        if self._states is not None:
+            tension = conversions.vector(deserialize_message(self._states, TendonStates).tension)
+            if tension.size == robot.tendon_count:
+                return tension
+        return np.full(robot.tendon_count, np.nan)
+
+    def _on_loop_failure(self, error: BaseException) -> None:
+        self.defect = repr(error)
+        self.report_error("drawing failed", error)
+
+    def _on_refused(self, sentences: Sequence[str]) -> None:
+        for sentence in sentences:
+            self.get_logger().warning(sentence)
+
+    def _diagnose(self, status: StatusBuilder) -> None:
+        status.summary(Level.OK, self.state if self._shape is not None or not self._active else "waiting for a shape")
+        if self._loop is not None:
+            report = self._loop.statistics.report()
+            status.add("rate_hz", report.rate_hz)
+            status.add("execution_p99_us", report.execution_p99_us)
+
+
+def tension_color(tension_n: float, limit_n: float) -> ColorRGBA:
+    """Grey where unknown, blue at 0 N, over green, to red at ``limit_n``."""
+    if not np.isfinite(tension_n):
+        return _GREY
+    share = float(np.clip(tension_n / limit_n, 0.0, 1.0))
+    return ColorRGBA(r=min(1.0, 2 * share), g=1.0 - abs(2 * share - 1.0), b=max(0.0, 1.0 - 2 * share), a=1.0)
+
+
+def main() -> int:
+    """Run the node until SIGINT or SIGTERM."""
+    return run_node(RobotVisualizer)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node that estimates the backbone's shape from tendons and strings, and publishes ``shape``."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.serialization import deserialize_message
+
+from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.estimation.shape import ShapeEstimate, ShapeEstimator
+from continuum_robot.msg import Shape, StringLengths, TendonStates
+from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.diagnostics import Level, StatusBuilder
+from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.spinning import run_node
+from continuum_robot.nodes.timing import Histogram
+from continuum_robot.robot.schema import Quantity
+
+Vector = NDArray[np.float64]
+
+
+class ShapeEstimatorNode(ManagedNode):
+    """Event-driven on ``tendon_states``, at a lower rate; strings are used while they are fresh and finite."""
+
+    def __init__(self, **node_options: Any) -> None:
+        super().__init__("shape_estimator", **node_options)
+        declare = self.parameters.declare
+        declare("rate_hz", 200.0, "how often the shape is estimated", rules=Quantity("", "Hz", ge=1, le=1000))
+        declare(
+            "string_timeout_s",
+            0.05,
+            "age at which a string's reading is not used any more",
+            rules=Quantity("", "s", ge=0.001, le=5),
+        )
+        declare("residual_warn_m", 0.001, "residual at which to warn", rules=Quantity("", "m", gt=0, le=1))
+        declare("base_frame", "base", "frame_id of the shape", read_only=True)
+        self.parameters.on_change(self._on_parameters)
+        self._estimator: ShapeEstimator | None = None
+        self._active = False
+        self._newest_string: tuple[Vector, int] | None = None
+        self._estimate: ShapeEstimate | None = None
+        self._next_ns = 0
+        self._last_stamp_ns = 0
+        self._estimated = self._without_strings = self._not_finite = 0
+        self._execution = Histogram()
+        self._problem = ""
+        self._on_parameters(set())
+        self._shapes = self.create_publisher(Shape, "shape", qos.state_publisher())
+        # Raw: most states are passed over, and a message that is passed over need not be taken apart.
+        self.create_subscription(TendonStates, "tendon_states", self._on_states, qos.newest_state(), raw=True)
+        self.create_subscription(StringLengths, "string_lengths", self._on_strings, qos.newest_state())
+        self.diagnostics.add_task("estimator", self._diagnose)
+
+    def configure(self) -> None:
+        """Make the estimator."""
+        robot = self.load_robot()
+        self._estimator = ShapeEstimator(robot)
+        self._tendon_count, self._string_count = robot.tendon_count, len(robot.strings)
+        count = robot.coefficient_count
+        message = Shape(simulated=self.simulated)
+        message.header.frame_id = self.parameters.get("base_frame")
+        self._message = message
+        self._coefficients = conversions.preallocate(message, "coefficients", count)
+        self._rates = conversions.preallocate(message, "coefficient_rates", count)
+        self._covariance = conversions.preallocate(message, "covariance", count * count)
+        self._last_stamp_ns = 0
+
+    def activate(self) -> None:
+        """Estimate from the next state on."""
+        self._last_stamp_ns = 0
+        self._active = True
+
+    def deactivate(self) -> None:
+        """Fall silent."""
+        self._active = False
+
+    def cleanup(self) -> None:
+        """Forget the estimator."""
+        self._active = False
+        self._estimator = self._estimate = None
+
+    def _on_strings(self, message: StringLengths) -> None:
+        extension = np.array(conversions.vector(message.extension))
+        oldest_s = float(np.max(conversions.vector(message.age), initial=0.0))
+        if math.isfinite(oldest_s):
+            self._newest_string = (extension, conversions.stamp_ns(message.header.stamp) - round(oldest_s * 1e9))
+        else:
+            self._newest_string = None
+
+    def _on_states(self, data: bytes) -> None:
+        if not self._active or self._estimator is None:
+            return
+        now_ns = time.monotonic_ns()
+        if now_ns < self._next_ns:
+            return
+        late = now_ns - self._next_ns > self._period_ns
+        self._next_ns = (now_ns if late else self._next_ns) + self._period_ns
+        self._update(self._estimator, deserialize_message(data, TendonStates))
+        self._execution.add(time.monotonic_ns() - now_ns)
+
+    def _update(self, estimator: ShapeEstimator, states: TendonStates) -> None:
+        displacement, velocity = conversions.vector(states.displacement), conversions.vector(states.velocity)
+        if displacement.size != self._tendon_count:
+            self._complain(f"tendon_states has {displacement.size} tendons, the robot file {self._tendon_count}")
+            return
+        if not math.isfinite(displacement.sum()):
+            self._not_finite += 1
+            return
+        stamp_ns = conversions.stamp_ns(states.header.stamp)
+        step_s = (stamp_ns - self._last_stamp_ns) * 1e-9
+        if not 0 < step_s < 1:
+            step_s = self._period_ns * 1e-9
+        self._last_stamp_ns = stamp_ns
+        try:
+            estimate = estimator.update(displacement, velocity, self._strings(stamp_ns), step_s)
+        except ContinuumRobotError as error:
+            self._complain(str(error))
+            return
+        self._estimate = estimate
+        self._estimated += 1
+        message = self._message
+        message.header.stamp = states.header.stamp
+        message.sequence = states.sequence
+        message.simulated = states.simulated
+        self._coefficients[:] = estimate.coefficients
+        self._rates[:] = estimate.coefficient_rates
+        self._covariance[:] = estimate.covariance.ravel()
+        message.residual = float(estimate.residual_m)
+        message.tip = conversions.pose_message(estimate.tip)
+        self._shapes.publish(message)
+
+    def _strings(self, stamp_ns: int) -> Vector | None:
+        if self._newest_string is None or not self._string_count:
+            return None
+        extension, acquired_ns = self._newest_string
+        fresh = abs(stamp_ns - acquired_ns) <= self._timeout_ns
+        if not fresh or extension.size != self._string_count or not math.isfinite(extension.sum()):
+            self._without_strings += 1
+            return None
+        return extension
+
+    def _on_parameters(self, _names: set[str]) -> None:
+        self._period_ns = round(1e9 / self.parameters.get("rate_hz"))
+        self._timeout_ns = round(1e9 * self.parameters.get("string_timeout_s"))
+
+    def _complain(self, problem: str) -> None:
+        if problem != self._problem:
+            self._problem = problem
+            self.get_logger().error(problem)
+
+    def _diagnose(self, status: StatusBuilder) -> None:
+        if self._problem:
+            status.summary(Level.WARN, self._problem)
+        estimate = self._estimate
+        if estimate is not None:
+            if estimate.residual_m > self.parameters.get("residual_warn_m"):
+                status.summary(Level.WARN, f"residual {estimate.residual_m * 1e3:.2f} mm")
+            status.add("residual_m", float(estimate.residual_m))
+        status.summary(Level.OK, self.state)
+        status.add("estimates", self._estimated)
+        status.add("estimates_without_strings", self._without_strings)
+        status.add("states_not_finite", self._not_finite)
+        status.add("execution_mean_us", self._execution.mean_us)
+        status.add("execution_p99_us", self._execution.quantile_us(0.99))
+
+
+def main() -> int:
+    """Run the node until SIGINT or SIGTERM."""
+    return run_node(ShapeEstimatorNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

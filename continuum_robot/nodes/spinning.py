@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executor, signals and exit codes: how every program of this package runs its nodes.
+
+The EventsExecutor takes a third of the processor time of the single-threaded one. Without a finite timeout it hangs in
+the PyPI wheels (their C++ library overflows a deadline of "never"), so it is always spun with one. It runs in a thread
+of its own; the main thread waits for signals, which Python only handles there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+from typing import Any
+
+import rclpy
+from rclpy.context import Context
+from rclpy.executors import Executor
+from rclpy.experimental import EventsExecutor
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+from rclpy.task import Future
+
+from continuum_robot.errors import ContinuumRobotError, DeviceError
+from continuum_robot.nodes.lifecycle import ManagedNode
+
+SPIN_TIMEOUT_S = 30.0
+JOIN_TIMEOUT_S = 5.0
+# A thread that wakes up waits this long for Python's interpreter lock; the default is 5 ms, five driver cycles.
+SWITCH_INTERVAL_S = 0.0002
+
+
+def default_to_loopback() -> None:
+    """Keep DDS on this machine unless the user opened it: the design's default."""
+    if "ROS_AUTOMATIC_DISCOVERY_RANGE" not in os.environ and "ROS_LOCALHOST_ONLY" not in os.environ:
+        os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+
+
+def initialize(args: Sequence[str] | None = None, context: Context | None = None) -> None:
+    """``rclpy.init`` without its signal handlers, errors as one sentence.
+
+    Raises
+    ------
+    DeviceError : DDS cannot be started, for example in a domain that does not exist
+    """
+    default_to_loopback()
+    try:
+        rclpy.init(args=args, context=context, signal_handler_options=SignalHandlerOptions.NO)
+    except Exception as error:
+        raise dds_error(error) from error
+
+
+def dds_error(error: BaseException) -> DeviceError:
+    """The sentence for a middleware that does not start."""
+    domain = os.environ.get("ROS_DOMAIN_ID", "0")
+    reason = str(error).split(", at ", maxsplit=1)[0].strip() or repr(error)
+    return DeviceError(
+        f"DDS domain {domain}",
+        f"cannot be joined ({reason})",
+        "Set ROS_DOMAIN_ID to another number from 0 to 101, and end other programs that crowd this domain",
+    )
+
+
+class Spinner:
+    """Spins nodes on one EventsExecutor in a thread.
+
+    An exception in a callback is a defect: it is reported, the node stays, and :attr:`failed` is set.
+
+    Parameters
+    ----------
+    nodes : to spin
+    context : rclpy context, None for the default one
+    on_failure : called in the thread with an exception that a callback raised
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        context: Context | None = None,
+        on_failure: Callable[[BaseException], None] | None = None,
+    ) -> None:
+        self.failed = False
+        self._context = context or rclpy.get_default_context()
+        self._on_failure = on_failure
+        self.executor: Executor = EventsExecutor(context=self._context)
+        for node in nodes:
+            self.executor.add_node(node)
+        self._nodes = list(nodes)
+        self._stop: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, name="executor", daemon=True)
+
+    def start(self) -> None:
+        """Start spinning."""
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        self._thread.start()
+
+    def stop(self) -> bool:
+        """Stop spinning and join the thread; False when a callback did not return within 5 s."""
+        if not self._stop.done():
+            self._stop.set_result(None)
+        self.executor.wake()
+        if self._thread.is_alive():
+            self._thread.join(JOIN_TIMEOUT_S)
+        ended = not self._thread.is_alive()
+        if ended:
+            for node in self._nodes:
+                self.executor.remove_node(node)
+        return ended
+
+    def add_node(self, node: Node) -> None:
+        """Spin a further node."""
+        self._nodes.append(node)
+        self.executor.add_node(node)
+
+    def run(self, function: Callable[[], Any], timeout_s: float = 60.0) -> Any:
+        """Run ``function`` in the executor's thread and wait for its result.
+
+        Raises
+        ------
+        DeviceError : it did not return within ``timeout_s``
+        whatever ``function`` raises
+        """
+        done = threading.Event()
+        result: list[Any] = []
+
+        def task() -> None:
+            try:
+                result.append((True, function()))
+            except Exception as error:
+                result.append((False, error))
+            done.set()
+
+        self.executor.create_task(task)
+        if not done.wait(timeout_s):
+            raise DeviceError("executor", f"a task did not return within {timeout_s:g} s", "See the log for what hangs")
+        succeeded, value = result[0]
+        if not succeeded:
+            raise value
+        return value
+
+    def _run(self) -> None:
+        while self._context.ok() and not self._stop.done():
+            try:
+                self.executor.spin_until_future_complete(self._stop, timeout_sec=SPIN_TIMEOUT_S)
+            except Exception as error:
+                self.failed = True
+                sys.stderr.write("".join(traceback.format_exception(error)))
+                if self._on_failure is not None:
+                    self._on_failure(error)
+
+
+class StopRequest:
+    """SIGINT and SIGTERM as something to wait for. Use as a context manager in the main thread.
+
+    Attributes
+    ----------
+    signal_name : of the signal that came, empty for none
+    """
+
+    def __init__(self) -> None:
+        self.signal_name = ""
+        self._event = threading.Event()
+        self._previous: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> StopRequest:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._previous[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether a stop was asked for, waiting at most ``timeout_s``."""
+        return self._event.wait(timeout_s)
+
+    def ask(self) -> None:
+        """Ask for a stop from the program itself."""
+        self._event.set()
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        # Stopping takes a bounded time and releases the tendons: a second signal must not cut it short.
+        self.signal_name = self.signal_name or signal.Signals(number).name
+        self._event.set()
+
+
+@contextlib.contextmanager
+def shut_down_at_end(context: Context | None = None) -> Iterator[None]:
+    """Shut rclpy down when the block is left, however that happens."""
+    try:
+        yield
+    finally:
+        with contextlib.suppress(Exception):
+            rclpy.try_shutdown(context=context)
+
+
+def run_node(factory: Callable[[], ManagedNode], args: Sequence[str] | None = None) -> int:
+    """The ``main`` of a node: run it until SIGINT or SIGTERM.
+
+    Parameters
+    ----------
+    factory : makes the node
+    args : command line, None for ``sys.argv``
+
+    Returns
+    -------
+    0 after a requested stop, 1 when something failed
+    """
+    try:
+        initialize(args)
+    except ContinuumRobotError as error:
+        return fail(error)
+    with shut_down_at_end(), StopRequest() as stop:
+        try:
+            node = factory()
+        except ContinuumRobotError as error:
+            return fail(error)
+        except Exception as error:
+            return fail(dds_error(error) if type(error).__name__ == "RCLError" else error)
+        spinner = Spinner([node], on_failure=node.on_defect)
+        try:
+            # A file that is not there now will hardly appear while the program runs.
+            node.check()
+            spinner.start()
+            if not _bring_up(node, spinner):
+                return 1
+            while not stop.wait(1.0):
+                if node.ended:
+                    break
+            node.before_exit(spinner)
+        except ContinuumRobotError as error:
+            return fail(error)
+        finally:
+            spinner.stop()
+            node.destroy_node()
+        return 1 if spinner.failed or node.defect else 0
+
+
+def _bring_up(node: ManagedNode, spinner: Spinner) -> bool:
+    activate = bool(node.parameters.get("activate"))
+    if not (activate or node.parameters.get("configure")):
+        return True
+    spinner.run(node.trigger_configure)
+    if node.state == "inactive" and activate:
+        spinner.run(node.trigger_activate)
+    return node.state == ("active" if activate else "inactive")
+
+
+def fail(error: BaseException) -> int:
+    """Say what went wrong on stderr, one sentence for an error of this project; gives the exit code 1."""
+    if not isinstance(error, ContinuumRobotError):
+        sys.stderr.write("".join(traceback.format_exception(error)))
+    sys.stderr.write(f"error: {error}\n")
+    return 1
+
+
+def wait_for(condition: Callable[[], bool], timeout_s: float, interval_s: float = 0.02) -> bool:
+    """Whether ``condition`` became true within ``timeout_s``."""
+    end_s = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > end_s:
+            return False
+        time.sleep(interval_s)
+    return True

@@ -1,0 +1,593 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node that owns the tendon actuators: one thread reads, publishes, checks and writes at a fixed rate."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticStatus
+from numpy.typing import NDArray
+from rclpy.clock import Clock, ClockType
+from std_msgs.msg import Bool
+from std_srvs.srv import Trigger
+
+from continuum_robot.drivers.protocols import TendonActuators, TendonReading
+from continuum_robot.drivers.tendon_safety import ESTOP, FAULTS, SafetyOutput, TendonSafety
+from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
+from continuum_robot.msg import TendonCommands, TendonStates
+from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.diagnostics import Level, LoopThresholds, StatusBuilder
+from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.periodic import FrozenGarbage, PeriodicThread, RealtimeSettings
+from continuum_robot.nodes.spinning import run_node
+from continuum_robot.nodes.timing import LoopReport, RoundTripReport, RoundTripStatistics, WriterWatch
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.schema import Quantity
+from continuum_robot.simulation.devices import SimulatedTendonActuators
+from continuum_robot.simulation.plant_link import PlantLink
+from continuum_robot.srv import InjectFault
+
+Vector = NDArray[np.float64]
+
+FAKE_LEVELS = ("dynamics", "mirror")
+GRAPH_PERIOD_S = 0.5
+OWN_REASONS = ("two_writers", "two_drivers", "internal_error")
+"""Reasons for which the driver itself asks for the e-stop."""
+
+
+class TendonDriver(ManagedNode):
+    """Publishes ``tendon_states`` every cycle, applies ``tendon_commands`` within limits, and keeps the tendons safe.
+
+    Configured, it reads and publishes with the power off; active, it holds the measured tensions until the first
+    command arrives. It never sends an old command again to keep a device content: a command's age counts from the state
+    that it answers. Faults latch; ``reset_estop`` clears them where the inputs are neutral.
+    """
+
+    def __init__(self, **node_options: Any) -> None:
+        super().__init__("tendon_driver", **node_options)
+        declare = self.parameters.declare
+        declare(
+            "rate_hz", 1000.0, "rate of the driver's cycle", rules=Quantity("", "Hz", ge=20, le=4000), read_only=True
+        )
+        declare(
+            "fake_level",
+            "dynamics",
+            "how much of the robot is simulated",
+            rules=Quantity("", choices=FAKE_LEVELS),
+            read_only=True,
+        )
+        declare("rt.priority", 0, "SCHED_FIFO priority, 0: none", rules=Quantity("", ge=0, le=98), read_only=True)
+        declare("rt.cpu_affinity", [-1], "CPUs for the loop, -1: any", read_only=True)
+        declare("rt.lock_memory", False, "keep the process's memory from being swapped out", read_only=True)
+        celsius = Quantity("", "degC", ge=0, le=300)
+        declare("temperature_warn_c", 70.0, "motor temperature at which to warn", rules=celsius)
+        declare("temperature_error_c", 85.0, "motor temperature that counts as an error", rules=celsius)
+        self.parameters.add_check(_temperatures_in_order)
+        self._thresholds = LoopThresholds(self)
+        self._limits: Any = None
+
+        self._robot: Robot | None = None
+        self._actuators: TendonActuators | None = None
+        self._safety: TendonSafety | None = None
+        self._loop: PeriodicThread | None = None
+        self._round_trip: RoundTripStatistics | None = None
+        self._writers = WriterWatch()
+        self._powered = False
+        self._frozen = False
+        self._sequence = 0
+        self._command: tuple[Vector, float, int] | None = None
+        self._reading: TendonReading | None = None
+        self._output: SafetyOutput | None = None
+        self._early_estop: tuple[str, bool] | None = None
+        self._estop_input = False
+        self._last_fault = ""
+        self._bus_problem = ""
+        self._invalid_commands = 0
+
+        self._states = self.create_publisher(TendonStates, "tendon_states", qos.state_publisher())
+        self._status = self.create_publisher(DiagnosticStatus, "driver_status", qos.latched())
+        self.create_subscription(TendonCommands, "tendon_commands", self._on_command, qos.command_subscription())
+        self.create_subscription(Bool, "estop", self._on_estop, qos.switch_subscription())
+        self._latched_estop = self.create_subscription(Bool, "estop", self._on_estop, qos.latched())
+        self.create_service(Trigger, "estop", self._serve_estop)
+        self.create_service(Trigger, "reset_estop", self._serve_reset)
+        self.create_service(Trigger, "reset_statistics", self._serve_reset_statistics)
+        self.create_service(InjectFault, "inject_fault", self._serve_inject_fault)
+        for name, task in (
+            ("driver", self._diagnose_driver),
+            ("loop", self._diagnose_loop),
+            ("round_trip", self._diagnose_round_trip),
+            ("bus", self._diagnose_bus),
+        ):
+            self.diagnostics.add_task(name, task)
+        self.create_timer(GRAPH_PERIOD_S, self._watch_graph, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._publish_status()
+
+    # Lifecycle
+
+    def configure(self) -> None:
+        """Open the actuators, start the loop with the power off."""
+        robot = self.load_robot()
+        if robot.limits is None or robot.actuators is None:
+            raise ParameterError("robot", robot.name, "a robot file with limits and actuators")
+        others = self.count_publishers("tendon_states") - 1
+        if others > 0:
+            raise DeviceError(
+                self.resolve_topic_name("tendon_states"),
+                "another driver publishes it in this DDS domain",
+                "Stop that program, or give this robot a namespace or a ROS_DOMAIN_ID of its own",
+            )
+        self.parameters.forget_settings(self._limits)
+        self._limits = self.parameters.declare_settings("limits", robot.limits)
+        robot = dataclasses.replace(robot, limits=self._limits.value)
+        actuators = self._make_actuators(robot)
+        actuators.open()
+        if self._safety is None or self._robot != robot:
+            # Otherwise the old one is kept, so that closing and opening the device clears no fault.
+            self._safety = TendonSafety(robot)
+        self._robot, self._actuators = robot, actuators
+        if self._early_estop is not None:
+            self._safety.estop(self._early_estop[0], held=self._early_estop[1])
+            self._early_estop = None
+        self._prepare_message(robot.tendon_count)
+        period_s = 1.0 / self.parameters.get("rate_hz")
+        self._round_trip = RoundTripStatistics(period_s)
+        self._loop = PeriodicThread(
+            "tendon_driver",
+            period_s,
+            self._cycle,
+            on_failure=self._on_loop_failure,
+            on_refused=self._on_realtime_refused,
+            realtime=self._realtime(),
+        )
+        self._loop.start()
+
+    def activate(self) -> None:
+        """Switch the torque on; the first tensions are the measured ones."""
+        loop, safety, actuators = self._ready()
+
+        def start() -> None:
+            if self._reading is None:
+                raise DeviceError("tendon actuators", "there is no reading yet", "Activate again in a moment")
+            safety.activate(self._reading, time.monotonic())
+            self._command = None
+            try:
+                actuators.enable()
+            except ContinuumRobotError:
+                safety.torque_off()
+                raise
+            self._powered = True
+
+        FrozenGarbage.hold()
+        self._frozen = True
+        loop.call(start)
+        loop.statistics.reset()
+        self._trips().reset()
+        self._publish_status()
+
+    def deactivate(self) -> None:
+        """Ramp to the safe tension, then switch the torque off. Takes the time of the ramp, and is bounded."""
+        loop, safety, actuators = self._loop, self._safety, self._actuators
+        try:
+            if loop is not None and loop.running and safety is not None and self._powered:
+                loop.call(safety.deactivate)
+                self._wait_for_ramp(safety)
+        finally:
+            if actuators is not None and self._powered:
+                if loop is not None and loop.running:
+                    loop.call(self._power_off)
+                else:
+                    self._power_off()
+            if self._frozen:
+                self._frozen = False
+                FrozenGarbage.release()
+            self._publish_status()
+
+    def cleanup(self) -> None:
+        """Stop the loop and close the actuators."""
+        loop, self._loop = self._loop, None
+        if loop is not None and not loop.stop():
+            self.get_logger().error("the driver's loop hangs in a call to the device")
+        if self._actuators is not None:
+            if self._powered:
+                self._power_off()
+            self._actuators.close()
+        self._actuators = self._reading = self._output = None
+        self._publish_status()
+
+    def on_defect(self, error: BaseException) -> None:
+        """A callback failed: what it leaves undone is unknown, so the tendons are made safe."""
+        super().on_defect(error)
+        self._estop("internal_error")
+
+    # What the tools read
+
+    def loop_report(self) -> LoopReport | None:
+        """Timing of the loop since the activation, None while not configured."""
+        return None if self._loop is None else self._loop.statistics.report()
+
+    def round_trip_report(self) -> RoundTripReport | None:
+        """Round trips since the activation, None before the first configuration."""
+        return None if self._round_trip is None else self._round_trip.report()
+
+    def reset_statistics(self) -> None:
+        """Start the statistics of the loop and of the round trips over."""
+        if self._loop is not None:
+            self._loop.statistics.reset()
+        if self._round_trip is not None:
+            self._round_trip.reset()
+
+    @property
+    def driver_state(self) -> str:
+        """What the safety logic says: ``inactive``, ``active``, ``safe``; ``unconfigured`` before it exists."""
+        if self._safety is None:
+            return "unconfigured" if self._early_estop is None else "safe"
+        return self._safety.state
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Names of the faults that are latched now; an e-stop of the driver itself is named by its reason."""
+        safety = self._safety
+        if safety is None:
+            return () if self._early_estop is None else (ESTOP,)
+        own = safety.estop_reason if safety.estop_reason in OWN_REASONS else ESTOP
+        return tuple(own if fault == ESTOP else fault for fault in safety.faults)
+
+    @property
+    def estop_latched(self) -> bool:
+        """Whether an e-stop is latched."""
+        return self._early_estop is not None or (self._safety is not None and ESTOP in self._safety.faults)
+
+    # The cycle, in the loop's thread
+
+    def _cycle(self, now_s: float, elapsed_s: float) -> None:
+        actuators, safety = self._actuators, self._safety
+        if actuators is None or safety is None:
+            return
+        try:
+            reading: TendonReading | None = actuators.read(now_s)
+        except ContinuumRobotError as error:
+            self._on_bus_error(error)
+            reading = None
+        if reading is not None:
+            self._reading = reading
+        self._publish_states(reading if reading is not None else self._unknown_reading(now_s))
+        command = self._command
+        if command is None:
+            output = safety.update(reading, None, 0.0, now_s, elapsed_s)
+        else:
+            tension, born_s, sequence = command
+            output = safety.update(reading, tension, now_s - born_s, now_s, elapsed_s, command_sequence=sequence)
+        if self._powered and output.write:
+            try:
+                actuators.write(output.tension, now_s)
+            except ContinuumRobotError as error:
+                self._on_bus_error(error)
+            self._commanded[:] = output.tension
+            self._limited[:] = output.limited
+        before, self._output = self._output, output
+        if output.new_faults or before is None or before.state != output.state or before.faults != output.faults:
+            self._on_change(output)
+
+    def _publish_states(self, reading: TendonReading) -> None:
+        message = self._message
+        self._sequence += 1
+        message.sequence = self._sequence
+        self._displacement[:] = reading.displacement_m
+        self._velocity[:] = reading.velocity_m_per_s
+        self._tension[:] = reading.tension_n
+        self._current[:] = reading.current_a
+        self._temperature[:] = reading.temperature_c
+        self._age[:] = reading.age_s
+        monotonic_ns = time.monotonic_ns()
+        since_acquired_ns = monotonic_ns - round(reading.stamp_s * 1e9)
+        conversions.set_stamp(message.header.stamp, conversions.now_ns(self.get_clock()) - since_acquired_ns)
+        self._trips().published(self._sequence, monotonic_ns)
+        self._states.publish(message)
+
+    def _unknown_reading(self, now_s: float) -> TendonReading:
+        """What is published when a reading fails: unknown values, as old as the last good ones."""
+        unknown = np.full(self._message_size, np.nan)
+        last = self._reading
+        age = np.full(self._message_size, math.inf) if last is None else last.age_s + (now_s - last.stamp_s)
+        return TendonReading(now_s, unknown, unknown, unknown, unknown, unknown, age, ("bus_error",))
+
+    def _on_bus_error(self, error: ContinuumRobotError) -> None:
+        if str(error) != self._bus_problem:
+            self._bus_problem = str(error)
+            self.get_logger().error(self._bus_problem)
+
+    def _on_change(self, output: SafetyOutput) -> None:
+        for fault in output.new_faults:
+            meaning = FAULTS.get(fault, "")
+            reason = f" ({self._safety.estop_reason})" if fault == ESTOP and self._safety is not None else ""
+            self.get_logger().error(
+                f"fault {fault}{reason}: {meaning}. The tendons go to their safe tension; reset_estop clears the fault"
+            )
+        if output.new_faults:
+            self._last_fault = self.faults[-1]
+        self._publish_status()
+
+    def _on_loop_failure(self, error: BaseException) -> None:
+        """The loop's thread died: without it nothing watches the tendons, so the torque goes off at once."""
+        if self._safety is not None:
+            self._safety.estop("internal_error")
+        self._power_off()
+        self._last_fault = "internal_error"
+        self.defect = repr(error)
+        self.report_error("the driver's loop failed", error)
+        self._publish_status()
+
+    def _on_realtime_refused(self, sentences: Sequence[str]) -> None:
+        for sentence in sentences:
+            self.get_logger().warning(sentence)
+
+    def _power_off(self) -> None:
+        if self._actuators is not None:
+            self._actuators.disable()
+        if self._safety is not None:
+            self._safety.torque_off()
+        self._powered = False
+        self._command = None
+        self._commanded[:] = np.nan
+        self._limited[:] = 0
+
+    def _wait_for_ramp(self, safety: TendonSafety) -> None:
+        limits = safety.limits
+        end_s = time.monotonic() + limits.maximum_n / limits.safe_rate_n_per_s + 0.5
+        while time.monotonic() < end_s:
+            if safety.released:
+                return
+            time.sleep(2.0 / self.parameters.get("rate_hz"))
+        self.get_logger().warning("the tensions did not reach the safe value in time; the torque goes off now")
+
+    # Callbacks, in the executor's thread
+
+    def _on_command(self, message: TendonCommands) -> None:
+        trips = self._round_trip
+        if not self._powered or trips is None:
+            return
+        now_ns = time.monotonic_ns()
+        sequence = message.sequence
+        self._writers.command(sequence)
+        trip_ns = trips.received(sequence, now_ns)
+        if trip_ns is None:
+            if sequence:
+                return  # it answers a state that this driver does not remember
+            trip_ns = 0
+        tension = conversions.vector(message.tension)
+        if tension.size != self._message_size:
+            self._invalid_commands += 1
+        self._command = (tension, (now_ns - trip_ns) * 1e-9, sequence)
+
+    def _on_estop(self, message: Bool) -> None:
+        self._estop_input = bool(message.data)
+        if message.data:
+            self._estop("topic", held=True)
+        elif self._safety is not None:
+            self._safety.release_estop()
+        elif self._early_estop is not None:
+            self._early_estop = (self._early_estop[0], False)
+
+    def _serve_estop(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        self._estop("service")
+        response.success, response.message = True, "e-stop latched: the tendons go to their safe tension"
+        return response
+
+    def _estop(self, reason: str, *, held: bool = False) -> None:
+        safety, loop = self._safety, self._loop
+        if safety is None:
+            self._early_estop = (reason, held)
+            self._last_fault = ESTOP
+        elif loop is None:
+            safety.estop(reason, held=held)
+        else:
+            try:
+                loop.call(lambda: safety.estop(reason, held=held), timeout_s=0.2)
+            except ContinuumRobotError as error:
+                # The loop hangs in the device: the torque goes off past it.
+                self.report_error("estop", error)
+                if self._actuators is not None:
+                    self._actuators.disable()
+        self._publish_status()
+
+    def _serve_reset(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        safety, loop, actuators = self._safety, self._loop, self._actuators
+        blocking: tuple[str, ...] = ()
+        try:
+            if safety is None:
+                if self._estop_input:
+                    blocking = (ESTOP,)
+                else:
+                    self._early_estop = None
+            elif loop is None:
+                blocking = safety.reset()
+            else:
+
+                def reset() -> tuple[str, ...]:
+                    self._command = None
+                    if actuators is not None:
+                        actuators.clear_faults()
+                    return safety.reset()
+
+                blocking = loop.call(reset)
+        except ContinuumRobotError as error:
+            response.message = f"refused: {error}"
+            return response
+        if blocking:
+            meanings = "; ".join("the estop topic still says true" if n == ESTOP else FAULTS[n] for n in blocking)
+            response.message = f"refused, the inputs are not neutral: {meanings}"
+            return response
+        self._bus_problem = ""
+        self._publish_status()
+        response.success = True
+        response.message = "faults cleared" + ("; deactivate and activate to go on" if self.state == "active" else "")
+        return response
+
+    def _serve_reset_statistics(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        self.reset_statistics()
+        response.success = True
+        return response
+
+    def _serve_inject_fault(self, request: InjectFault.Request, response: InjectFault.Response) -> InjectFault.Response:
+        actuators, loop = self._actuators, self._loop
+        if not self.simulated:
+            response.message = "refused: faults are injected into simulated hardware only"
+        elif actuators is None or loop is None:
+            response.message = "refused: configure the driver first"
+        else:
+            try:
+                loop.call(
+                    lambda: actuators.inject(request.fault, request.tendon, request.magnitude, request.duration_s)
+                )
+                response.success = True
+                response.message = f"injected {request.fault}" if request.fault else "injected faults cleared"
+            except ContinuumRobotError as error:
+                response.message = f"refused: {error}"
+        return response
+
+    def _watch_graph(self) -> None:
+        """Two drivers or two writers fight over the tendons: neither is let through."""
+        if self._loop is None:
+            return
+        if self._writers.two_writers(self.count_publishers("tendon_commands")):
+            self._estop("two_writers")
+        if self.count_publishers("tendon_states") > 1 and self._powered:
+            self._estop("two_drivers")
+
+    # Status
+
+    def _publish_status(self) -> None:
+        self._status.publish(self.diagnostics_status())
+
+    def diagnostics_status(self) -> DiagnosticStatus:
+        """The status that is latched on ``driver_status``."""
+        builder = StatusBuilder(f"{self.full_name}: driver", self.diagnostics.hardware_id)
+        self._diagnose_driver(builder)
+        return builder.to_message()
+
+    def _diagnose_driver(self, status: StatusBuilder) -> None:
+        faults = self.faults
+        reason = self._safety.estop_reason if self._safety is not None and self.estop_latched else ""
+        if faults:
+            status.summary(Level.ERROR, "safe state: " + ", ".join(faults) + (f" ({reason})" if reason else ""))
+        status.summary(Level.OK, self.driver_state)
+        status.add("state", self.driver_state)
+        status.add("faults", list(faults))
+        status.add("last_fault", self._last_fault)
+        status.add("estop", self.estop_latched)
+        status.add("estop_reason", reason)
+        status.add("simulated", self.simulated)
+        status.add("powered", self._powered)
+
+    def _diagnose_loop(self, status: StatusBuilder) -> None:
+        report = self.loop_report()
+        if report is None or self._loop is None or not report.cycles:
+            status.summary(Level.OK, "the loop does not run")
+            return
+        self._thresholds.diagnose(status, report, self._loop.period_s)
+
+    def _diagnose_round_trip(self, status: StatusBuilder) -> None:
+        report = self.round_trip_report()
+        publishers = self.count_publishers("tendon_commands")
+        if publishers > 1:
+            status.summary(Level.WARN, f"{publishers} publishers on tendon_commands")
+        if report is None:
+            status.summary(Level.OK, "not configured")
+            return
+        status.summary(Level.OK, f"p99 {report.p99_us:.0f} us" if report.commands else "no commands")
+        status.add("states_published", report.states)
+        status.add("commands_received", report.commands)
+        status.add("commands_late", report.late)
+        status.add("commands_unsequenced", report.unsequenced)
+        status.add("commands_unknown", report.unknown)
+        status.add("commands_invalid", self._invalid_commands)
+        status.add("round_trip_p50_us", report.p50_us)
+        status.add("round_trip_p99_us", report.p99_us)
+        status.add("round_trip_mean_us", report.mean_us)
+        status.add("round_trip_max_us", report.maximum_us)
+
+    def _diagnose_bus(self, status: StatusBuilder) -> None:
+        reading = self._reading
+        if self._bus_problem:
+            status.summary(Level.ERROR, self._bus_problem)
+        if reading is None:
+            status.summary(Level.OK, "not configured")
+            return
+        if reading.device_faults:
+            status.summary(Level.ERROR, "devices report " + ", ".join(reading.device_faults))
+        hottest = float(np.max(reading.temperature_c))
+        if hottest >= self.parameters.get("temperature_error_c"):
+            status.summary(Level.ERROR, f"a motor is at {hottest:.0f} degC")
+        elif hottest >= self.parameters.get("temperature_warn_c"):
+            status.summary(Level.WARN, f"a motor is at {hottest:.0f} degC")
+        status.summary(Level.OK, "ok")
+        status.add("age_s", reading.age_s)
+        status.add("tension_n", reading.tension_n)
+        status.add("current_a", reading.current_a)
+        status.add("temperature_c", reading.temperature_c)
+        status.add("device_faults", list(reading.device_faults))
+
+    # Helpers
+
+    def _ready(self) -> tuple[PeriodicThread, TendonSafety, TendonActuators]:
+        if self._loop is None or self._safety is None or self._actuators is None:
+            raise DeviceError("tendon_driver", "is not configured", "Configure it first")
+        return self._loop, self._safety, self._actuators
+
+    def _trips(self) -> RoundTripStatistics:
+        if self._round_trip is None:
+            raise DeviceError("tendon_driver", "is not configured", "Configure it first")
+        return self._round_trip
+
+    def _make_actuators(self, robot: Robot) -> TendonActuators:
+        if not self.simulated:
+            raise DeviceError(
+                f"tendon actuators of {robot.name}",
+                "this release has no driver for real actuators",
+                "Set use_fake_hardware to true; drivers/protocols.py says what a driver must offer",
+            )
+        return SimulatedTendonActuators(
+            robot,
+            level=self.parameters.get("fake_level"),
+            link=PlantLink.writer(self.get_namespace(), len(robot.strings), robot=robot.name),
+            progress=self.get_logger().info,
+        )
+
+    def _prepare_message(self, count: int) -> None:
+        message = TendonStates(simulated=self.simulated)
+        self._message, self._message_size = message, count
+        self._displacement = conversions.preallocate(message, "displacement", count)
+        self._velocity = conversions.preallocate(message, "velocity", count)
+        self._tension = conversions.preallocate(message, "tension", count)
+        self._current = conversions.preallocate(message, "current", count)
+        self._temperature = conversions.preallocate(message, "temperature", count)
+        self._age = conversions.preallocate(message, "age", count)
+        self._commanded = conversions.preallocate(message, "commanded_tension", count)
+        self._limited = conversions.preallocate_bytes(message, "limited", count)
+
+    def _realtime(self) -> RealtimeSettings:
+        get = self.parameters.get
+        cpus = tuple(int(cpu) for cpu in get("rt.cpu_affinity") if cpu >= 0)
+        return RealtimeSettings(int(get("rt.priority")), cpus, bool(get("rt.lock_memory")))
+
+
+def _temperatures_in_order(values: Any) -> None:
+    warn, error = values.get("temperature_warn_c", 0.0), values.get("temperature_error_c", math.inf)
+    if warn > error:
+        raise ParameterError("temperature_warn_c", warn, f"at most temperature_error_c = {error:g} degC")
+
+
+def main() -> int:
+    """Run the node until SIGINT or SIGTERM."""
+    return run_node(TendonDriver)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
