@@ -13,9 +13,10 @@ from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction, SetEn
 from launch.substitutions import EnvironmentVariable
 from launch_ros.actions import Node
 
-from continuum_robot.app.stack import CONTROLLERS, Stack
+from continuum_robot.app.stack import load_for_stack, node_parameters
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.robot.loading import shipped_robots
+from continuum_robot.nodes.composition import StackOptions
+from continuum_robot.robot.loading import find_robot_file, shipped_robots
 from launch import LaunchContext, LaunchDescription
 
 PACKAGE = "continuum_robot"
@@ -60,8 +61,8 @@ def stack_description(fake_hardware: bool) -> LaunchDescription:
         ),
         DeclareLaunchArgument(
             "controller",
-            default_value=CONTROLLERS[0],
-            choices=list(CONTROLLERS),
+            default_value="clarke_controller",
+            choices=["clarke_controller", "none"],
             description="Which controller commands the tensions. none: only driver and estimators, for your own "
             "controller on the topic tendon_commands",
         ),
@@ -173,19 +174,21 @@ def _misspelt(context: LaunchContext, names: list[str]) -> list[Action]:
 
 def _stack(context: LaunchContext) -> list[Action]:
     given = context.launch_configurations
-    stack = Stack(
+    options = StackOptions(
         robot=given["robot"],
-        fake_hardware=(given["use_mock_hardware"] or given["use_fake_hardware"]) == "true",
+        simulated=(given["use_mock_hardware"] or given["use_fake_hardware"]) == "true",
         fake_level=given["fake_level"],
-        controller=given["controller"],
-        activate=given["activate"] == "true",
-        record_directory=Path(given["record_directory"]) if given["record"] == "true" else None,
         namespace=given["namespace"],
         prefix=given["prefix"],
-        can_interface=given["can_interface"],
-        serial_port=given["serial_port"],
+        record_directory=os.path.abspath(given["record_directory"]) if given["record"] == "true" else None,
+        controller=given["controller"] != "none",
+        autostart=given["activate"] == "true",
+        parameters={
+            "tendon_driver": {"can_interface": given["can_interface"]},
+            "string_encoder": {"serial_port": given["serial_port"]},
+        },
     )
-    stack.load()
+    load_for_stack(options)
     files = [given["params_file"]] if given["params_file"] else []
     if files and not os.path.isfile(files[0]):
         raise ParameterError("params_file", files[0], "an existing file")
@@ -203,9 +206,19 @@ def _stack(context: LaunchContext) -> list[Action]:
         )
 
     if given["composed"] == "true":
-        actions: list[Action] = [program("composition", None, {})]
+        composed = {
+            "robot": os.path.abspath(find_robot_file(options.robot)),
+            "use_fake_hardware": options.simulated,
+            "fake_level": options.fake_level,
+            "prefix": options.prefix,
+            "record": options.record_directory is not None,
+            "directory": str(options.record_directory or ""),
+            "controller": options.controller,
+            "autostart": options.autostart,
+        }
+        actions: list[Action] = [program("composition", None, composed)]
     else:
-        actions = [program(name, name, parameters) for name, parameters in stack.parameters().items()]
+        actions = [program(name, name, parameters) for name, parameters in node_parameters(options).items()]
     if given["rviz"] == "true":
         actions.append(_rviz(context, str(rviz_configuration())))
     return actions

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``continuum-robot demo``: a simulated robot on real nodes tracks its trajectory, and leaves a report."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+
+from continuum_robot.app.domain import claimed_domain
+from continuum_robot.app.output import run_folder
+from continuum_robot.app.report import summary_lines, write_report
+from continuum_robot.app.stack import load_for_stack
+from continuum_robot.app.status_line import StackMonitor, render
+from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.nodes.composition import ComposedStack, StackOptions
+from continuum_robot.nodes.spinning import StopRequest
+from continuum_robot.robot.description import Robot
+from continuum_robot.simulation.plant import Plant
+
+STARTUP_TIMEOUT_S = 120.0
+STATUS_PERIOD_S = 0.5
+RECORDING = "recording"
+
+
+@dataclass
+class Outcome:
+    """How a run ended.
+
+    Attributes
+    ----------
+    facts : numbers that only the running stack knew, for metrics.json
+    problem : why it failed, empty where it did not
+    blend_s : length of the reference's start-up blend, s
+    recording : where the recording lies, None where it did not come to one
+    """
+
+    facts: dict[str, Any] = field(default_factory=dict)
+    problem: str = ""
+    blend_s: float = 0.0
+    recording: Path | None = None
+
+
+def run_demo(robot: str, duration_s: float, out: Path, console: Console | None = None) -> int:
+    """Bring the stack up, track for a while, shut it down, write the report.
+
+    Parameters
+    ----------
+    robot : robot file, or the name of a shipped one
+    duration_s : how long to track, s
+    out : the report goes to a folder named by the date in here
+    console : where to print
+
+    Returns
+    -------
+    exit code: 0; 1 where a fault latched or the stack did not come up; 130, 143 where SIGINT or SIGTERM came
+
+    Raises
+    ------
+    ContinuumRobotError : a robot file that cannot be used, a busy DDS domain, a folder that cannot be written
+    """
+    console = console or Console()
+    options = StackOptions(robot=robot)
+    loaded = load_for_stack(options)
+    if loaded.reference is None:
+        raise ParameterError("robot", loaded.file_name or loaded.name, "a robot file with the section reference")
+    with claimed_domain(options.namespace):
+        prepare_model(loaded, console)
+        folder = run_folder(out)
+        options = StackOptions(robot=robot, record_directory=folder, record_name=RECORDING)
+        with StopRequest() as stop:
+            outcome = _track(options, duration_s, stop, console)
+    reported = _report(outcome, loaded, folder, console)
+    if outcome.problem:
+        console.print(f"[red]failed[/red]: {escape(outcome.problem)}", highlight=False, soft_wrap=True)
+    if stop.signal_name:
+        return 143 if stop.signal_name == "SIGTERM" else 130
+    return 0 if reported and not outcome.problem else 1
+
+
+def prepare_model(robot: Robot, console: Console) -> None:
+    """Compile the robot's plant, or find it in the cache, before anything is started.
+
+    Parameters
+    ----------
+    robot : the robot
+    console : gets a line where something has to be compiled
+    """
+    with console.status(f"{robot.name}: preparing the model ...") as status:
+        Plant(
+            robot, rng=np.random.default_rng(robot.simulation.seed), progress=lambda text: status.update(escape(text))
+        )
+
+
+def _track(options: StackOptions, duration_s: float, stop: StopRequest, console: Console) -> Outcome:
+    outcome = Outcome()
+    stack = ComposedStack(options)
+    try:
+        stack.start()
+        with console.status("bringing the nodes up ..."):
+            outcome.problem = wait_until_up(stack, stop)
+        outcome.recording = stack.recording
+        if not outcome.problem and not stop.signal_name:
+            outcome.blend_s = float(stack.nodes["reference_source"].parameters.get("blend_s"))
+            _follow(stack, duration_s, stop, outcome, console)
+    except ContinuumRobotError as error:
+        outcome.problem = str(error)
+    finally:
+        with console.status("releasing the tensions, bringing the nodes down ..."):
+            stack.shutdown()
+    return outcome
+
+
+def wait_until_up(stack: ComposedStack, stop: StopRequest, timeout_s: float = STARTUP_TIMEOUT_S) -> str:
+    """Wait until all nodes are active, or a stop is asked for.
+
+    Parameters
+    ----------
+    stack : started
+    stop : ends the waiting
+    timeout_s : how long it may take, s
+
+    Returns
+    -------
+    why the stack did not come up, empty where it did or was stopped
+    """
+    deadline_s = time.monotonic() + timeout_s
+    while stack.supervisor.stack_state not in ("up", "fault"):
+        if time.monotonic() > deadline_s:
+            return f"the stack is still {stack.supervisor.stack_state} after {timeout_s:g} s"
+        if stop.wait(0.05):
+            return ""
+    return "" if stack.supervisor.stack_state == "up" else stack.supervisor.message
+
+
+def _follow(stack: ComposedStack, duration_s: float, stop: StopRequest, outcome: Outcome, console: Console) -> None:
+    monitor = StackMonitor(stack)
+    stack.reset_statistics()
+    begun_s, processor_s = time.monotonic(), time.process_time()
+    faults: dict[str, None] = {}
+    elapsed_s = 0.0
+    try:
+        with Live(console=console, auto_refresh=False) as live:
+            while elapsed_s < duration_s and not stop.wait(min(STATUS_PERIOD_S, duration_s - elapsed_s)):
+                elapsed_s = time.monotonic() - begun_s
+                snapshot = monitor.snapshot()
+                faults |= dict.fromkeys(snapshot.faults)
+                live.update(render(snapshot, elapsed_s, duration_s), refresh=True)
+    finally:
+        monitor.close()
+    took_s = time.monotonic() - begun_s
+    loop, trips = stack.loop_report(), stack.round_trip_report()
+    if loop is not None and trips is not None:
+        outcome.facts |= {
+            "loop_rate_hz": loop.rate_hz,
+            "missed_cycles_percent": loop.missed_percent,
+            "cycles": loop.cycles,
+            "missed_cycles": loop.missed,
+            "period_p99_us": loop.period_p99_us,
+            "period_max_us": loop.period_max_us,
+            "round_trip_p50_us": trips.p50_us,
+            "round_trip_p99_us": trips.p99_us,
+            "round_trip_max_us": trips.maximum_us,
+            "round_trips": trips.commands,
+        }
+    outcome.facts |= {
+        "simulated": bool(stack.status().simulated),
+        "processor_percent": 100.0 * (time.process_time() - processor_s) / took_s,
+        "faults": list(faults),
+    }
+    if faults:
+        outcome.problem = f"faults latched: {', '.join(faults)}"
+    elif stack.failed:
+        outcome.problem = "a node failed, see the log above"
+
+
+def _report(outcome: Outcome, robot: Robot, folder: Path, console: Console) -> bool:
+    """Write the report of what was recorded; whether it could be written."""
+    if outcome.recording is None or not outcome.facts:
+        return False
+    try:
+        with console.status("writing the report ..."):
+            numbers, plots = write_report(outcome.recording, folder, robot, outcome.facts, blend_s=outcome.blend_s)
+    except ContinuumRobotError as error:
+        outcome.problem = outcome.problem or str(error)
+        return False
+    for line in [*summary_lines(numbers, plots), f"metrics   {folder / 'metrics.json'}"]:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    for file in sorted(outcome.recording.glob("*.mcap")):
+        console.print(f"recording {file}", markup=False, highlight=False, soft_wrap=True)
+    return True
