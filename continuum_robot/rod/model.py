@@ -83,7 +83,7 @@ class RodModel:
 
     @cached_property
     def _mass(self) -> Any:
-        return self._terms.mass + _sparse(self.axial_mass)
+        return ca.tril2symm(ca.tril(self._terms.mass + _sparse(self.axial_mass)))  # symmetric to the last bit
 
     @cached_property
     def _load(self) -> Any:

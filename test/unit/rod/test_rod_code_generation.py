@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+import subprocess
+import sys
+from pathlib import Path
+
+import casadi as ca
+import numpy as np
+import pytest
+from rod_robots import load_robot, shapes
+
+from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.rod import code_generation
+from continuum_robot.rod.benchmark import measure_forward_dynamics
+from continuum_robot.rod.code_generation import (
+    FastFunction,
+    cache_folder,
+    code_size,
+    compile_functions,
+    instruction_count,
+)
+from continuum_robot.rod.dynamics import RodDynamics
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("CONTINUUM_ROBOT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def example(name="example"):
+    x, a = ca.SX.sym("x", 3), ca.SX.sym("a")
+    return ca.Function(name, [x, a], [a * ca.sin(x), ca.densify(ca.vertcat(x, a) @ x.T)], ["x", "a"], ["y", "Z"])
+
+
+def check_example(function):
+    x = np.array([0.1, -2.0, 3.0])
+    y, z = function(x, 2.0)
+    np.testing.assert_allclose(y, 2 * np.sin(x), rtol=1e-15)
+    np.testing.assert_allclose(z, np.outer([*x, 2.0], x), rtol=1e-15)
+
+
+def test_matrices_come_out_by_rows_and_columns():
+    check_example(FastFunction(example()))
+    compiled = compile_functions([example()], "an example")["example"]
+    assert compiled.compiled
+    check_example(compiled)
+
+
+def test_results_are_fresh_arrays():
+    for function in (FastFunction(example()), compile_functions([example()], "an example")["example"]):
+        first = function([1.0, 2.0, 3.0], 1.0)[0]
+        kept = first.copy()
+        function([4.0, 5.0, 6.0], 1.0)
+        np.testing.assert_array_equal(first, kept)
+        twin = function.clone()
+        twin([7.0, 8.0, 9.0], 1.0)
+        check_example(function)
+        check_example(twin)
+
+
+def test_compiled_and_virtual_machine_are_equal():
+    robot = load_robot("opencr_five_tendon")
+    said = []
+    compiled = RodDynamics(robot, rotational_energy=True, progress=said.append)
+    virtual = RodDynamics(robot, rotational_energy=True, compile="never")
+    assert compiled.compiled
+    assert not virtual.compiled
+    assert len(said) == 1
+    assert said[0].startswith("compiling the rod model of opencr_five_tendon (")
+    tension = np.linspace(0, 4, 5)
+    for c, c_rate in shapes(robot, 41, 5):
+        for one, other in (
+            (compiled.forward_dynamics(c, c_rate, tension), virtual.forward_dynamics(c, c_rate, tension)),
+            (compiled.gravity_force(c), virtual.gravity_force(c)),
+            (compiled.poses(c, [0.1, 0.2]), virtual.poses(c, [0.1, 0.2])),
+            (compiled.body_jacobian(c, 0.15), virtual.body_jacobian(c, 0.15)),
+        ):
+            np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-14)
+
+
+def test_a_second_run_takes_the_code_from_the_cache(own_cache):
+    said = []
+    for _ in range(2):
+        compile_functions([example()], "an example", progress=said.append)
+    assert said == [f"compiling an example ({code_size([example()]):,} instructions) ..."]
+    assert [path.suffix for path in own_cache.iterdir()] == [".so"]
+    compile_functions([example("other")], "another", progress=said.append)
+    assert len(said) == 2
+
+
+def test_a_broken_file_in_the_cache_is_replaced(own_cache):
+    compile_functions([example()], "an example")
+    (library,) = own_cache.iterdir()
+    replacement = library.with_suffix(".broken")
+    replacement.write_bytes(b"not a library")
+    replacement.replace(library)
+    said = []
+    check_example(compile_functions([example()], "an example", progress=said.append)["example"])
+    assert compile_functions([example()], "an example", progress=said.append)["example"].compiled
+
+
+def test_without_a_compiler_the_virtual_machine_runs_and_says_so(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CC", raising=False)
+    code_generation.find_compiler.cache_clear()
+    try:
+        said = []
+        function = compile_functions([example()], "an example", progress=said.append)["example"]
+        assert not function.compiled
+        check_example(function)
+        assert "virtual machine" in said[0]
+        assert "no C compiler" in said[0]
+        with pytest.raises(ContinuumRobotError, match="cannot compile an example: no C compiler"):
+            compile_functions([example()], "an example", compile="always")
+    finally:
+        code_generation.find_compiler.cache_clear()
+
+
+def test_a_compiler_that_fails_is_not_fatal(monkeypatch, tmp_path):
+    broken = tmp_path / "cc"
+    broken.write_text('#!/bin/sh\nif [ "$1" = --version ]; then echo broken 1.0; else echo no >&2; exit 1; fi\n')
+    broken.chmod(0o755)
+    monkeypatch.setenv("CC", str(broken))
+    code_generation.find_compiler.cache_clear()
+    try:
+        said = []
+        assert not compile_functions([example()], "an example", progress=said.append)["example"].compiled
+        assert "failed: no" in said[-1]
+    finally:
+        code_generation.find_compiler.cache_clear()
+
+
+def test_a_cache_folder_that_cannot_be_written_is_not_fatal(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("CONTINUUM_ROBOT_CACHE", str(tmp_path / "file" / "below"))
+    said = []
+    function = compile_functions([example()], "an example", progress=said.append)["example"]
+    assert not function.compiled
+    check_example(function)
+
+
+def test_processes_may_compile_at_once(own_cache):
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import test_rod_code_generation as t\n"
+        "f = t.compile_functions([t.example()], 'an example', compile='always')['example']\n"
+        "t.check_example(f)\n"
+    )
+    command = [sys.executable, "-c", script, str(Path(__file__).parent)]
+    running = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(3)]
+    for process in running:
+        _, error = process.communicate(timeout=120)
+        assert process.returncode == 0, error.decode()
+    assert [path.suffix for path in own_cache.iterdir()] == [".so"]
+
+
+def test_where_the_cache_is(monkeypatch):
+    assert cache_folder().name == "cache"
+    monkeypatch.delenv("CONTINUUM_ROBOT_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert cache_folder() == Path("/somewhere/continuum_robot")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_folder() == Path.home() / ".cache" / "continuum_robot"
+
+
+def test_unknown_choices_and_sparse_functions_are_refused():
+    with pytest.raises(ParameterError, match="compile = 'sometimes' -- expected one of auto, always, never"):
+        compile_functions([example()], "an example", compile="sometimes")
+    x = ca.SX.sym("x", 2)
+    sparse = ca.Function("sparse", [x], [ca.diag(x)])
+    with pytest.raises(ParameterError, match="dense"):
+        compile_functions([sparse], "an example")
+
+
+def test_instructions_of_called_functions_count():
+    inner = example("inner")
+    x = ca.MX.sym("x", 3)
+    twice = ca.Function("twice", [x], [inner(inner(x, 1.0)[0], 2.0)[0]])
+    assert instruction_count(twice) > 2 * instruction_count(inner)
+    assert code_size([twice, inner]) < instruction_count(twice)
+
+
+def test_benchmark_reports_both_ways():
+    found = measure_forward_dynamics(segments=(1,), repeats=3)
+    assert set(found) == {
+        "forward_dynamics_1_segments_compiled_us",
+        "forward_dynamics_1_segments_virtual_machine_us",
+        "forward_dynamics_1_segments_instructions",
+    }
+    assert all(value > 0 for value in found.values())

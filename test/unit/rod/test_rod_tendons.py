@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+import numpy as np
+import pytest
+from rod_robots import load_robot, shapes, uneven, with_basis
+
+from continuum_robot.robot.coordinates import clarke_manifold
+from continuum_robot.rod.dynamics import RodDynamics
+
+
+@pytest.fixture(scope="module", params=[(0, 0, 0), (2, 0, 1)], ids=["constant", "chebyshev"])
+def dynamics(request):
+    return RodDynamics(with_basis(uneven(), request.param), compile="never")
+
+
+def measured_lengths(dynamics, c, paths, segments_m):
+    """Length of offset curves by chords of 3000 points a segment; ``paths`` = (radius, angle, end of the path)."""
+    totals = np.zeros(len(paths))
+    starts = np.concatenate([[0.0], np.cumsum(segments_m)])
+    for index, (radius, angle, end) in enumerate(paths):
+        offset = np.array([radius * np.cos(angle), radius * np.sin(angle), 0, 1])
+        for low, high in zip(starts[:-1], np.minimum(starts[1:], end), strict=True):
+            if high <= low:
+                continue
+            s = np.linspace(low, high, 401)
+            points = (dynamics.poses(c, np.clip(s, 0, dynamics.robot.length_m)) @ offset)[:, :3]
+            chords = np.linalg.norm(np.diff(points, axis=0), axis=1)
+            coarse = np.linalg.norm(np.diff(points[::2], axis=0), axis=1)
+            totals[index] += chords.sum() + (chords.sum() - coarse.sum()) / 3  # Richardson: chords err as h^2
+    return totals
+
+
+def test_displacement_is_what_the_tendon_path_loses(dynamics):
+    robot = dynamics.robot
+    lengths = [segment.length_m for segment in robot.segments]
+    ends = np.cumsum(lengths)
+    paths = [
+        (segment.tendons.pitch_radius_m, angle, end)
+        for segment, end in zip(robot.segments, ends, strict=True)
+        for angle in segment.tendons.angles_rad
+    ]
+    for c, _ in shapes(robot, 21, 2):
+        straight = np.array([end for _, _, end in paths])
+        expected = straight - measured_lengths(dynamics, c, paths, lengths)
+        np.testing.assert_allclose(dynamics.tendon_displacement(c), expected, atol=5e-9)
+
+
+def test_string_extension_is_what_the_string_path_loses(dynamics):
+    robot = dynamics.robot
+    paths = [(string.pitch_radius_m, string.angle_rad, string.anchor_m) for string in robot.strings]
+    lengths = [segment.length_m for segment in robot.segments]
+    for c, _ in shapes(robot, 22, 2):
+        expected = [string.anchor_m for string in robot.strings] - measured_lengths(dynamics, c, paths, lengths)
+        np.testing.assert_allclose(dynamics.string_extension(c), expected, atol=5e-9)
+
+
+def test_jacobian_is_the_derivative_of_the_displacement(dynamics):
+    (c, c_rate), *_ = shapes(dynamics.robot, 23, 1)
+    change = dynamics.tendon_displacement(c + c_rate) - dynamics.tendon_displacement(c)
+    np.testing.assert_allclose(dynamics.displacement_jacobian(c) @ c_rate, change, atol=1e-12)
+    np.testing.assert_allclose(np.array(dynamics.symbolic.displacement_jacobian(c)), dynamics.displacement_jacobian(c))
+    np.testing.assert_allclose(
+        np.array(dynamics.symbolic.displacement(c)).ravel(), dynamics.tendon_displacement(c), atol=1e-15
+    )
+
+
+def test_tendon_on_the_bending_side_is_pulled_in():
+    """q_j = r_d theta cos(psi_j - phi), positive towards phi."""
+    dynamics = RodDynamics(load_robot("opencr_five_tendon"), compile="never")
+    theta, phi = 0.9, 0.7
+    segment = dynamics.robot.segments[0]
+    c = theta / segment.length_m * np.array([-np.sin(phi), np.cos(phi)])
+    expected = segment.tendons.pitch_radius_m * theta * np.cos(segment.tendons.angles_rad - phi)
+    np.testing.assert_allclose(dynamics.tendon_displacement(c), expected, atol=1e-15)
+
+
+def test_displacements_lie_on_the_clarke_manifold(dynamics):
+    manifold = clarke_manifold(dynamics.robot)
+    (c, _), *_ = shapes(dynamics.robot, 24, 1)
+    displacement = dynamics.tendon_displacement(c)
+    np.testing.assert_allclose(manifold.displacement(manifold.clarke(displacement)), displacement, atol=1e-13)
+
+
+def test_no_strings_is_an_empty_array(virtual):
+    assert virtual.string_extension(np.zeros(4)).shape == (0,)
