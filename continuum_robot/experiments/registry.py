@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from continuum_robot.experiments import ftdcr, muhmann_model, muhmann_tracking
+from continuum_robot.experiments import ftdcr, muhmann_model, muhmann_pid_pd, muhmann_tracking
 from continuum_robot.experiments.experiment import Experiment, Result
 
 __all__ = ["Experiment", "Result", "experiments"]
@@ -15,6 +15,7 @@ def experiments() -> dict[str, Experiment]:
         muhmann_model.ENERGIES,
         muhmann_model.CORIOLIS,
         muhmann_tracking.TRACKING,
+        muhmann_pid_pd.PID_PD,
         ftdcr.REPLAY,
     )
     return {experiment.name: experiment for experiment in known}
