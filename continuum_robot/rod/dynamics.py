@@ -23,6 +23,8 @@ from continuum_robot.rod.tendons import coefficient_slices
 
 Vector = NDArray[np.float64]
 
+_COMPILED = ("forward_dynamics", "gravity_force", "pose", "body_jacobian")  # what runs in every cycle of some loop
+
 
 @dataclass(frozen=True, slots=True)
 class Energies:
@@ -85,6 +87,9 @@ class RodDynamics:
     rotational_energy, tendon_inertia : terms of the kinetic energy, see :class:`~continuum_robot.rod.model.RodModel`
     compile : "auto", "always" or "never", see :func:`~continuum_robot.rod.code_generation.compile_functions`
     progress : receives a line where the first use has to compile
+
+    Forward dynamics, gravity, poses and body Jacobians are compiled; what is called more rarely runs in CasADi's
+    virtual machine and is derived when first called.
     """
 
     def __init__(
@@ -100,28 +105,29 @@ class RodDynamics:
         self.symbolic = RodModel(robot, rotational_energy=rotational_energy, tendon_inertia=tendon_inertia)
         self.size = self.symbolic.size
         self._no_force = np.zeros(self.size)
-        model = self.symbolic
-        self._functions = compile_functions(
-            [model.forward_dynamics, model.gravity_force, model.pose, model.body_jacobian],
-            f"the rod model of {robot.name}",
-            compile=compile,
-            progress=progress,
-        )
-        self._forward = self._functions["forward_dynamics"]
-        self._gravity = self._functions["gravity_force"]
-        self._pose = self._functions["pose"]
-        self._body_jacobian = self._functions["body_jacobian"]
+        self._functions: dict[str, FastFunction] = {}
+        if compile != "never":
+            self._functions = compile_functions(
+                [getattr(self.symbolic, name) for name in _COMPILED],
+                f"the rod model of {robot.name}",
+                compile=compile,
+                progress=progress,
+            )
 
     @property
     def compiled(self) -> bool:
         """Whether the forward dynamics run as machine code."""
         return self._forward.compiled
 
-    def _virtual(self, name: str) -> FastFunction:
-        """A function that is called rarely, in CasADi's virtual machine."""
+    def _fast(self, name: str) -> FastFunction:
+        """A compiled function, else one in CasADi's virtual machine that is made when first called."""
         if name not in self._functions:
             self._functions[name] = FastFunction(getattr(self.symbolic, name))
         return self._functions[name]
+
+    @cached_property
+    def _forward(self) -> FastFunction:
+        return self._fast("forward_dynamics")
 
     # --- equations of motion
 
@@ -145,23 +151,23 @@ class RodDynamics:
 
     def inverse_dynamics(self, c: ArrayLike, c_rate: ArrayLike, c_acceleration: ArrayLike) -> Vector:
         """Generalised force (n,), tendons' included, that gives ``c_acceleration``: M c'' + C c' + g + K c + D c'."""
-        return self._virtual("inverse_dynamics")(c, c_rate, c_acceleration)
+        return self._fast("inverse_dynamics")(c, c_rate, c_acceleration)
 
     def mass_matrix(self, c: ArrayLike) -> Vector:
         """M, shape (n, n), symmetric positive definite."""
-        return self._virtual("mass_matrix")(c)
+        return self._fast("mass_matrix")(c)
 
     def coriolis_matrix(self, c: ArrayLike, c_rate: ArrayLike) -> Vector:
         """C in Christoffel symbols, shape (n, n): M' - 2 C is skew."""
-        return self._virtual("coriolis_matrix")(c, c_rate)
+        return self._fast("coriolis_matrix")(c, c_rate)
 
     def coriolis_force(self, c: ArrayLike, c_rate: ArrayLike) -> Vector:
         """C(c, c_rate) c_rate, shape (n,)."""
-        return self._virtual("coriolis_force")(c, c_rate)
+        return self._fast("coriolis_force")(c, c_rate)
 
     def gravity_force(self, c: ArrayLike) -> Vector:
         """Gradient of the potential energy in gravity, shape (n,)."""
-        return self._gravity(c)
+        return self._fast("gravity_force")(c)
 
     def elastic_force(self, c: ArrayLike) -> Vector:
         """K c, shape (n,)."""
@@ -174,20 +180,20 @@ class RodDynamics:
 
     def momentum(self, c: ArrayLike, c_rate: ArrayLike) -> Vector:
         """dL/dc_rate = M c_rate, shape (n,)."""
-        return self._virtual("momentum")(c, c_rate)
+        return self._fast("momentum")(c, c_rate)
 
     def lagrangian_gradient(self, c: ArrayLike, c_rate: ArrayLike) -> Vector:
         """dL/dc = dT/dc - dV/dc, shape (n,)."""
-        return self._virtual("lagrangian_gradient")(c, c_rate)
+        return self._fast("lagrangian_gradient")(c, c_rate)
 
     def potential(self, c: ArrayLike) -> tuple[float, Vector, Vector]:
         """Potential energy V (J), its gradient (n,) and its Hessian (n, n)."""
-        value, gradient, hessian = self._virtual("potential")(c)
+        value, gradient, hessian = self._fast("potential")(c)
         return float(value[0]), gradient, hessian
 
     def energies(self, c: ArrayLike, c_rate: ArrayLike) -> Energies:
         """Energies by part, muhmann (9)-(19)."""
-        translational, rotational, gravity, axial, elastic = self._virtual("energies")(c, c_rate)
+        translational, rotational, gravity, axial, elastic = self._fast("energies")(c, c_rate)
         return Energies(
             translational=dict(zip(PARTS, map(float, translational), strict=True)),
             rotational=dict(zip(PARTS, map(float, rotational), strict=True)),
@@ -223,11 +229,12 @@ class RodDynamics:
         -------
         (k, 4, 4) homogeneous matrices in the base frame
         """
-        return np.array([self._pose(c, place) for place in self._arc_lengths(s)]).reshape(-1, 4, 4)
+        pose = self._fast("pose")
+        return np.array([pose(c, place) for place in self._arc_lengths(s)]).reshape(-1, 4, 4)
 
     def body_jacobian(self, c: ArrayLike, s: float) -> Vector:
         """Jacobian of the twist (linear, angular) of the frame at arc length ``s`` (m), in its own axes, (6, n)."""
-        return self._body_jacobian(c, self._arc_lengths(s)[0])
+        return self._fast("body_jacobian")(c, self._arc_lengths(s)[0])
 
     def _arc_lengths(self, s: ArrayLike) -> Vector:
         places = np.atleast_1d(np.asarray(s, dtype=float))

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Energies of constant-curvature robots written from muhmann (9)-(19) in arc parameters, sharing no code with rod/.
+"""Oracles that share no code with rod/.
 
-Arcs in closed form in (phi, theta), velocities by complex step, integrals by a 60-point rule.
+Energies of constant-curvature robots written from muhmann (9)-(19) in arc parameters: arcs in closed form in
+(phi, theta), velocities by complex step, integrals by a 60-point rule.
 """
 
 import math
 
 import numpy as np
+from scipy.integrate import solve_ivp
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(60)
 
@@ -133,3 +135,24 @@ def coefficients(robot, arcs, arc_rates):
             (theta_rate * cos - theta * sin * phi_rate) / segment.length_m,
         ]
     return np.array(c), np.array(c_rate)
+
+
+def integrated_poses(robot, c, index, places):
+    """Poses at arc lengths of segment ``index``, from R' = R hat(u), p' = R e_z by an adaptive solver."""
+    frame, offset = np.eye(4), 0
+    for i, segment in enumerate(robot.segments[: index + 1]):
+        order, length = segment.basis.order, segment.length_m
+        own = c[offset : offset + 2 * (order + 1)].reshape(-1, 2)
+        offset += own.size
+
+        def derivative(s, y, own=own, length=length):
+            u_x, u_y = np.polynomial.chebyshev.chebval(2 * s / length - 1, own)
+            R = y.reshape(3, 4)[:, :3]
+            u = np.array([[0, 0, u_y], [0, 0, -u_x], [-u_y, u_x, 0]])
+            return np.hstack([R @ u, R[:, 2:3]]).ravel()
+
+        stops = np.asarray(places) if i == index else [length]
+        solved = solve_ivp(derivative, (0, length), frame[:3].ravel(), "DOP853", t_eval=stops, rtol=1e-12, atol=1e-13)
+        poses = np.array([np.vstack([y.reshape(3, 4), [0, 0, 0, 1]]) for y in solved.y.T])
+        frame = poses[-1]
+    return poses

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
 import pytest
+from rod_oracle import integrated_poses
 from rod_robots import load_robot, shapes, uneven, with_basis
 
 from continuum_robot.robot.coordinates import clarke_manifold
@@ -12,27 +13,25 @@ def dynamics(request):
     return RodDynamics(with_basis(uneven(), request.param), compile="never")
 
 
-def measured_lengths(dynamics, c, paths, segments_m):
-    """Length of offset curves by chords of 3000 points a segment; ``paths`` = (radius, angle, end of the path)."""
-    totals = np.zeros(len(paths))
-    starts = np.concatenate([[0.0], np.cumsum(segments_m)])
-    for index, (radius, angle, end) in enumerate(paths):
-        offset = np.array([radius * np.cos(angle), radius * np.sin(angle), 0, 1])
-        for low, high in zip(starts[:-1], np.minimum(starts[1:], end), strict=True):
-            if high <= low:
-                continue
-            s = np.linspace(low, high, 401)
-            points = (dynamics.poses(c, np.clip(s, 0, dynamics.robot.length_m)) @ offset)[:, :3]
-            chords = np.linalg.norm(np.diff(points, axis=0), axis=1)
-            coarse = np.linalg.norm(np.diff(points[::2], axis=0), axis=1)
-            totals[index] += chords.sum() + (chords.sum() - coarse.sum()) / 3  # Richardson: chords err as h^2
+def measured_lengths(robot, c, paths):
+    """Length of offset curves by chords between integrated frames; ``paths`` = (radius, angle, end of the path)."""
+    totals, start = np.zeros(len(paths)), 0.0
+    for segment, length in enumerate(one.length_m for one in robot.segments):
+        ends = np.array([min(max(end - start, 0.0), length) for _, _, end in paths])
+        for end in set(ends) - {0.0}:
+            poses = integrated_poses(robot, c, segment, sorted({*np.linspace(0, end, 401), length}))[:401]
+            for path in np.flatnonzero(ends == end):
+                radius, angle, _ = paths[path]
+                points = poses @ [radius * np.cos(angle), radius * np.sin(angle), 0, 1]
+                chords, coarse = (np.linalg.norm(np.diff(points[::k], axis=0), axis=1).sum() for k in (1, 2))
+                totals[path] += chords + (chords - coarse) / 3  # Richardson: chords err as h^2
+        start += length
     return totals
 
 
 def test_displacement_is_what_the_tendon_path_loses(dynamics):
     robot = dynamics.robot
-    lengths = [segment.length_m for segment in robot.segments]
-    ends = np.cumsum(lengths)
+    ends = np.cumsum([segment.length_m for segment in robot.segments])
     paths = [
         (segment.tendons.pitch_radius_m, angle, end)
         for segment, end in zip(robot.segments, ends, strict=True)
@@ -40,16 +39,15 @@ def test_displacement_is_what_the_tendon_path_loses(dynamics):
     ]
     for c, _ in shapes(robot, 21, 2):
         straight = np.array([end for _, _, end in paths])
-        expected = straight - measured_lengths(dynamics, c, paths, lengths)
+        expected = straight - measured_lengths(robot, c, paths)
         np.testing.assert_allclose(dynamics.tendon_displacement(c), expected, atol=5e-9)
 
 
 def test_string_extension_is_what_the_string_path_loses(dynamics):
     robot = dynamics.robot
     paths = [(string.pitch_radius_m, string.angle_rad, string.anchor_m) for string in robot.strings]
-    lengths = [segment.length_m for segment in robot.segments]
     for c, _ in shapes(robot, 22, 2):
-        expected = [string.anchor_m for string in robot.strings] - measured_lengths(dynamics, c, paths, lengths)
+        expected = [string.anchor_m for string in robot.strings] - measured_lengths(robot, c, paths)
         np.testing.assert_allclose(dynamics.string_extension(c), expected, atol=5e-9)
 
 
