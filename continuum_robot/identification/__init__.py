@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fits of a robot's description to recorded data."""
+"""From recorded data to a robot's description: strict reading, fits with their uncertainty, comparison with a tracker."""
