@@ -6,13 +6,13 @@ No ROS is needed here: messages come serialised, with their type's name.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
-import queue
+import struct
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +28,14 @@ from rosbags.typesys.store import Typestore
 from continuum_robot.errors import RecordingError
 
 FLUSH_PERIOD_S = 1.0
+DRAIN_PERIOD_S = 0.05
 QUEUE_LENGTH = 20_000
 CHUNK_BYTES = 2**18
+
+
+# MCAP message record: opcode, length of what follows, channel, sequence, log time, publish time.
+_MESSAGE = struct.Struct("<BQHIQQ")
+_MESSAGE_OPCODE = 0x05
 
 
 class _File(io.RawIOBase):
@@ -102,8 +108,17 @@ class _ChunkedMcapWriter(McapWriter):
 
     def write(self, connection: Connection, timestamp: int, data: bytes | memoryview) -> None:
         """Add a message; chunks are small, since a full disk costs the newest ones."""
-        super().write(connection, timestamp, data)
-        if self.chunk.bio.tell() > CHUNK_BYTES:
+        chunk, channel = self.chunk, connection.id
+        self.message_start_time = min(timestamp, self.message_start_time)
+        self.message_end_time = max(timestamp, self.message_end_time)
+        self.channel_stats[channel] += 1
+        chunk.message_start_time = min(timestamp, chunk.message_start_time)
+        chunk.message_end_time = max(timestamp, chunk.message_end_time)
+        chunk.msgs[channel].append((timestamp, chunk.bio.tell()))
+        # One record in two writes: rosbags' own way takes eight, at a thousand messages a second.
+        chunk.bio.write(_MESSAGE.pack(_MESSAGE_OPCODE, _MESSAGE.size - 9 + len(data), channel, 0, timestamp, timestamp))
+        chunk.bio.write(data)
+        if chunk.bio.tell() > CHUNK_BYTES:
             self.close_chunk()
 
     def flush(self) -> None:
@@ -190,7 +205,8 @@ class BagRecorder:
         except (OSError, WriterError) as error:
             raise RecordingError(folder, f"cannot be written ({_reason(error)})", _REMEDY) from error
         self._connections: dict[str, Connection] = {}
-        self._queue: queue.Queue[tuple[Connection, int, bytes] | None] = queue.Queue(QUEUE_LENGTH)
+        self._queue: deque[tuple[Connection, int, bytes]] = deque()
+        self._stop = threading.Event()
         self._lock = threading.Lock()
         self._written = 0
         self._thread = threading.Thread(target=self._run, name="recording", daemon=True)
@@ -220,9 +236,9 @@ class BagRecorder:
         if connection is None or self.problem:
             self.dropped += 1
             return
-        try:
-            self._queue.put_nowait((connection, time_ns, data))
-        except queue.Full:
+        if len(self._queue) < QUEUE_LENGTH:
+            self._queue.append((connection, time_ns, data))
+        else:
             self.dropped += 1
 
     def report(self) -> RecordingReport:
@@ -231,8 +247,7 @@ class BagRecorder:
 
     def close(self, timeout_s: float = 5.0) -> RecordingReport:
         """Write what is queued, then the summary. Never raises; the report says what went wrong."""
-        with contextlib.suppress(queue.Full):
-            self._queue.put(None, timeout=1.0)
+        self._stop.set()
         self._thread.join(timeout_s)
         if self._thread.is_alive():
             self.problem = self.problem or f"{self.folder}: the disk does not answer within {timeout_s:g} s"
@@ -241,26 +256,29 @@ class BagRecorder:
         return self.report()
 
     def _run(self) -> None:
+        """Write in batches: waking up for each message would cost more than writing it."""
         next_flush_s = time.monotonic() + FLUSH_PERIOD_S
-        while True:
+        while not self.problem:
+            ending = self._stop.wait(DRAIN_PERIOD_S)
             try:
-                item = self._queue.get(timeout=max(0.0, next_flush_s - time.monotonic()))
-            except queue.Empty:
-                item = (None, 0, b"")  # type: ignore[assignment]
-            if item is None:
-                return
-            connection, time_ns, data = item
-            try:
-                with self._lock:
-                    if connection is not None:
-                        self._writer.write(connection, time_ns, data)
-                        self._written += 1
-                    if time.monotonic() >= next_flush_s:
+                self._drain()
+                if time.monotonic() >= next_flush_s:
+                    next_flush_s = time.monotonic() + FLUSH_PERIOD_S
+                    with self._lock:
                         self._storage.flush()
-                        next_flush_s = time.monotonic() + FLUSH_PERIOD_S
             except OSError as error:
                 self._fail(error)
+            if ending:
                 return
+
+    def _drain(self) -> None:
+        queue, storage = self._queue, self._storage
+        while queue:
+            with self._lock:
+                # In small lots, so that the other threads of this process are not kept waiting.
+                for _ in range(min(50, len(queue))):
+                    storage.write(*queue.popleft())
+                    self._written += 1
 
     @property
     def _storage(self) -> _ChunkedMcapWriter:
@@ -272,6 +290,8 @@ class BagRecorder:
     def _fail(self, error: BaseException) -> None:
         """The disk is full: what is there is closed readably, the newest chunks make room for the summary."""
         self.problem = str(RecordingError(self.folder, f"the recording ended early ({_reason(error)})", _REMEDY))
+        self.dropped += len(self._queue)
+        self._queue.clear()
         self._finish()
         self._on_problem(self.problem)
 
@@ -308,10 +328,13 @@ class BagRecorder:
                         return
 
     def _recount(self, storage: _ChunkedMcapWriter) -> None:
-        lost = sum(self._writer.counts.values()) - sum(storage.channel_stats.values())
-        self.dropped += lost
-        self._written -= lost
+        """Tell rosbags what is really in the file."""
+        kept = sum(storage.channel_stats.values())
+        self.dropped += self._written - kept
+        self._written = kept
         self._writer.counts.update(storage.channel_stats)
+        self._writer.min_timestamp = storage.message_start_time
+        self._writer.max_timestamp = storage.message_end_time
 
 
 class MessageTypes:

@@ -64,7 +64,7 @@ class RobotVisualizer(ManagedNode):
         self._path = self.create_publisher(Path, "backbone", qos.visualization())
         self._markers = self.create_publisher(MarkerArray, "markers", qos.visualization())
         self.create_subscription(Shape, "shape", self._on_shape, qos.newest_state())
-        self.create_subscription(TendonStates, "tendon_states", self._on_states, qos.newest_state(), raw=True)
+        self.create_subscription(TendonStates, "tendon_states_decimated", self._on_states, qos.newest_state(), raw=True)
         self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
         self.diagnostics.add_task("drawing", self._diagnose)
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rclpy.serialization import deserialize_message
 
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.estimation.shape import ShapeEstimate, ShapeEstimator
@@ -26,7 +25,7 @@ Vector = NDArray[np.float64]
 
 
 class ShapeEstimatorNode(ManagedNode):
-    """Event-driven on ``tendon_states``, at a lower rate; strings are used while they are fresh and finite."""
+    """Event-driven on ``tendon_states_decimated``; strings are used while they are fresh and finite."""
 
     def __init__(self, **node_options: Any) -> None:
         super().__init__("shape_estimator", **node_options)
@@ -52,8 +51,7 @@ class ShapeEstimatorNode(ManagedNode):
         self._problem = ""
         self._on_parameters(set())
         self._shapes = self.create_publisher(Shape, "shape", qos.state_publisher())
-        # Raw: most states are passed over, and a message that is passed over need not be taken apart.
-        self.create_subscription(TendonStates, "tendon_states", self._on_states, qos.newest_state(), raw=True)
+        self.create_subscription(TendonStates, "tendon_states_decimated", self._on_states, qos.newest_state())
         self.create_subscription(StringLengths, "string_lengths", self._on_strings, qos.newest_state())
         self.diagnostics.add_task("estimator", self._diagnose)
 
@@ -93,16 +91,17 @@ class ShapeEstimatorNode(ManagedNode):
         else:
             self._newest_string = None
 
-    def _on_states(self, data: bytes) -> None:
+    def _on_states(self, message: TendonStates) -> None:
         if not self._active or self._estimator is None:
             return
-        now_ns = time.monotonic_ns()
-        if now_ns < self._next_ns:
+        start_ns = time.monotonic_ns()
+        # Half a period of grace: states come with the driver's jitter.
+        if start_ns < self._next_ns - self._period_ns // 2:
             return
-        late = now_ns - self._next_ns > self._period_ns
-        self._next_ns = (now_ns if late else self._next_ns) + self._period_ns
-        self._update(self._estimator, deserialize_message(data, TendonStates))
-        self._execution.add(time.monotonic_ns() - now_ns)
+        late = start_ns - self._next_ns > self._period_ns
+        self._next_ns = (start_ns if late else self._next_ns) + self._period_ns
+        self._update(self._estimator, message)
+        self._execution.add(time.monotonic_ns() - start_ns)
 
     def _update(self, estimator: ShapeEstimator, states: TendonStates) -> None:
         displacement, velocity = conversions.vector(states.displacement), conversions.vector(states.velocity)

@@ -56,6 +56,13 @@ class TendonDriver(ManagedNode):
             "rate_hz", 1000.0, "rate of the driver's cycle", rules=Quantity("", "Hz", ge=20, le=4000), read_only=True
         )
         declare(
+            "decimated_rate_hz",
+            200.0,
+            "rate of tendon_states_decimated, for estimators and viewers that need not see every cycle",
+            rules=Quantity("", "Hz", ge=1, le=4000),
+            read_only=True,
+        )
+        declare(
             "fake_level",
             "dynamics",
             "how much of the robot is simulated",
@@ -91,6 +98,7 @@ class TendonDriver(ManagedNode):
         self._invalid_commands = 0
 
         self._states = self.create_publisher(TendonStates, "tendon_states", qos.state_publisher())
+        self._decimated = self.create_publisher(TendonStates, "tendon_states_decimated", qos.state_publisher())
         self._status = self.create_publisher(DiagnosticStatus, "driver_status", qos.latched())
         self.create_subscription(TendonCommands, "tendon_commands", self._on_command, qos.command_subscription())
         self.create_subscription(Bool, "estop", self._on_estop, qos.switch_subscription())
@@ -136,7 +144,9 @@ class TendonDriver(ManagedNode):
             self._safety.estop(self._early_estop[0], held=self._early_estop[1])
             self._early_estop = None
         self._prepare_message(robot.tendon_count)
-        period_s = 1.0 / self.parameters.get("rate_hz")
+        rate_hz = self.parameters.get("rate_hz")
+        period_s = 1.0 / rate_hz
+        self._decimation = max(1, round(rate_hz / self.parameters.get("decimated_rate_hz")))
         self._round_trip = RoundTripStatistics(period_s)
         self._loop = PeriodicThread(
             "tendon_driver",
@@ -290,6 +300,8 @@ class TendonDriver(ManagedNode):
         conversions.set_stamp(message.header.stamp, conversions.now_ns(self.get_clock()) - since_acquired_ns)
         self._trips().published(self._sequence, monotonic_ns)
         self._states.publish(message)
+        if self._sequence % self._decimation == 0:
+            self._decimated.publish(message)
 
     def _unknown_reading(self, now_s: float) -> TendonReading:
         """What is published when a reading fails: unknown values, as old as the last good ones."""
