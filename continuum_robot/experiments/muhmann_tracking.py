@@ -4,7 +4,8 @@
 As in the paper's simulation the tendons have ideal tension sources. The paper gives neither gains nor duration. Gains:
 p is ``margin`` times the ultimate one, at which the loop sampled at 1 kHz turns unstable somewhere on the reference
 (half of it by default, as Ziegler and Nichols), and d and i follow from the model by
-:class:`continuum_robot.experiments.closed_loop.GainRule`. A sweep over the gains says how far the figure hangs on them.
+:class:`continuum_robot.experiments.closed_loop.GainRule`. A sweep over the gains, and the gains of the robot's file,
+which are for its motors, say how far the figure hangs on them.
 """
 
 from __future__ import annotations
@@ -96,6 +97,10 @@ def _run(settings: TrackingSettings, progress: Progress) -> Result:
     }
     if settings.sweep and settings.gains == "rule":
         numbers.update(_sweep(robot, rule, reference, settings.duration_s, progress))
+        if described.control is not None:
+            progress("the gains of the robot's file")
+            other = _pair(robot, _file_gains(described.control), reference, settings.duration_s, lambda _: None)
+            numbers["mean_rmse_reduction_with_file_gains_percent"] = float(other.reduction_percent.mean())
     return Result(numbers, pair)
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From recorded data to a robot's description: strict reading, fits with their uncertainty, comparison with a tracker."""
+"""From recorded data to the robot description: strict reading, fits with uncertainty, replay against a tracker."""

@@ -95,8 +95,8 @@ class GeometryFit:
     second_columns : its columns, in tendon order
     confidence : how many times likelier, as log10, the best distribution is than the second-best, if the samples'
         errors were independent; inf if there is no other
-    labels_agree : whether the numbers that the labels give the tendons run in the same order, None without such
-        labels; the labels' numbers take no part in the fit
+    labels_agree : whether the numbers that the labels give the tendons run in the same order, whichever tendon of a
+        segment is its first; None without such labels. The labels' numbers take no part in the fit
     used_samples, samples : how many of the recording's samples were used, and how many there are
     """
 
@@ -200,7 +200,7 @@ def identify_geometry(
     )
     best = fits[0]
     say(f"best fit {1e3 * best.rmse_m:.2f} mm" + (f", next {1e3 * fits[1].rmse_m:.2f} mm" if len(fits) > 1 else ""))
-    return _result(recording, pulls, fits)
+    return _result(robot, recording, pulls, fits)
 
 
 def _find_pulls(recording: TendonRecording, settings: FitSettings) -> _Pulls:
@@ -433,7 +433,7 @@ def _fit(robot: Robot, pulls: _Pulls, order: tuple[int, ...], settings: FitSetti
     )
 
 
-def _result(recording: TendonRecording, pulls: _Pulls, fits: list[_Candidate]) -> GeometryFit:
+def _result(robot: Robot, recording: TendonRecording, pulls: _Pulls, fits: list[_Candidate]) -> GeometryFit:
     best = fits[0]
     at, x = best.at, best.parameters
     geometry = at["tilt"].stop
@@ -463,19 +463,23 @@ def _result(recording: TendonRecording, pulls: _Pulls, fits: list[_Candidate]) -
         rmse_m=best.rmse_m,
         second_rmse_m=second.rmse_m if second else math.inf,
         second_columns=tuple(pulls.columns[index] for index in second.columns) if second else (),
-        labels_agree=_labels_agree(recording, section.displacement_columns),
+        labels_agree=_labels_agree(robot, recording, section.displacement_columns),
         confidence=(second.cost - best.cost) / math.log(10) if second else math.inf,
         used_samples=len(pulls.marker_m),
         samples=len(recording),
     )
 
 
-def _labels_agree(recording: TendonRecording, columns: tuple[str, ...]) -> bool | None:
+def _labels_agree(robot: Robot, recording: TendonRecording, columns: tuple[str, ...]) -> bool | None:
     matches = (PULL_LABEL.search(label) for label in recording.labels)
     number = {f"servo_{match.group(2)}_mm": int(match.group(1)) for match in matches if match}
     if not set(columns) <= set(number):
         return None
-    order = [number[name] for name in columns]
+    order: list[int] = []
+    for rows in robot.tendon_slices:
+        group = [number[name] for name in columns[rows]]
+        first = group.index(min(group))
+        order += group[first:] + group[:first]
     return order == sorted(order)
 
 

@@ -248,6 +248,9 @@ def test_tracking_sweep_reports_other_gains():
     columns = [key for key in result if key.startswith("sweep_")]
     assert len({len(result[key]) for key in columns}) == 1
     assert 0.0 in result["sweep_integral_share"]
+    assert result["mean_rmse_reduction_with_file_gains_percent"] == pytest.approx(
+        experiments()["muhmann.tracking"].run({"duration_s": 0.5, "gains": "file"})["mean_rmse_reduction_percent"]
+    )
     assert is_flat_json(result)
 
 

@@ -76,6 +76,11 @@ def test_labels_are_only_compared(tmp_path):
     robot = load_robot("ftdcr_v4")
     ordered = identify_geometry(robot, recording(tmp_path, shuffle=False))
     assert ordered.labels_agree is True
+    assert identify_geometry(robot, recording(tmp_path, seed=5)).labels_agree is True
+    renumbered = recording(tmp_path, shuffle=False)
+    text = renumbered.read_text().replace("tendon2_", "tendonx_").replace("tendon7_", "tendon2_")
+    renumbered.write_text(text.replace("tendonx_", "tendon7_"), encoding="utf-8")
+    assert identify_geometry(robot, renumbered).labels_agree is False
     path = recording(tmp_path, shuffle=False)
     path.write_text(path.read_text().replace("rep1_tendon", "pull of tendon number "), encoding="utf-8")
     unlabelled = identify_geometry(robot, path)
