@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``continuum-robot bench``: speed of the rod model, and of the 1 kHz loop over DDS, on this machine."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.node import Node
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from std_srvs.srv import Trigger
+
+from continuum_robot import __version__
+from continuum_robot.app.demo import prepare_model, wait_until_up
+from continuum_robot.app.domain import claimed_domain
+from continuum_robot.app.output import write_json
+from continuum_robot.app.processes import ProcessGroup, node_command
+from continuum_robot.app.stack import load_for_stack, node_parameters
+from continuum_robot.errors import DeviceError
+from continuum_robot.msg import StackStatus
+from continuum_robot.nodes import qos
+from continuum_robot.nodes.composition import ComposedStack, StackOptions
+from continuum_robot.nodes.diagnostics import values_of
+from continuum_robot.nodes.spinning import Spinner, StopRequest, initialize, shut_down_at_end, wait_for
+from continuum_robot.rod.benchmark import measure_forward_dynamics
+
+ROBOT = "opencr_five_tendon"
+STARTUP_TIMEOUT_S = 60.0
+SETTLING_S = 2.0
+# The driver reports on /diagnostics twice a second.
+REPORT_PERIOD_S = 0.6
+
+ONE, SEPARATE = "one_process", "separate_processes"
+LOOP_KEYS = ("loop_rate_hz", "missed_cycles_percent", "round_trip_p50_us", "round_trip_p99_us", "round_trip_max_us")
+
+
+class _Stopped(KeyboardInterrupt):
+    """A stop was asked for while measuring."""
+
+
+def run_bench(seconds: float, json_file: Path | None, console: Console | None = None) -> int:
+    """Measure, print, and write JSON.
+
+    Parameters
+    ----------
+    seconds : length of each run of the loop, s
+    json_file : where to write the numbers too, None for nowhere
+    console : where to print
+
+    Returns
+    -------
+    exit code: 0; 130 or 143 where it was stopped by SIGINT or SIGTERM
+
+    Raises
+    ------
+    BusyDomainError : another stack lives in this DDS domain
+    DeviceError : the stack did not come up
+    """
+    console = console or Console()
+    options = StackOptions(robot=ROBOT)
+    robot = load_for_stack(options)
+    numbers: dict[str, Any] = {"loop_seconds": seconds, **machine()}
+    with console.status("forward dynamics ...") as status:
+        numbers |= measure_forward_dynamics(progress=lambda text: status.update(escape(text)))
+    _print_dynamics(console, numbers)
+    with claimed_domain(""):
+        prepare_model(robot, console)
+        with StopRequest() as stop:
+            try:
+                for place, measure in ((ONE, loop_in_one_process), (SEPARATE, loop_in_separate_processes)):
+                    with console.status(f"1 kHz loop for {seconds:g} s: {place.replace('_', ' ')} ..."):
+                        measured = measure(options, seconds, stop)
+                    numbers |= {f"{place}_{key}": value for key, value in measured.items()}
+            except _Stopped:
+                return 143 if stop.signal_name == "SIGTERM" else 130
+    _print_loop(console, numbers)
+    console.print(
+        f"These numbers are of this machine: {numbers['processor']}, {numbers['processors']} CPUs", highlight=False
+    )
+    if json_file is not None:
+        write_json(json_file, numbers)
+    return 0
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers depend on: processor, operating system, Python, load before the run."""
+    return {
+        "version": __version__,
+        "processor": _processor(),
+        "processors": os.cpu_count() or 0,
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "rmw": os.environ.get("RMW_IMPLEMENTATION", "default"),
+        "load_average_before": os.getloadavg()[0],
+    }
+
+
+def loop_in_one_process(options: StackOptions, seconds: float, stop: StopRequest) -> dict[str, Any]:
+    """The loop with all nodes in this process.
+
+    Parameters
+    ----------
+    options : which robot and nodes
+    seconds : length of the measurement, s
+    stop : ends it
+
+    Returns
+    -------
+    ``nodes``, the loop's numbers, ``processor_percent`` with 100 % one core, ``faults``
+
+    Raises
+    ------
+    DeviceError : the stack did not come up
+    """
+    stack = ComposedStack(options)
+    try:
+        stack.start()
+        problem = wait_until_up(stack, stop, STARTUP_TIMEOUT_S)
+        if problem:
+            raise DeviceError("stack", problem, "See the log above")
+        _wait(stop, SETTLING_S)
+        stack.reset_statistics()
+        before_s, processor_s = time.monotonic(), time.process_time()
+        _wait(stop, seconds)
+        loop, trips = stack.loop_report(), stack.round_trip_report()
+        share = 100.0 * (time.process_time() - processor_s) / (time.monotonic() - before_s)
+        if loop is None or trips is None:
+            raise DeviceError("tendon_driver", "has no statistics", "See the log above")
+        return {
+            "nodes": list(stack.nodes),
+            "loop_rate_hz": loop.rate_hz,
+            "missed_cycles_percent": loop.missed_percent,
+            "round_trip_p50_us": trips.p50_us,
+            "round_trip_p99_us": trips.p99_us,
+            "round_trip_max_us": trips.maximum_us,
+            "processor_percent": share,
+            "faults": list(stack.status().faults),
+        }
+    finally:
+        stack.shutdown()
+
+
+def loop_in_separate_processes(options: StackOptions, seconds: float, stop: StopRequest) -> dict[str, Any]:
+    """The loop with a process for each node; arguments, result and errors as :func:`loop_in_one_process`.
+
+    The result has ``<node>_processor_percent`` for each process beside their sum.
+    """
+    group = ProcessGroup(
+        {node: node_command(node, parameters) for node, parameters in node_parameters(options).items()}
+    )
+    initialize(args=[])
+    with shut_down_at_end():
+        watcher = _Watcher()
+        spinner = Spinner([watcher])
+        spinner.start()
+        try:
+            group.start()
+            watcher.wait_until_up(stop, group)
+            _wait(stop, SETTLING_S)
+            watcher.reset_statistics()
+            pids = group.pids
+            before_s, before = time.monotonic(), {name: processor_time_s(pid) for name, pid in pids.items()}
+            _wait(stop, seconds)
+            took_s = time.monotonic() - before_s
+            shares = {name: 100.0 * (processor_time_s(pid) - before[name]) / took_s for name, pid in pids.items()}
+            _wait(stop, REPORT_PERIOD_S)
+            return {
+                "nodes": list(pids),
+                **{key: watcher.number(key) for key in LOOP_KEYS},
+                "processor_percent": sum(shares.values()),
+                **{f"{name}_processor_percent": share for name, share in shares.items()},
+                "faults": list(watcher.faults),
+            }
+        finally:
+            group.stop()
+            spinner.stop()
+            watcher.destroy_node()
+
+
+class _Watcher(Node):
+    """Reads the driver's statistics and the stack's state from the topics."""
+
+    def __init__(self) -> None:
+        super().__init__("bench", cli_args=[])
+        self.state = ""
+        self.faults: tuple[str, ...] = ()
+        self._values: dict[str, str] = {}
+        self._reset = self.create_client(Trigger, "reset_statistics")
+        self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.events())
+        self.create_subscription(StackStatus, "stack_status", self._on_status, qos.latched())
+
+    def wait_until_up(self, stop: StopRequest, group: ProcessGroup) -> None:
+        """Wait until the supervisor says so. Raises :class:`DeviceError` where it does not come to it."""
+        deadline_s = time.monotonic() + STARTUP_TIMEOUT_S
+        while self.state != "up":
+            _wait(stop, 0.1)
+            if group.ended():
+                raise DeviceError(", ".join(group.ended()), "ended while the stack came up", "See the log above")
+            if self.state == "fault" or time.monotonic() > deadline_s:
+                raise DeviceError("stack", f"is {self.state or 'silent'} instead of up", "See the log above")
+
+    def reset_statistics(self) -> None:
+        """Have the driver start its statistics over. Raises :class:`DeviceError` where it does not answer."""
+        done = self._reset.call_async(Trigger.Request())
+        if not wait_for(done.done, 5.0):
+            raise DeviceError("tendon_driver", "does not answer reset_statistics", "See the log above")
+
+    def number(self, key: str) -> float:
+        """A number of the driver's newest report, NaN where there was none."""
+        return float(self._values.get(key, math.nan))
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            if status.name in ("/tendon_driver: loop", "/tendon_driver: round_trip"):
+                self._values |= values_of(status)
+
+    def _on_status(self, message: StackStatus) -> None:
+        self.state, self.faults = message.state, tuple(message.faults)
+
+
+def processor_time_s(pid: int) -> float:
+    """Processor time that a process has used so far, user and system, s; NaN where it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rsplit(")", 1)[1].split()
+    except OSError:
+        return math.nan
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _wait(stop: StopRequest, duration_s: float) -> None:
+    if stop.wait(duration_s):
+        raise _Stopped
+
+
+def _processor() -> str:
+    try:
+        lines: Iterable[str] = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = ()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+def _print_dynamics(console: Console, numbers: Mapping[str, Any]) -> None:
+    table = Table(title="Forward dynamics, µs a call", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for heading in ("segments", "compiled", "CasADi's machine", "instructions"):
+        table.add_column(heading, justify="right")
+    for count in (1, 2, 3):
+        key = f"forward_dynamics_{count}_segments"
+        compiled = numbers.get(f"{key}_compiled_us")
+        table.add_row(
+            str(count),
+            "no compiler" if compiled is None else f"{compiled:.1f}",
+            f"{numbers[f'{key}_virtual_machine_us']:.1f}",
+            str(numbers[f"{key}_instructions"]),
+        )
+    console.print(table)
+
+
+def _print_loop(console: Console, numbers: Mapping[str, Any]) -> None:
+    table = Table(title="1 kHz loop over DDS", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table.add_column("")
+    rows: list[tuple[str, str, Callable[[Any], str]]] = [
+        ("rate", "loop_rate_hz", lambda value: f"{value:.1f} Hz"),
+        ("cycles missed", "missed_cycles_percent", lambda value: f"{value:.2f} %"),
+        ("round trip p50", "round_trip_p50_us", lambda value: f"{value:.0f} µs"),
+        ("round trip p99", "round_trip_p99_us", lambda value: f"{value:.0f} µs"),
+        ("round trip max", "round_trip_max_us", lambda value: f"{value:.0f} µs"),
+        ("processor, 100 % is a core", "processor_percent", lambda value: f"{value:.0f} %"),
+        ("faults", "faults", lambda value: ", ".join(value) or "none"),
+    ]
+    for place in (ONE, SEPARATE):
+        table.add_column(place.replace("_", " "), justify="right")
+    for name, key, shown in rows:
+        table.add_row(name, *(shown(numbers[f"{place}_{key}"]) for place in (ONE, SEPARATE)))
+    for node in numbers[f"{SEPARATE}_nodes"]:
+        table.add_row(f"  {node}", "", f"{numbers[f'{SEPARATE}_{node}_processor_percent']:.0f} %", style="dim")
+    console.print(table)
