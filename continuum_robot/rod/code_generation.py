@@ -32,8 +32,8 @@ Progress = Callable[[str], None]
 COMPILE_CHOICES = ("auto", "always", "never")
 _COMPILE_TIMEOUT_S = 600.0
 # Straight-line code of this kind runs fastest at -O1, which also compiles in half the time of -O2; above this many
-# instructions even -O1 takes minutes.
-_LARGE_INSTRUCTIONS = 150_000
+# instructions even -O1 takes a minute and more, and -O0, half as fast, ten seconds.
+_LARGE_INSTRUCTIONS = 60_000
 
 
 class FastFunction:
@@ -185,27 +185,21 @@ class CompilationError(ContinuumRobotError, RuntimeError):
 
 def instruction_count(function: ca.Function) -> int:
     """Number of elementary operations of one call of a function, those of the functions that it calls included."""
-    return int(function.n_instructions()) + sum(instruction_count(inner) for inner in _called(function))
+    total = int(function.n_instructions())
+    if not function.find_functions():
+        return total
+    steps = function.instructions_sx() if function.is_a("SXFunction") else None
+    for k in range(function.n_instructions()):
+        if function.instruction_id(k) == ca.OP_CALL:
+            step = function.instruction_MX(k) if steps is None else steps[k]
+            total += instruction_count(step.which_function())
+    return total
 
 
 def code_size(functions: Sequence[ca.Function]) -> int:
     """Number of elementary operations in the code of functions: what several of them call is counted once."""
-    seen: dict[int, int] = {}
-    waiting = list(functions)
-    while waiting:
-        function = waiting.pop()
-        if function.__hash__() not in seen:
-            seen[function.__hash__()] = int(function.n_instructions())
-            waiting += _called(function)
-    return sum(seen.values())
-
-
-def _called(function: ca.Function) -> list[ca.Function]:
-    """The functions that a function calls, once for each call."""
-    if not function.is_a("MXFunction"):
-        return []
-    calls = [k for k in range(function.n_instructions()) if function.instruction_id(k) == ca.OP_CALL]
-    return [function.instruction_MX(k).which_function() for k in calls]
+    every = [inner for function in functions for inner in (function, *function.find_functions())]
+    return sum({function.__hash__(): int(function.n_instructions()) for function in every}.values())
 
 
 def cache_folder() -> Path:

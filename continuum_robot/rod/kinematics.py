@@ -191,14 +191,15 @@ def stretch_nodes(basis: Basis, length_m: float, stations_m: Sequence[float]) ->
     return stretches
 
 
-def stretch_frame(segment: Segment, coefficients: Any, start_m: float, end_m: float, frozen: Frozen) -> tuple[Any, Any]:
+def stretch_frame(segment: Segment, coefficients: Any, start_m: Any, step_m: Any, frozen: Frozen) -> tuple[Any, Any]:
     """Frame at the end of one exponential, in the frame of its start.
 
     Parameters
     ----------
     segment : the segment
     coefficients : (k,) expression, 1/m
-    start_m, end_m : from the segment's start, m
+    start_m : arc length from the segment's start, m
+    step_m : length of the stretch, m; both numbers or CasADi scalars
     frozen : see :func:`stumpff`
 
     Returns
@@ -207,24 +208,6 @@ def stretch_frame(segment: Segment, coefficients: Any, start_m: float, end_m: fl
     """
     basis, length_m = segment.basis, segment.length_m
     reach_rad = step_reach_rad(basis)
-    if basis.order == 0:
-        reach_rad *= max(end_m / length_m, 0.05)  # the strain is the same all along, so short stretches bend less
-    return exponential(magnus_twist(basis, coefficients, length_m, start_m, end_m - start_m), reach_rad, frozen)
-
-
-def frame_at(basis: Basis, coefficients: Any, length_m: float, s_m: Any) -> tuple[Any, Any]:
-    """Frame of a segment at a symbolic arc length ``s_m`` in [0, length_m], in the frame of its start.
-
-    Returns
-    -------
-    rotation (3, 3) and position (3,)
-    """
-    count = magnus_step_count(basis)
-    rotation, position = ca.SX.eye(3), ca.SX.zeros(3)
-    for k in range(count):
-        step_rotation, step_position = exponential(
-            magnus_twist(basis, coefficients, length_m, k * s_m / count, s_m / count), step_reach_rad(basis)
-        )
-        position = position + rotation @ step_position
-        rotation = rotation @ step_rotation
-    return ca.densify(rotation), position
+    if basis.order == 0 and isinstance(step_m, float):
+        reach_rad *= max(step_m / length_m, 0.05)  # the strain is the same all along, so short stretches bend less
+    return exponential(magnus_twist(basis, coefficients, length_m, start_m, step_m), reach_rad, frozen)

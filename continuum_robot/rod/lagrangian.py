@@ -18,6 +18,7 @@ from typing import Any
 import casadi as ca
 
 from continuum_robot.robot.description import Robot, Segment
+from continuum_robot.rod.frames import differentiated_frame, step_functions
 from continuum_robot.rod.inertia import Parts, Station, stations
 from continuum_robot.rod.kinematics import Frozen, hat, stretch_frame, stretch_nodes
 from continuum_robot.rod.tendons import coefficient_slices
@@ -126,17 +127,18 @@ def _local_motions(
     segment: Segment, start_m: float, ends: list[tuple[float, bool]], own: Any, own_rate: Any
 ) -> list[_Local]:
     """Frames of a stretch at ``ends`` (arc length; whether its rotation is needed) and their motion."""
+    if segment.basis.order > 0:
+        steps = step_functions(segment)
+        (end_m, _) = ends[0]
+        rotation, position, jacobian, spin_rows = steps.place(own, start_m, end_m - start_m)
+        bias, spin_bias = steps.drift(own, own_rate, start_m, end_m - start_m)
+        velocity, spin = jacobian @ own_rate, spin_rows @ own_rate
+        return [_Local(rotation, position, jacobian, velocity, bias, spin_rows, spin, spin_bias)]
     frozen = Frozen()
     found = []
     for end_m, turning in ends:
-        rotation, position = stretch_frame(segment, own, start_m, end_m, frozen)
-        jacobian = ca.jacobian(position, own)
-        velocity = jacobian @ own_rate
-        values = [rotation, position, jacobian, velocity, ca.jtimes(velocity, own, own_rate)]
-        if turning:
-            spin = spin_jacobian(rotation, own)
-            values += [spin, spin @ own_rate, ca.jtimes(spin @ own_rate, own, own_rate)]
-        found.append((values, turning))
+        frame = stretch_frame(segment, own, start_m, end_m - start_m, frozen)
+        found.append((differentiated_frame(frame, own, own_rate, turning=turning), turning))
     thawed = iter(frozen.thaw([value for values, _ in found for value in values]))
     return [
         _Local(*(next(thawed) for _ in values), *(() if turning else (None, None, None))) for values, turning in found
@@ -160,16 +162,6 @@ def _moved(base: Motion, local: _Local, place: slice) -> Motion:
     angular[:, place] += local.spin_jacobian
     angular_bias = base.angular_bias + ca.cross(base.spin, local.spin) + local.spin_bias
     return Motion(linear, angular, base.spin + local.spin, linear_bias, angular_bias)
-
-
-def spin_jacobian(rotation: Any, c: Any) -> Any:
-    """Jacobian of the angular velocity (in the axes in which ``rotation`` is given) per c_rate, shape (3, k)."""
-    derivative = ca.jacobian(ca.vec(rotation), c)
-    columns = []
-    for k in range(c.shape[0]):
-        turn = ca.reshape(derivative[:, k], 3, 3) @ rotation.T  # hat of the angular velocity
-        columns.append(ca.vertcat(turn[2, 1], turn[0, 2], turn[1, 0]))
-    return ca.horzcat(*columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import casadi as ca
 import numpy as np
 
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.frames import body_jacobian_at, frame_at
 from continuum_robot.rod.inertia import (
     PARTS,
     TENDONS,
@@ -18,9 +19,9 @@ from continuum_robot.rod.inertia import (
     stiffness_matrix,
     tendon_axial_mass_matrix,
 )
-from continuum_robot.rod.kinematics import frame_at, step_reach_rad
-from continuum_robot.rod.lagrangian import Terms, inertial_terms, spin_jacobian
-from continuum_robot.rod.tendons import coefficient_slices, string_matrix, tendon_matrix
+from continuum_robot.rod.kinematics import step_reach_rad
+from continuum_robot.rod.lagrangian import Terms, inertial_terms
+from continuum_robot.rod.tendons import string_matrix, tendon_matrix
 
 _OPTIONS = {"cse": True}
 
@@ -227,34 +228,17 @@ class RodModel:
     # --- kinematics
 
     @cached_property
-    def _frame(self) -> tuple[Any, Any]:
-        """Rotation and position at the arc length ``s``, in the base frame."""
-        rotation, position = ca.SX.eye(3), ca.SX.zeros(3)
-        for index, place in enumerate(coefficient_slices(self.robot)):
-            segment = self.robot.segments[index]
-            start_m = float(self.robot.segment_starts_m[index])
-            covered = ca.fmin(ca.fmax(self._s - start_m, 0), segment.length_m)
-            local_rotation, local_position = frame_at(segment.basis, self._c[place], segment.length_m, covered)
-            position = position + rotation @ local_position
-            rotation = rotation @ local_rotation
-        return ca.densify(rotation), ca.densify(position)
-
-    @cached_property
     def pose(self) -> ca.Function:
         """(c, s) -> homogeneous matrix of the backbone's frame at arc length s (m) in the base frame, (4, 4)."""
-        rotation, position = self._frame
+        rotation, position = frame_at(self.robot, self._c, self._s)
         matrix = ca.vertcat(ca.horzcat(rotation, position), ca.horzcat(0, 0, 0, 1))
         return self._function("pose", [self._c, self._s], [ca.densify(matrix)], ["c", "s"], ["pose"])
 
     @cached_property
     def body_jacobian(self) -> ca.Function:
         """(c, s) -> Jacobian of the twist (linear, angular) of the frame at s in its own axes, (6, n)."""
-        rotation, position = self._frame
-        linear = rotation.T @ ca.jacobian(position, self._c)
-        angular = rotation.T @ spin_jacobian(rotation, self._c)
-        return self._function(
-            "body_jacobian", [self._c, self._s], [ca.densify(ca.vertcat(linear, angular))], ["c", "s"], ["jacobian"]
-        )
+        value = body_jacobian_at(self.robot, self._c, self._s)
+        return self._function("body_jacobian", [self._c, self._s], [value], ["c", "s"], ["jacobian"])
 
     @cached_property
     def displacement(self) -> ca.Function:
