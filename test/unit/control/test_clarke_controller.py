@@ -47,7 +47,8 @@ def test_a_proportional_controller_pulls_towards_the_reference(name):
 
 
 def test_velocity_goes_onto_the_manifold_and_damps():
-    controller = ClarkeController(robot_with(gains={"p": 0.0, "i": 0.0, "d": 10.0, "derivative_filter_time": 0.0}))
+    gains = {"p": 0.0, "i": 0.0, "d": 10.0, "derivative_filter_time": 0.0, "reference_velocity_weight": 0.0}
+    controller = ClarkeController(robot_with(gains=gains))
     rate = np.array([0.1, -0.2, 0.3, 0.4])
     output = controller.update(np.zeros(10), controller.manifold.displacement(rate), moving(np.zeros(4), rate), DT)
     np.testing.assert_allclose(output.clarke_rate, rate, atol=1e-15)
@@ -63,7 +64,8 @@ def test_reference_velocity_counts_where_the_gains_say_so():
 
 
 def test_without_a_velocity_the_displacement_is_differentiated():
-    controller = ClarkeController(robot_with(gains={"p": 0.0, "i": 0.0, "d": 10.0, "derivative_filter_time": 0.0}))
+    gains = {"p": 0.0, "i": 0.0, "d": 10.0, "derivative_filter_time": 0.0, "reference_velocity_weight": 0.0}
+    controller = ClarkeController(robot_with(gains=gains))
     rate = np.array([0.1, -0.2, 0.3, 0.4])
     still = ClarkeReference.at_rest(np.zeros(4))
     for k in range(3):
