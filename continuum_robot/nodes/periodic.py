@@ -85,11 +85,9 @@ class FrozenGarbage:
 
     @classmethod
     def hold(cls) -> None:
-        """Collect once and freeze."""
+        """Freeze. No collection first: it would stop every thread for a tenth of a second."""
         with cls._lock:
-            if cls._users == 0:
-                gc.collect()
-                gc.freeze()
+            gc.freeze()
             cls._users += 1
 
     @classmethod

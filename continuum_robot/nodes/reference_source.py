@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from rclpy.clock import Clock, ClockType
+from rclpy.serialization import deserialize_message
 from std_srvs.srv import Trigger
 
 from continuum_robot.control.references import ClarkeReference, Hold, Reference, make_reference
@@ -55,7 +56,8 @@ class ReferenceSource(ManagedNode):
         self._timer: Any = None
         self._timer_period_s = 0.0
         self._references = self.create_publisher(ClarkeState, "clarke_reference", qos.command_publisher())
-        self._measurements: Any = None
+        # Made now and not at activation, when it would delay a controller in the same process. Raw: it is needed once.
+        self.create_subscription(ClarkeState, "clarke_state", self._on_measurement, qos.newest_state(), raw=True)
         self.create_service(Trigger, "~/restart", self._serve_restart)
         self.create_service(Trigger, "~/hold", self._serve_hold)
         self.diagnostics.add_task("reference", self._diagnose)
@@ -83,9 +85,6 @@ class ReferenceSource(ManagedNode):
     def activate(self) -> None:
         """Start at the position that is measured next."""
         self._measured = self._current = self._start_position = None
-        self._measurements = self.create_subscription(
-            ClarkeState, "clarke_state", self._on_measurement, qos.newest_state()
-        )
         self._active = True
         self._set_timer()
 
@@ -95,7 +94,6 @@ class ReferenceSource(ManagedNode):
         if self._timer is not None:
             self.destroy_timer(self._timer)
             self._timer = None
-        self._forget_measurements()
 
     def cleanup(self) -> None:
         """Forget the trajectory."""
@@ -110,15 +108,12 @@ class ReferenceSource(ManagedNode):
             1.0 / self._settings.value.rate_hz, self._publish, clock=Clock(clock_type=ClockType.STEADY_TIME)
         )
 
-    def _on_measurement(self, message: ClarkeState) -> None:
-        position = np.array(conversions.vector(message.position))
-        if np.all(np.isfinite(position)):
+    def _on_measurement(self, data: bytes) -> None:
+        if not self._active or self._start_position is not None:
+            return
+        position = np.array(conversions.vector(deserialize_message(data, ClarkeState).position))
+        if position.size == self._position.size and np.all(np.isfinite(position)):
             self._measured = position
-
-    def _forget_measurements(self) -> None:
-        if self._measurements is not None:
-            self.destroy_subscription(self._measurements)
-            self._measurements = None
 
     def _publish(self) -> None:
         trajectory = self._trajectory
@@ -129,8 +124,6 @@ class ReferenceSource(ManagedNode):
             if self._measured is None:
                 return
             self._start_position, self._start_ns = self._measured, now_ns
-            # Where the robot stands matters at the start alone.
-            self._forget_measurements()
         time_s = (now_ns - self._start_ns) * 1e-9
         reference = trajectory.at(time_s)
         blend_s = self.parameters.get("blend_s")

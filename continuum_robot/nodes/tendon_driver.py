@@ -18,7 +18,7 @@ from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from continuum_robot.drivers.protocols import TendonActuators, TendonReading
-from continuum_robot.drivers.tendon_safety import ESTOP, FAULTS, SafetyOutput, TendonSafety
+from continuum_robot.drivers.tendon_safety import ESTOP, FAULTS, INCONSISTENT_DISPLACEMENT, SafetyOutput, TendonSafety
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.msg import TendonCommands, TendonStates
 from continuum_robot.nodes import conversions, qos
@@ -37,6 +37,8 @@ Vector = NDArray[np.float64]
 
 FAKE_LEVELS = ("dynamics", "mirror")
 GRAPH_PERIOD_S = 0.5
+SETTLE_TIMEOUT_S = 1.0
+REST_M_PER_S = 2e-3
 OWN_REASONS = ("two_writers", "two_drivers", "internal_error")
 """Reasons for which the driver itself asks for the e-stop."""
 
@@ -86,6 +88,7 @@ class TendonDriver(ManagedNode):
         self._round_trip: RoundTripStatistics | None = None
         self._writers = WriterWatch()
         self._powered = False
+        self._take_up: Vector | None = None
         self._frozen = False
         self._sequence = 0
         self._command: tuple[Vector, float, int] | None = None
@@ -159,23 +162,23 @@ class TendonDriver(ManagedNode):
         self._loop.start()
 
     def activate(self) -> None:
-        """Switch the torque on; the first tensions are the measured ones."""
+        """Take up slack with the safe tension, then obey commands; the first tensions are the measured ones.
+
+        Without torque a bent robot springs back and leaves tendons slack, their displacements then fit no shape.
+        """
         loop, safety, actuators = self._ready()
 
         def start() -> None:
-            if self._reading is None:
-                raise DeviceError("tendon actuators", "there is no reading yet", "Activate again in a moment")
-            safety.activate(self._reading, time.monotonic())
+            now_s = time.monotonic()
+            safety.activate(actuators.read(now_s), now_s)
             self._command = None
-            try:
-                actuators.enable()
-            except ContinuumRobotError:
-                safety.torque_off()
-                raise
+            actuators.enable()
+            self._take_up = None
             self._powered = True
 
         FrozenGarbage.hold()
         self._frozen = True
+        self._take_up_slack(loop, safety, actuators)
         loop.call(start)
         loop.statistics.reset()
         self._trips().reset()
@@ -188,8 +191,10 @@ class TendonDriver(ManagedNode):
             if loop is not None and loop.running and safety is not None and self._powered:
                 loop.call(safety.deactivate)
                 self._wait_for_ramp(safety)
+                # Torque that goes off while the robot still swings back would leave tendons slack.
+                self._wait_for_rest()
         finally:
-            if actuators is not None and self._powered:
+            if actuators is not None and (self._powered or self._take_up is not None):
                 if loop is not None and loop.running:
                     loop.call(self._power_off)
                 else:
@@ -205,8 +210,7 @@ class TendonDriver(ManagedNode):
         if loop is not None and not loop.stop():
             self.get_logger().error("the driver's loop hangs in a call to the device")
         if self._actuators is not None:
-            if self._powered:
-                self._power_off()
+            self._power_off()
             self._actuators.close()
         self._actuators = self._reading = self._output = None
         self._publish_status()
@@ -272,14 +276,15 @@ class TendonDriver(ManagedNode):
         if command is None:
             output = safety.update(reading, None, 0.0, now_s, elapsed_s)
         else:
-            tension, born_s, sequence = command
-            output = safety.update(reading, tension, now_s - born_s, now_s, elapsed_s, command_sequence=sequence)
-        if self._powered and output.write:
+            wanted, born_s, sequence = command
+            output = safety.update(reading, wanted, now_s - born_s, now_s, elapsed_s, command_sequence=sequence)
+        tension = output.tension if self._powered and output.write else self._take_up
+        if tension is not None:
             try:
-                actuators.write(output.tension, now_s)
+                actuators.write(tension, now_s)
             except ContinuumRobotError as error:
                 self._on_bus_error(error)
-            self._commanded[:] = output.tension
+            self._commanded[:] = tension
             self._limited[:] = output.limited
         before, self._output = self._output, output
         if output.new_faults or before is None or before.state != output.state or before.faults != output.faults:
@@ -346,9 +351,41 @@ class TendonDriver(ManagedNode):
         if self._safety is not None:
             self._safety.torque_off()
         self._powered = False
-        self._command = None
+        self._command = self._take_up = None
         self._commanded[:] = np.nan
         self._limited[:] = 0
+
+    def _take_up_slack(self, loop: PeriodicThread, safety: TendonSafety, actuators: TendonActuators) -> None:
+        """Pull with the safe tension, and nothing more, until the displacements fit a shape; gives up after a second.
+
+        Whether they do is checked by the activation that follows, which says what is wrong when they do not.
+        """
+        tension = np.full(self._message_size, max(safety.limits.safe_n, safety.limits.minimum_n))
+        if safety.faults or INCONSISTENT_DISPLACEMENT not in safety.conditions:
+            return
+
+        def begin() -> None:
+            actuators.enable()
+            self._take_up = tension
+
+        loop.call(begin)
+        end_s = time.monotonic() + SETTLE_TIMEOUT_S
+        while time.monotonic() < end_s and (safety.conditions or not self._at_rest()):
+            time.sleep(0.01)
+
+    def _wait_for_rest(self) -> None:
+        """Wait until the tendons stand still under the safe tension, a second at most."""
+        end_s, quiet_s = time.monotonic() + SETTLE_TIMEOUT_S, time.monotonic()
+        while time.monotonic() < end_s:
+            if not self._at_rest():
+                quiet_s = time.monotonic()
+            elif time.monotonic() - quiet_s > 0.05:
+                return
+            time.sleep(0.01)
+
+    def _at_rest(self) -> bool:
+        reading = self._reading
+        return reading is not None and bool(np.all(np.abs(reading.velocity_m_per_s) < REST_M_PER_S))
 
     def _wait_for_ramp(self, safety: TendonSafety) -> None:
         limits = safety.limits
@@ -426,6 +463,9 @@ class TendonDriver(ManagedNode):
                     self._command = None
                     if actuators is not None:
                         actuators.clear_faults()
+                    if not self._powered:
+                        # Without torque tendons may hang slack; the next activation takes them up, and checks.
+                        safety.torque_off()
                     return safety.reset()
 
                 blocking = loop.call(reset)

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every file of node tests talks on the loopback in a DDS domain of its own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+BASE_DOMAIN = int(os.environ.get("CONTINUUM_ROBOT_TEST_DOMAIN", "41"))
+DOMAINS = 5
+
+
+@pytest.fixture(scope="module", autouse=True)
+def domain(request: pytest.FixtureRequest):
+    """The domain of this file; the environment is that of a user who did not open DDS to the network."""
+    if not any(mark.name == "ros" for mark in getattr(request.module, "pytestmark", [])):
+        yield None
+        return
+    pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+    files = sorted(path.name for path in Path(__file__).parent.glob("test_*.py"))
+    number = BASE_DOMAIN + files.index(Path(request.module.__file__).name) % DOMAINS
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ROS_DOMAIN_ID", str(number))
+        patch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+        yield number

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node for tests that listens, publishes, calls services, and waits with a limit for everything."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from typing import Any
+
+from continuum_robot.msg import ClarkeState, StackStatus, TendonCommands, TendonStates
+from continuum_robot.srv import InjectFault, ManageStack
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState, GetState
+from rcl_interfaces.srv import DescribeParameters, GetParameters, SetParameters, SetParametersAtomically
+from rclpy.context import Context
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from std_msgs.msg import Bool
+from std_srvs.srv import Trigger
+
+from continuum_robot.nodes import qos
+from continuum_robot.nodes.diagnostics import values_of
+from continuum_robot.nodes.spinning import Spinner, initialize, wait_for
+
+TRANSITIONS = {
+    "configure": Transition.TRANSITION_CONFIGURE,
+    "activate": Transition.TRANSITION_ACTIVATE,
+    "deactivate": Transition.TRANSITION_DEACTIVATE,
+    "cleanup": Transition.TRANSITION_CLEANUP,
+}
+
+
+class Probe:
+    """What a user at the keyboard sees and does, in a context of its own."""
+
+    def __init__(self, namespace: str = "") -> None:
+        self.context = Context()
+        initialize([], self.context)
+        self.node = Node("probe", context=self.context, namespace=namespace or None)
+        self.spinner = Spinner([self.node], self.context)
+        self.spinner.start()
+        self.received: dict[str, list[Any]] = defaultdict(list)
+        self._clients: dict[str, Any] = {}
+        self._publishers: dict[str, Any] = {}
+        self.diagnostics: dict[str, DiagnosticStatus] = {}
+        self.listen(DiagnosticArray, "/diagnostics", qos.events())
+
+    def close(self) -> None:
+        self.spinner.stop()
+        self.node.destroy_node()
+        self.context.try_shutdown()
+
+    def __enter__(self) -> Probe:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def listen(self, kind: Any, topic: str, profile: Any = None) -> None:
+        def take(message: Any) -> None:
+            if isinstance(message, DiagnosticArray):
+                for status in message.status:
+                    self.diagnostics[status.name] = status
+            self.received[topic].append(message)
+
+        self.node.create_subscription(kind, topic, take, profile or qos.every_state())
+
+    def listen_to_stack(self) -> None:
+        self.listen(TendonStates, "tendon_states")
+        self.listen(TendonCommands, "tendon_commands")
+        self.listen(ClarkeState, "clarke_state")
+        self.listen(ClarkeState, "clarke_reference")
+        self.listen(StackStatus, "stack_status", qos.latched())
+        self.listen(DiagnosticStatus, "driver_status", qos.latched())
+
+    def newest(self, topic: str) -> Any:
+        return self.received[topic][-1]
+
+    def wait(self, condition: Any, timeout_s: float = 10.0, what: str = "") -> None:
+        assert wait_for(condition, timeout_s), what or "the condition did not become true in time"
+
+    def wait_for_message(self, topic: str, timeout_s: float = 10.0) -> Any:
+        """The next message from now on."""
+        before = len(self.received[topic])
+        self.wait(lambda: len(self.received[topic]) > before, timeout_s, f"nothing came on {topic}")
+        return self.newest(topic)
+
+    def faults(self) -> list[str]:
+        return [name for name in values_of(self.newest("driver_status"))["faults"].split(", ") if name]
+
+    def driver_state(self) -> str:
+        return values_of(self.newest("driver_status"))["state"] if self.received["driver_status"] else ""
+
+    def stack_state(self) -> str:
+        return self.newest("stack_status").state if self.received["stack_status"] else ""
+
+    def wait_for_fault(self, name: str, timeout_s: float = 8.0) -> None:
+        """Latched, and the tensions ramped to the safe value."""
+        self.wait(lambda: name in self.faults(), timeout_s, f"no fault {name}")
+        assert self.driver_state() == "safe"
+
+    def publish(self, kind: Any, topic: str, message: Any, profile: Any = None) -> None:
+        publisher = self._publishers.get(topic)
+        if publisher is None:
+            publisher = self.node.create_publisher(kind, topic, profile or qos.command_publisher())
+            self._publishers[topic] = publisher
+            self.wait(lambda: publisher.get_subscription_count() > 0, 5.0, f"nobody listens to {topic}")
+        publisher.publish(message)
+
+    def stop_publishing(self, topic: str) -> None:
+        self.node.destroy_publisher(self._publishers.pop(topic))
+
+    def press_estop(self, pressed: bool) -> None:
+        self.publish(Bool, "estop", Bool(data=pressed), qos.latched())
+
+    def call(self, kind: Any, service: str, request: Any = None, timeout_s: float = 20.0) -> Any:
+        client = self._clients.get(service)
+        if client is None:
+            client = self._clients[service] = self.node.create_client(kind, service)
+        self.wait(client.service_is_ready, 5.0, f"no service {service}")
+        done = threading.Event()
+        future = client.call_async(request or kind.Request())
+        future.add_done_callback(lambda _future: done.set())
+        assert done.wait(timeout_s), f"{service} did not answer"
+        return future.result()
+
+    def trigger(self, service: str) -> Any:
+        return self.call(Trigger, service)
+
+    def manage(self, command: int, timeout_s: float = 30.0) -> Any:
+        return self.call(ManageStack, "supervisor/manage", ManageStack.Request(command=command), timeout_s)
+
+    def inject(self, fault: str, tendon: int = -1, magnitude: float = 0.0, duration_s: float = 0.0) -> Any:
+        request = InjectFault.Request(fault=fault, tendon=tendon, magnitude=magnitude, duration_s=duration_s)
+        return self.call(InjectFault, "inject_fault", request)
+
+    def transition(self, node: str, name: str) -> bool:
+        request = ChangeState.Request()
+        request.transition.id = TRANSITIONS[name]
+        return self.call(ChangeState, f"{node}/change_state", request, 60.0).success
+
+    def lifecycle_state(self, node: str) -> str:
+        return self.call(GetState, f"{node}/get_state").current_state.label
+
+    def set_parameter(self, node: str, name: str, value: Any) -> Any:
+        request = SetParameters.Request(parameters=[Parameter(name, value=value).to_parameter_msg()])
+        return self.call(SetParameters, f"{node}/set_parameters", request).results[0]
+
+    def set_together(self, node: str, values: dict[str, Any]) -> Any:
+        parameters = [Parameter(name, value=value).to_parameter_msg() for name, value in values.items()]
+        request = SetParametersAtomically.Request(parameters=parameters)
+        return self.call(SetParametersAtomically, f"{node}/set_parameters_atomically", request).result
+
+    def get_parameter(self, node: str, name: str) -> Any:
+        response = self.call(GetParameters, f"{node}/get_parameters", GetParameters.Request(names=[name]))
+        return Parameter.from_parameter_msg(type("P", (), {"name": name, "value": response.values[0]})).value
+
+    def describe(self, node: str, name: str) -> Any:
+        request = DescribeParameters.Request(names=[name])
+        return self.call(DescribeParameters, f"{node}/describe_parameters", request).descriptors[0]
+
+
+def pause(duration_s: float) -> None:
+    time.sleep(duration_s)

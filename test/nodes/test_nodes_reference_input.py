@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the controller follows between references: extrapolation, holding, blending."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from continuum_robot.control.references import ClarkeReference
+from continuum_robot.nodes.reference_input import EXTRAPOLATION_S, ReferenceInput, blend
+
+HERE = np.array([0.003, -0.002])
+
+
+def moving(time_s: float) -> ClarkeReference:
+    """A sine and a cosine of 1 Hz, starting at ``HERE``."""
+    w = 2 * np.pi
+    sine, cosine = np.sin(w * time_s), np.cos(w * time_s)
+    return ClarkeReference(
+        HERE + 0.01 * np.array([sine, 1 - cosine]),
+        0.01 * w * np.array([cosine, sine]),
+        0.01 * w**2 * np.array([-sine, cosine]),
+    )
+
+
+def test_without_references_it_holds_where_it_started():
+    reference = ReferenceInput(2)
+    reference.start(HERE)
+    np.testing.assert_array_equal(reference.at(5.0).position, HERE)
+    np.testing.assert_array_equal(reference.at(5.0).velocity, 0)
+
+
+def test_between_references_at_250_hz_the_error_is_below_a_micrometre():
+    reference = ReferenceInput(2)
+    reference.start(HERE)
+    errors = []
+    for index in range(1000):
+        time_s = index * 1e-3
+        if index % 4 == 0:
+            assert reference.receive(moving(time_s), time_s)
+        errors.append(np.abs(reference.at(time_s).position - moving(time_s).position).max())
+    assert max(errors) < 1e-6
+
+
+def test_after_20_ms_it_stands_where_it_is():
+    reference = ReferenceInput(2)
+    reference.start(HERE)
+    reference.receive(moving(0.0), 0.0)
+    just_before, after = reference.at(EXTRAPOLATION_S - 1e-9), reference.at(3.0)
+    np.testing.assert_allclose(after.position, just_before.position, atol=1e-9)
+    np.testing.assert_array_equal(after.velocity, 0)
+    np.testing.assert_array_equal(reference.at(4.0).position, after.position)
+
+
+def test_a_reference_that_starts_elsewhere_is_blended_in_without_a_jump():
+    reference = ReferenceInput(2, blend_s=0.5)
+    reference.start(HERE)
+    far = ClarkeReference.at_rest(HERE + 0.01)
+    positions, velocities = [], []
+    for index in range(1000):
+        time_s = index * 1e-3
+        if index % 4 == 0:
+            reference.receive(far, time_s)
+        now = reference.at(time_s)
+        positions.append(now.position)
+        velocities.append(now.velocity)
+    np.testing.assert_allclose(positions[0], HERE)
+    np.testing.assert_allclose(positions[-1], far.position)
+    np.testing.assert_allclose(np.diff(positions, axis=0)[10:450] / 1e-3, velocities[10:450], atol=2e-3)
+    assert np.abs(np.diff(positions, axis=0)).max() < 1e-4
+
+
+@pytest.mark.parametrize("bad", [[np.nan, 0.0], [np.inf, 0.0], [0.0], [0.0, 0.0, 0.0]])
+def test_a_bad_reference_is_refused_and_counted(bad):
+    reference = ReferenceInput(2)
+    reference.start(HERE)
+    position = np.array(bad)
+    assert not reference.receive(ClarkeReference(position, np.zeros(2), np.zeros(2)), 0.0)
+    assert reference.refused == 1
+    np.testing.assert_array_equal(reference.at(0.0).position, HERE)
+
+
+@given(st.floats(0.01, 0.99), st.floats(0.1, 5.0))
+@settings(deadline=None)
+def test_the_blend_is_consistent_with_its_derivatives(x, duration_s):
+    step_s = 1e-5 * duration_s
+    time_s = x * duration_s
+
+    def at(t_s):
+        return blend(-HERE, moving(t_s), t_s / duration_s, duration_s)
+
+    before, now, after = at(time_s - step_s), at(time_s), at(time_s + step_s)
+    scale = 0.01 * (2 * np.pi + 10 / duration_s) ** 2
+    np.testing.assert_allclose((after.position - before.position) / (2 * step_s), now.velocity, atol=1e-5 * scale)
+    np.testing.assert_allclose((after.velocity - before.velocity) / (2 * step_s), now.acceleration, atol=1e-3 * scale)

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The composed stack on DDS: it comes up, tracks, is reconfigured live, goes down and up again in one process."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from continuum_robot.msg import ClarkeState, PidState, Shape, StringLengths, TendonStates
+from continuum_robot.srv import ManageStack
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from ros_probe import Probe, pause
+
+from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.composition import ComposedStack, StackOptions
+from continuum_robot.robot.loading import load_robot
+
+pytestmark = [pytest.mark.ros]
+
+ROBOT = load_robot("opencr_five_tendon")
+
+
+@pytest.fixture(scope="module")
+def stack(domain):
+    options = StackOptions(visualize=True, parameters={"tendon_driver": {"rate_hz": 500.0}})
+    with ComposedStack(options) as stack:
+        stack.wait_until_up(60.0)
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def probe(stack):
+    with Probe() as probe:
+        probe.listen_to_stack()
+        probe.listen(Shape, "shape")
+        probe.listen(StringLengths, "string_lengths")
+        probe.wait_for_message("tendon_states")
+        probe.wait_for_message("stack_status")
+        yield probe
+
+
+def up(probe: Probe) -> None:
+    """Whatever the test before left behind, the stack is up."""
+    if probe.stack_state() != "up":
+        response = probe.manage(ManageStack.Request.RESET)
+        assert response.success, response.message
+    probe.wait(lambda: probe.stack_state() == "up" and probe.driver_state() == "active")
+
+
+def test_all_nodes_come_up_and_say_that_they_are_simulated(stack, probe):
+    status = stack.status()
+    assert status.state == "up"
+    assert set(status.node_states) == {"active"}
+    assert status.simulated
+    assert probe.wait_for_message("tendon_states").simulated
+    assert probe.wait_for_message("shape").simulated
+    assert probe.wait_for_message("string_lengths").simulated
+    probe.wait(lambda: "/tendon_driver: driver" in probe.diagnostics)
+    assert all(s.hardware_id == "simulated" for name, s in probe.diagnostics.items() if name.startswith("/tendon"))
+
+
+def test_it_tracks_the_trajectory_of_the_robot_file(stack, probe):
+    up(probe)
+    stack.run(lambda: None)
+    probe.trigger("reference_source/restart")
+    pause(1.2)  # the blend into the trajectory
+    for topic in ("clarke_state", "clarke_reference"):
+        probe.received[topic].clear()
+    pause(3.0)
+    states, references = list(probe.received["clarke_state"]), list(probe.received["clarke_reference"])
+    wanted_s = np.array([conversions.stamp_ns(m.header.stamp) * 1e-9 for m in references])
+    wanted = np.array([m.position for m in references])
+    measured_s = np.array([conversions.stamp_ns(m.header.stamp) * 1e-9 for m in states])
+    measured = np.array([m.position for m in states])
+    inside = (measured_s > wanted_s[0]) & (measured_s < wanted_s[-1])
+    assert np.count_nonzero(inside) > 100
+    for axis in range(2):
+        error = measured[inside, axis] - np.interp(measured_s[inside], wanted_s, wanted[:, axis])
+        assert math.sqrt(np.mean(error**2)) < 3e-4  # m, of an amplitude of 10 mm
+    assert np.ptp(measured[:, 0]) > 5e-3  # and it moved
+
+
+def test_states_carry_sequence_stamp_age_and_what_was_commanded(stack, probe):
+    up(probe)
+    probe.received["tendon_states"].clear()
+    pause(0.5)
+    states = list(probe.received["tendon_states"])
+    sequence = np.array([m.sequence for m in states])
+    assert np.all(np.diff(sequence) > 0)
+    stamps_s = np.array([conversions.stamp_ns(m.header.stamp) * 1e-9 for m in states])
+    assert np.all(np.diff(stamps_s) > 0)
+    assert abs(stamps_s[-1] - time.time()) < 5.0
+    for message in states:
+        assert len(message.displacement) == len(message.age) == len(message.limited) == ROBOT.tendon_count
+        commanded = np.array(message.commanded_tension)
+        assert np.all(commanded >= ROBOT.limits.minimum_n - 1e-9)
+        assert np.all(commanded <= ROBOT.limits.maximum_n + 1e-9)
+
+
+def test_commands_answer_states_by_sequence(stack, probe):
+    up(probe)
+    probe.received["tendon_commands"].clear()
+    pause(0.3)
+    newest = probe.newest("tendon_commands").sequence
+    assert abs(newest - probe.newest("tendon_states").sequence) < 200
+    report = stack.round_trip_report()
+    assert report.commands > 50
+    assert report.unknown == 0
+
+
+def test_the_estimated_shape_agrees_with_the_tendons(stack, probe):
+    up(probe)
+    shape = probe.wait_for_message("shape")
+    assert len(shape.coefficients) == ROBOT.coefficient_count
+    assert len(shape.covariance) == ROBOT.coefficient_count**2
+    assert shape.residual < 1e-3
+    clarke = min(probe.received["clarke_state"], key=lambda m: abs(int(m.sequence) - int(shape.sequence)))
+    segment = ROBOT.segments[0]
+    scale = segment.tendons.pitch_radius_m * segment.length_m
+    # q_Re = r l kappa_y, q_Im = -r l kappa_x
+    np.testing.assert_allclose(
+        [scale * shape.coefficients[1], -scale * shape.coefficients[0]], clarke.position, atol=3e-4
+    )
+    quaternion = shape.tip.orientation
+    assert math.isclose(math.hypot(quaternion.x, quaternion.y, quaternion.z, quaternion.w), 1.0, rel_tol=1e-6)
+
+
+def test_down_and_up_again_in_the_same_process(stack, probe):
+    up(probe)
+    assert probe.manage(ManageStack.Request.SHUTDOWN).success
+    probe.wait(lambda: probe.stack_state() == "down")
+    assert {node.state for name, node in stack.nodes.items() if name != "supervisor"} == {"unconfigured"}
+    assert probe.manage(ManageStack.Request.STARTUP).success
+    probe.wait(lambda: probe.stack_state() == "up")
+    assert probe.manage(ManageStack.Request.PAUSE).success
+    assert stack.driver.state == "inactive"
+    # Power off: states are still published, nothing is commanded.
+    state = probe.wait_for_message("tendon_states")
+    assert np.all(np.isnan(state.commanded_tension))
+    assert probe.manage(ManageStack.Request.RESUME).success
+    probe.wait(lambda: probe.driver_state() == "active")
+    assert stack.status().faults == []
+
+
+def test_activation_does_not_jump(stack, probe):
+    up(probe)
+    assert probe.set_parameter("reference_source", "reference.kind", "hold").successful
+    pause(1.3)
+    for _ in range(2):
+        assert probe.manage(ManageStack.Request.PAUSE).success
+        pause(0.3)
+        probe.received["tendon_states"].clear()
+        assert probe.manage(ManageStack.Request.RESUME).success
+        pause(0.5)
+        states = list(probe.received["tendon_states"])
+        tensions = np.array([m.commanded_tension for m in states])
+        first = int(np.argmax(np.isfinite(tensions).all(axis=1)))
+        measured = np.array(states[max(first - 1, 0)].tension)
+        start = np.clip(measured, ROBOT.limits.minimum_n, ROBOT.limits.maximum_n)
+        step_n = ROBOT.limits.rate_n_per_s * 0.02
+        assert np.all(np.abs(tensions[first] - start) < step_n)
+        # The segment does not twitch: the tendons move less than a millimetre in the first tenth of a second.
+        displacement = np.array([m.displacement for m in states[first : first + 50]])
+        assert np.ptp(displacement, axis=0).max() < 1.5e-3
+    assert probe.set_parameter("reference_source", "reference.kind", "chirp").successful
+
+
+def test_gains_change_live_and_bumpless(stack, probe):
+    up(probe)
+    before = probe.get_parameter("clarke_controller", "gains.segment_1.p")
+    assert probe.set_parameter("clarke_controller", "gains.segment_1.p", before * 0.8).successful
+    pause(0.2)
+    controller = stack.nodes["clarke_controller"]._controller
+    assert controller.settings.gains[0].p == pytest.approx(before * 0.8)
+    assert probe.set_parameter("clarke_controller", "gains.segment_1.p", before).successful
+    assert stack.driver.faults == ()
+
+
+def test_pid_state_is_published_when_asked_for(stack, probe):
+    up(probe)
+    probe.listen(PidState, "pid_state")
+    pause(0.3)
+    assert probe.received["pid_state"] == []
+    assert probe.set_parameter("clarke_controller", "publish_pid_state", True).successful
+    message = probe.wait_for_message("pid_state")
+    total = np.array(message.p_term) + message.i_term + message.d_term + message.feedforward
+    free = ~np.array(message.saturated)
+    np.testing.assert_allclose(total[free], np.array(message.output)[free], atol=1e-9)
+    np.testing.assert_allclose(np.array(message.reference) - message.measurement, message.error, atol=1e-12)
+    assert probe.set_parameter("clarke_controller", "publish_pid_state", False).successful
+
+
+def test_parameters_are_described_with_unit_and_range(stack, probe):
+    descriptor = probe.describe("clarke_controller", "gains.segment_1.p")
+    assert "N/m" in descriptor.description
+    assert descriptor.floating_point_range[0].from_value == 0.0
+    assert not descriptor.read_only
+    assert probe.describe("clarke_controller", "robot").read_only
+    assert probe.describe("tendon_driver", "limits.maximum_n").read_only
+
+
+@pytest.mark.parametrize(
+    ("node", "name", "value", "words"),
+    [
+        ("clarke_controller", "gains.segment_1.p", -1.0, ("gains.segment_1.p", "range")),
+        ("clarke_controller", "gains.segment_1.p", math.nan, ("gains.segment_1.p",)),
+        ("clarke_controller", "gains.segment_1.p", 3000, ("gains.segment_1.p", "3000", "decimal number", "5.0")),
+        ("clarke_controller", "gains.segment_1.u_clamp_max", 0.0, ("u_clamp_max",)),
+        ("clarke_controller", "robot", "two_segment", ("read-only", "robot")),
+        ("clarke_controller", "pretension_n", 19.9 + 0.2, ("pretension_n", "limits", "20")),
+        ("tendon_driver", "temperature_warn_c", 99.0, ("temperature_warn_c", "temperature_error_c")),
+        ("tendon_driver", "loop.missed_warn_percent", 50.0, ("missed_error_percent",)),
+        ("reference_source", "reference.kind", "zigzag", ("zigzag", "chirp")),
+        ("reference_source", "reference.amplitude_m", [0.5, 0.0], ("amplitude", "0.025")),
+        ("reference_source", "reference.amplitude_m", [0.01], ("amplitude_m", "2 values")),
+    ],
+)
+def test_a_bad_parameter_is_refused_in_a_sentence_and_changes_nothing(stack, probe, node, name, value, words):
+    before = probe.get_parameter(node, name)
+    result = probe.set_parameter(node, name, value)
+    assert not result.successful
+    for word in words:
+        assert word in result.reason
+    assert probe.get_parameter(node, name) == before
+
+
+def test_several_parameters_change_together_or_not_at_all(stack, probe):
+    gains = {"gains.segment_1.p": 2000.0, "gains.segment_1.d": -5.0}
+    assert not probe.set_together("clarke_controller", gains).successful
+    assert probe.get_parameter("clarke_controller", "gains.segment_1.p") == ROBOT.control.gains[0].p
+    # Warn and error move together, each alone would be refused.
+    assert probe.set_together("tendon_driver", {"temperature_warn_c": 90.0, "temperature_error_c": 95.0}).successful
+    assert probe.set_together("tendon_driver", {"temperature_warn_c": 70.0, "temperature_error_c": 85.0}).successful
+
+
+def test_a_second_operation_is_told_to_wait(stack, probe):
+    up(probe)
+    response = probe.manage(99)
+    assert not response.success
+    assert "0 to 4" in response.message
+
+
+def test_plain_publishers_and_best_effort_subscribers_are_compatible(stack, probe):
+    """A script's default profile reaches the controller, and a best-effort viewer sees the states."""
+    up(probe)
+    probe.listen(TendonStates, "tendon_states", QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT))
+    probe.wait_for_message("tendon_states")
+    probe.trigger("reference_source/hold")
+    controller = stack.nodes["clarke_controller"]
+    refused = controller._reference.refused
+    message = ClarkeState(position=[math.nan, 0.0])
+    probe.publish(ClarkeState, "clarke_reference", message, QoSProfile(depth=10))
+    probe.wait(lambda: controller._reference.refused > refused, what="the plain publisher was not heard")
+    probe.stop_publishing("clarke_reference")
+    infos = probe.node.get_publishers_info_by_topic("/tendon_commands")
+    assert infos[0].qos_profile.deadline.nanoseconds == round(qos.COMMAND_DEADLINE_S * 1e9)
