@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import casadi as ca
@@ -59,7 +59,7 @@ class StepFunctions:
     drift: ca.Function
 
 
-@cache
+@lru_cache(maxsize=64)
 def step_functions(segment: Segment) -> StepFunctions:
     """The functions of a segment; start_m and step_m in m, from the segment's start."""
     count = segment.basis.coefficient_count

@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 import rod_oracle
-from rod_robots import load_robot, undamped, uneven
+from rod_robots import load_robot, shapes, undamped, uneven, with_basis
 
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.model import RodModel
@@ -72,6 +72,17 @@ def test_the_default_quadrature_is_right_to_a_millionth(motion):
     found = model_energies(model, *rod_oracle.coefficients(robot, arcs, arc_rates))
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-6, err_msg=name)
+
+
+def test_the_default_quadrature_of_a_chebyshev_segment_is_right_to_a_millionth():
+    """Against 20 nodes, up to 2.5 rad; more nodes also refine the Magnus steps, so this bounds both."""
+    robot = with_basis(two_with_heavy_tendons(), 2, 1)
+    options = {"rotational_energy": True, "tendon_inertia": True}
+    default, fine = RodModel(robot, **options), RodModel(robot, quadrature_nodes=20, **options)
+    for c, c_rate in shapes(robot, 51, 4, bending_rad=2.5):
+        expected = model_energies(fine, c, c_rate)
+        for name, value in model_energies(default, c, c_rate).items():
+            np.testing.assert_allclose(value, expected[name], rtol=2e-6, err_msg=name)
 
 
 def test_parts_that_are_left_out_are_zero_and_the_others_unchanged():

@@ -9,6 +9,7 @@ from rod_robots import load_robot, shapes, uneven, with_basis
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.coordinates import clarke_from_curvature, clarke_manifold
+from continuum_robot.rod import statics
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.feedforward import clarke_feedforward, coefficients_from_clarke
 from continuum_robot.rod.model import RodModel
@@ -60,6 +61,23 @@ def test_a_generalised_load_is_held(virtual):
     c = np.array([3.0, -4.0, 5.0, 2.0])
     load = virtual.inverse_dynamics(c, np.zeros(4), np.zeros(4))
     np.testing.assert_allclose(equilibrium(virtual, np.zeros(10), load).c, c, atol=1e-6)
+
+
+def test_a_load_that_newton_does_not_take_at_once_is_put_on_in_steps(virtual, monkeypatch):
+    tension = np.zeros(10)
+    tension[[0, 5]] = 5.0
+    at_once = equilibrium(virtual, tension)
+    monkeypatch.setattr(statics, "_ITERATIONS", 6)
+    assert at_once.iterations > 6
+    in_steps = equilibrium(virtual, tension)
+    assert in_steps.residual < 1e-9
+    np.testing.assert_allclose(in_steps.c, at_once.c, atol=1e-6)
+
+
+def test_no_convergence_is_an_error_that_says_how_far_it_got(virtual, monkeypatch):
+    monkeypatch.setattr(statics, "_ITERATIONS", 1)
+    with pytest.raises(ConvergenceError, match=r"no static equilibrium found beyond 0 % of the load: residual"):
+        equilibrium(virtual, np.full(10, 2.0) * np.arange(10))
 
 
 def test_a_load_without_equilibrium_within_reach_is_an_error(virtual):
