@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -295,11 +296,13 @@ class _CommandLine(Node):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the composed stack until SIGINT or SIGTERM; 0 after a requested stop, 1 when something failed."""
     try:
-        options = _read_options(sys.argv if arguments is None else list(arguments))
+        given = sys.argv if arguments is None else list(arguments)
+        # The nodes read the same command line: parameter files, log level, remappings.
+        options = dataclasses.replace(_read_options(given), arguments=given)
     except Exception as error:
         return fail(error)
     stack = ComposedStack(options)
-    with StopRequest() as stop:
+    with StopRequest(last=True) as stop:
         try:
             stack.start()
             while not stop.wait(0.5):

@@ -158,13 +158,19 @@ class Spinner:
 class StopRequest:
     """SIGINT and SIGTERM as something to wait for. Use as a context manager in the main thread.
 
+    Parameters
+    ----------
+    last : the program ends with it: after a signal further ones stay ignored, where Python would raise
+        KeyboardInterrupt inside the middleware's destructors, which aborts the process
+
     Attributes
     ----------
     signal_name : of the signal that came, empty for none
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, last: bool = False) -> None:
         self.signal_name = ""
+        self._last = last
         self._event = threading.Event()
         self._previous: dict[signal.Signals, Any] = {}
 
@@ -174,8 +180,9 @@ class StopRequest:
         return self
 
     def __exit__(self, *_exception: object) -> None:
+        ignored = self._last and self.signal_name
         for number, handler in self._previous.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if ignored else handler)
 
     def wait(self, timeout_s: float) -> bool:
         """Whether a stop was asked for, waiting at most ``timeout_s``."""
@@ -217,7 +224,7 @@ def run_node(factory: Callable[[], ManagedNode], args: Sequence[str] | None = No
         initialize(args)
     except ContinuumRobotError as error:
         return fail(error)
-    with shut_down_at_end(), StopRequest() as stop:
+    with shut_down_at_end(), StopRequest(last=True) as stop:
         try:
             node = factory()
         except ContinuumRobotError as error:
