@@ -216,7 +216,7 @@ class TendonSafety:
         now_s = reading.stamp_s if now_s is None else now_s
         self._watch.restart()
         tension = self._measured_tension(reading)
-        problems = [FAULTS[name] for name in self._watch.check(reading, now_s, self._command)]
+        problems = [FAULTS[name] for name in self._watch.check(reading, now_s, self._command, moving=False)]
         if np.any(tension > self.limits.maximum_n):
             problems.append(f"measured tension {tension.max():.3g} N > maximum_n = {self.limits.maximum_n:g} N")
         start = np.clip(tension, self.limits.minimum_n, self.limits.maximum_n)
@@ -321,11 +321,12 @@ class TendonSafety:
             raise ParameterError("dt", dt, "a time step of at least 0 s")
         if not math.isfinite(now_s):
             raise ParameterError("now_s", now_s, "a finite time in s")
-        found = list(self._watch.check(reading, now_s, self._command))
+        found = self._watch.check(reading, now_s, self._command, moving=self._state == ACTIVE)
         if self._current_mismatch(reading, dt):
             found.append(CURRENT_MISMATCH)
         self._conditions = tuple(found)
         wanted = None
+        first = self._waiting
         if self._state == ACTIVE:
             wanted = self._fresh_command(command, command_age_s, now_s, command_sequence, found)
             if found:
@@ -334,7 +335,9 @@ class TendonSafety:
         self._reported = len(self._faults)
         limited = np.zeros(self._count, dtype=np.uint8)
         step_s = min(dt, self.settings.maximum_step_s)
-        self._since_command_s = min(self._since_command_s + dt, self.settings.maximum_step_s)
+        # Time with nothing but the hold after activation gives no credit for the first step.
+        credit_s = 0.0 if first else self._since_command_s
+        self._since_command_s = min(credit_s + dt, self.settings.maximum_step_s)
         if self._state != ACTIVE:
             self._ramp(step_s)
             write = self._engaged
@@ -427,8 +430,8 @@ class _ReadingWatch:
         self._previous: TendonReading | None = None
         self._changed_s: Vector | None = None
 
-    def check(self, reading: TendonReading | None, now_s: float, command: Vector) -> list[str]:
-        """Names of what is wrong with the newest reading."""
+    def check(self, reading: TendonReading | None, now_s: float, command: Vector, *, moving: bool) -> list[str]:
+        """Names of what is wrong with the newest reading; ``moving``: the tendons are tight and may be told to move."""
         if reading is None:
             reading = self._previous
             if reading is None:
@@ -452,7 +455,7 @@ class _ReadingWatch:
             found.append(TENSION_OUT_OF_RANGE)
         if self._jumped(reading):
             found.append(DISPLACEMENT_JUMP)
-        if self._frozen(reading, command):
+        if self._frozen(reading, command, moving):
             found.append(FROZEN_READING)
         self._previous = reading
         return found
@@ -466,8 +469,12 @@ class _ReadingWatch:
         allowed = self._settings.jump_m + self._settings.maximum_speed_m_per_s * elapsed_s
         return bool(np.any(np.abs(reading.displacement_m - before.displacement_m) > allowed))
 
-    def _frozen(self, reading: TendonReading, command: Vector) -> bool:
-        """Whether a tendon repeats its value while the others, or the commanded forces, say that it must move."""
+    def _frozen(self, reading: TendonReading, command: Vector, moving: bool) -> bool:
+        """Whether a tendon repeats its value while the others, or the commanded forces, say that it must move.
+
+        Without tension a tendon may rest where its motor's cogging holds it: then nothing is found. A tendon that was
+        found frozen stays so until its value changes.
+        """
         q, stamp_s, before = reading.displacement_m, reading.stamp_s, self._previous
         predicted = self._predictor @ q
         force = self._manifold.generalized_force(command)
@@ -475,19 +482,23 @@ class _ReadingWatch:
             self._changed_s = np.full(q.size, stamp_s)
             self._at_change = predicted
             self._force_at_change = force
+            self._stands = np.zeros(q.size, dtype=bool)
             return False
         moved = q != before.displacement_m
         if moved.any():
-            self._changed_s = np.where(moved, stamp_s, self._changed_s)
-            self._at_change = np.where(moved, predicted, self._at_change)
+            self._stands &= ~moved
             self._force_at_change = force
-        stood_s = stamp_s - self._changed_s
-        long_enough = stood_s >= self._settings.frozen_time_s
-        if not long_enough.any():
-            return False
-        others_moved = np.abs(predicted - self._at_change) > self._settings.frozen_motion_m
-        pushed = np.abs(force - self._force_at_change).max() > self._settings.frozen_force_n
-        return bool(np.any(long_enough & others_moved) or (pushed and long_enough.all()))
+        if not moving:
+            moved = np.ones(q.size, dtype=bool)
+            self._force_at_change = force
+        self._changed_s = np.where(moved, stamp_s, self._changed_s)
+        self._at_change = np.where(moved, predicted, self._at_change)
+        long_enough = stamp_s - self._changed_s >= self._settings.frozen_time_s
+        if long_enough.any():
+            self._stands |= long_enough & (np.abs(predicted - self._at_change) > self._settings.frozen_motion_m)
+            if long_enough.all() and np.abs(force - self._force_at_change).max() > self._settings.frozen_force_n:
+                self._stands[:] = True
+        return bool(self._stands.any())
 
 
 def _finite(reading: TendonReading) -> bool:

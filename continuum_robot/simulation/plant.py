@@ -113,17 +113,12 @@ class Plant:
         self._single: FastFunction = functions["plant_step"]
         self._many: FastFunction = functions["plant_block"]
         self.compiled = self._many.compiled
-        self.tendon_offset_m = np.zeros(self._tendons)
-        self.stiffness_share = np.ones(self._tendons)
-        self.motor_free = np.ones(self._tendons)
-        largest = math.inf if robot.actuators is None else robot.actuators.maximum_current_a
-        self.current_limit_a = np.full(self._tendons, largest)
         self.reset()
 
     # --- running it
 
     def reset(self, c: ArrayLike | None = None) -> None:
-        """At rest, without tension and current, motors wound so that no tendon is slack.
+        """At rest, without tension and current, motors wound so that no tendon is slack; nothing is broken.
 
         Parameters
         ----------
@@ -142,6 +137,11 @@ class Plant:
         self._y = np.concatenate(parts)
         self._time_s = 0.0
         self._input = np.zeros(self._tendons)
+        self.tendon_offset_m = np.zeros(self._tendons)
+        self.stiffness_share = np.ones(self._tendons)
+        self.motor_free = np.ones(self._tendons)
+        largest = math.inf if self.robot.actuators is None else self.robot.actuators.maximum_current_a
+        self.current_limit_a = np.full(self._tendons, largest)
         self.limited = np.zeros(self._tendons, dtype=bool)
 
     def advance(
