@@ -39,6 +39,8 @@ LONGEST_WAIT_S = 5.0
 class ReplaySource(Node):
     """Stands in for the tendon driver: publishes recorded displacements, and waits for the shape of each.
 
+    Like the driver it has two topics, ``tendon_states`` and ``tendon_states_decimated``; every sample goes to both.
+
     Parameters
     ----------
     tendon_count : number of tendons
@@ -58,13 +60,17 @@ class ReplaySource(Node):
             conversions.preallocate(self._message, unknown, tendon_count)
         conversions.preallocate(self._message, "age", tendon_count, 0.0)
         conversions.preallocate_bytes(self._message, "limited", tendon_count)
-        self._states = self.create_publisher(TendonStates, "tendon_states", qos.state_publisher())
+        self._publishers = [
+            self.create_publisher(TendonStates, topic, qos.state_publisher())
+            for topic in ("tendon_states", "tendon_states_decimated")
+        ]
         self.create_subscription(Shape, "shape", self._on_shape, qos.every_state())
 
     @property
     def connected(self) -> bool:
         """Whether an estimator listens and answers."""
-        return self._states.get_subscription_count() > 0 and self.count_publishers("shape") > 0
+        heard = any(publisher.get_subscription_count() for publisher in self._publishers)
+        return heard and self.count_publishers("shape") > 0
 
     def ask(self, sequence: int, displacement_m: Vector, velocity_m_per_s: Vector) -> Vector:
         """Publish one sample and wait for its shape; asks again where no answer comes.
@@ -90,7 +96,7 @@ class ReplaySource(Node):
         self._velocity[:] = velocity_m_per_s
         conversions.set_stamp(self._message.header.stamp, conversions.now_ns(self.get_clock()))
         deadline_s = time.monotonic() + LONGEST_WAIT_S
-        self._states.publish(self._message)
+        self._publish()
         while not self._answered.wait(ANSWER_TIMEOUT_S):
             if time.monotonic() > deadline_s:
                 raise DeviceError(
@@ -98,8 +104,12 @@ class ReplaySource(Node):
                 )
             # The estimator passes over states that come faster than its rate.
             self.repeated += 1
-            self._states.publish(self._message)
+            self._publish()
         return self._tip
+
+    def _publish(self) -> None:
+        for publisher in self._publishers:
+            publisher.publish(self._message)
 
     def _on_shape(self, message: Shape) -> None:
         if message.sequence != self._wanted or self._answered.is_set():
