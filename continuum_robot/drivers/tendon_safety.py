@@ -448,7 +448,7 @@ class _ReadingWatch:
         q = reading.displacement_m
         if np.abs(q).max() > self._limits.maximum_displacement_m:
             found.append(DISPLACEMENT_OUT_OF_RANGE)
-        if self._manifold.inconsistency_m(q).max() > self._limits.inconsistency_m:
+        elif self._manifold.inconsistency_m(q).max() > self._limits.inconsistency_m:
             found.append(INCONSISTENT_DISPLACEMENT)
         margin = self._settings.tension_margin_n
         if np.any((reading.tension_n > self._limits.maximum_n + margin) | (reading.tension_n < -margin)):

@@ -54,7 +54,7 @@ class FilteredDerivative:
         """Standard deviation of the rate for unit white noise on samples every ``dt`` s, 1/s."""
         share = dt / (self.time_constant_s + dt)
         # Variance of a first-order low-pass, share a, fed with differences of white noise: 2 a^2 / ((2 - a) dt^2).
-        return math.sqrt(2 * share**2 / (2 - share)) / dt * math.sqrt(1.0 if share == 1.0 else share)
+        return math.sqrt(2 * share**2 / (2 - share)) / dt
 
     def update(self, value: ArrayLike, dt: float) -> Array:
         """Rate of the newest sample.
@@ -82,7 +82,54 @@ class FilteredDerivative:
         return self._rate.copy()
 
 
-class PolynomialDerivative:
+class WindowDerivative:
+    """Derivative by fixed weights of the newest samples, a finite impulse response for a constant sample period.
+
+    Parameters
+    ----------
+    coefficients : of the samples, newest first, shape (k,), 1/s; their sum is 0
+    delay_s : of the derivative, s
+
+    Attributes
+    ----------
+    coefficients, delay_s : as given
+    noise_gain : standard deviation of the derivative for unit white noise on the samples, 1/s
+    """
+
+    def __init__(self, coefficients: Array, delay_s: float) -> None:
+        self.coefficients = coefficients
+        self.delay_s = delay_s
+        self.noise_gain = float(np.linalg.norm(coefficients))
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all samples."""
+        self._samples: Array | None = None
+        self._filled = 0
+
+    def update(self, value: ArrayLike) -> Array:
+        """Derivative ``delay_s`` before the newest sample.
+
+        Parameters
+        ----------
+        value : sample, any shape, one period after the previous one
+
+        Returns
+        -------
+        the derivative, unit of ``value`` per s; NaN until the window is full, and where it holds an unknown sample
+        """
+        value = np.asarray(value, dtype=float)
+        if self._samples is None:
+            self._samples = np.full((self.coefficients.size, *value.shape), np.nan)
+        self._samples[1:] = self._samples[:-1]
+        self._samples[0] = value
+        self._filled = min(self._filled + 1, self.coefficients.size)
+        if self._filled < self.coefficients.size:
+            return np.full(value.shape, np.nan)
+        return np.tensordot(self.coefficients, self._samples, axes=1)
+
+
+class PolynomialDerivative(WindowDerivative):
     """Derivative of a weighted least-squares polynomial through the newest samples, taken a stated time back.
 
     A finite impulse response for a constant sample period. Quadratic polynomials differentiate constant accelerations
@@ -123,43 +170,46 @@ class PolynomialDerivative:
             raise ParameterError("delay_s", delay_s, f"0 to the window's length, {length_s:g} s")
         if weights not in WEIGHTS:
             raise ParameterError("weights", weights, "one of " + ", ".join(WEIGHTS))
-        self.delay_s = delay_s
-        self._dt = dt
         steps = -np.arange(sample_count) + delay_s / dt  # time from the evaluation, in samples, newest first
         weight = np.ones(sample_count)
         if weights == "gaussian":
             weight = np.exp(-0.5 * (steps / (sample_count / 3)) ** 2)
         powers = np.vander(steps, order + 1, increasing=True)
         root = np.sqrt(weight)
-        self.coefficients: Array = np.linalg.pinv(root[:, None] * powers)[1] * root / dt
-        self.noise_gain = float(np.linalg.norm(self.coefficients))
-        self.reset()
+        super().__init__(np.linalg.pinv(root[:, None] * powers)[1] * root / dt, delay_s)
 
-    def reset(self) -> None:
-        """Forget all samples."""
-        self._samples: Array | None = None
-        self._filled = 0
 
-    def update(self, value: ArrayLike) -> Array:
-        """Rate ``delay_s`` before the newest sample.
+class GaussianDerivative(WindowDerivative):
+    """The backward Gaussian filter of johnston (sections 11.2 and 12), then the backward difference.
 
-        Parameters
-        ----------
-        value : sample, any shape, one period after the previous one
+    The samples are averaged with the weights exp(-(age / sigma)^2 / 2) over the newest ``sample_count``, and the
+    averages are subtracted. The paper gives the number of points (30; 10 in the noise study) and no width: the default
+    is a fifth of the window, as in the smoothing functions of the package that it used. For a second derivative feed
+    the rates to a second one: the delays add.
 
-        Returns
-        -------
-        the rate, unit of ``value`` per s; NaN until the window is full, and where it holds an unknown sample
-        """
-        value = np.asarray(value, dtype=float)
-        if self._samples is None:
-            self._samples = np.full((self.coefficients.size, *value.shape), np.nan)
-        self._samples[1:] = self._samples[:-1]
-        self._samples[0] = value
-        self._filled = min(self._filled + 1, self.coefficients.size)
-        if self._filled < self.coefficients.size:
-            return np.full(value.shape, np.nan)
-        return np.tensordot(self.coefficients, self._samples, axes=1)
+    Parameters
+    ----------
+    sample_count : points of the window
+    dt : sample period, s
+    sigma_samples : width of the Gaussian in samples; None: ``sample_count / 5``
+
+    Raises
+    ------
+    ParameterError : a value out of range
+    """
+
+    def __init__(self, sample_count: int = 30, dt: float = 0.01, sigma_samples: float | None = None) -> None:
+        if sample_count < 2:
+            raise ParameterError("sample_count", sample_count, "at least 2")
+        if not 0 < dt < math.inf:
+            raise ParameterError("dt", dt, "a positive period in s")
+        width = sample_count / 5 if sigma_samples is None else sigma_samples
+        if not 0 < width < math.inf:
+            raise ParameterError("sigma_samples", sigma_samples, "a positive number of samples")
+        ages = np.arange(sample_count)
+        weights = np.exp(-0.5 * (ages / width) ** 2)
+        weights /= weights.sum()
+        super().__init__(np.convolve(weights, [1.0, -1.0]) / dt, dt * (float(weights @ ages) + 0.5))
 
 
 class KalmanDifferentiator:
@@ -194,7 +244,7 @@ class KalmanDifferentiator:
             if not 0 < value < math.inf:
                 raise ParameterError(name, value, "a positive number")
         self._transition = np.array([[1, dt, dt**2 / 2], [0, 1, dt], [0, 0, 1]])
-        self.gain = _steady_gain(dt, (jerk_density / measurement_noise) ** 2)
+        self.gain = steady_gain(dt, (jerk_density / measurement_noise) ** 2)
         closed = (np.eye(3) - np.outer(self.gain, [1, 0, 0])) @ self._transition
         self.settling_s = -dt / math.log(float(np.abs(np.linalg.eigvals(closed)).max()))
         spread = _stationary(closed, np.outer(self.gain, self.gain))
@@ -233,7 +283,7 @@ class KalmanDifferentiator:
         return self._state[1].copy()
 
 
-def _steady_gain(dt: float, ratio: float) -> Array:
+def steady_gain(dt: float, ratio: float) -> Array:
     """Kalman gain after it settled, for unit measurement noise and white jerk of spectral density ``ratio``.
 
     The Riccati equation is solved by the doubling algorithm, with the sample period as unit of time.

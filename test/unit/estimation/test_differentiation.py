@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Differentiation filters: what they say of their delay and noise gain is measured on ramps, sines and noise."""
+
+import numpy as np
+import pytest
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.estimation.differentiation import FilteredDerivative, KalmanDifferentiator, PolynomialDerivative
+
+DT = 1e-3
+TIMES = np.arange(4000) * DT
+
+
+def filtered(time_constant_s):
+    one = FilteredDerivative(time_constant_s)
+    return one, lambda value: one.update(value, DT), one.delay_s(DT), one.noise_gain(DT)
+
+
+def polynomial(count, delay_s, **options):
+    one = PolynomialDerivative(count, DT, delay_s, **options)
+    return one, one.update, one.delay_s, one.noise_gain
+
+
+def kalman(jerk):
+    one = KalmanDifferentiator(DT, 1.0, jerk)
+    return one, one.update, one.delay_s, one.noise_gain
+
+
+FILTERS = {
+    "difference": lambda: filtered(0.0),
+    "filtered 2 ms": lambda: filtered(0.002),
+    "filtered 10 ms": lambda: filtered(0.01),
+    "polynomial now": lambda: polynomial(11, 0.0),
+    "polynomial middle": lambda: polynomial(21, 0.01, order=1),
+    "polynomial 3 ms": lambda: polynomial(15, 0.003, order=3),
+    "gaussian 4 ms": lambda: polynomial(17, 0.004, weights="gaussian"),
+    "kalman slow": lambda: kalman(2e4),
+    "kalman fast": lambda: kalman(1e6),
+}
+each = pytest.mark.parametrize("make", FILTERS.values(), ids=FILTERS.keys())
+
+
+def run(update, values):
+    return np.array([update(value) for value in values])
+
+
+@each
+def test_a_ramp_gives_its_slope(make):
+    _, update, _, _ = make()
+    rates = run(update, 3.0 - 2.5 * TIMES)
+    assert rates[-1] == pytest.approx(-2.5, rel=1e-6)
+
+
+@each
+def test_on_a_constant_acceleration_the_rate_is_late_by_the_stated_delay(make):
+    _, update, delay_s, _ = make()
+    rates = run(update, 4.0 * TIMES**2 / 2)
+    late_s = (4.0 * TIMES[-1] - rates[-1]) / 4.0
+    assert late_s == pytest.approx(delay_s, abs=2e-6)
+
+
+@each
+def test_a_slow_sine_comes_out_shifted_by_the_delay(make):
+    _, update, delay_s, _ = make()
+    omega = 2 * np.pi * 0.5
+    rates = run(update, np.sin(omega * TIMES))
+    expected = omega * np.cos(omega * (TIMES - delay_s))
+    kept = TIMES > 2.0
+    assert np.abs(rates - expected)[kept].max() < 0.01 * omega
+
+
+@each
+def test_white_noise_is_amplified_as_stated(make):
+    _, update, _, gain = make()
+    noise = np.random.default_rng(2).standard_normal(60000)
+    rates = run(update, noise)[5000:]
+    assert rates.std() == pytest.approx(gain, rel=0.05)
+
+
+@each
+def test_arrays_are_differentiated_entry_by_entry(make):
+    _, update, _, _ = make()
+    _, single, _, _ = make()
+    values = np.stack([np.sin(30 * TIMES[:200]), np.cos(20 * TIMES[:200])], axis=1)
+    together = run(update, values)
+    alone = run(single, values[:, 1])
+    np.testing.assert_allclose(together[:, 1], alone, rtol=1e-12, atol=1e-12)
+
+
+@each
+def test_reset_forgets(make):
+    one, update, _, _ = make()
+    first = run(update, TIMES[:50] ** 2)
+    one.reset()
+    np.testing.assert_array_equal(run(update, TIMES[:50] ** 2), first)
+
+
+@each
+def test_results_are_causal(make):
+    _, update, _, _ = make()
+    _, other, _, _ = make()
+    values = np.sin(40 * TIMES[:300])
+    changed = values.copy()
+    changed[200:] += 1.0
+    np.testing.assert_array_equal(run(update, values)[:200], run(other, changed)[:200])
+
+
+def test_more_delay_and_longer_filters_amplify_less():
+    gains = [PolynomialDerivative(21, DT, delay_s).noise_gain for delay_s in (0.0, 0.005, 0.01)]
+    assert gains[0] > gains[1] > gains[2]
+    gains = [FilteredDerivative(time_s).noise_gain(DT) for time_s in (0.0, 0.002, 0.02)]
+    assert gains[0] == pytest.approx(np.sqrt(2) / DT)
+    assert gains[0] > gains[1] > gains[2]
+    gains = [KalmanDifferentiator(DT, 1.0, jerk).noise_gain for jerk in (1e2, 1e4, 1e6)]
+    assert gains[0] < gains[1] < gains[2]
+
+
+def test_polynomials_are_exact_up_to_their_order():
+    for order in (1, 2, 3, 4):
+        for delay_s in (0.0, 0.0047):
+            one = PolynomialDerivative(12, DT, delay_s, order=order)
+            power = 1000.0**order * TIMES[:40] ** order
+            rates = run(one.update, power)
+            expected = 1000.0**order * order * (TIMES[39] - delay_s) ** (order - 1)
+            assert rates[-1] == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_kalman_gain_solves_its_riccati_equation():
+    """The gain is what a filter with a running covariance settles at."""
+    one = KalmanDifferentiator(DT, 0.2, 30.0)
+    transition = np.array([[1, DT, DT**2 / 2], [0, 1, DT], [0, 0, 1]])
+    noise = 30.0**2 * np.array(
+        [
+            [DT**5 / 20, DT**4 / 8, DT**3 / 6],
+            [DT**4 / 8, DT**3 / 3, DT**2 / 2],
+            [DT**3 / 6, DT**2 / 2, DT],
+        ]
+    )
+    covariance = np.diag([0.04, 1.0, 100.0])
+    for _ in range(20000):
+        covariance = transition @ covariance @ transition.T + noise
+        gain = covariance[:, 0] / (covariance[0, 0] + 0.04)
+        covariance = covariance - np.outer(gain, covariance[0])
+    np.testing.assert_allclose(one.gain, gain, rtol=1e-6)
+    assert one.settling_s > 0
+
+
+def test_a_kalman_filter_bridges_missing_samples():
+    one = KalmanDifferentiator(DT, 1e-6, 10.0)
+    values = 2.0 * TIMES[:1000]
+    run(one.update, values[:500])
+    gap = run(one.update, np.full(50, np.nan))
+    np.testing.assert_allclose(gap, 2.0, rtol=1e-3)
+    assert np.isfinite(run(one.update, values[550:])).all()
+    assert one.acceleration == pytest.approx(0.0, abs=0.5)
+
+
+def test_an_unknown_sample_makes_the_rate_unknown_and_passes():
+    one = FilteredDerivative(0.002)
+    values = np.stack([TIMES[:100], 2 * TIMES[:100]], axis=1)
+    values[50, 0] = np.nan
+    rates = np.array([one.update(value, DT) for value in values])
+    assert np.isnan(rates[50:52, 0]).all()
+    assert np.isfinite(rates[1:, 1]).all()
+    assert rates[-1] == pytest.approx([1.0, 2.0])
+    window = PolynomialDerivative(5, DT)
+    rates = np.array([window.update(value) for value in values])
+    assert np.isnan(rates[50:55, 0]).all()
+    assert rates[56, 0] == pytest.approx(1.0)
+
+
+def test_changing_time_steps_are_taken_and_no_time_changes_nothing():
+    one = FilteredDerivative(0.0)
+    one.update(0.0, DT)
+    assert one.update(0.003, 0.003) == pytest.approx(1.0)
+    assert one.update(5.0, 0.0) == pytest.approx(1.0)
+    assert one.update(0.001, 0.001) == pytest.approx(-2.0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: FilteredDerivative(-1.0),
+        lambda: FilteredDerivative(0.1).update(0.0, -1.0),
+        lambda: PolynomialDerivative(2, DT),
+        lambda: PolynomialDerivative(5, 0.0),
+        lambda: PolynomialDerivative(5, DT, 0.005),
+        lambda: PolynomialDerivative(5, DT, order=0),
+        lambda: PolynomialDerivative(5, DT, weights="hann"),
+        lambda: KalmanDifferentiator(DT, 0.0, 1.0),
+        lambda: KalmanDifferentiator(DT, 1.0, np.inf),
+    ],
+)
+def test_impossible_settings_are_refused(make):
+    with pytest.raises(ParameterError):
+        make()
