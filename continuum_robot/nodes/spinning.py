@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import sys
 import threading
@@ -27,10 +28,11 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
-from continuum_robot.errors import ContinuumRobotError, DeviceError
+from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.nodes.lifecycle import ManagedNode
 
 SPIN_TIMEOUT_S = 30.0
+LARGEST_DOMAIN = 232
 JOIN_TIMEOUT_S = 5.0
 # A thread that wakes up waits this long for Python's interpreter lock; the default is 5 ms, five driver cycles.
 SWITCH_INTERVAL_S = 0.0002
@@ -47,13 +49,22 @@ def initialize(args: Sequence[str] | None = None, context: Context | None = None
 
     Raises
     ------
-    DeviceError : DDS cannot be started, for example in a domain that does not exist
+    ParameterError : a domain that does not exist
+    DeviceError : DDS cannot be started
     """
     default_to_loopback()
+    _check_domain()
     try:
         rclpy.init(args=args, context=context, signal_handler_options=SignalHandlerOptions.NO)
     except Exception as error:
         raise dds_error(error) from error
+
+
+def _check_domain() -> None:
+    """DDS itself ends the program, without a sentence, for a domain whose port numbers do not exist."""
+    domain = os.environ.get("ROS_DOMAIN_ID", "").strip()
+    if domain and not (domain.isdecimal() and int(domain) <= LARGEST_DOMAIN):
+        raise ParameterError("ROS_DOMAIN_ID", domain, f"a whole number from 0 to {LARGEST_DOMAIN}")
 
 
 def dds_error(error: BaseException) -> DeviceError:
@@ -63,7 +74,7 @@ def dds_error(error: BaseException) -> DeviceError:
     return DeviceError(
         f"DDS domain {domain}",
         f"cannot be joined ({reason})",
-        "Set ROS_DOMAIN_ID to another number from 0 to 101, and end other programs that crowd this domain",
+        "Set ROS_DOMAIN_ID to another number from 0 to 232, and end other programs that crowd this domain",
     )
 
 
@@ -171,10 +182,13 @@ class StopRequest:
     def __init__(self, *, last: bool = False) -> None:
         self.signal_name = ""
         self._last = last
-        self._event = threading.Event()
+        self._asked = False
+        self._pipe: tuple[int, int] | None = None
         self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> StopRequest:
+        self._pipe = os.pipe()
+        os.set_blocking(self._pipe[1], False)
         for number in (signal.SIGINT, signal.SIGTERM):
             self._previous[number] = signal.signal(number, self._handle)
         return self
@@ -183,19 +197,28 @@ class StopRequest:
         ignored = self._last and self.signal_name
         for number, handler in self._previous.items():
             signal.signal(number, signal.SIG_IGN if ignored else handler)
+        pipe, self._pipe = self._pipe, None
+        for descriptor in pipe or ():
+            os.close(descriptor)
 
     def wait(self, timeout_s: float) -> bool:
         """Whether a stop was asked for, waiting at most ``timeout_s``."""
-        return self._event.wait(timeout_s)
+        if not self._asked and self._pipe is not None:
+            select.select([self._pipe[0]], [], [], max(0.0, timeout_s))
+        return self._asked
 
     def ask(self) -> None:
-        """Ask for a stop from the program itself."""
-        self._event.set()
+        """Ask for a stop from the program itself; safe from any thread and from a signal's handler."""
+        # No lock here: a handler that interrupts wait() would wait for its own thread.
+        self._asked = True
+        if self._pipe is not None:
+            with contextlib.suppress(BlockingIOError):
+                os.write(self._pipe[1], b"\0")
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         # Stopping takes a bounded time and releases the tendons: a second signal must not cut it short.
         self.signal_name = self.signal_name or signal.Signals(number).name
-        self._event.set()
+        self.ask()
 
 
 @contextlib.contextmanager
