@@ -198,10 +198,14 @@ class PeriodicThread:
                 missed = max(0, (start_ns - deadline_ns) // period_ns)
                 deadline_ns += missed * period_ns
                 statistics.begin(start_ns, missed)
-                while self._calls:
-                    self._answer(*self._calls.popleft())
-                self._cycle(start_ns * 1e-9, (start_ns - before_ns) * 1e-9)
-                before_ns = start_ns
+                now_ns = start_ns
+                if self._calls:
+                    while self._calls:
+                        self._answer(*self._calls.popleft())
+                    # A call may have read the device: time must not run backwards for it.
+                    now_ns = monotonic_ns()
+                self._cycle(now_ns * 1e-9, (now_ns - before_ns) * 1e-9)
+                before_ns = now_ns
                 statistics.end(monotonic_ns())
         except BaseException as error:  # the device must be made safe, whatever happened
             self._on_failure(error)

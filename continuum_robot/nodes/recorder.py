@@ -7,14 +7,12 @@ import importlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rclpy.clock import Clock, ClockType
-from rclpy.subscription import Subscription
 
 import continuum_robot
 from continuum_robot.errors import ContinuumRobotError, ParameterError
@@ -57,9 +55,13 @@ class Recorder(ManagedNode):
         declare("topics", list(TOPICS), "topics to record, relative to the namespace", read_only=True)
         declare("qos.depth", 500, "messages that may wait in the middleware", read_only=True)
         self._recorder: BagRecorder | None = None
-        self._subscriptions_of: dict[str, Subscription[Any]] = {}
+        # Subscriptions stay: the EventsExecutor does not take it well when a callback destroys what it listens to.
+        self._subscribed: set[str] = set()
+        self._unknown: set[str] = set()
+        self._types: dict[str, str] = {}
         self._folder: Path | None = None
         self._finished = ""
+        self._node_clock = self.get_clock()
         self.create_timer(GRAPH_PERIOD_S, self._look_for_topics, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self.diagnostics.add_task("recording", self._diagnose)
 
@@ -92,13 +94,12 @@ class Recorder(ManagedNode):
             self._on_problem(str(error))
             return
         self.get_logger().info(f"recording to {folder}")
+        for topic in self._subscribed:
+            self._recorder.add_topic(self.resolve_topic_name(topic), self._types[topic])
         self._look_for_topics()
 
     def deactivate(self) -> None:
         """Close the recording, readable."""
-        for subscription in self._subscriptions_of.values():
-            self.destroy_subscription(subscription)
-        self._subscriptions_of.clear()
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
             report = recorder.close()
@@ -117,7 +118,7 @@ class Recorder(ManagedNode):
             return
         known: dict[str, list[str]] | None = None
         for topic in self.parameters.get("topics"):
-            if topic in self._subscriptions_of:
+            if topic in self._subscribed or topic in self._unknown:
                 continue
             type_name = TOPICS.get(topic)
             if type_name is None:
@@ -136,16 +137,17 @@ class Recorder(ManagedNode):
             message_type = _message_type(type_name)
         except (ContinuumRobotError, ImportError, AttributeError) as error:
             self.get_logger().error(f"{full_name} is not recorded: {error}")
-            self._subscriptions_of[topic] = None  # type: ignore[assignment]
+            self._unknown.add(topic)
             return
         profile = qos.latched() if topic in _LATCHED else qos.every_state()
-        self._subscriptions_of[topic] = self.create_subscription(
-            message_type, topic, self._writer(recorder, full_name), profile, raw=True
-        )
+        self.create_subscription(message_type, topic, partial(self._take, full_name), profile, raw=True)
+        self._subscribed.add(topic)
+        self._types[topic] = type_name
 
-    def _writer(self, recorder: BagRecorder, topic: str) -> Callable[[bytes], None]:
-        write, clock = recorder.write, self.get_clock()
-        return partial(_write, write, clock, topic)
+    def _take(self, topic: str, data: bytes) -> None:
+        recorder = self._recorder
+        if recorder is not None:
+            recorder.write(topic, data, conversions.now_ns(self._node_clock))
 
     def _on_problem(self, sentence: str) -> None:
         self._finished = sentence
@@ -182,10 +184,6 @@ class Recorder(ManagedNode):
         status.add("folder", recorder.folder)
         status.add("messages_written", report.written)
         status.add("messages_dropped", report.dropped)
-
-
-def _write(write: Callable[[str, bytes, int], None], clock: Clock, topic: str, data: bytes) -> None:
-    write(topic, data, conversions.now_ns(clock))
 
 
 def _message_type(type_name: str) -> Any:

@@ -197,10 +197,10 @@ class BagRecorder:
         self.problem = ""
         self._on_problem = on_problem or (lambda _sentence: None)
         self._types = MessageTypes()
-        self._writer = _BagWriter(folder, version=9, storage_plugin=StoragePlugin.MCAP)
-        for key, value in (metadata or {}).items():
-            self._writer.set_custom_data(key, value)
         try:
+            self._writer = _BagWriter(folder, version=9, storage_plugin=StoragePlugin.MCAP)
+            for key, value in (metadata or {}).items():
+                self._writer.set_custom_data(key, value)
             self._writer.open()
         except (OSError, WriterError) as error:
             raise RecordingError(folder, f"cannot be written ({_reason(error)})", _REMEDY) from error

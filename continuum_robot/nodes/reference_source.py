@@ -53,8 +53,9 @@ class ReferenceSource(ManagedNode):
         self._active = False
         self._sequence = 0
         self._measured: Vector | None = None
-        self._timer: Any = None
-        self._timer_period_s = 0.0
+        # One timer for good: the EventsExecutor does not take it well when a callback destroys what it listens to.
+        self._timer = self.create_timer(1.0, self._publish, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._timer.cancel()
         self._references = self.create_publisher(ClarkeState, "clarke_reference", qos.command_publisher())
         # Made now and not at activation, when it would delay a controller in the same process. Raw: it is needed once.
         self.create_subscription(ClarkeState, "clarke_state", self._on_measurement, qos.newest_state(), raw=True)
@@ -91,22 +92,16 @@ class ReferenceSource(ManagedNode):
     def deactivate(self) -> None:
         """Fall silent: the controller holds the position."""
         self._active = False
-        if self._timer is not None:
-            self.destroy_timer(self._timer)
-            self._timer = None
+        self._timer.cancel()
 
     def cleanup(self) -> None:
         """Forget the trajectory."""
         self._trajectory = None
 
     def _set_timer(self) -> None:
-        if self._settings is None:
-            return
-        if self._timer is not None:
-            self.destroy_timer(self._timer)
-        self._timer = self.create_timer(
-            1.0 / self._settings.value.rate_hz, self._publish, clock=Clock(clock_type=ClockType.STEADY_TIME)
-        )
+        if self._settings is not None:
+            self._timer.timer_period_ns = round(1e9 / self._settings.value.rate_hz)
+            self._timer.reset()
 
     def _on_measurement(self, data: bytes) -> None:
         if not self._active or self._start_position is not None:

@@ -409,7 +409,7 @@ class Supervisor(ManagedNode):
 
     def _watch(self) -> None:
         """Notice nodes that are gone: their services vanished, or they say nothing on /diagnostics any more."""
-        if self._stack_state != "up" or self._operation:
+        if self._stack_state not in ("up", "fault") or self._operation:
             return
         now_s = time.monotonic()
         for node in self._nodes.values():

@@ -37,9 +37,10 @@ Vector = NDArray[np.float64]
 
 FAKE_LEVELS = ("dynamics", "mirror")
 GRAPH_PERIOD_S = 0.5
+FOREIGN_STATES_S = 0.5
 SETTLE_TIMEOUT_S = 1.0
 REST_M_PER_S = 2e-3
-OWN_REASONS = ("two_writers", "two_drivers", "internal_error")
+OWN_REASONS = ("two_writers", "internal_error")
 """Reasons for which the driver itself asks for the e-stop."""
 
 
@@ -69,6 +70,13 @@ class TendonDriver(ManagedNode):
             "dynamics",
             "how much of the robot is simulated",
             rules=Quantity("", choices=FAKE_LEVELS),
+            read_only=True,
+        )
+        declare(
+            "take_up_share",
+            0.25,
+            "tension that takes up slack at activation, as a share of what a tendon may carry when all carry the same",
+            rules=Quantity("", "", ge=0, le=1),
             read_only=True,
         )
         declare("rt.priority", 0, "SCHED_FIFO priority, 0: none", rules=Quantity("", ge=0, le=98), read_only=True)
@@ -110,6 +118,11 @@ class TendonDriver(ManagedNode):
         self.create_service(Trigger, "reset_estop", self._serve_reset)
         self.create_service(Trigger, "reset_statistics", self._serve_reset_statistics)
         self.create_service(InjectFault, "inject_fault", self._serve_inject_fault)
+        self._foreign_s = self._closed_s = -math.inf
+        # Never destroyed: the EventsExecutor does not take it well when a callback destroys what it listens to.
+        self.create_subscription(
+            TendonStates, "tendon_states_decimated", self._on_foreign_states, qos.newest_state(), raw=True
+        )
         for name, task in (
             ("driver", self._diagnose_driver),
             ("loop", self._diagnose_loop),
@@ -127,11 +140,10 @@ class TendonDriver(ManagedNode):
         robot = self.load_robot()
         if robot.limits is None or robot.actuators is None:
             raise ParameterError("robot", robot.name, "a robot file with limits and actuators")
-        others = self.count_publishers("tendon_states") - 1
-        if others > 0:
+        if time.monotonic() - self._foreign_s < FOREIGN_STATES_S:
             raise DeviceError(
                 self.resolve_topic_name("tendon_states"),
-                "another driver publishes it in this DDS domain",
+                "another driver is publishing it in this DDS domain",
                 "Stop that program, or give this robot a namespace or a ROS_DOMAIN_ID of its own",
             )
         self.parameters.forget_settings(self._limits)
@@ -162,7 +174,7 @@ class TendonDriver(ManagedNode):
         self._loop.start()
 
     def activate(self) -> None:
-        """Take up slack with the safe tension, then obey commands; the first tensions are the measured ones.
+        """Take up slack with a low tension, then obey commands; the first tensions are the measured ones.
 
         Without torque a bent robot springs back and leaves tendons slack, their displacements then fit no shape.
         """
@@ -213,6 +225,7 @@ class TendonDriver(ManagedNode):
             self._power_off()
             self._actuators.close()
         self._actuators = self._reading = self._output = None
+        self._closed_s = time.monotonic()
         self._publish_status()
 
     def on_defect(self, error: BaseException) -> None:
@@ -356,21 +369,29 @@ class TendonDriver(ManagedNode):
         self._limited[:] = 0
 
     def _take_up_slack(self, loop: PeriodicThread, safety: TendonSafety, actuators: TendonActuators) -> None:
-        """Pull with the safe tension, and nothing more, until the displacements fit a shape; gives up after a second.
+        """Pull all tendons alike until the displacements fit a shape, from the safe tension up to ``take_up_n``.
 
-        Whether they do is checked by the activation that follows, which says what is wrong when they do not.
+        More than the safe tension may be needed, since friction and cogging hold a motor against it. Whether it worked
+        is checked by the activation that follows, which says what is wrong when it did not.
         """
-        tension = np.full(self._message_size, max(safety.limits.safe_n, safety.limits.minimum_n))
+        limits = safety.limits
+        lowest_n = max(limits.safe_n, limits.minimum_n)
+        share_n = min(limits.maximum_n, limits.total_n / self._message_size)
+        highest_n = max(lowest_n, self.parameters.get("take_up_share") * share_n)
         if safety.faults or INCONSISTENT_DISPLACEMENT not in safety.conditions:
             return
 
         def begin() -> None:
             actuators.enable()
-            self._take_up = tension
+            self._take_up = np.full(self._message_size, lowest_n)
 
         loop.call(begin)
-        end_s = time.monotonic() + SETTLE_TIMEOUT_S
-        while time.monotonic() < end_s and (safety.conditions or not self._at_rest()):
+        begun_s = time.monotonic()
+        while (elapsed_s := time.monotonic() - begun_s) < 2 * SETTLE_TIMEOUT_S:
+            if elapsed_s > 0.1 and not safety.conditions and self._at_rest():
+                return
+            level_n = lowest_n + (highest_n - lowest_n) * min(1.0, elapsed_s / SETTLE_TIMEOUT_S)
+            self._take_up = np.full(self._message_size, level_n)
             time.sleep(0.01)
 
     def _wait_for_rest(self) -> None:
@@ -505,13 +526,11 @@ class TendonDriver(ManagedNode):
         return response
 
     def _watch_graph(self) -> None:
-        """Two drivers or two writers fight over the tendons: neither is let through."""
+        """Two writers fight over the tendons: neither is let through."""
         if self._loop is None:
             return
         if self._writers.two_writers(self.count_publishers("tendon_commands")):
             self._estop("two_writers")
-        if self.count_publishers("tendon_states") > 1 and self._powered:
-            self._estop("two_drivers")
 
     # Status
 
@@ -550,6 +569,9 @@ class TendonDriver(ManagedNode):
         publishers = self.count_publishers("tendon_commands")
         if publishers > 1:
             status.summary(Level.WARN, f"{publishers} publishers on tendon_commands")
+        drivers = self.count_publishers("tendon_states")
+        if drivers > 1:
+            status.summary(Level.WARN, f"{drivers} publishers on tendon_states")
         if report is None:
             status.summary(Level.OK, "not configured")
             return
@@ -587,6 +609,11 @@ class TendonDriver(ManagedNode):
         status.add("device_faults", list(reading.device_faults))
 
     # Helpers
+
+    def _on_foreign_states(self, _data: bytes) -> None:
+        """Before this driver publishes, states are another driver's. A dead driver would still be listed a while."""
+        if self._loop is None and time.monotonic() - self._closed_s > FOREIGN_STATES_S:
+            self._foreign_s = time.monotonic()
 
     def _ready(self) -> tuple[PeriodicThread, TendonSafety, TendonActuators]:
         if self._loop is None or self._safety is None or self._actuators is None:

@@ -24,6 +24,9 @@ from continuum_robot.nodes import qos
 from continuum_robot.nodes.diagnostics import values_of
 from continuum_robot.nodes.spinning import Spinner, initialize, wait_for
 
+# A busy machine may stop a process for longer than a robot would be left without commands.
+PATIENT = {"limits.command_timeout_s": 0.5, "limits.reading_timeout_s": 0.3}
+
 TRANSITIONS = {
     "configure": Transition.TRANSITION_CONFIGURE,
     "activate": Transition.TRANSITION_ACTIVATE,
@@ -77,6 +80,10 @@ class Probe:
 
     def newest(self, topic: str) -> Any:
         return self.received[topic][-1]
+
+    def health(self, name: str) -> str:
+        """The sentence of a diagnostic status, empty before the first."""
+        return self.diagnostics[name].message if name in self.diagnostics else ""
 
     def wait(self, condition: Any, timeout_s: float = 10.0, what: str = "") -> None:
         assert wait_for(condition, timeout_s), what or "the condition did not become true in time"

@@ -14,7 +14,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from continuum_robot.msg import ClarkeState, PidState, Shape, StringLengths, TendonStates
 from continuum_robot.srv import ManageStack
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from ros_probe import Probe, pause
+from ros_probe import PATIENT, Probe, pause
 
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.composition import ComposedStack, StackOptions
@@ -27,7 +27,7 @@ ROBOT = load_robot("opencr_five_tendon")
 
 @pytest.fixture(scope="module")
 def stack(domain):
-    options = StackOptions(visualize=True, parameters={"tendon_driver": {"rate_hz": 500.0}})
+    options = StackOptions(visualize=True, parameters={"tendon_driver": {"rate_hz": 500.0, **PATIENT}})
     with ComposedStack(options) as stack:
         stack.wait_until_up(60.0)
         yield stack

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver's thread: deadlines that passed are skipped, calls run between cycles, failures end it loudly."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.nodes.periodic import PeriodicThread, RealtimeSettings, apply_realtime
+
+
+def make(cycle, period_s=0.005, **more) -> PeriodicThread:
+    failures: list[BaseException] = []
+    thread = PeriodicThread(
+        "test", period_s, cycle, on_failure=failures.append, on_refused=more.pop("on_refused", list), **more
+    )
+    thread.failures = failures  # type: ignore[attr-defined]
+    return thread
+
+
+def test_missed_deadlines_are_counted_and_skipped_never_caught_up():
+    starts: list[float] = []
+
+    def cycle(now_s: float, _elapsed_s: float) -> None:
+        starts.append(now_s)
+        if len(starts) == 3:
+            time.sleep(0.052)  # ten deadlines pass
+
+    thread = make(cycle)
+    thread.start()
+    while len(starts) < 8:
+        time.sleep(0.005)
+    assert thread.stop()
+    report = thread.statistics.report()
+    assert report.missed >= 9
+    # A burst would run the ten missed cycles at once: between the cycles lies a period, give or take its jitter.
+    after = [b - a for a, b in itertools.pairwise(starts[4:])]
+    assert sum(gap < 0.001 for gap in after) <= 1
+    assert report.cycles + report.missed >= (starts[-1] - starts[0]) / 0.005 - 1
+
+
+def test_deadlines_stay_on_their_grid():
+    starts: list[float] = []
+    thread = make(lambda now_s, _elapsed_s: starts.append(now_s), 0.01)
+    thread.start()
+    while len(starts) < 20:
+        time.sleep(0.01)
+    thread.stop()
+    # Sleeping relative to the end of a cycle would drift; the mean period is exact in spite of jitter.
+    skipped = thread.statistics.report().missed
+    assert (starts[-1] - starts[0]) / (len(starts) - 1 + skipped) == pytest.approx(0.01, rel=0.1)
+
+
+def test_elapsed_time_is_that_between_starts():
+    seen: list[tuple[float, float]] = []
+    thread = make(lambda now_s, elapsed_s: seen.append((now_s, elapsed_s)))
+    thread.start()
+    while len(seen) < 10:
+        time.sleep(0.005)
+    thread.stop()
+    for (before_s, _), (now_s, elapsed_s) in itertools.pairwise(seen):
+        assert elapsed_s == pytest.approx(now_s - before_s, abs=1e-9)
+
+
+def test_calls_run_in_the_thread_and_hand_back_results_and_errors():
+    thread = make(lambda _now_s, _elapsed_s: None)
+    thread.start()
+    assert thread.call(lambda: threading.current_thread().name) == "test"
+
+    def fail() -> None:
+        raise ParameterError("x", 1, "2")
+
+    with pytest.raises(ParameterError, match="expected 2"):
+        thread.call(fail)
+    assert thread.stop()
+    assert thread.call(lambda: threading.current_thread().name) != "test"  # directly, once it has ended
+
+
+def test_a_hanging_cycle_is_reported_to_the_caller():
+    entered, release = threading.Event(), threading.Event()
+
+    def cycle(_now_s: float, _elapsed_s: float) -> None:
+        entered.set()
+        release.wait(5.0)
+
+    thread = make(cycle)
+    thread.start()
+    assert entered.wait(5.0)
+    with pytest.raises(DeviceError, match="did not answer"):
+        thread.call(lambda: None, timeout_s=0.05)
+    release.set()
+    assert thread.stop()
+
+
+def test_a_failing_cycle_ends_the_thread_and_is_handed_on():
+    def cycle(_now_s: float, _elapsed_s: float) -> None:
+        raise ZeroDivisionError("boom")
+
+    thread = make(cycle)
+    thread.start()
+    while thread.running:
+        time.sleep(0.005)
+    assert [type(error) for error in thread.failures] == [ZeroDivisionError]
+
+
+def test_what_the_system_refuses_is_said_with_the_remedy():
+    sentences = apply_realtime(RealtimeSettings(cpu_affinity=(4095,)))
+    assert len(sentences) == 1
+    assert "4095" in sentences[0]
+
+
+def test_a_period_must_be_positive():
+    with pytest.raises(ParameterError):
+        make(lambda _now_s, _elapsed_s: None, 0.0)

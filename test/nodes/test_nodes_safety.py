@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every way into the safe state, over ROS: ramped, latched, named in /diagnostics, and recovered without a restart."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from continuum_robot.msg import TendonCommands
+from continuum_robot.srv import ManageStack
+from ros_probe import PATIENT, Probe, pause
+
+from continuum_robot.nodes.composition import ComposedStack, StackOptions
+from continuum_robot.robot.loading import load_robot
+
+pytestmark = [pytest.mark.ros]
+
+ROBOT = load_robot("opencr_five_tendon")
+SAFE_N = ROBOT.limits.safe_n
+
+
+@pytest.fixture(scope="module")
+def stack(domain):
+    options = StackOptions(visualize=False, parameters={"tendon_driver": {"rate_hz": 500.0, **PATIENT}})
+    with ComposedStack(options) as stack:
+        stack.wait_until_up(60.0)
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def shared_probe(stack):
+    with Probe() as probe:
+        probe.listen_to_stack()
+        probe.wait_for_message("tendon_states")
+        probe.wait_for_message("stack_status")
+        yield probe
+
+
+@pytest.fixture
+def probe(shared_probe):
+    """The stack is up before each test, and every test recovers it in the same process."""
+    probe = shared_probe
+    if probe.stack_state() != "up":
+        recover(probe)
+    probe.wait(lambda: probe.driver_state() == "active")
+    yield probe
+    probe.inject("")
+    recover(probe)
+
+
+def recover(probe: Probe) -> None:
+    response = probe.manage(ManageStack.Request.RESET)
+    assert response.success, response.message
+    probe.wait(lambda: probe.stack_state() == "up" and probe.driver_state() == "active")
+    assert probe.faults() == []
+    before = probe.newest("tendon_states").sequence
+    probe.wait(lambda: probe.newest("tendon_commands").sequence > before, what="nobody commands after the recovery")
+
+
+def check_safe_state(probe: Probe, fault: str) -> None:
+    """Latched, named in three places, tensions at the safe value, commands ignored."""
+    probe.wait_for_fault(fault)
+    probe.wait(lambda: any(fault in f for f in probe.newest("stack_status").faults), what="not in stack_status")
+    assert probe.newest("stack_status").last_fault
+    probe.wait(lambda: fault in probe.health("/tendon_driver: driver"), what="not named in /diagnostics")
+    assert probe.diagnostics["/tendon_driver: driver"].level == b"\x02"
+    probe.wait(
+        lambda: np.allclose(probe.newest("tendon_states").commanded_tension, SAFE_N, atol=1e-9),
+        what="the tensions did not reach the safe value",
+    )
+    pause(0.3)
+    assert fault in probe.faults()  # it latches
+    np.testing.assert_allclose(probe.newest("tendon_states").commanded_tension, SAFE_N, atol=1e-9)
+    assert not probe.transition("tendon_driver", "activate")  # from active there is no such transition
+
+
+def test_a_silent_controller(stack, probe):
+    assert probe.transition("clarke_controller", "deactivate")
+    check_safe_state(probe, "command_timeout")
+
+
+def test_the_way_to_the_safe_tension_is_a_ramp(stack, probe):
+    probe.received["tendon_states"].clear()
+    probe.trigger("estop")
+    pause(0.5)
+    states = list(probe.received["tendon_states"])
+    tensions = np.array([m.commanded_tension for m in states])
+    sequence = np.array([m.sequence for m in states])
+    np.testing.assert_allclose(tensions[-1], SAFE_N, atol=1e-9)
+    ended = int(np.argmax(np.abs(tensions - SAFE_N).max(axis=1) < 1e-9))
+    begun = max(0, ended - 20)
+    assert ended - begun > 5  # no jump: it took several cycles
+    # A cycle counts for 10 ms at most, however long it took.
+    largest_step_n = ROBOT.limits.safe_rate_n_per_s * 0.01
+    steps_n = np.abs(np.diff(tensions[begun : ended + 1], axis=0)).max(axis=1)
+    assert np.all(steps_n <= largest_step_n * np.diff(sequence[begun : ended + 1]) + 1e-9)
+    assert "estop" in probe.faults()
+
+
+def test_a_command_with_nan(stack, probe):
+    assert probe.transition("reference_source", "deactivate")
+    message = TendonCommands(tension=[math.nan] * ROBOT.tendon_count)
+    for _ in range(20):
+        message.sequence = probe.newest("tendon_states").sequence
+        probe.publish(TendonCommands, "tendon_commands", message)
+        pause(0.002)
+        if probe.faults():
+            break
+    probe.stop_publishing("tendon_commands")
+    check_safe_state(probe, "command_not_finite")
+
+
+def test_a_command_of_the_wrong_size(stack, probe):
+    for _ in range(50):
+        sequence = probe.newest("tendon_states").sequence
+        probe.publish(TendonCommands, "tendon_commands", TendonCommands(tension=[1.0, 1.0], sequence=sequence))
+        pause(0.002)
+        if probe.faults():
+            break
+    probe.stop_publishing("tendon_commands")
+    check_safe_state(probe, "command_wrong_size")
+
+
+def test_a_frozen_sensor(stack, probe):
+    pause(1.2)  # let it move along its trajectory
+    assert probe.inject("freeze_sensor", tendon=0).success
+    check_safe_state(probe, "frozen_reading")
+
+
+def test_a_reading_that_is_nan(stack, probe):
+    assert probe.inject("nan_reading", tendon=2).success
+    probe.wait_for_fault("reading_not_finite")
+    assert math.isnan(probe.wait_for_message("tendon_states").displacement[2])
+    # The driver does not recover while the cause is there, and says so.
+    response = probe.trigger("reset_estop")
+    assert not response.success
+    assert "NaN" in response.message
+    assert probe.inject("").success
+    pause(0.1)
+    assert probe.trigger("reset_estop").success
+
+
+def test_readings_that_stop_coming(stack, probe):
+    assert probe.inject("drop_readings", magnitude=1.0).success
+    check_safe_state(probe, "reading_timeout")
+
+
+def test_a_fault_that_the_device_reports(stack, probe):
+    assert probe.inject("device_fault", tendon=1).success
+    probe.wait_for_fault("device_fault")
+    probe.wait(lambda: "motor board" in probe.health("/tendon_driver: bus"))
+
+
+def test_the_estop_service(stack, probe):
+    assert probe.trigger("estop").success
+    check_safe_state(probe, "estop")
+    assert probe.newest("stack_status").estop
+
+
+def test_the_estop_topic_holds_until_it_is_released(stack, probe):
+    probe.press_estop(True)
+    check_safe_state(probe, "estop")
+    response = probe.trigger("reset_estop")
+    assert not response.success
+    assert "topic" in response.message
+    assert not probe.manage(ManageStack.Request.RESET).success
+    probe.press_estop(False)
+    pause(0.2)
+    assert "estop" in probe.faults()  # releasing the button clears nothing by itself
+    assert probe.trigger("reset_estop").success
+
+
+def test_an_estop_in_every_lifecycle_state(stack, probe):
+    for command, state in (
+        (ManageStack.Request.PAUSE, "inactive"),
+        (ManageStack.Request.SHUTDOWN, "unconfigured"),
+    ):
+        assert probe.manage(command).success
+        assert probe.lifecycle_state("tendon_driver") == state
+        assert probe.trigger("estop").success
+        probe.wait(lambda: "estop" in probe.faults())
+        response = probe.manage(ManageStack.Request.STARTUP)
+        assert not response.success
+        assert "estop" in response.message  # and the refusal says why
+        assert "estop" in probe.faults()
+        recover(probe)
+
+
+def test_two_writers(stack, probe):
+    for _ in range(400):
+        sequence = probe.newest("tendon_states").sequence
+        message = TendonCommands(tension=[1.0] * ROBOT.tendon_count, sequence=sequence)
+        probe.publish(TendonCommands, "tendon_commands", message)
+        pause(0.004)
+        if probe.faults():
+            break
+    probe.stop_publishing("tendon_commands")
+    check_safe_state(probe, "two_writers")
+
+
+def test_only_known_faults_can_be_injected(stack, probe):
+    response = probe.inject("gremlins")
+    assert not response.success
+    assert "freeze_sensor" in response.message
+    assert not probe.inject("freeze_sensor", tendon=77).success
+    assert stack.driver.faults == ()
+
+
+def test_an_old_command_is_not_obeyed(stack, probe):
+    """A command that answers a state of long ago does not keep the driver content."""
+    assert probe.transition("clarke_controller", "deactivate")
+    old = probe.newest("tendon_states").sequence
+    for _ in range(100):
+        message = TendonCommands(tension=[5.0] * ROBOT.tendon_count, sequence=old)
+        probe.publish(TendonCommands, "tendon_commands", message)
+        pause(0.005)
+        if probe.faults():
+            break
+    probe.stop_publishing("tendon_commands")
+    check_safe_state(probe, "command_timeout")
