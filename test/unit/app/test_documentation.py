@@ -3,52 +3,85 @@
 
 from __future__ import annotations
 
-import dataclasses
+import ast
 import re
-import typing
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from continuum_robot.robot.description import Robot
-from continuum_robot.robot.schema import quantity_of
+from continuum_robot.app.robot_file_page import page
+from continuum_robot.robot.loading import shipped_robots
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
 
 
-def nested_dataclasses(kind: type) -> dict[str, type]:
-    """Every dataclass reachable from ``kind``, by name."""
-    found = {kind.__name__: kind}
-    for hint in typing.get_type_hints(kind).values():
-        for candidate in [hint, *typing.get_args(hint)]:
-            if isinstance(candidate, type) and dataclasses.is_dataclass(candidate):
-                found |= nested_dataclasses(candidate)
-    return found
+def test_the_page_of_the_robot_file_is_what_the_dataclasses_say() -> None:
+    written = (DOCS / "robot_file.md").read_text(encoding="utf-8")
+    assert written == page(), "run: python -m continuum_robot.app.robot_file_page > docs/robot_file.md"
 
 
-@pytest.mark.parametrize("kind", nested_dataclasses(Robot).values(), ids=lambda kind: kind.__name__)
-def test_every_key_of_the_robot_file_is_documented_with_its_unit(kind: type) -> None:
-    text = (DOCS / "robot_file.md").read_text(encoding="utf-8")
-    for field in dataclasses.fields(kind):
-        if field.init:
-            quantity = quantity_of(field)
-            assert re.search(
-                rf"^\| `{field.name}` \| {re.escape(quantity.unit)} \|.*{re.escape(quantity.doc)}", text, re.M
-            )
+def keys(value: Any) -> set[str]:
+    """Keys of nested mappings."""
+    if isinstance(value, dict):
+        return set(value).union(*map(keys, value.values()))
+    return set().union(*map(keys, value)) if isinstance(value, list) else set()
 
 
-def test_robot_file_page_names_no_key_that_does_not_exist() -> None:
-    text = (DOCS / "robot_file.md").read_text(encoding="utf-8")
-    known = {field.name for kind in nested_dataclasses(Robot).values() for field in dataclasses.fields(kind)}
-    assert set(re.findall(r"^\| `(\w+)` \|", text, re.M)) == known - {"file_name"}
+@pytest.mark.parametrize("robot", shipped_robots().values(), ids=lambda file: file.stem)
+def test_the_page_of_the_robot_file_holds_every_key_of_the_shipped_robots(robot: Path) -> None:
+    text = page()
+    for key in keys(yaml.safe_load(robot.read_text(encoding="utf-8"))):
+        assert f"| `{key}` |" in text
 
 
 @pytest.mark.parametrize(
-    "page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))], ids=lambda page: page.name
+    "file", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))], ids=lambda file: file.name
 )
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
-    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
+def test_links_between_pages_lead_somewhere(file: Path) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", file.read_text(encoding="utf-8"))
     for target in targets:
         if "://" not in target:
-            assert (page.parent / target).exists(), target
+            assert (file.parent / target).exists(), target
+
+
+def first_arguments(*functions: str) -> set[str]:
+    """Texts that nodes/ passes as topic, service or parameter name to methods of these names."""
+    found: set[str] = set()
+    for file in sorted((ROOT / "continuum_robot" / "nodes").glob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in functions:
+                texts = [argument.value for argument in node.args[:2] if isinstance(argument, ast.Constant)]
+                found |= {text for text in texts[:1] if isinstance(text, str)}
+    return found
+
+
+def test_every_topic_and_service_is_documented() -> None:
+    text = (DOCS / "topics.md").read_text(encoding="utf-8")
+    names = first_arguments("create_publisher", "create_subscription", "create_service")
+    assert {"tendon_states", "estop", "~/restart"} <= names
+    assert {name for name in names if f"`{name}`" not in text} == set()
+
+
+def test_every_parameter_is_documented() -> None:
+    text = (DOCS / "parameters.md").read_text(encoding="utf-8")
+    names = {name for name in first_arguments("declare") if name != "visualize"}
+    assert {"rate_hz", "fake_level", "autostart"} <= names
+    composition_only = {"record", "controller"}
+    assert {name for name in names - composition_only if f"| `{name}` |" not in text} == set()
+
+
+def test_no_documented_topic_is_gone() -> None:
+    text = (DOCS / "topics.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"^\| `([\w/~]+)` \|", text, re.M))
+    source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "continuum_robot" / "nodes").glob("*.py"))
+    assert {name for name in documented if f'"{name}"' not in source} == set()
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "continuum_robot" / "nodes").glob("*.py")), ids=lambda file: file.name)
+def test_no_absolute_topic_names(file: Path) -> None:
+    conventional = {"/diagnostics", "/tf", "/rosout"}
+    absolute = set(re.findall(r'(?:create_publisher|create_subscription)\(\s*[\w\[\]., ]*?"(/\w+)"', file.read_text()))
+    assert absolute <= conventional

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/robot_file.md: ``python -m continuum_robot.app.robot_file_page > docs/robot_file.md``."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import types
+import typing
+from typing import Any
+
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.schema import quantity_of
+
+INTRODUCTION = """\
+# The robot file
+
+<!-- Written by `python -m continuum_robot.app.robot_file_page > docs/robot_file.md`. -->
+
+One YAML file describes a robot: `config/robots/<name>.yaml`, or any path. SI units only. The file is read strictly: an
+unknown key, a missing or impossible value, a list of the wrong length, NaN or a key given twice is an error that names
+file, line, key, value and what is allowed.
+
+    continuum-robot check my_robot.yaml      # check, and print what it describes
+
+## Your own robot
+1. Copy `config/robots/opencr_five_tendon.yaml` (one segment) or `two_segment.yaml`, and change `name`.
+2. Describe `segments`: length, backbone, disks, and the tendons that end at each segment's tip (at least 3).
+   `continuum-robot check` now prints masses, stiffness and natural frequencies: compare them with the robot you have.
+3. Add `actuators` and `limits`. `limits.minimum_n` keeps the tendons from going slack; a fault ends in `limits.safe_n`.
+4. Add `control` (one entry of `gains` a segment; names as in ros2_control's pid_controller) and a `reference`, and try
+   it: `continuum-robot demo --robot my_robot.yaml`.
+5. List under `assumed` the dotted keys whose values you guessed, e.g. `segments[0].backbone.poisson_ratio`: `check`
+   prints them, so that nobody takes them for measured.
+
+What each command needs: geometry and statics only `segments`; `demo` and `up` also `actuators`, `limits`, `control` and
+`reference`; `replay` a `recording`. Keys marked *live* may be changed as ROS parameters while the robot is active.
+
+Tendon j of a segment stands at `angle_offset_rad` + 2π(j − 1)/`count` from +x, counter-clockwise seen from the tip.
+"""
+
+
+def page() -> str:
+    """The whole page as Markdown: every key with unit, range, default and meaning."""
+    return "\n".join([INTRODUCTION, *_sections(Robot, "")])
+
+
+def _sections(kind: type[Any], path: str) -> list[str]:
+    hints = typing.get_type_hints(kind)
+    lines = [f"## {path or 'The top level'}", "", (kind.__doc__ or "").split("\n", maxsplit=1)[0], ""]
+    lines += ["| key | unit | allowed | default | meaning |", "|---|---|---|---|---|"]
+    nested: list[str] = []
+    for field in dataclasses.fields(kind):
+        if not field.init:
+            continue
+        quantity, (inner, is_list) = quantity_of(field), _plain(hints[field.name])
+        meaning = quantity.doc + (" *(live)*" if quantity.live else "")
+        lines.append(
+            f"| `{field.name}` | {quantity.unit} | {_allowed(field, inner, is_list)} | {_default(field)} | {meaning} |"
+        )
+        if dataclasses.is_dataclass(inner):
+            place = f"{path}.{field.name}".lstrip(".") + ("[]" if is_list else "")
+            nested += _sections(typing.cast("type[Any]", inner), place)
+    return [*lines, "", *nested]
+
+
+def _plain(hint: Any) -> tuple[Any, bool]:
+    """The type of a value, or of a list's entries, and whether it is a list; without ``| None``."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        hint = next(option for option in typing.get_args(hint) if option is not type(None))
+    if typing.get_origin(hint) is tuple:
+        return _plain(typing.get_args(hint)[0])[0], True
+    return hint, False
+
+
+def _allowed(field: dataclasses.Field[Any], inner: Any, is_list: bool) -> str:
+    quantity = quantity_of(field)
+    if dataclasses.is_dataclass(inner):
+        text = "see below"
+    elif quantity.choices:
+        text = ", ".join(quantity.choices)
+    elif inner in (bool, str):
+        text = "true, false" if inner is bool else "text"
+    else:
+        bounds = dataclasses.replace(quantity, unit="", length=None).expected()
+        text = bounds.replace("a number in ", "").replace("a number", "any")
+        text = f"whole, {text}" if inner is int else text
+    if not is_list:
+        return text
+    return f"list of {quantity.length}: {text}" if quantity.length else f"list: {text}"
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    if field.default_factory is not dataclasses.MISSING:
+        return "all defaults"
+    if field.default is dataclasses.MISSING:
+        return "**required**"
+    if field.default is None or field.default in ("", ()):
+        return "none"
+    return f"`{list(field.default) if isinstance(field.default, tuple) else field.default}`"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

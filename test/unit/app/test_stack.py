@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands that bring nodes up: real nodes over DDS on the loopback, each file of tests in a domain of its own."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from continuum_robot.app.domain import BusyDomainError, claimed_domain
+from continuum_robot.app.replay import run_replay
+from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.identification.replay import marker_in_tracker, tip_poses
+from continuum_robot.robot.coordinates import clarke_manifold
+from continuum_robot.robot.loading import find_robot_file, load_robot
+
+pytestmark = pytest.mark.ros
+
+COMMAND = [sys.executable, "-m", "continuum_robot.app.command_line"]
+
+
+@pytest.fixture(autouse=True)
+def own_domain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROS_DOMAIN_ID", os.environ.get("CONTINUUM_ROBOT_TEST_DOMAIN_APP", "55"))
+    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+
+
+class Program:
+    """A command of this project as a process, stopped at the end of the test whatever happens."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.log = folder / "log.txt"
+        with self.log.open("w") as stream:
+            self.process = subprocess.Popen(
+                [*COMMAND, *arguments],
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                env=os.environ | {"COLUMNS": "200"},
+            )
+
+    def __enter__(self) -> Program:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    @property
+    def text(self) -> str:
+        return self.log.read_text()
+
+    def wait_for(self, words: str, timeout_s: float = 60.0) -> None:
+        deadline = time.monotonic() + timeout_s
+        while words not in self.text:
+            assert self.process.poll() is None, self.text
+            assert "startup failed" not in self.text, self.text
+            assert time.monotonic() < deadline, self.text
+            time.sleep(0.05)
+
+    def end(self, timeout_s: float = 90.0) -> int:
+        return self.process.wait(timeout_s)
+
+
+def reports(out: Path) -> list[Path]:
+    return sorted(out.glob("*/metrics.json"))
+
+
+def test_demo_leaves_a_report_and_refuses_company(tmp_path: Path) -> None:
+    with Program(tmp_path, "demo", "--duration", "4", "--out", "runs") as demo:
+        demo.wait_for("the stack is up")
+        second = subprocess.run(
+            [*COMMAND, "demo", "--duration", "2", "--out", "others"], capture_output=True, text=True, cwd=tmp_path,
+            timeout=60, check=False,
+        )  # fmt: skip
+        assert second.returncode == 2
+        assert "is busy" in second.stderr
+        assert "ROS_DOMAIN_ID" in second.stderr
+        assert not (tmp_path / "others").exists()
+        demo.end()
+    (file,) = reports(tmp_path / "runs")
+    numbers = json.loads(file.read_text())
+    wanted = {
+        "loop_rate_hz", "missed_cycles_percent", "round_trip_p50_us", "round_trip_p99_us", "round_trip_max_us",
+        "rmse_q_re_m", "rmse_q_im_m", "min_tension_n", "max_tension_n", "simulated", "duration_s", "robot", "faults",
+    }  # fmt: skip
+    assert wanted <= numbers.keys()
+    assert not any(isinstance(value, dict) for value in numbers.values())
+    assert numbers["simulated"] is True
+    assert numbers["robot"] == "opencr_five_tendon"
+    assert numbers["rmse_q_re_m"] < 0.005
+    assert numbers["min_tension_n"] > 0
+    assert {path.name for path in file.parent.glob("*.png")} == {
+        "tracking.png", "tensions.png", "timing.png", "shapes.png",
+    }  # fmt: skip
+    assert list(file.parent.glob("recording/*.mcap"))
+    assert (demo.process.returncode == 0) == (not numbers["faults"])
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_demo_stopped_early_reports_what_there_is(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    with Program(tmp_path, "demo", "--duration", "60", "--out", "runs") as demo:
+        demo.wait_for("the stack is up")
+        time.sleep(2.0)
+        demo.process.send_signal(number)
+        assert demo.end() == code, demo.text
+    (file,) = reports(tmp_path / "runs")
+    numbers = json.loads(file.read_text())
+    assert 0.5 < numbers["duration_s"] < 30
+    assert "shutdown: the stack is down" in demo.text
+    assert "Traceback" not in demo.text
+
+
+@pytest.mark.parametrize("moment", ["Python starts", "the domain is looked at"])
+def test_demo_stopped_before_it_began_ends_cleanly(tmp_path: Path, moment: str) -> None:
+    with Program(tmp_path, "demo", "--duration", "60", "--out", "runs") as demo:
+        time.sleep(0.7 if moment == "Python starts" else 1.8)
+        demo.process.send_signal(signal.SIGINT)
+        assert demo.end() == 130 or moment == "Python starts"
+    assert "stack is up" not in demo.text
+    assert not reports(tmp_path / "runs")
+
+
+def test_up_in_processes_leaves_none_behind(tmp_path: Path) -> None:
+    with Program(tmp_path, "up", "opencr_five_tendon", "--processes", "--record", "--out", "runs") as up:
+        up.wait_for("the stack is up")
+        pids = [int(pid) for pid in re.findall(r": process (\d+)", up.text)]
+        assert len(pids) == 8
+        up.process.send_signal(signal.SIGINT)
+        assert up.end() == 130, up.text
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    assert "shutdown: the stack is down" in up.text
+    assert "Traceback" not in up.text
+    assert list(tmp_path.glob("runs/*/metadata.yaml"))
+
+
+def test_up_tells_of_a_process_that_died_and_fails(tmp_path: Path) -> None:
+    with Program(tmp_path, "up", "opencr_five_tendon", "--processes") as up:
+        up.wait_for("the stack is up")
+        pids = dict(re.findall(r"(\w+): process (\d+)", up.text))
+        os.kill(int(pids["clarke_controller"]), signal.SIGKILL)
+        up.wait_for("clarke_controller ended with code -9")
+        up.wait_for("fault")
+        up.process.send_signal(signal.SIGINT)
+        assert up.end() == 1, up.text
+    assert not [pid for pid in pids.values() if Path(f"/proc/{pid}").exists()]
+
+
+def test_one_domain_holds_one_stack_a_namespace() -> None:
+    with claimed_domain("left", discovery_s=0.5):
+        with pytest.raises(BusyDomainError, match="namespace /left"), claimed_domain("/left/"):
+            pass
+        with claimed_domain("right", discovery_s=0.2):
+            pass
+    with claimed_domain("left", discovery_s=0.2):
+        pass
+
+
+@pytest.mark.parametrize("domain", ["abc", "100000"])
+def test_a_domain_that_does_not_exist_is_named(domain: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROS_DOMAIN_ID", domain)
+    with pytest.raises(ContinuumRobotError, match=f"(?i)domain.*{domain}"), claimed_domain(""):
+        pass
+
+
+def made_up_recording(folder: Path, samples: int) -> tuple[Path, Path, float]:
+    """A robot file and a recording of it with a known error; the error's root mean square, mm."""
+    text = find_robot_file("ftdcr_v4").read_text(encoding="utf-8")
+    columns = [f"servo_{number}_mm" for number in range(1, 10)]
+    robot_file = folder / "robot.yaml"
+    robot_file.write_text(
+        f"{text}\nrecording:\n  displacement_columns: {columns}\n  displacement_signs: {[1.0] * 9}\n".replace("'", "")
+    )
+    robot = load_robot(robot_file)
+    generator = np.random.default_rng(3)
+    clarke = generator.uniform(-0.002, 0.002, (samples, 6))
+    displacement = clarke_manifold(robot).displacement(clarke)
+    marker = marker_in_tracker(robot, tip_poses(robot, clarke))
+    error = 0.003 * np.where(np.arange(samples) % 2, 1.0, -1.0)
+    marker[:, 0] += error
+    data = folder / "data.csv"
+    with data.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["timestamp", "pattern_label", *columns, "tip_x", "tip_y", "tip_z"])
+        for index in range(samples):
+            writer.writerow([0.05 * index, "made_up", *(1e3 * displacement[index]), *(1e3 * marker[index])])
+    return robot_file, data, 3.0
+
+
+@pytest.mark.parametrize("realtime", [False, True])
+def test_replay_answers_every_sample_and_measures_the_error(tmp_path: Path, realtime: bool) -> None:
+    robot_file, data, rmse_mm = made_up_recording(tmp_path, 40)
+    begun = time.monotonic()
+    assert run_replay(data, str(robot_file), realtime, tmp_path / "numbers.json") == 0
+    numbers = json.loads((tmp_path / "numbers.json").read_text())
+    assert numbers["n_samples"] == 40
+    assert numbers["tip_rmse_mm"] == pytest.approx(rmse_mm, rel=1e-3)
+    assert numbers["largest_difference_from_direct_mm"] < 1e-6
+    if realtime:
+        assert time.monotonic() - begun > 39 * 0.05
+
+
+def test_replay_of_a_robot_without_recording_is_refused(tmp_path: Path) -> None:
+    _, data, _ = made_up_recording(tmp_path, 4)
+    assert dataclasses.is_dataclass(load_robot("ftdcr_v4"))
+    result = subprocess.run(
+        [*COMMAND, "replay", str(data), "--robot", "ftdcr_v4"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert result.returncode == 2
+    assert "recording" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
