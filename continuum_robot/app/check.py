@@ -70,8 +70,8 @@ def natural_frequencies_hz(robot: Robot) -> Vector:
 
 def masses_kg(segment: Segment) -> tuple[float, float, float]:
     """Mass of a segment's backbone, disks and own tendons along it, kg."""
-    backbone = segment.backbone.density_kg_per_m3 * segment.backbone.area_m2 * segment.length_m
-    disks = segment.disks.mass_kg * len(segment.disks.positions_m(segment.length_m))
+    backbone = segment.backbone.linear_density_kg_per_m * segment.length_m
+    disks = float(segment.disks.masses_kg.sum())
     tendons = segment.tendons.mass_per_length_kg_per_m * segment.length_m * segment.tendons.count
     return backbone, disks, tendons
 
@@ -101,7 +101,8 @@ def summary(robot: Robot, frequencies_hz: Vector) -> dict[str, object]:
         "backbone_mass_kg": float(masses[:, 0].sum()),
         "disk_mass_kg": float(masses[:, 1].sum()),
         "tendon_mass_kg": float(masses[:, 2].sum()),
-        "bending_stiffness_nm2": [segment.backbone.bending_stiffness_nm2 for segment in robot.segments],
+        "bending_stiffness_nm2": [segment.backbone.bending_stiffnesses_nm2[0] for segment in robot.segments],
+        "bending_stiffness_y_nm2": [segment.backbone.bending_stiffnesses_nm2[1] for segment in robot.segments],
         "natural_frequencies_hz": [float(value) for value in frequencies_hz],
         "assumed": list(robot.assumed),
     }
@@ -139,7 +140,7 @@ def _segment_table(robot: Robot) -> Table:
         columns.append(
             {
                 "length": f"{segment.length_m * 1e3:.4g} mm",
-                "bending stiffness E I": f"{segment.backbone.bending_stiffness_nm2:.4g} N·m²",
+                "bending stiffness E I": _stiffness(segment),
                 "bending damping": f"{segment.bending_damping_nms:.4g} N·m·s",
                 "disks": f"{len(segment.disks.positions_m(segment.length_m))}",
                 "mass of the backbone": f"{backbone * 1e3:.3g} g",
@@ -155,6 +156,11 @@ def _segment_table(robot: Robot) -> Table:
     for name in columns[0]:
         table.add_row(name, *(column[name] for column in columns))
     return table
+
+
+def _stiffness(segment: Segment) -> str:
+    x, y = segment.backbone.bending_stiffnesses_nm2
+    return f"{x:.4g} N·m²" if x == y else f"{x:.4g}, {y:.4g} N·m²"
 
 
 def _frequency_lines(frequencies_hz: Vector) -> str:

@@ -125,6 +125,9 @@ class ClarkeManifold:
     pitch_radii_m : distance of a segment's tendons from the backbone, m values, m
     angle_offsets_rad : angle of each segment's first tendon from +x, m values, rad; None: all 0
 
+    from_base : whether a segment's tendons run from the base through all segments before, m values; None: all do. Else
+        from the segment's own start
+
     Attributes
     ----------
     transforms : the :class:`ClarkeTransform` of each segment
@@ -139,8 +142,13 @@ class ClarkeManifold:
     """
 
     def __init__(
-        self, counts: Sequence[int], pitch_radii_m: Sequence[float], angle_offsets_rad: Sequence[float] | None = None
+        self,
+        counts: Sequence[int],
+        pitch_radii_m: Sequence[float],
+        angle_offsets_rad: Sequence[float] | None = None,
+        from_base: Sequence[bool] | None = None,
     ) -> None:
+        through = [True] * len(counts) if from_base is None else [bool(one) for one in from_base]
         offsets = [0.0] * len(counts) if angle_offsets_rad is None else list(angle_offsets_rad)
         if not len(counts) or len(pitch_radii_m) != len(counts) or len(offsets) != len(counts):
             raise ParameterError(
@@ -162,7 +170,7 @@ class ClarkeManifold:
         D = np.zeros((self.tendon_count, self.coordinate_count))
         C = np.zeros((self.coordinate_count, self.tendon_count))
         for i, (rows, own) in enumerate(zip(self.tendon_slices, self.transforms, strict=True)):
-            for k in range(i + 1):
+            for k in range(i + 1) if through[i] else (i,):
                 D[rows, 2 * k : 2 * k + 2] = radius_m[i] / radius_m[k] * own.inverse  # muhmann (13)
             # M_P q_i sums the bending of the segments 1 to i; the previous segment's sum leaves the own share.
             C[2 * i : 2 * i + 2, rows] = own.matrix  # muhmann (2)
@@ -171,6 +179,10 @@ class ClarkeManifold:
                 C[2 * i : 2 * i + 2, self.tendon_slices[i - 1]] = -radius_m[i] / radius_m[i - 1] * before
         self.displacement_matrix = _frozen(D)
         self.clarke_matrix = _frozen(C)
+        if not all(through):
+            # The segment before may have no tendon that sums the bending from the base: take the least squares.
+            C = np.asarray(np.linalg.pinv(D), dtype=np.float64).reshape(C.shape)
+            self.clarke_matrix = _frozen(C)
         self._off_manifold = _frozen(np.eye(self.tendon_count) - D @ C)
 
     def displacement(self, clarke: ArrayLike) -> Array:

@@ -28,6 +28,7 @@ def clarke_manifold(robot: Robot) -> ClarkeManifold:
         [one.count for one in tendons],
         [one.pitch_radius_m for one in tendons],
         [one.angle_offset_rad for one in tendons],
+        [one.from_base for one in tendons],
     )
 
 

@@ -17,6 +17,7 @@ from continuum_robot.robot.simulation_settings import SimulationSettings
 Vector = NDArray[np.float64]
 
 SCHEMA_VERSION = 1
+CAPSTAN_TENDONS = 4
 BASIS_KINDS = ("constant_bending", "chebyshev_bending")
 
 
@@ -29,6 +30,19 @@ class Backbone:
     density_kg_per_m3: float = quantity("density", "kg/m^3", ge=1, le=25000)
     outer_diameter_m: float = quantity("outer diameter", "m", gt=0, le=0.2)
     inner_diameter_m: float = quantity("inner diameter, 0 for a solid rod", "m", default=0.0, ge=0, le=0.2)
+    bending_stiffness_x_nm2: float | None = quantity(
+        "stiffness against curvature about x, instead of E I", "N.m^2", default=None, gt=0, le=1e6
+    )
+    bending_stiffness_y_nm2: float | None = quantity(
+        "stiffness against curvature about y, instead of E I", "N.m^2", default=None, gt=0, le=1e6
+    )
+    mass_per_length_kg_per_m: float | None = quantity(
+        "mass per length of the rod and what is fixed to it, instead of density times cross-section",
+        "kg/m",
+        default=None,
+        ge=0,
+        le=1e3,
+    )
 
     def __post_init__(self) -> None:
         if self.inner_diameter_m >= self.outer_diameter_m:
@@ -52,44 +66,122 @@ class Backbone:
         return self.youngs_modulus_pa * self.second_moment_m4
 
     @property
+    def bending_stiffnesses_nm2(self) -> tuple[float, float]:
+        """Stiffness against curvature about x and about y, N.m^2."""
+        x, y = self.bending_stiffness_x_nm2, self.bending_stiffness_y_nm2
+        return (self.bending_stiffness_nm2 if x is None else x, self.bending_stiffness_nm2 if y is None else y)
+
+    @property
+    def linear_density_kg_per_m(self) -> float:
+        """Mass per length, kg/m."""
+        if self.mass_per_length_kg_per_m is not None:
+            return self.mass_per_length_kg_per_m
+        return self.density_kg_per_m3 * self.area_m2
+
+    @property
+    def rotary_inertia_kg_m(self) -> float:
+        """Moment of inertia per length about a diameter, kg.m; about the backbone twice that. johnston (14)."""
+        if self.mass_per_length_kg_per_m is not None:
+            return self.mass_per_length_kg_per_m * self.second_moment_m4 / self.area_m2
+        return self.density_kg_per_m3 * self.second_moment_m4
+
+    @property
     def shear_modulus_pa(self) -> float:
         """E / (2 (1 + nu)), Pa."""
         return self.youngs_modulus_pa / (2 * (1 + self.poisson_ratio))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Disks:
-    """Equal spacer disks of a segment, cylinders with their centre on the backbone."""
+class Disk:
+    """One disk with what is mounted on it: johnston section 5.1.2 and table 3."""
 
-    mass_kg: float = quantity("mass of a disk", "kg", ge=0, le=100)
+    arc_length_m: float = quantity("arc length from the segment's start", "m", ge=0, le=10)
+    mass_kg: float = quantity("mass", "kg", gt=0, le=100)
+    center_of_mass_m: tuple[float, ...] = quantity(
+        "centre of mass in the backbone's frame at the disk", "m", default=(0.0, 0.0, 0.0), length=3, ge=-1, le=1
+    )
+    inertia_kg_m2: tuple[float, ...] = quantity(
+        "inertia tensor about the centre of mass in the axes of the backbone's frame, row by row",
+        "kg.m^2",
+        length=9,
+        ge=-10,
+        le=10,
+    )
+
+    def __post_init__(self) -> None:
+        tensor = self.inertia_tensor_kg_m2
+        if not np.allclose(tensor, tensor.T, rtol=0, atol=1e-12):
+            raise refuse("inertia_kg_m2", self.inertia_kg_m2, "a symmetric tensor")
+        moments = np.linalg.eigvalsh(tensor)
+        # No body has a principal moment above the sum of the other two.
+        if moments[0] <= 0 or moments[2] > (moments[0] + moments[1]) * (1 + 1e-9):
+            raise refuse(
+                "inertia_kg_m2",
+                self.inertia_kg_m2,
+                "a tensor with positive principal moments, none greater than the sum of the others (here"
+                f" {', '.join(f'{moment:.4g}' for moment in moments)} kg.m^2)",
+            )
+
+    @property
+    def inertia_tensor_kg_m2(self) -> Vector:
+        """Inertia tensor about the centre of mass, shape (3, 3), kg.m^2."""
+        return np.array(self.inertia_kg_m2).reshape(3, 3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disks:
+    """Spacer disks of a segment: equal cylinders with their centre on the backbone, or described one by one."""
+
+    mass_kg: float | None = quantity("mass of a disk; not with individual", "kg", default=None, ge=0, le=100)
     radius_m: float = quantity("outer radius", "m", gt=0, le=1)
     thickness_m: float = quantity("thickness", "m", default=0.003, gt=0, le=1)
     count: int = quantity("number of disks, equally spaced, the last at the segment's end", default=0, ge=0, le=200)
     arc_lengths_m: tuple[float, ...] = quantity(
         "arc length of each disk from the segment's start, instead of count", "m", default=(), ge=0, le=10
     )
+    individual: tuple[Disk, ...] = quantity("every disk with its own mass and inertia, instead of count", default=())
 
     def __post_init__(self) -> None:
-        if bool(self.count) == bool(self.arc_lengths_m):
-            raise refuse("count", self.count, "either count or arc_lengths_m")
-        if list(self.arc_lengths_m) != sorted(set(self.arc_lengths_m)):
-            raise refuse("arc_lengths_m", self.arc_lengths_m, "increasing arc lengths")
+        if (bool(self.count), bool(self.arc_lengths_m), bool(self.individual)).count(True) != 1:
+            raise refuse("count", self.count, "either count or arc_lengths_m or individual")
+        for key, arc_lengths_m in (
+            ("arc_lengths_m", self.arc_lengths_m),
+            ("individual", tuple(disk.arc_length_m for disk in self.individual)),
+        ):
+            if list(arc_lengths_m) != sorted(set(arc_lengths_m)):
+                raise refuse(key, arc_lengths_m, "increasing arc lengths")
+        if (self.mass_kg is None) != bool(self.individual):
+            raise refuse("mass_kg", self.mass_kg, "the mass of a disk in kg, or individual disks with a mass each")
 
     def positions_m(self, segment_length_m: float) -> Vector:
         """Arc lengths of the disks from the segment's start, shape (disks,), m."""
+        if self.individual:
+            return np.array([disk.arc_length_m for disk in self.individual])
         if self.arc_lengths_m:
             return np.array(self.arc_lengths_m)
         return segment_length_m * np.arange(1, self.count + 1) / self.count
 
     @property
+    def disk_count(self) -> int:
+        """Number of disks."""
+        return self.count or len(self.arc_lengths_m) or len(self.individual)
+
+    @property
+    def masses_kg(self) -> Vector:
+        """Mass of each disk, shape (disks,), kg."""
+        if self.mass_kg is None:
+            return np.array([disk.mass_kg for disk in self.individual])
+        return np.full(self.disk_count, self.mass_kg)
+
+    @property
     def inertia_transverse_kg_m2(self) -> float:
-        """Moment of inertia of a disk about a diameter, kg.m^2."""
-        return self.mass_kg * (3 * self.radius_m**2 + self.thickness_m**2) / 12
+        """Moment of inertia of one of the equal disks about a diameter, kg.m^2; 0 with individual disks."""
+        return (self.mass_kg or 0.0) * (3 * self.radius_m**2 + self.thickness_m**2) / 12
 
     @property
     def inertia_axial_kg_m2(self) -> float:
-        """Moment of inertia of a disk about the backbone, kg.m^2."""
-        return self.mass_kg * self.radius_m**2 / 2
+        """Moment of inertia of one of the equal disks about the backbone, kg.m^2; 0 with individual disks."""
+        return (self.mass_kg or 0.0) * self.radius_m**2 / 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +198,16 @@ class Tendons:
     )
     density_kg_per_m3: float = quantity("density", "kg/m^3", default=0.0, ge=0, le=25000)
     youngs_modulus_pa: float = quantity("Young's modulus", "Pa", default=0.0, ge=0, le=1e12)
+    strands: int = quantity(
+        "strands of wire that a tendon consists of: 2 where it runs out, around a pulley and back. Displacement is that"
+        " of the path, tension the sum over the strands",
+        default=1,
+        ge=1,
+        le=8,
+    )
+    from_base: bool = quantity(
+        "runs from the robot's base; false: from the segment's own start, where its actuators ride", default=True
+    )
 
     @property
     def angles_rad(self) -> Vector:
@@ -121,6 +223,41 @@ class Tendons:
     def bending_stiffness_nm2(self) -> float:
         """E I of one tendon, N.m^2."""
         return self.youngs_modulus_pa * math.pi / 64 * self.diameter_m**4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capstans:
+    """Capstans, each of which drives two opposite tendons of a segment with four: johnston sections 4.3, 5.1.3, 5.3.
+
+    Capstan 1 drives tendons 1 and 3, capstan 2 drives 2 and 4; turning positively pulls the former of the two in.
+    """
+
+    radius_m: float = quantity("radius at which the wire winds, r_c", "m", gt=0, le=0.5)
+    lead_m: float = quantity("advance of the wire along the capstan in a turn, gamma", "m", default=0.0, ge=0, le=0.1)
+    inertia_kg_m2: float = quantity(
+        "inertia of a capstan with its gears and motor as it feels it, J_A", "kg.m^2", gt=0, le=10
+    )
+    pretension_n: float = quantity("tension of each wire at rest, f_pl; makes friction", "N", default=0.0, ge=0, le=1e5)
+    friction_coefficients: tuple[float, ...] = quantity(
+        "mu_1, mu_2: friction of the wires of each capstan in the holes of the disks",
+        "",
+        default=(0.0, 0.0),
+        length=2,
+        ge=0,
+        lt=1,
+    )
+
+    @property
+    def wire_per_radian_m(self) -> float:
+        """Wire that is wound for a radian of the capstan, m: johnston (10)."""
+        return math.sqrt((2 * math.pi * self.radius_m) ** 2 + self.lead_m**2) / (2 * math.pi)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elbow:
+    """A motor between a segment's end and what follows, held at the angle 0: johnston section 13.1."""
+
+    maximum_torque_nm: float = quantity("largest torque about the x axis of the segment's end", "N.m", gt=0, le=1e4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,13 +290,24 @@ class Segment:
     bending_damping_nms: float = quantity(
         "d_theta: bending moment per rate of the bending angle", "N.m.s", default=0.0, ge=0, le=10
     )
+    capstans: Capstans | None = quantity("capstans that drive opposite tendons; none: a motor each", default=None)
+    elbow: Elbow | None = quantity("motor between this segment's end and the next one", default=None)
 
     def __post_init__(self) -> None:
-        if self.disks.arc_lengths_m and self.disks.arc_lengths_m[-1] > self.length_m + 1e-12:
+        last_m = float(self.disks.positions_m(self.length_m)[-1])
+        if last_m > self.length_m + 1e-12:
             raise refuse(
-                "disks.arc_lengths_m",
-                self.disks.arc_lengths_m[-1],
+                f"disks.individual[{len(self.disks.individual) - 1}].arc_length_m"
+                if self.disks.individual
+                else "disks.arc_lengths_m",
+                last_m,
                 f"at most the segment's length_m = {self.length_m:g} m",
+            )
+        if self.capstans is not None and self.tendons.count != CAPSTAN_TENDONS:
+            raise refuse(
+                "tendons.count",
+                self.tendons.count,
+                f"{CAPSTAN_TENDONS}, as the segment has capstans that drive opposite tendons",
             )
         if self.tendons.pitch_radius_m > self.disks.radius_m:
             raise refuse(
@@ -171,12 +319,23 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class String:
-    """A string of an encoder: a tendon without tension, parallel to the backbone, from the base to its anchor."""
+    """A string of an encoder: a tendon without tension, parallel to the backbone, from its start to its anchor."""
 
     name: str = quantity("name, unique in the robot", filled=True)
     anchor_m: float = quantity("arc length of the anchor from the base", "m", gt=0, le=10)
     pitch_radius_m: float = quantity("distance from the backbone", "m", gt=0, le=1)
     angle_rad: float = quantity("angle from +x", "rad", ge=-2 * math.pi, le=2 * math.pi)
+    start_m: float = quantity(
+        "arc length from the base at which it starts: 0, or the disk on which its encoder rides",
+        "m",
+        default=0.0,
+        ge=0,
+        le=10,
+    )
+
+    def __post_init__(self) -> None:
+        if self.start_m >= self.anchor_m:
+            raise refuse("start_m", self.start_m, f"less than anchor_m = {self.anchor_m:g} m")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,6 +389,13 @@ class Robot:
             if string.anchor_m > self.length_m + 1e-12:
                 raise refuse(
                     f"strings[{index}].anchor_m", string.anchor_m, f"at most the robot's length, {self.length_m:g} m"
+                )
+        for index, segment in enumerate(self.segments):
+            if index and segment.capstans is not None and segment.tendons.from_base:
+                raise refuse(
+                    f"segments[{index}].tendons.from_base",
+                    True,
+                    "false: the capstans of a later segment ride on the end of the one before",
                 )
         string_names = [string.name for string in self.strings]
         if len(set(string_names)) != len(string_names):

@@ -36,6 +36,7 @@ class Energies:
         (16)-(18)
     tendon_axial : sliding of the tendons, muhmann (12)
     elastic : bending of backbone and tendons, muhmann (19)
+    actuators : rotation of capstans, johnston (23)
     """
 
     translational: dict[str, float]
@@ -43,6 +44,7 @@ class Energies:
     gravity_by_part: dict[str, float]
     tendon_axial: float
     elastic: float
+    actuators: float = 0.0
 
     @property
     def kinetic_translational(self) -> float:
@@ -56,8 +58,8 @@ class Energies:
 
     @property
     def kinetic(self) -> float:
-        """T of muhmann (9), J."""
-        return self.kinetic_translational + self.kinetic_rotational
+        """T of muhmann (9), with the actuators of johnston (12), J."""
+        return self.kinetic_translational + self.kinetic_rotational + self.actuators
 
     @property
     def gravity(self) -> float:
@@ -84,7 +86,8 @@ class RodDynamics:
     Parameters
     ----------
     robot : the robot
-    rotational_energy, tendon_inertia : terms of the kinetic energy, see :class:`~continuum_robot.rod.model.RodModel`
+    rotational_energy, tendon_inertia, actuator_inertia : terms of the kinetic energy, see
+        :class:`~continuum_robot.rod.model.RodModel`
     compile : "auto", "always" or "never", see :func:`~continuum_robot.rod.code_generation.compile_functions`
     progress : receives a line where the first use has to compile
 
@@ -96,13 +99,19 @@ class RodDynamics:
         self,
         robot: Robot,
         *,
-        rotational_energy: bool = False,
+        rotational_energy: bool | None = None,
         tendon_inertia: bool = False,
+        actuator_inertia: bool = True,
         compile: str = "auto",
         progress: Callable[[str], None] | None = None,
     ) -> None:
         self.robot = robot
-        self.symbolic = RodModel(robot, rotational_energy=rotational_energy, tendon_inertia=tendon_inertia)
+        self.symbolic = RodModel(
+            robot,
+            rotational_energy=rotational_energy,
+            tendon_inertia=tendon_inertia,
+            actuator_inertia=actuator_inertia,
+        )
         self.size = self.symbolic.size
         self._no_force = np.zeros(self.size)
         self._functions: dict[str, FastFunction] = {}
@@ -192,7 +201,8 @@ class RodDynamics:
         return float(value[0]), gradient, hessian
 
     def energies(self, c: ArrayLike, c_rate: ArrayLike) -> Energies:
-        """Energies by part, muhmann (9)-(19)."""
+        """Energies by part, muhmann (9)-(19), johnston (23)."""
+        rate = np.asarray(c_rate, dtype=float)
         translational, rotational, gravity, axial, elastic = self._fast("energies")(c, c_rate)
         return Energies(
             translational=dict(zip(PARTS, map(float, translational), strict=True)),
@@ -200,6 +210,7 @@ class RodDynamics:
             gravity_by_part=dict(zip(PARTS, map(float, gravity), strict=True)),
             tendon_axial=float(axial[0]),
             elastic=float(elastic[0]),
+            actuators=float(rate @ self.symbolic.actuator_mass @ rate / 2),
         )
 
     # --- tendons and kinematics

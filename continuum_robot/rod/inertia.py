@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.robot.description import Robot
+from continuum_robot.robot.description import Disk, Robot, Segment
 from continuum_robot.rod.bases import bending_gram, gauss_legendre
 from continuum_robot.rod.tendons import coefficient_slices, tendon_matrix
 
@@ -45,11 +45,21 @@ class Station:
     s_m : arc length from the segment's start, m
     mass_kg : mass of each part there
     inertia_kg_m2 : moments of inertia of each part about a diameter and about the backbone
+    center_of_mass_m : where the mass is in the backbone's frame at the station, (3,), m; None: on the backbone
+    tensor_kg_m2 : full inertia tensor about the centre of mass in the axes of that frame, (3, 3); None: none but
+        ``inertia_kg_m2``. It counts to the disks
     """
 
     s_m: float
     mass_kg: dict[str, float] = field(default_factory=dict)
     inertia_kg_m2: dict[str, tuple[float, float]] = field(default_factory=dict)
+    center_of_mass_m: Vector | None = None
+    tensor_kg_m2: Vector | None = None
+
+    @property
+    def turning(self) -> bool:
+        """Whether its motion needs the rotation of the backbone."""
+        return any(self.total_inertia_kg_m2) or self.center_of_mass_m is not None or self.tensor_kg_m2 is not None
 
     @property
     def total_mass_kg(self) -> float:
@@ -86,11 +96,10 @@ def stations(robot: Robot, index: int, parts: Parts, quadrature_nodes: int | Non
     distributed: dict[str, tuple[float, float]] = {}  # mass per length; rho I about a diameter
     if parts.backbone_inertia:
         backbone = segment.backbone
-        density = backbone.density_kg_per_m3
-        distributed[BACKBONE] = (density * backbone.area_m2, density * backbone.second_moment_m4)  # muhmann (10)
+        distributed[BACKBONE] = (backbone.linear_density_kg_per_m, backbone.rotary_inertia_kg_m)  # muhmann (10)
     if parts.tendon_inertia:
         # Tendons of this and of all later segments run through here; as in (11) at the backbone's place.
-        passing = [later.tendons for later in robot.segments[index:]]
+        passing = [later.tendons for later in passing_segments(robot, index)]
         mass = sum(tendons.count * tendons.mass_per_length_kg_per_m for tendons in passing)
         moment = sum(
             tendons.count * tendons.mass_per_length_kg_per_m * tendons.diameter_m**2 / 16 for tendons in passing
@@ -107,8 +116,13 @@ def stations(robot: Robot, index: int, parts: Parts, quadrature_nodes: int | Non
                     station.inertia_kg_m2[part] = (float(weight) * moment, 2 * float(weight) * moment)
             found.append(station)
     if parts.disk_inertia:
-        for position in segment.disks.positions_m(segment.length_m):
-            station = Station(float(position), {DISKS: segment.disks.mass_kg})
+        found += [_individual(disk, parts) for disk in segment.disks.individual]
+        for position, kilograms in zip(
+            segment.disks.positions_m(segment.length_m), segment.disks.masses_kg, strict=True
+        ):
+            if segment.disks.individual:
+                break
+            station = Station(float(position), {DISKS: float(kilograms)})
             if parts.rotational_energy:
                 station.inertia_kg_m2[DISKS] = (
                     segment.disks.inertia_transverse_kg_m2,
@@ -121,12 +135,32 @@ def stations(robot: Robot, index: int, parts: Parts, quadrature_nodes: int | Non
     return found
 
 
+def _individual(disk: Disk, parts: Parts) -> Station:
+    """The station of a disk with its own centre of mass and tensor, johnston (17), (18)."""
+    center_m = np.array(disk.center_of_mass_m)
+    return Station(
+        disk.arc_length_m,
+        {DISKS: disk.mass_kg},
+        center_of_mass_m=center_m if center_m.any() else None,
+        tensor_kg_m2=disk.inertia_tensor_kg_m2 if parts.rotational_energy else None,
+    )
+
+
+def passing_segments(robot: Robot, index: int) -> list[Segment]:
+    """The segments whose tendons run through segment ``index``: itself, and later ones with tendons from the base."""
+    return [later for k, later in enumerate(robot.segments[index:], index) if k == index or later.tendons.from_base]
+
+
 def tendon_axial_mass_matrix(robot: Robot) -> Vector:
     """Mass matrix of the tendons' sliding, muhmann (12) with (13); constant, shape (coefficients, coefficients)."""
     lengths_m = np.cumsum([segment.length_m for segment in robot.segments])
     masses_kg = np.concatenate(
         [
-            np.full(segment.tendons.count, segment.tendons.mass_per_length_kg_per_m * length_m)
+            np.full(
+                segment.tendons.count,
+                segment.tendons.mass_per_length_kg_per_m
+                * (length_m if segment.tendons.from_base else segment.length_m),
+            )
             for segment, length_m in zip(robot.segments, lengths_m, strict=True)
         ]
     )
@@ -137,16 +171,20 @@ def tendon_axial_mass_matrix(robot: Robot) -> Vector:
 def stiffness_matrix(robot: Robot) -> Vector:
     """Constant stiffness of the coefficients, shape (coefficients, coefficients): V = c^T K c / 2.
 
-    Integral of B^T diag(EI, EI) B of the backbone and of every tendon that runs through the segment. muhmann (19)
-    counts the segment's own tendons only; those of later segments bend with it as well, as in his (11).
+    Integral of B^T diag(EI_x, EI_y) B, johnston (27)-(29), of the backbone and of every tendon that runs through the
+    segment. muhmann (19) counts the segment's own tendons only; those of later segments bend with it as well, as in his
+    (11).
     """
     matrix = np.zeros((robot.coefficient_count,) * 2)
     for index, place in enumerate(coefficient_slices(robot)):
         segment = robot.segments[index]
-        stiffness_nm2 = segment.backbone.bending_stiffness_nm2 + sum(
-            later.tendons.count * later.tendons.bending_stiffness_nm2 for later in robot.segments[index:]
+        of_tendons_nm2 = sum(
+            later.tendons.count * later.tendons.bending_stiffness_nm2 for later in passing_segments(robot, index)
         )
-        matrix[place, place] = stiffness_nm2 * bending_gram(segment)  # muhmann (19)
+        # Coefficients alternate between x and y, and the Gram matrix does not couple the two.
+        stiffness_nm2 = [own + of_tendons_nm2 for own in segment.backbone.bending_stiffnesses_nm2]
+        by_row = np.tile(stiffness_nm2, segment.basis.order + 1)[:, None]
+        matrix[place, place] = by_row * bending_gram(segment)  # muhmann (19), johnston (29)
     return matrix
 
 

@@ -19,7 +19,7 @@ import casadi as ca
 
 from continuum_robot.robot.description import Robot, Segment
 from continuum_robot.rod.frames import differentiated_frame, step_functions
-from continuum_robot.rod.inertia import Parts, Station, stations
+from continuum_robot.rod.inertia import DISKS, Parts, Station, stations
 from continuum_robot.rod.kinematics import Frozen, hat, stretch_frame, stretch_nodes
 from continuum_robot.rod.tendons import coefficient_slices
 
@@ -55,15 +55,15 @@ class MovingStation:
     Attributes
     ----------
     station : mass and inertia
-    motion : its motion; the angular part only where it has rotational inertia
-    normal : (3,) tangent of the backbone, the axis of the cross-section
-    position : (3,) place in the base frame, m
+    motion : that of its centre of mass; the angular part only where it turns something
+    rotation : (3, 3) of the backbone's frame; its last column is the axis of the cross-section
+    position : (3,) place of the mass in the base frame, m
     gravity : (3,) gravity in the axes of the stretch's start, m/s^2
     """
 
     station: Station
     motion: Motion
-    normal: Any
+    rotation: Any
     position: Any
     gravity: Any
 
@@ -92,7 +92,7 @@ def moving_stations(
         for start_m, ends_m in stretch_nodes(segment.basis, segment.length_m, list(here)):
             last = index + 1 == len(robot.segments) and ends_m[-1] == segment.length_m
             places = [here.get(end_m, []) for end_m in ends_m]
-            turning = [any(any(station.total_inertia_kg_m2) for station in found) for found in places]
+            turning = [any(station.turning for station in found) for found in places]
             turning[-1] = turning[-1] or not last
             local = _local_motions(segment, start_m, list(zip(ends_m, turning, strict=True)), c[place], c_rate[place])
             gravity = rotation.T @ ca.DM(robot.gravity_m_per_s2)
@@ -100,7 +100,11 @@ def moving_stations(
                 motion = _moved(base, inner, place)
                 for station in found:
                     world = position + rotation @ inner.position
-                    yield MovingStation(station, motion, inner.rotation[:, 2], world, gravity)
+                    there = motion
+                    if station.center_of_mass_m is not None:
+                        offset = inner.rotation @ ca.DM(station.center_of_mass_m)
+                        there, world = _offset(motion, offset), world + rotation @ offset
+                    yield MovingStation(station, there, inner.rotation, world, gravity)
             if last:
                 return
             end = local[-1]
@@ -164,6 +168,19 @@ def _moved(base: Motion, local: _Local, place: slice) -> Motion:
     return Motion(linear, angular, base.spin + local.spin, linear_bias, angular_bias)
 
 
+def _offset(motion: Motion, offset: Any) -> Motion:
+    """Motion of a point that is fixed in a moving frame, away from its origin: johnston (17) and its derivative."""
+    return Motion(
+        motion.linear_jacobian - hat(offset) @ motion.angular_jacobian,
+        motion.angular_jacobian,
+        motion.spin,
+        motion.linear_bias
+        + ca.cross(motion.angular_bias, offset)
+        + ca.cross(motion.spin, ca.cross(motion.spin, offset)),
+        motion.angular_bias,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """Terms of the equations of motion: M c'' + coriolis + gravity + ... = generalised force, and the energies.
@@ -211,7 +228,7 @@ def inertial_terms(robot: Robot, parts: Parts, c: Any, c_rate: Any, quadrature_n
                 height[part] = height.get(part, 0) - share * ca.dot(world_gravity, moving.position)
         across, along = moving.station.total_inertia_kg_m2
         if across > 0 or along > 0:
-            W, spin, axis = ca.sparsify(motion.angular_jacobian), motion.spin, moving.normal
+            W, spin, axis = ca.sparsify(motion.angular_jacobian), motion.spin, moving.rotation[:, 2]
             row = axis.T @ W
             mass += across * (W.T @ W) + (along - across) * (row.T @ row)
             momentum = across * spin + (along - across) * ca.dot(axis, spin) * axis
@@ -224,4 +241,12 @@ def inertial_terms(robot: Robot, parts: Parts, c: Any, c_rate: Any, quadrature_n
             for part, (part_across, part_along) in moving.station.inertia_kg_m2.items():
                 energy = (part_across * ca.dot(spin, spin) + (part_along - part_across) * ca.dot(axis, spin) ** 2) / 2
                 rotational[part] = rotational.get(part, 0) + energy
+        if moving.station.tensor_kg_m2 is not None:
+            # In the frame's own axes, in which the tensor is constant: johnston (18), (20).
+            tensor, rotation = ca.SX(ca.DM(moving.station.tensor_kg_m2)), moving.rotation
+            W = rotation.T @ motion.angular_jacobian
+            spin, bias = rotation.T @ motion.spin, rotation.T @ motion.angular_bias
+            mass += W.T @ tensor @ W
+            coriolis += W.T @ (tensor @ bias + ca.cross(spin, tensor @ spin))
+            rotational[DISKS] = rotational.get(DISKS, 0) + ca.dot(spin, tensor @ spin) / 2
     return Terms(mass, coriolis, gravity, translational, rotational, height)

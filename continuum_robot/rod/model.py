@@ -10,6 +10,7 @@ import casadi as ca
 import numpy as np
 
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.capstans import actuator_mass_matrix
 from continuum_robot.rod.frames import body_jacobian_at, frame_at
 from continuum_robot.rod.inertia import (
     PARTS,
@@ -36,8 +37,10 @@ class RodModel:
     Parameters
     ----------
     robot : the robot
-    rotational_energy : rotation of cross-sections and disks, second terms of (10), (11), (14)
+    rotational_energy : rotation of cross-sections and disks, second terms of (10), (11), (14), johnston (13), (18);
+        None: where the robot's disks are described one by one, with a tensor
     tendon_inertia : mass of the tendons (11), (12), (17)
+    actuator_inertia : inertia of capstans, a constant mass, johnston (22)-(24); without effect on a robot without any
     backbone_inertia : mass of the backbone (10), (16)
     disk_inertia : mass of the disks (14), (18)
     quadrature_nodes : Gauss-Legendre nodes a segment for distributed mass; None chooses by the basis
@@ -47,13 +50,16 @@ class RodModel:
         self,
         robot: Robot,
         *,
-        rotational_energy: bool = False,
+        rotational_energy: bool | None = None,
         tendon_inertia: bool = False,
+        actuator_inertia: bool = True,
         backbone_inertia: bool = True,
         disk_inertia: bool = True,
         quadrature_nodes: int | None = None,
     ) -> None:
         self.robot = robot
+        if rotational_energy is None:
+            rotational_energy = any(segment.disks.individual for segment in robot.segments)
         self.parts = Parts(rotational_energy, tendon_inertia, backbone_inertia, disk_inertia)
         self.size = robot.coefficient_count
         self.tendon_matrix = tendon_matrix(robot)
@@ -61,7 +67,8 @@ class RodModel:
         self.stiffness = stiffness_matrix(robot)
         self.damping = damping_matrix(robot)
         self.axial_mass = tendon_axial_mass_matrix(robot) if tendon_inertia else np.zeros((self.size, self.size))
-        self._quadrature_nodes = quadrature_nodes
+        self.actuator_mass = actuator_mass_matrix(robot) if actuator_inertia else np.zeros((self.size, self.size))
+        self.quadrature_nodes = quadrature_nodes
         self._c = ca.SX.sym("c", self.size)
         self._rate = ca.SX.sym("c_rate", self.size)
         self._second = ca.SX.sym("c_acceleration", self.size)
@@ -80,11 +87,15 @@ class RodModel:
 
     @cached_property
     def _terms(self) -> Terms:
-        return inertial_terms(self.robot, self.parts, self._c, self._rate, self._quadrature_nodes)
+        return inertial_terms(self.robot, self.parts, self._c, self._rate, self.quadrature_nodes)
+
+    @property
+    def _constant_mass(self) -> Any:
+        return self.axial_mass + self.actuator_mass
 
     @cached_property
     def _mass(self) -> Any:
-        return ca.tril2symm(ca.tril(self._terms.mass + _sparse(self.axial_mass)))  # symmetric to the last bit
+        return ca.tril2symm(ca.tril(self._terms.mass + _sparse(self._constant_mass)))  # symmetric to the last bit
 
     @cached_property
     def _load(self) -> Any:
@@ -98,8 +109,8 @@ class RodModel:
 
     @cached_property
     def _kinetic(self) -> Any:
-        axial = ca.dot(self._rate, _sparse(self.axial_mass) @ self._rate) / 2  # muhmann (12)
-        return sum(self._terms.translational.values()) + sum(self._terms.rotational.values()) + axial  # muhmann (9)
+        sliding = ca.dot(self._rate, _sparse(self._constant_mass) @ self._rate) / 2  # muhmann (12), johnston (23)
+        return sum(self._terms.translational.values()) + sum(self._terms.rotational.values()) + sliding  # muhmann (9)
 
     @cached_property
     def _potential(self) -> Any:

@@ -29,8 +29,10 @@ def coefficient_slices(robot: Robot) -> tuple[slice, ...]:
     )
 
 
-def parallel_path_gradient(robot: Robot, pitch_radius_m: float, angle_rad: float, end_m: float) -> Vector:
-    """Gradient of the displacement of a parallel path from the base to an arc length.
+def parallel_path_gradient(
+    robot: Robot, pitch_radius_m: float, angle_rad: float, end_m: float, begin_m: float = 0.0
+) -> Vector:
+    """Gradient of the displacement of a parallel path between two arc lengths.
 
     Parameters
     ----------
@@ -38,11 +40,15 @@ def parallel_path_gradient(robot: Robot, pitch_radius_m: float, angle_rad: float
     pitch_radius_m : distance of the path from the backbone, m
     angle_rad : angle of the path from +x, rad
     end_m : arc length from the base at which the path ends, m
+    begin_m : arc length at which it begins, m
 
     Returns
     -------
     shape (coefficients,), m per (1/m); positive entries pull in
     """
+    if begin_m > 0:
+        whole = parallel_path_gradient(robot, pitch_radius_m, angle_rad, end_m)
+        return whole - parallel_path_gradient(robot, pitch_radius_m, angle_rad, begin_m)
     gradient = np.zeros(robot.coefficient_count)
     for segment, start_m, place in zip(robot.segments, robot.segment_starts_m, coefficient_slices(robot), strict=True):
         covered_m = min(max(end_m - float(start_m), 0.0), segment.length_m)
@@ -56,11 +62,16 @@ def parallel_path_gradient(robot: Robot, pitch_radius_m: float, angle_rad: float
 
 def tendon_matrix(robot: Robot) -> Vector:
     """Displacement of every tendon per strain coefficient, shape (tendons, coefficients), m per (1/m)."""
-    ends_m = robot.segment_starts_m + np.array([segment.length_m for segment in robot.segments])
     return np.array(
         [
-            parallel_path_gradient(robot, segment.tendons.pitch_radius_m, float(angle), float(end_m))
-            for segment, end_m in zip(robot.segments, ends_m, strict=True)
+            parallel_path_gradient(
+                robot,
+                segment.tendons.pitch_radius_m,
+                float(angle),
+                float(start_m) + segment.length_m,
+                0.0 if segment.tendons.from_base else float(start_m),
+            )
+            for segment, start_m in zip(robot.segments, robot.segment_starts_m, strict=True)
             for angle in segment.tendons.angles_rad
         ]
     )
@@ -72,7 +83,7 @@ def string_matrix(robot: Robot) -> Vector:
     Positive when the string leaves the robot's body, as a tendon's displacement.
     """
     rows = [
-        parallel_path_gradient(robot, string.pitch_radius_m, string.angle_rad, string.anchor_m)
+        parallel_path_gradient(robot, string.pitch_radius_m, string.angle_rad, string.anchor_m, string.start_m)
         for string in robot.strings
     ]
     return np.array(rows).reshape(len(rows), robot.coefficient_count)

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Capstans that drive opposite tendons of a segment: johnston sections 4.3 and 5.1.3.
+
+A capstan turns by q > 0 when it pulls in the first of its two tendons and pays out the second. With s strands a path
+displacement d of the tendon winds s d of wire. Tensions of tendons are sums over their strands, so that tension times
+displacement is work; a wire has the tension of the tendon over s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.robot.description import Capstans, Robot
+from continuum_robot.rod.tendons import tendon_matrix
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """One capstan of a robot.
+
+    Attributes
+    ----------
+    segment : index of its segment
+    plane : 0 for the first capstan of the segment, 1 for the second
+    pulled, released : indices of its tendons; turning positively pulls the former in
+    capstans : what the robot's file says of it
+    strands : of each of its tendons
+    """
+
+    segment: int
+    plane: int
+    pulled: int
+    released: int
+    capstans: Capstans
+    strands: int
+
+    @property
+    def path_per_radian_m(self) -> float:
+        """Displacement of its tendons for a radian of the capstan, m: johnston (10) over the strands."""
+        return self.capstans.wire_per_radian_m / self.strands
+
+    @property
+    def friction_coefficient(self) -> float:
+        """Friction of its wires in the holes of the disks."""
+        return self.capstans.friction_coefficients[self.plane]
+
+
+def drives(robot: Robot) -> tuple[Drive, ...]:
+    """All capstans of a robot, segment by segment from the base; empty for a robot without."""
+    found = []
+    for index, (segment, place) in enumerate(zip(robot.segments, robot.tendon_slices, strict=True)):
+        if segment.capstans is not None:
+            found += [
+                Drive(index, k, place.start + k, place.start + k + 2, segment.capstans, segment.tendons.strands)
+                for k in range(2)
+            ]
+    return tuple(found)
+
+
+def capstan_jacobian(robot: Robot) -> Vector:
+    """J_qc of johnston (11): capstan speed per rate of the strain coefficients, shape (capstans, n), rad per (1/m).
+
+    Constant, as all tendons are parallel to the backbone.
+    """
+    displacement = tendon_matrix(robot)
+    rows = [displacement[drive.pulled] / drive.path_per_radian_m for drive in drives(robot)]
+    return np.array(rows).reshape(len(rows), robot.coefficient_count)
+
+
+def torque_from_tension(robot: Robot) -> Vector:
+    """Matrix from the tensions of all tendons (N) to capstan torques (N.m), shape (capstans, N).
+
+    The difference of opposite tendons times the radius over the strands: then J_qc^T torque is the generalised force of
+    the tensions.
+    """
+    matrix = np.zeros((len(drives(robot)), robot.tendon_count))
+    for row, drive in zip(matrix, drives(robot), strict=True):
+        row[drive.pulled], row[drive.released] = drive.path_per_radian_m, -drive.path_per_radian_m
+    return matrix
+
+
+def tension_from_torque(robot: Robot) -> Vector:
+    """Matrix from capstan torques (N.m) to differences of tendon tensions from the pretension, shape (N, capstans).
+
+    Half of the difference comes on each of the two opposite tendons, as johnston (32) has it below the pretension.
+    """
+    matrix = np.zeros((robot.tendon_count, len(drives(robot))))
+    for column, drive in enumerate(drives(robot)):
+        matrix[drive.pulled, column] = 0.5 / drive.path_per_radian_m
+        matrix[drive.released, column] = -0.5 / drive.path_per_radian_m
+    return matrix
+
+
+def actuator_mass_matrix(robot: Robot) -> Vector:
+    """M_A of johnston (22)-(24): inertia of the capstans in the strain coefficients, constant, shape (n, n)."""
+    jacobian = capstan_jacobian(robot)
+    inertia_kg_m2 = np.array([drive.capstans.inertia_kg_m2 for drive in drives(robot)])
+    return np.asarray(jacobian.T @ (inertia_kg_m2[:, None] * jacobian))

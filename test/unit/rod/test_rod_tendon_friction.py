@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Friction at the disks, johnston (32)-(38): properties, and the paper's own minimisation as an oracle."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import casadi as ca
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq, minimize
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.capstans import capstan_jacobian
+from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.tendon_friction import TendonFriction, bushing_share
+
+shapes = st.lists(st.floats(-3, 3), min_size=6, max_size=6).map(np.array)
+frictions = st.floats(0, 0.99)
+
+
+@pytest.fixture(scope="module")
+def robot() -> Robot:
+    return load_robot("vanderbilt_segment")
+
+
+@pytest.fixture(scope="module")
+def friction(robot: Robot) -> TendonFriction:
+    return TendonFriction(robot, compile="never")
+
+
+def strand(robot: Robot, model: RodModel, c: np.ndarray, angle: float, mu: float, f0: float) -> list[float]:
+    """Tensions along a strand, out and back, from frames in space and a root finder at each bushing."""
+    radius = robot.segments[0].tendons.pitch_radius_m
+    hole = np.array([radius * np.cos(angle), radius * np.sin(angle), 0, 1])
+    poses = [np.array(model.pose(c, s)) for s in [0.0, *robot.disk_arc_lengths_m]]
+    points = [pose @ hole for pose in poses]
+    course = [poses[0][:3, 2]]
+    course += [(b - a)[:3] / np.linalg.norm(b - a) for a, b in pairwise(points)]
+    course += [poses[-1][:3, 2]]
+    passed = [(poses[i][:3, 2], course[i], course[i + 1]) for i in range(len(poses))]
+    passed += [(n, -after, -before) for n, before, after in reversed(passed)]
+    tensions = [f0]
+    for normal, before, after in passed:
+        P = np.eye(3) - np.outer(normal, normal)
+        f = tensions[-1]
+
+        def lost(x: float, P: np.ndarray = P, f: float = f, before: np.ndarray = before, after: np.ndarray = after):
+            return f - x - mu * np.linalg.norm(P @ (x * after - f * before))  # (33), (34)
+
+        tensions.append(f if f == 0 or lost(f) == 0 else brentq(lost, 0, f, xtol=1e-13, rtol=1e-14))
+    return tensions
+
+
+@settings(deadline=None, max_examples=40)
+@given(c=shapes, mu=frictions, angle=st.sampled_from([0, np.pi / 2, np.pi, 3 * np.pi / 2]))
+def test_tension_never_rises_and_stays_positive_and_the_share_is_that_of_the_strand(known, c, mu, angle):
+    robot, model, friction = known
+    tensions = strand(robot, model, c, angle, mu, 208.0)
+    assert np.all(np.diff(tensions) <= 0)
+    assert min(tensions) >= 0
+    shares = np.array(friction.shares(c, [mu, mu]))
+    plane, side = round(angle / (np.pi / 2)) % 2, round(angle / (np.pi / 2)) // 2
+    assert 0 <= shares[plane, side] <= 1
+    assert shares[plane, side] == pytest.approx(tensions[-1] / 208.0, abs=1e-4)  # one Magnus step a stretch
+
+
+@pytest.fixture(scope="module")
+def known(robot: Robot, friction: TendonFriction) -> tuple[Robot, RodModel, TendonFriction]:
+    return robot, RodModel(robot), friction
+
+
+@settings(deadline=None)
+@given(
+    before=st.tuples(st.floats(-0.6, 0.6), st.floats(-0.6, 0.6)),
+    after=st.tuples(st.floats(-0.6, 0.6), st.floats(-0.6, 0.6)),
+    mu=frictions,
+)
+def test_a_bushing_keeps_a_share_and_takes_coulombs_friction(before, after, mu):
+    a, b = ca.DM(before), ca.DM(after)
+    share = float(bushing_share(a, b, mu, rounding=0.0))
+    assert 0 <= share <= 1
+    normal = np.linalg.norm(share * np.array(after) - np.array(before))
+    assert 1 - share == pytest.approx(mu * normal, abs=1e-12)
+    rounded = float(bushing_share(a, b, mu))
+    assert share <= rounded <= 1
+    assert rounded == pytest.approx(share, abs=1e-6)
+
+
+@pytest.mark.parametrize(("mu", "f"), [(0.0312, 208.0), (0.1637, 60.0), (0.9, 300.0)])
+def test_the_papers_minimisation_finds_the_same_tension(mu: float, f: float) -> None:
+    """(35): the least f_i^2 that obeys 0 <= f_i and friction = mu x normal force, by scipy's SLSQP."""
+    rng = np.random.default_rng(7)
+    for _ in range(5):
+        before, after = rng.uniform(-0.3, 0.3, (2, 2))
+
+        def condition(x: np.ndarray, before: np.ndarray = before, after: np.ndarray = after) -> float:
+            return 1 - x[0] - mu * np.linalg.norm(x[0] * after - before)
+
+        solution = minimize(
+            lambda x: x[0] ** 2,
+            [0.9],
+            method="SLSQP",
+            bounds=[(0, None)],
+            constraints=[{"type": "eq", "fun": condition}],
+            options={"ftol": 1e-14},
+        )
+        assert solution.success
+        assert f * float(bushing_share(ca.DM(before), ca.DM(after), mu)) == pytest.approx(f * solution.x[0], rel=1e-6)
+
+
+def test_no_friction_when_straight_and_a_finite_derivative_there(robot: Robot, friction: TendonFriction) -> None:
+    straight, rate = np.zeros(6), np.full(6, 2.0)
+    np.testing.assert_array_equal(friction.capstan_torque(straight, rate, [2.0, -3.0]), 0)
+    c, mu = ca.SX.sym("c", 6), ca.DM(friction.coefficients)
+    derivative = ca.Function("derivative", [c], [ca.jacobian(friction.shares(c, mu), c)])
+    assert np.isfinite(np.array(derivative(straight))).all()
+    bent, h = np.array([0.5, -0.8, 0.2, 0.1, -0.3, 0.4]), 1e-6
+    for k in range(6):
+        step = np.eye(6)[k] * h
+        expected = (np.array(friction.shares(bent + step, mu)) - np.array(friction.shares(bent - step, mu))) / (2 * h)
+        np.testing.assert_allclose(
+            np.array(derivative(bent))[:, k], expected.reshape(-1, order="F"), rtol=1e-5, atol=1e-8
+        )
+
+
+def test_without_a_coefficient_there_is_no_friction(robot: Robot) -> None:
+    smooth = TendonFriction(robot, coefficients=[0, 0], compile="never")
+    assert np.abs(smooth.capstan_torque(np.ones(6), np.ones(6), [1.0, 1.0])).max() < 1e-9
+
+
+def test_friction_resists_motion_and_grows_with_pretension_and_torque(robot: Robot, friction: TendonFriction) -> None:
+    rng = np.random.default_rng(8)
+    jacobian = capstan_jacobian(robot)
+    for _ in range(20):
+        c, rate, torque = rng.normal(0, 1.5, 6), rng.normal(0, 3, 6), rng.normal(0, 3, 2)
+        found = friction.capstan_torque(c, rate, torque)
+        force = friction.generalized_force(c, rate, torque)
+        assert force @ rate >= 0  # it is subtracted: power taken out
+        np.testing.assert_allclose(force, jacobian.T @ found)
+        shares = np.array(friction.shares(c, friction.coefficients))
+        r_c, f_pl = 0.015255, 208.0
+        for j in range(2):
+            pulled, released = abs(torque[j]) / r_c + f_pl, max(f_pl - abs(torque[j]) / r_c, 0)  # johnston (32)
+            first, second = (pulled, released) if torque[j] > 0 else (released, pulled)
+            lost = (1 - shares[j, 0]) * first + (1 - shares[j, 1]) * second
+            assert found[j] == pytest.approx(np.tanh(10 * jacobian[j] @ rate) * r_c * lost)  # (37)
+
+
+def test_sign_and_tanh_agree_in_fast_motion(robot: Robot, friction: TendonFriction) -> None:
+    sharp = TendonFriction(robot, sign="sign", compile="never")
+    c, rate = np.array([0.5, 0.9, 0.1, 0.2, 0.0, 0.3]), np.array([-3.0, 4.0, 0, 0, 0, 0])
+    np.testing.assert_allclose(sharp.capstan_torque(c, rate, [1, 1]), friction.capstan_torque(c, rate, [1, 1]))
+    np.testing.assert_array_equal(sharp.capstan_torque(c, 0 * rate, [1, 1]), 0)
+
+
+def test_a_robot_without_capstans_has_no_friction() -> None:
+    friction = TendonFriction(load_robot("opencr_five_tendon"))
+    assert friction.capstan_count == 0
+    np.testing.assert_array_equal(friction.generalized_force(np.ones(2), np.ones(2), []), np.zeros(2))
+
+
+@pytest.mark.parametrize(
+    "options", [{"sign": "step"}, {"coefficients": [0.1]}, {"coefficients": [0.1, 1.0]}, {"coefficients": [0.1, -0.1]}]
+)
+def test_bad_arguments_are_named(robot: Robot, options: dict) -> None:
+    with pytest.raises(ParameterError, match=next(iter(options))):
+        TendonFriction(robot, **options)
