@@ -76,7 +76,8 @@ def test_wrong_arguments_are_refused_with_what_is_allowed(argument: str, words: 
 @pytest.mark.parametrize(("composed", "namespace"), [("false", ""), ("false", "left"), ("true", ""), ("true", "left")])
 def test_the_stack_comes_up_and_ctrl_c_leaves_nothing(composed: str, namespace: str, tmp_path: Path) -> None:
     log = tmp_path / "launch.txt"
-    command = ["ros2", "launch", "continuum_robot", "sim.launch.py", f"composed:={composed}", f"namespace:={namespace}"]
+    command = ["ros2", "launch", "continuum_robot", "sim.launch.py", f"composed:={composed}"]
+    command += [f"namespace:={namespace}"] if namespace else []
     command += ["prefix:=p_", "record:=true", f"record_directory:={tmp_path / 'runs'}"]
     with log.open("w") as stream:
         process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True)
