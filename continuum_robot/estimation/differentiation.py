@@ -284,7 +284,7 @@ class KalmanDifferentiator:
 
 
 def steady_gain(dt: float, ratio: float) -> Array:
-    """Kalman gain after it settled, for unit measurement noise and white jerk of spectral density ``ratio``.
+    """Gain of a settled Kalman filter (value, rate, acceleration), for unit noise and white jerk of density ``ratio``.
 
     The Riccati equation is solved by the doubling algorithm, with the sample period as unit of time.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shape of the backbone from tendon displacements and string extensions: weighted least squares."""
+"""Shape of the backbone from tendon displacements and string extensions: weighted least squares, johnston (6)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.differentiation import FilteredDerivative
+from continuum_robot.estimation.modal_filter import ModalKalmanFilter, ModalState
+from continuum_robot.estimation.observability import SMALLEST_SINGULAR_SHARE, coefficient_names, unseen_coefficients
+from continuum_robot.estimation.sensor_watch import SensorHealth, SensorWatch, WatchSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.code_generation import compile_functions
@@ -19,7 +22,9 @@ from continuum_robot.rod.model import RodModel
 
 Vector = NDArray[np.float64]
 
-_SMALLEST_SINGULAR_SHARE = 1e-9
+__all__ = ["RATE_METHODS", "ShapeEstimate", "ShapeEstimator", "ShapeSettings", "coefficient_names"]
+
+RATE_METHODS = ("kalman", "low_pass")
 _REMEMBERED_SUBSETS = 64
 
 
@@ -35,12 +40,22 @@ class ShapeSettings:
         le=1,
     )
     string_sigma_m: float = quantity("standard deviation of a string's extension", "m", default=5e-5, gt=0, le=1)
-    rate_filter_s: float = quantity(
-        "low-pass of rates that no tendon velocity gives, which come from the coefficients",
-        "s",
-        default=0.01,
-        ge=0,
-        le=1,
+    rate_method: str = quantity(
+        "how the rates are found that no tendon velocity gives", default="kalman", choices=RATE_METHODS
+    )
+    rate_filter_s: float = quantity("low-pass of such rates with the method low_pass", "s", default=0.01, ge=0, le=1)
+    tendon_noise_m: float = quantity(
+        "white part of a tendon's error, quantisation included", "m", default=1e-5, gt=0, le=1
+    )
+    string_noise_m: float = quantity(
+        "white part of a string's error, quantisation included", "m", default=1.2e-5, gt=0, le=1
+    )
+    bending_jerk_rad: float = quantity(
+        "jerk of a segment's bending that the Kalman filter expects, root of its spectral density",
+        "rad/s^2.5",
+        default=5.0,
+        gt=0,
+        le=1e6,
     )
 
 
@@ -50,12 +65,16 @@ class ShapeEstimate:
 
     Attributes
     ----------
-    coefficients : of the strain basis, shape (n,), 1/m
-    coefficient_rates : shape (n,), 1/(m.s); NaN where nothing gives them yet
-    covariance : of the coefficients, for the sensors that were used, shape (n, n), 1/m^2
+    coefficients : of the strain basis, shape (n,), 1/m; NaN where the sensors that are left do not see them
+    coefficient_rates : shape (n,), 1/(m.s); NaN where nothing gives them yet, or the coefficient is not seen
+    covariance : of the coefficients, for the sensors that were used, shape (n, n), 1/m^2; of an unseen coefficient
+        infinite on the diagonal and NaN beside it
     residual_m : root mean square of measured less predicted displacements and extensions, m
-    sensor_count : sensors that were used; the others were NaN or absent
-    tip : frame of the tip in the base frame, shape (4, 4)
+    sensor_count : sensors that were used; the others were NaN, absent or not to be trusted
+    tip : frame of the tip in the base frame, shape (4, 4); NaN where a coefficient is
+    motion : of the Kalman filter, if that finds the rates: state and covariance of (c, c', c''); else None
+    blind : sentences that name the unseen coefficients and the sensors that are missing; empty when all are seen
+    broken : a sentence for each sensor that the watch found broken, latched until the reset
     """
 
     coefficients: Vector
@@ -64,28 +83,46 @@ class ShapeEstimate:
     residual_m: float
     sensor_count: int
     tip: Vector
+    motion: ModalState | None = None
+    blind: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether a coefficient is not seen."""
+        return bool(self.blind)
 
 
 @dataclass(frozen=True, slots=True)
 class _Gain:
-    """Least squares for one set of sensors: indices, their matrix, coefficients = gain @ values, covariance."""
+    """Least squares for one set of sensors: their matrix, c = gain @ values, covariance, what is not seen."""
 
-    sensors: NDArray[np.intp]
     matrix: Vector
     gain: Vector
     covariance: Vector
+    unseen: NDArray[np.bool_]
+    blind: tuple[str, ...]
 
 
 class ShapeEstimator:
     """Strain coefficients of a robot from its tendons and strings.
 
     Minimises the sum over the sensors of ((q_j - dq_j/dc c) / sigma_j)^2. Displacements are taken as measured: a
-    tendon's stretch is part of its error. For parallel tendons and bending the model is linear, so one step is exact.
+    tendon's stretch is part of its error. For parallel tendons and bending the model is linear, so one step is exact;
+    as many sensors as coefficients invert J_lc of johnston (6).
+
+    Where sensors fall out and the rest does not see all coefficients, those that it does not see are NaN with infinite
+    variance and are named, the others stay. The same happens where the watch finds a sensor broken.
+
+    Rates come from the tendons' velocities where those suffice, else from the coefficients' change: by a Kalman filter
+    on (c, c', c''), which has no delay on slow motion, or by a difference behind a low-pass.
 
     Parameters
     ----------
     robot : with N tendons and k strings
     settings : how much the sensors are trusted
+    watch : what counts as a broken sensor; None: readings are believed unless they are NaN. Not for robots whose
+        tendons alone see the shape: their driver watches them, and slack that is taken up is no fault of a string
     compile : "auto", "always" or "never", as in rod/code_generation.py
     progress : receives a line when something takes long
 
@@ -99,6 +136,7 @@ class ShapeEstimator:
         robot: Robot,
         settings: ShapeSettings | None = None,
         *,
+        watch: WatchSettings | None = None,
         compile: str = "auto",
         progress: Callable[[str], None] | None = None,
     ) -> None:
@@ -106,6 +144,7 @@ class ShapeEstimator:
         model = RodModel(robot)
         self._size, self._tendons, self._strings = model.size, robot.tendon_count, len(robot.strings)
         self._names = coefficient_names(robot)
+        self.sensor_names = (*robot.tendon_names, *(string.name for string in robot.strings))
         self._matrix = np.vstack([model.tendon_matrix, model.string_matrix])
         self._sigma = np.concatenate(
             [
@@ -117,13 +156,50 @@ class ShapeEstimator:
         self._pose, self._length_m = functions["pose"], robot.length_m
         self._subsets: dict[bytes, _Gain] = {}
         self._all = self._subset(np.ones(self._matrix.shape[0], dtype=bool))
+        if self._all.blind:
+            raise ParameterError(
+                "sensors",
+                f"{len(self._sigma)}, of rank {_rank(self._matrix / self._sigma[:, None])}",
+                f"sensors that see all {self._size} coefficients; these are not seen: {self._named(self._all.unseen)}",
+            )
         self._no_strings = np.full(self._strings, np.nan)
         self._from_velocity = self._rate_gain(np.ones(self._tendons, dtype=bool))
         self._derivative = FilteredDerivative(self.settings.rate_filter_s)
+        # The rate of a coefficient at 1 rad/s of bending: the reciprocal of its segment's length.
+        scale = np.repeat(
+            [1 / segment.length_m for segment in robot.segments],
+            [segment.basis.coefficient_count for segment in robot.segments],
+        )
+        self._filter: ModalKalmanFilter | None = None
+        if self.settings.rate_method == "kalman":
+            noise = np.repeat(
+                [self.settings.tendon_noise_m, self.settings.string_noise_m], [self._tendons, self._strings]
+            )
+            self._filter = ModalKalmanFilter(self._matrix, noise, self.settings.bending_jerk_rad * scale)
+        self.watch: SensorWatch | None = None
+        if watch is not None:
+            orders = np.concatenate([np.arange(s.basis.coefficient_count) // 2 for s in robot.segments])
+            self.watch = SensorWatch(
+                self._matrix,
+                self.sensor_names,
+                self._names,
+                coefficient_scale=scale,
+                coefficient_orders=orders,
+                settings=watch,
+            )
+
+    @property
+    def needs_strings(self) -> bool:
+        """Whether the tendons alone leave a coefficient unseen."""
+        return self._from_velocity is None
 
     def reset(self) -> None:
-        """Forget earlier updates, which only rates that no tendon velocity gives depend on."""
+        """Forget earlier updates, which rates that no tendon velocity gives depend on, and trust all sensors again."""
         self._derivative.reset()
+        if self._filter is not None:
+            self._filter.reset()
+        if self.watch is not None:
+            self.watch.reset()
 
     def update(
         self, displacement: Vector, velocity: Vector | None, string_extension: Vector | None, dt: float
@@ -143,7 +219,7 @@ class ShapeEstimator:
 
         Raises
         ------
-        ParameterError : the sensors that are left do not see all coefficients (names those), or wrong shapes
+        ParameterError : wrong shapes, or a time step that is negative or not finite
         """
         strings = self._no_strings if string_extension is None else string_extension
         if len(displacement) != self._tendons or len(strings) != self._strings:
@@ -153,34 +229,58 @@ class ShapeEstimator:
                 f"{self._tendons} tendons and {self._strings} strings",
             )
         values = np.concatenate([displacement, strings])
-        if math.isfinite(values.sum()):
-            fit = self._all
+        health: SensorHealth | None = None
+        if self.watch is not None:
+            health = self.watch.update(values, dt)
+            values = health.readings
+        return self._estimate(values, velocity, health, dt)
+
+    def _estimate(
+        self, readings: Vector, velocity: Vector | None, health: SensorHealth | None, dt: float
+    ) -> ShapeEstimate:
+        if math.isfinite(readings.sum()):
+            fit, values = self._all, readings
         else:
-            finite = np.isfinite(values)
-            fit = self._subset(finite)
-            values = values[finite]
+            finite = np.isfinite(readings)
+            fit, values = self._subset(finite), readings[finite]
+            readings = np.where(finite, readings, np.nan)
         coefficients = fit.gain @ values
         miss = values - fit.matrix @ coefficients
+        residual_m = math.sqrt(float(miss @ miss) / miss.size) if miss.size else math.nan
+        if fit.blind:
+            coefficients[fit.unseen] = np.nan
+            tip = np.full((4, 4), np.nan)
+        else:
+            tip = self._pose(coefficients, self._length_m)
+        rates, motion = self._rates(coefficients, velocity, readings, dt)
+        rates[fit.unseen] = np.nan
         return ShapeEstimate(
             coefficients,
-            self._rates(coefficients, velocity, dt),
+            rates,
             fit.covariance.copy(),
-            math.sqrt(float(miss @ miss) / miss.size),
+            residual_m,
             miss.size,
-            self._pose(coefficients, self._length_m),
+            tip,
+            motion,
+            fit.blind if health is None else health.blind,
+            () if health is None else health.reasons,
         )
 
-    def _rates(self, coefficients: Vector, velocity: Vector | None, dt: float) -> Vector:
-        from_change = self._derivative.update(coefficients, dt)
-        if velocity is None:
-            return from_change
-        if len(velocity) != self._tendons:
+    def _rates(
+        self, coefficients: Vector, velocity: Vector | None, readings: Vector, dt: float
+    ) -> tuple[Vector, ModalState | None]:
+        if velocity is not None and len(velocity) != self._tendons:
             raise ParameterError("velocity", velocity, f"{self._tendons} values, one a tendon")
-        if math.isfinite(float(np.sum(velocity))):
-            return from_change if self._from_velocity is None else self._from_velocity @ velocity
-        finite = np.isfinite(velocity)
-        gain = self._rate_gain(finite)
-        return from_change if gain is None else gain @ np.asarray(velocity)[finite]
+        gain = None
+        if velocity is not None and self._from_velocity is not None:
+            finite = np.isfinite(velocity)
+            gain = self._from_velocity if finite.all() else self._rate_gain(finite)
+            if gain is not None:
+                return gain @ np.asarray(velocity)[finite], None
+        if self._filter is None:
+            return self._derivative.update(coefficients, dt), None
+        motion = self._filter.update(readings, dt)
+        return motion.c_rate.copy(), motion
 
     def _rate_gain(self, finite: NDArray[np.bool_]) -> Vector | None:
         """Least squares of the rates from the velocities of some tendons; None where those do not suffice."""
@@ -198,35 +298,23 @@ class ShapeEstimator:
     def _fit(self, sensors: NDArray[np.intp]) -> _Gain:
         matrix, sigma = self._matrix[sensors], self._sigma[sensors]
         weighted = matrix / sigma[:, None]
-        if _rank(weighted) < self._size:
-            raise ParameterError(
-                "sensors",
-                f"{len(sensors)} of {len(self._sigma)}",
-                f"sensors that see all coefficients; these are not seen: {', '.join(self._unseen(weighted))}",
-            )
-        inverse = np.linalg.pinv(weighted)
-        return _Gain(sensors, matrix, inverse / sigma, inverse @ inverse.T)
+        unseen = unseen_coefficients(weighted)
+        inverse = np.linalg.pinv(weighted, rcond=SMALLEST_SINGULAR_SHARE)
+        covariance = inverse @ inverse.T
+        blind: tuple[str, ...] = ()
+        if unseen.any():
+            covariance[unseen, :] = covariance[:, unseen] = np.nan
+            covariance[unseen, unseen] = np.inf
+            absent = [name for index, name in enumerate(self.sensor_names) if index not in sensors]
+            blind = (f"blind to {self._named(unseen)} without {', '.join(absent)}",)
+        return _Gain(matrix, inverse / sigma, covariance, unseen, blind)
 
-    def _unseen(self, weighted: Vector) -> list[str]:
-        """Names of the coefficients that can change without any sensor's noticing."""
-        _, singular, directions = np.linalg.svd(np.vstack([weighted, np.zeros((1, self._size))]), full_matrices=True)
-        rank = int(np.sum(singular > _SMALLEST_SINGULAR_SHARE * max(singular[0], math.ulp(0.0))))
-        shares = np.linalg.norm(directions[rank:], axis=0)
-        return [name for name, share in zip(self._names, shares, strict=True) if share > 1e-6]
-
-
-def coefficient_names(robot: Robot) -> list[str]:
-    """Name of each strain coefficient: segment, curvature and order of its function, e.g. ``segment_1.kappa_x0``."""
-    return [
-        f"{segment.name}.kappa_{axis}{order}"
-        for segment in robot.segments
-        for order in range(segment.basis.order + 1)
-        for axis in ("x", "y")
-    ]
+    def _named(self, unseen: NDArray[np.bool_]) -> str:
+        return ", ".join(name for name, one in zip(self._names, unseen, strict=True) if one)
 
 
 def _rank(matrix: Vector) -> int:
     if matrix.shape[0] == 0:
         return 0
     singular = np.linalg.svd(matrix, compute_uv=False)
-    return int(np.sum(singular > _SMALLEST_SINGULAR_SHARE * max(singular[0], math.ulp(0.0))))
+    return int(np.sum(singular > SMALLEST_SINGULAR_SHARE * max(singular[0], math.ulp(0.0))))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.estimation.shape import ShapeEstimate, ShapeEstimator
 from continuum_robot.msg import Shape, StringLengths, TendonStates
 from continuum_robot.nodes import conversions, qos
@@ -59,6 +60,8 @@ class ShapeEstimatorNode(ManagedNode):
         """Make the estimator."""
         robot = self.load_robot()
         self._estimator = ShapeEstimator(robot)
+        if self._estimator.needs_strings:
+            self._estimator = ShapeEstimator(robot, watch=WatchSettings())
         self._tendon_count, self._string_count = robot.tendon_count, len(robot.strings)
         count = robot.coefficient_count
         message = Shape(simulated=self.simulated)
@@ -70,7 +73,9 @@ class ShapeEstimatorNode(ManagedNode):
         self._last_stamp_ns = 0
 
     def activate(self) -> None:
-        """Estimate from the next state on."""
+        """Estimate from the next state on; sensors that were found broken are believed again."""
+        if self._estimator is not None:
+            self._estimator.reset()
         self._last_stamp_ns = 0
         self._active = True
 
@@ -85,7 +90,9 @@ class ShapeEstimatorNode(ManagedNode):
 
     def _on_strings(self, message: StringLengths) -> None:
         extension = np.array(conversions.vector(message.extension))
-        oldest_s = float(np.max(conversions.vector(message.age), initial=0.0))
+        known, age = np.isfinite(extension), conversions.vector(message.age)
+        usable = known.any() and age.size == extension.size
+        oldest_s = float(np.max(age[known])) if usable else math.inf
         if math.isfinite(oldest_s):
             self._newest_string = (extension, conversions.stamp_ns(message.header.stamp) - round(oldest_s * 1e9))
         else:
@@ -139,7 +146,7 @@ class ShapeEstimatorNode(ManagedNode):
             return None
         extension, acquired_ns = self._newest_string
         fresh = abs(stamp_ns - acquired_ns) <= self._timeout_ns
-        if not fresh or extension.size != self._string_count or not math.isfinite(extension.sum()):
+        if not fresh or extension.size != self._string_count or not np.isfinite(extension).any():
             self._without_strings += 1
             return None
         return extension
@@ -160,6 +167,8 @@ class ShapeEstimatorNode(ManagedNode):
         if estimate is not None:
             if estimate.residual_m > self.parameters.get("residual_warn_m"):
                 status.summary(Level.WARN, f"residual {estimate.residual_m * 1e3:.2f} mm")
+            for sentence in (*estimate.blind, *estimate.broken):
+                status.summary(Level.ERROR, sentence)
             status.add("residual_m", float(estimate.residual_m))
         status.summary(Level.OK, self.state)
         status.add("estimates", self._estimated)

@@ -19,5 +19,11 @@ class SimulationSettings:
     current_noise_a: float = quantity("standard deviation of the measured current", "A", default=0.0, ge=0, le=10)
     string_noise_m: float = quantity("standard deviation of a string reading", "m", default=2e-5, ge=0, le=0.1)
     string_resolution_m: float = quantity("quantum of a string reading", "m", default=2.3e-5, ge=0, le=0.1)
+    string_mean_error_m: float = quantity(
+        "mean size of a string reading's systematic error over the stroke, 0: none", "m", default=0.0, ge=0, le=0.1
+    )
+    string_largest_error_m: float = quantity("its largest size", "m", default=2.7e-4, ge=0, le=0.1)
+    string_stroke_m: float = quantity("stroke of a string, of which home is the middle", "m", default=0.12, gt=0, le=10)
+    string_counts_per_turn: int = quantity("positions of a turn of a string's encoder", default=4096, ge=4, le=2**24)
     reading_delay_s: float = quantity("delay of the actuators' readings", "s", default=0.0, ge=0, le=1)
     command_delay_s: float = quantity("delay of the commands on the wire", "s", default=0.0, ge=0, le=1)

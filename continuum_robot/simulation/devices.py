@@ -17,10 +17,11 @@ from continuum_robot.estimation.differentiation import FilteredDerivative
 from continuum_robot.robot.actuation import Actuators
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation import faults
-from continuum_robot.simulation.channel import Channel, Stamped, gaussian, in_sequence, quantised
+from continuum_robot.simulation.channel import Channel, Corruption, Stamped, gaussian, in_sequence, quantised
 from continuum_robot.simulation.mirror import Mirror
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.plant_link import PlantLinkWriter, StringSample, StringSource
+from continuum_robot.simulation.string_encoders import StringEncoderModel, StringEncoderSettings
 
 Vector = NDArray[np.float64]
 
@@ -372,7 +373,7 @@ class SimulatedTendonActuators:
 
 
 class SimulatedStringEncoders:
-    """All string encoders of a robot, simulated, with noise and resolution of the robot file.
+    """All string encoders of a robot, simulated, with noise, resolution and systematic error of the robot file.
 
     The true extensions come from the plant, in this process or through a link from another. Where the source is silent
     for longer than ``stale_after_s`` the readings are NaN with a growing age.
@@ -410,9 +411,7 @@ class SimulatedStringEncoders:
         self._source, self._stale_after_s = source, stale_after_s
         # The actuators draw from the seed itself.
         self._rng = np.random.default_rng([robot.simulation.seed, 1]) if rng is None else rng
-        settings = robot.simulation
-        corrupt = in_sequence(gaussian(settings.string_noise_m, self._rng), quantised(settings.string_resolution_m))
-        self._channel = Channel(corrupt=corrupt, memory_s=faults.LONGEST_DELAY_S)
+        self._channel = Channel(corrupt=_string_error(robot, self._rng), memory_s=faults.LONGEST_DELAY_S)
         known = tuple(name for name, kind in faults.FAULTS.items() if kind.sensor)
         self._faults = faults.FaultBoard(self.string_count, "string", known)
         self._is_open = False
@@ -475,6 +474,22 @@ class SimulatedStringEncoders:
         if duration_s > 0 and begin_s == -math.inf:
             raise ParameterError("start_s", start_s, "a time, since nothing was read yet and the fault shall end")
         self._faults.inject(fault, string, magnitude, begin_s, duration_s)
+
+
+def _string_error(robot: Robot, rng: np.random.Generator) -> Corruption:
+    """What the encoders make of true extensions: noise and resolution, and systematic errors where the file has any."""
+    settings = robot.simulation
+    if settings.string_mean_error_m == 0:
+        return in_sequence(gaussian(settings.string_noise_m, rng), quantised(settings.string_resolution_m))
+    encoder = StringEncoderSettings(
+        counts_per_turn=settings.string_counts_per_turn,
+        drum_radius_m=settings.string_resolution_m * settings.string_counts_per_turn / (2 * math.pi),
+        mean_error_m=settings.string_mean_error_m,
+        largest_error_m=settings.string_largest_error_m,
+        noise_m=settings.string_noise_m,
+        stroke_m=settings.string_stroke_m,
+    )
+    return StringEncoderModel(len(robot.strings), encoder, rng).read
 
 
 def _corrupted(

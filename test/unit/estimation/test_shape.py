@@ -132,14 +132,20 @@ def test_too_few_sensors_left_are_named_too_and_forgiven_later():
     q, _ = readings("two_segment", c)
     broken = q.copy()
     broken[6:] = np.nan
-    with pytest.raises(ParameterError, match="distal"):
-        estimator.update(broken, None, None, DT)
-    np.testing.assert_allclose(estimator.update(q, None, None, DT).coefficients, c, atol=1e-9)
+    estimate = estimator.update(broken, None, None, DT)
+    assert "distal" in estimate.blind[0]
+    assert np.isnan(estimate.coefficients[2:]).all()
+    assert np.isinf(np.diag(estimate.covariance)[2:]).all()
+    assert np.isnan(estimate.tip).all()
+    np.testing.assert_allclose(estimate.coefficients[:2], c[:2], atol=1e-9)  # the others are still seen
+    complete = estimator.update(q, None, None, DT)
+    np.testing.assert_allclose(complete.coefficients, c, atol=1e-9)
+    assert not complete.is_blind
 
 
 def test_rates_that_no_velocity_gives_come_from_the_change():
-    estimator, rod = ESTIMATORS["chebyshev"], RODS["chebyshev"]
-    estimator.reset()
+    rod = RODS["chebyshev"]
+    estimator = ShapeEstimator(ROBOTS["chebyshev"], ShapeSettings(rate_method="low_pass"), compile="never")
     slope = np.linspace(1, 2, rod.size)
     first = estimator.update(*readings("chebyshev", 0 * slope)[:1], None, readings("chebyshev", 0 * slope)[1], DT)
     assert np.isnan(first.coefficient_rates).all()

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Error model of string encoders: a drum on a magnetic rotary encoder whose turns are counted.
+
+johnston (section 4.1) gives 12 bits, 0.1 mm mean and 0.27 mm largest error over the stroke. Most of that cannot be
+noise: with 12 bits on a small drum a count is about 0.01 mm. It is taken as what such encoders have: eccentricity of
+the magnet and of the drum (one and two periods a turn) and a drum on which the string does not lie evenly (growing
+along the stroke), with random phases, scaled so that mean and maximum over the stroke are as stated.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.schema import quantity
+
+Array = NDArray[np.float64]
+
+_GRID = 2001
+_DRAWS = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StringEncoderSettings:
+    """An encoder and how wrong it is; the defaults are johnston's, with an assumed drum."""
+
+    counts_per_turn: int = quantity("positions of a turn; 12 bits: 4096", default=4096, ge=4, le=2**24)
+    drum_radius_m: float = quantity("radius at which the string winds", "m", default=0.008, gt=0, le=1)
+    mean_error_m: float = quantity("mean size of the error over the stroke", "m", default=1.0e-4, ge=0, le=0.1)
+    largest_error_m: float = quantity("largest size of the error over the stroke", "m", default=2.7e-4, ge=0, le=0.1)
+    noise_m: float = quantity("standard deviation of the white part of the error", "m", default=5e-6, ge=0, le=0.1)
+    stroke_m: float = quantity("stroke, of which home is the middle", "m", default=0.12, gt=0, le=10)
+
+    @property
+    def resolution_m(self) -> float:
+        """Length of a count, m."""
+        return 2 * math.pi * self.drum_radius_m / self.counts_per_turn
+
+
+class StringEncoderModel:
+    """Encoders of several strings, each with a fixed systematic error of its own, drawn once, and white noise.
+
+    Parameters
+    ----------
+    count : number of encoders, k
+    settings : see :class:`StringEncoderSettings`
+    rng : draws the systematic errors, then the noise of each reading
+
+    Raises
+    ------
+    ParameterError : no encoder, or errors that do not fit together: the largest has to be a few times the mean, with
+        room for noise and resolution
+    """
+
+    def __init__(self, count: int, settings: StringEncoderSettings, rng: np.random.Generator) -> None:
+        if count < 1:
+            raise ParameterError("count", count, "at least one encoder")
+        self.settings, self._rng = settings, rng
+        self._first, self._second, self._share = np.zeros(count), np.zeros(count), np.zeros(count)
+        self._sides, self._sizes = np.ones(count), np.zeros((count, 2))
+        if settings.mean_error_m > 0:
+            for index in range(count):
+                self._draw(index)
+
+    def _draw(self, index: int) -> None:
+        """Draw shapes of the error until one can have the wanted mean and maximum."""
+        settings = self.settings
+        # Noise and resolution add to the largest error; three deviations of both are kept free.
+        spare_m = 3 * math.hypot(settings.noise_m, settings.resolution_m / math.sqrt(12))
+        largest_m = settings.largest_error_m - spare_m
+        grid = np.linspace(-settings.stroke_m / 2, settings.stroke_m / 2, _GRID)[:, None]
+        for _ in range(_DRAWS):
+            self._first[index], self._second[index] = self._rng.uniform(0, 2 * math.pi, 2)
+            self._share[index] = self._rng.uniform(0.1, 0.5)
+            self._sides[index] = self._rng.choice([-1.0, 1.0])
+            waves, bows = self._waves(grid)[:, index], self._bows(grid)[:, index]
+            sizes = _sizes(waves, bows, settings.mean_error_m, largest_m)
+            if sizes is not None:
+                self._sizes[index] = sizes
+                return
+        raise ParameterError(
+            "largest_error_m",
+            settings.largest_error_m,
+            f"about 2 to 6 times the mean error of {settings.mean_error_m:g} m, noise and resolution added",
+        )
+
+    def systematic_error(self, extension_m: ArrayLike) -> Array:
+        """Systematic error, a smooth function of the extension that is 0 at home.
+
+        Parameters
+        ----------
+        extension_m : shape (..., k), m
+
+        Returns
+        -------
+        shape (..., k), m
+        """
+        extension = np.asarray(extension_m, dtype=float)
+        return self._sizes[:, 0] * self._waves(extension) + self._sizes[:, 1] * self._bows(extension)
+
+    def counts(self, extension_m: ArrayLike) -> NDArray[np.int64]:
+        """What the counters of the turns say at true extensions (shape (k,), m): 0 at home; draws the noise."""
+        extension = np.asarray(extension_m, dtype=float)
+        wrong = extension + self.systematic_error(extension)
+        if self.settings.noise_m > 0:
+            wrong = wrong + self.settings.noise_m * self._rng.standard_normal(wrong.shape)
+        return np.floor(wrong / self.settings.resolution_m + 0.5).astype(np.int64)
+
+    def read(self, extension_m: Array) -> Array:
+        """Measured extensions (k,) in m for true ones; draws the noise."""
+        return np.asarray(self.counts(extension_m) * self.settings.resolution_m, dtype=float)
+
+    def _waves(self, extension: Array) -> Array:
+        turn = extension / self.settings.drum_radius_m
+        value = np.sin(turn + self._first) + self._share * np.sin(2 * turn + self._second)
+        return value - np.sin(self._first) - self._share * np.sin(self._second)
+
+    def _bows(self, extension: Array) -> Array:
+        share = 2 * extension / self.settings.stroke_m
+        return self._sides * np.maximum(share * self._sides, 0.0) ** 3
+
+
+def _sizes(wave: Array, bow: Array, mean_m: float, largest_m: float) -> Array | None:
+    """Sizes of the periodic and the growing part whose sum has this mean and maximum; None where there are none."""
+
+    def mix(angle: float) -> Array:
+        return math.cos(angle) * wave + math.sin(angle) * bow
+
+    def miss(angle: float) -> float:
+        error = np.abs(mix(angle))
+        return float(error.max() / error.mean()) - largest_m / mean_m
+
+    # From the periodic part alone, about twice its mean at most, to the growing part alone, eight times.
+    angles = np.linspace(0, math.pi / 2, 46)
+    misses = np.array([miss(angle) for angle in angles])
+    change = np.flatnonzero(misses[:-1] * misses[1:] <= 0)
+    if change.size == 0:
+        return None
+    angle = float(brentq(miss, angles[change[0]], angles[change[0] + 1], xtol=1e-12))
+    return np.array([math.cos(angle), math.sin(angle)]) * mean_m / np.abs(mix(angle)).mean()

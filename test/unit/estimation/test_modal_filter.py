@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kalman filter of the modal coefficients: against a textbook filter, its stated covariance, and rates side by side."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.estimation.differentiation import GaussianDerivative, KalmanDifferentiator
+from continuum_robot.estimation.modal_filter import ModalKalmanFilter
+from continuum_robot.estimation.rate_comparison import compare_rate_filters, usual_filters
+from continuum_robot.simulation.string_encoders import StringEncoderModel, StringEncoderSettings
+
+DT = 0.01
+MATRIX = np.array([[0.02, 0.0, -0.006], [0.0, 0.02, 0.003], [0.008, 0.004, 0.005], [-0.004, 0.008, 0.006]])
+NOISE = np.array([1e-5, 1e-5, 2e-5, 2e-5])
+JERK = np.array([20.0, 20.0, 5.0])
+
+
+def make(**options):
+    return ModalKalmanFilter(MATRIX, NOISE, JERK, nominal_dt_s=DT, **options)
+
+
+def white_jerk_motion(rng, steps, dt=DT):
+    """Exact samples of motion driven by white jerk, for each coefficient: shape (steps, 3, n)."""
+    density = np.array(
+        [[dt**5 / 20, dt**4 / 8, dt**3 / 6], [dt**4 / 8, dt**3 / 3, dt**2 / 2], [dt**3 / 6, dt**2 / 2, dt]]
+    )
+    root = np.linalg.cholesky(density)
+    transition = np.array([[1, dt, dt * dt / 2], [0, 1, dt], [0, 0, 1]])
+    state, found = np.zeros((3, JERK.size)), []
+    for _ in range(steps):
+        found.append(state)
+        state = transition @ state + root @ rng.standard_normal((3, JERK.size)) * JERK
+    return np.array(found)
+
+
+def test_one_coordinate_is_the_scalar_filter():
+    filtered = ModalKalmanFilter([[2.0]], [0.1], [3.0], nominal_dt_s=DT)
+    scalar = KalmanDifferentiator(DT, 0.05, 3.0)
+    values = np.sin(np.arange(3000) * DT)
+    for value in values:
+        state, rate = filtered.update([2 * value], DT), scalar.update(value)
+    assert state.c_rate[0] == pytest.approx(float(rate), rel=1e-6)
+    assert state.c_acceleration[0] == pytest.approx(float(scalar.acceleration), rel=1e-5)
+    np.testing.assert_allclose(filtered.steady(DT).gains[0], scalar.gain, rtol=1e-9)
+
+
+def test_it_is_the_textbook_filter_whatever_the_steps_and_gaps():
+    rng = np.random.default_rng(3)
+    filtered = make()
+    n = JERK.size
+    x, P = np.zeros(3 * n), np.diag(np.repeat([100.0, 5.0, 50.0], n) ** 2)
+    H = np.hstack([MATRIX, np.zeros((4, 2 * n))])
+    for step in range(60):
+        dt = 0.0 if step == 0 else math.exp(round(20 * math.log(rng.uniform(0.002, 0.1))) / 20)
+        F = np.kron([[1, dt, dt**2 / 2], [0, 1, dt], [0, 0, 1]], np.eye(n))
+        Q = np.kron(
+            [[dt**5 / 20, dt**4 / 8, dt**3 / 6], [dt**4 / 8, dt**3 / 3, dt**2 / 2], [dt**3 / 6, dt**2 / 2, dt]],
+            np.diag(JERK**2),
+        )
+        if abs(dt - DT) <= 0.25 * DT:
+            continue  # there the filter takes the nominal step's gain
+        y = MATRIX @ rng.normal(size=n) * 0.1
+        lost = rng.random(4) < 0.2
+        y[lost] = np.nan
+        state = filtered.update(y, dt)
+        x, P = F @ x, F @ P @ F.T + Q
+        seen = H[~lost]
+        S = seen @ P @ seen.T + np.diag(NOISE[~lost] ** 2)
+        K = P @ seen.T @ np.linalg.inv(S)
+        left = np.eye(3 * n) - K @ seen
+        x = x + K @ (y[~lost] - seen @ x)
+        P = left @ P @ left.T + K @ np.diag(NOISE[~lost] ** 2) @ K.T
+        if not state.unseen.any():
+            np.testing.assert_allclose(np.concatenate([state.c, state.c_rate, state.c_acceleration]), x, rtol=1e-5)
+            np.testing.assert_allclose(np.sqrt(np.diag(state.covariance)), np.sqrt(np.diag(P)), rtol=1e-4)
+
+
+def test_errors_are_as_large_as_stated_also_with_the_settled_gain():
+    rng = np.random.default_rng(5)
+    filtered, squares = make(), []
+    for motion in white_jerk_motion(rng, 6000):
+        state = filtered.update(MATRIX @ motion[0] + NOISE * rng.standard_normal(4), DT)
+        miss = np.concatenate([state.c - motion[0], state.c_rate - motion[1], state.c_acceleration - motion[2]])
+        squares.append(miss @ np.linalg.solve(state.covariance, miss))
+    # 9 degrees of freedom; neighbouring samples are correlated over some ten steps.
+    assert np.mean(squares[500:]) == pytest.approx(9, rel=0.12)
+
+
+def test_jittering_steps_reuse_the_settled_gain_and_lose_nothing():
+    rng = np.random.default_rng(6)
+    filtered, time_s, misses = make(), 0.0, []
+    for _ in range(1500):
+        dt = DT * rng.uniform(0.8, 1.2)
+        time_s += dt
+        state = filtered.update(MATRIX @ np.full(3, math.sin(2 * time_s)) + NOISE * rng.standard_normal(4), dt)
+        misses.append(state.c_rate - 2 * math.cos(2 * time_s))
+    sigma = np.sqrt(np.diag(state.covariance))[3:6]
+    assert (np.std(misses[300:], axis=0) < 2.5 * sigma).all()
+
+
+@given(seed=st.integers(0, 2**32 - 1), lost=st.sets(st.integers(0, 3), min_size=2, max_size=4))
+@settings(deadline=None, max_examples=30)
+def test_what_is_not_seen_is_nan_with_infinite_variance_and_comes_back(seed, lost):
+    rng = np.random.default_rng(seed)
+    filtered, c = make(), rng.normal(size=3)
+    for _ in range(5):
+        filtered.update(MATRIX @ c, DT)
+    readings = MATRIX @ c
+    readings[list(lost)] = np.nan
+    state = filtered.update(readings, DT)
+    assert state.unseen.any()
+    assert np.isnan(state.c[state.unseen]).all()
+    assert np.isnan(state.c_rate[state.unseen]).all()
+    assert np.isinf(np.diag(state.covariance)[np.tile(state.unseen, 3)]).all()
+    np.testing.assert_allclose(state.c[~state.unseen], c[~state.unseen], atol=1e-2)
+    for _ in range(50):
+        state = filtered.update(MATRIX @ c, DT)
+    np.testing.assert_allclose(state.c, c, atol=1e-3)
+
+
+def test_short_gaps_are_bridged_if_wanted():
+    filtered = make(bridge_s=0.05)
+    for k in range(300):
+        filtered.update(MATRIX @ np.full(3, 0.5 * k * DT), DT)
+    for k in range(300, 305):
+        state = filtered.update(np.full(4, np.nan), DT)
+        np.testing.assert_allclose(state.c, 0.5 * k * DT, rtol=1e-3)
+    assert np.isnan(filtered.update(np.full(4, np.nan), DT).c).all()
+
+
+@pytest.mark.parametrize("frequency_hz", [0.5, 2.0])
+def test_the_stated_delay_is_that_of_a_sine(frequency_hz):
+    filtered = ModalKalmanFilter([[1.0]], [1e-5], [1.0], nominal_dt_s=DT)
+    omega, found, truth = 2 * math.pi * frequency_hz, [], []
+    for k in range(2000):
+        found.append(filtered.update([math.sin(omega * k * DT)], DT).c_rate[0])
+        truth.append(omega * np.exp(1j * omega * k * DT))
+    ratio = 2 * np.mean(np.array(found[1000:]) * np.conj(np.array(truth[1000:])))
+    steady = filtered.steady(DT)
+    assert ratio / omega**2 == pytest.approx(steady.response(frequency_hz)[0], abs=2e-3)
+    assert steady.delay_s(frequency_hz)[0] == pytest.approx(-np.angle(ratio) / omega, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"noise_m": NOISE * 0}, "noise_m"),
+        ({"jerk_density": JERK[:2]}, "jerk_density"),
+        ({"matrix": MATRIX * [1, 1, 0]}, "matrix"),
+        ({"nominal_dt_s": 0.0}, "nominal_dt_s"),
+        ({"bridge_s": -1.0}, "bridge_s"),
+    ],
+)
+def test_bad_settings_are_named(change, named):
+    with pytest.raises(ParameterError, match=named):
+        ModalKalmanFilter(**{"matrix": MATRIX, "noise_m": NOISE, "jerk_density": JERK, **change})
+
+
+@pytest.mark.parametrize(("readings", "dt"), [(np.zeros(3), DT), (np.full(4, np.inf), DT), (np.zeros(4), -1.0)])
+def test_bad_readings_are_refused(readings, dt):
+    with pytest.raises(ParameterError):
+        make().update(readings, dt)
+
+
+# --- johnston's filter, and the comparison
+
+
+def test_backward_gaussian_is_average_then_difference():
+    rng = np.random.default_rng(2)
+    samples = rng.normal(size=80)
+    derivative = GaussianDerivative(30, DT)
+    rates = [float(derivative.update(value)) for value in samples]
+    weights = np.exp(-0.5 * (np.arange(30) / 6.0) ** 2)
+    weights /= weights.sum()
+    smooth = [weights @ samples[k - 29 : k + 1][::-1] for k in range(29, 80)]
+    np.testing.assert_allclose(rates[30:], np.diff(smooth) / DT, rtol=1e-12)
+    assert np.isnan(rates[:30]).all()
+
+
+def test_two_backward_gaussians_give_the_acceleration_with_twice_the_delay():
+    first, second = GaussianDerivative(30, DT), GaussianDerivative(30, DT)
+    for k in range(200):
+        acceleration = float(second.update(first.update((k * DT) ** 3)))
+    assert acceleration == pytest.approx(6 * (199 * DT - 2 * first.delay_s), rel=1e-9)
+
+
+def test_the_kalman_filter_beats_the_papers_on_the_papers_encoders():
+    rng = np.random.default_rng(11)
+    encoder = StringEncoderModel(1, StringEncoderSettings(), rng)
+    scores = {
+        score.name: score
+        for score in compare_rate_filters(
+            usual_filters(DT, encoder.settings.resolution_m, 0.3),
+            lambda values: np.array([encoder.read(np.array([value]))[0] for value in values]),
+            dt=DT,
+            amplitude=0.03,
+        )
+    }
+    paper, kalman = scores["gaussian_30"], scores["kalman"]
+    assert paper.ramp_delay_s == pytest.approx(paper.stated_delay_s, abs=1e-6)
+    assert abs(kalman.ramp_delay_s) < 1e-3 < paper.ramp_delay_s
+    # Over the chirp's frequencies and four times beyond, at less than a hundredth of the largest rate of noise.
+    assert (kalman.sine_rmse < [0.9, 0.3, 0.12, 0.1] * paper.sine_rmse).all()
+    assert (kalman.sine_rmse < scores["gaussian_10"].sine_rmse)[1:].all()
+    assert kalman.noise < 0.01 * 2 * math.pi * 0.25 * 0.03
+    assert paper.noise < kalman.noise  # which pays for its freedom from delay
+
+
+def test_comparison_refuses_nonsense():
+    with pytest.raises(ParameterError, match="dt"):
+        compare_rate_filters({}, lambda values: values, dt=0.0, amplitude=1.0)
