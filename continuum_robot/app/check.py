@@ -37,7 +37,8 @@ def run_check(robot: str, json_file: Path | None, console: Console | None = None
     """
     console = console or Console()
     loaded = load_robot(robot)
-    frequencies = natural_frequencies_hz(loaded)
+    with console.status(f"{loaded.name}: deriving the model ..."):
+        frequencies = natural_frequencies_hz(loaded)
     _print(console, loaded, frequencies)
     if json_file is not None:
         write_json(json_file, summary(loaded, frequencies))

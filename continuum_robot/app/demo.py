@@ -177,7 +177,10 @@ def _follow(stack: ComposedStack, duration_s: float, stop: StopRequest, outcome:
         "processor_percent": 100.0 * (time.process_time() - processor_s) / took_s,
         "faults": list(faults),
     }
-    if faults:
+    recording_problem = stack.nodes["recorder"].last_error
+    if recording_problem:
+        outcome.problem = recording_problem
+    elif faults:
         outcome.problem = f"faults latched: {', '.join(faults)}"
     elif stack.failed:
         outcome.problem = "a node failed, see the log above"
