@@ -9,6 +9,7 @@ of its own; the main thread waits for signals, which Python only handles there.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import select
 import signal
@@ -109,6 +110,9 @@ class Spinner:
     def start(self) -> None:
         """Start spinning."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
+        # rclpy's logger looks its caller up among all modules. The first time takes 50 ms and more, in which a robot that
+        # is active already would miss its commands.
+        inspect.getframeinfo(sys._getframe())
         self._thread.start()
 
     def stop(self) -> bool:
