@@ -110,8 +110,8 @@ class Spinner:
     def start(self) -> None:
         """Start spinning."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        # rclpy's logger looks its caller up among all modules. The first time takes 50 ms and more, in which a robot that
-        # is active already would miss its commands.
+        # rclpy's logger looks its caller up among all modules. The first time takes 50 ms and more, in which a robot
+        # that is active already would miss its commands.
         inspect.getframeinfo(sys._getframe())
         self._thread.start()
 
