@@ -269,7 +269,7 @@ class ComposedStack:
 class _CommandLine(Node):
     """Reads the parameters of the composition from the command line or a launch file."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, arguments: Sequence[str]) -> None:
         super().__init__("composition", context=context)
         server = ParameterServer(self)
 
@@ -290,6 +290,7 @@ class _CommandLine(Node):
             visualize=bool(declare("visualize", True, "tf, path and markers")),
             controller=bool(declare("controller", True, "false: driver and estimators only")),
             autostart=bool(declare("autostart", True, "bring the stack up at once")),
+            arguments=arguments,
         )
 
 
@@ -320,10 +321,22 @@ def _read_options(arguments: list[str]) -> StackOptions:
     context = Context()
     initialize(arguments, context)
     with shut_down_at_end(context):
-        node = _CommandLine(context)
+        node = _CommandLine(context, _without_node_name(arguments))
         options = node.options
         node.destroy_node()
     return options
+
+
+def _without_node_name(arguments: Sequence[str]) -> list[str]:
+    """The command line without ``-r __node:=name``, which would give all nodes one name."""
+    kept: list[str] = []
+    for word in arguments:
+        if word.startswith(("__node:=", "__name:=")):
+            if kept and kept[-1] in ("-r", "--remap"):
+                kept.pop()
+        else:
+            kept.append(word)
+    return kept
 
 
 if __name__ == "__main__":

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,6 +47,8 @@ WATCH_PERIOD_S = 0.5
 HEARTBEAT_TIMEOUT_S = 4.0
 STATUS_PERIOD_S = 1.0
 EXIT_TIMEOUT_S = 4.0
+DISCOVERY_S = 1.0
+RIVAL_S = 3.0
 
 _COMMANDS = {
     ManageStack.Request.STARTUP: "startup",
@@ -125,7 +129,11 @@ class Supervisor(ManagedNode):
         self._operation = ""
         self._abort = False
         self._message = ""
+        self._own_stamps: deque[tuple[int, int]] = deque(maxlen=50)
+        self._foreign_s = -math.inf
+        self._listened = False
         self._status = self.create_publisher(StackStatus, "stack_status", qos.latched())
+        self.create_subscription(StackStatus, "stack_status", self._on_stack_status, qos.latched())
         self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
         self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.events())
         for service in ("~/manage", "manage_stack"):
@@ -149,7 +157,7 @@ class Supervisor(ManagedNode):
 
     def before_exit(self, spinner: Spinner) -> None:
         """Bring the stack down before the program ends, as far as its nodes are still there."""
-        if self._stack_state in ("down",) or all(node.state == "unknown" for node in self._nodes.values()):
+        if self._stack_state == "down" or self.rival or all(node.state == "unknown" for node in self._nodes.values()):
             return
         done: Future[Any] = Future()
 
@@ -238,7 +246,29 @@ class Supervisor(ManagedNode):
         self.get_logger().info(f"{name}: the stack is {self._stack_state}")
         return True
 
+    @property
+    def rival(self) -> bool:
+        """Whether another supervisor speaks in this namespace: its nodes have the same names as ours."""
+        return time.monotonic() - self._foreign_s < RIVAL_S
+
+    async def _check_alone(self) -> None:
+        if not self._listened:
+            # The status of another supervisor is latched: it comes as soon as it is discovered.
+            await self._sleep(DISCOVERY_S)
+            self._listened = True
+        self._refuse_rival()
+
+    def _refuse_rival(self) -> None:
+        """Two stacks of one name: a request would reach the nodes of both."""
+        if self.rival:
+            raise DeviceError(
+                "supervisor",
+                f"another one manages the namespace {self.get_namespace()} in this DDS domain",
+                "Stop that stack, or give this one another namespace or ROS_DOMAIN_ID",
+            )
+
     async def _startup(self) -> None:
+        await self._check_alone()
         self._set_state("starting")
         self._own_faults.clear()
         try:
@@ -260,11 +290,13 @@ class Supervisor(ManagedNode):
                 await self._change(node, Transition.TRANSITION_ACTIVATE, "active")
 
     async def _pause(self) -> None:
+        await self._check_alone()
         self._set_state("stopping")
         await self._down(cleanup=False)
         self._set_state("down")
 
     async def _resume(self) -> None:
+        await self._check_alone()
         self._set_state("starting")
         self._own_faults.clear()
         try:
@@ -277,11 +309,13 @@ class Supervisor(ManagedNode):
         self._set_state("up")
 
     async def _shutdown(self) -> None:
+        await self._check_alone()
         self._set_state("stopping")
         await self._down(cleanup=True)
         self._set_state("down")
 
     async def _reset(self) -> None:
+        await self._check_alone()
         self._set_state("stopping")
         await self._down(cleanup=True)
         await self._clear_faults()
@@ -338,6 +372,7 @@ class Supervisor(ManagedNode):
 
     async def _change(self, node: _Managed, transition: int, wanted: str) -> None:
         self._check_abort()
+        self._refuse_rival()
         timeout_s = self._timeout("configure" if transition == Transition.TRANSITION_CONFIGURE else "transition")
         request = ChangeState.Request()
         request.transition.id = transition
@@ -430,6 +465,11 @@ class Supervisor(ManagedNode):
         await self._operate("pause")
         self._set_state("fault")
 
+    def _on_stack_status(self, message: StackStatus) -> None:
+        stamp = message.header.stamp
+        if (stamp.sec, stamp.nanosec) not in self._own_stamps:
+            self._foreign_s = time.monotonic()
+
     def _on_driver_status(self, message: DiagnosticStatus) -> None:
         values = values_of(message)
         faults = tuple(name for name in values.get("faults", "").split(", ") if name)
@@ -473,7 +513,9 @@ class Supervisor(ManagedNode):
         self._publish_status()
 
     def _publish_status(self) -> None:
-        self._status.publish(self.status())
+        message = self.status()
+        self._own_stamps.append((message.header.stamp.sec, message.header.stamp.nanosec))
+        self._status.publish(message)
 
     def _diagnose(self, status: StatusBuilder) -> None:
         faults = [*self._driver_faults, *self._own_faults]

@@ -636,6 +636,8 @@ class TendonDriver(ManagedNode):
             robot,
             level=self.parameters.get("fake_level"),
             link=PlantLink.writer(self.get_namespace(), len(robot.strings), robot=robot.name),
+            # The board lets go on its own, but after the driver had its chance to ramp down.
+            receive_timeout_s=1.5 * self._limits.value.command_timeout_s,
             progress=self.get_logger().info,
         )
 

@@ -246,21 +246,21 @@ class WriterWatch:
 
     def __init__(self) -> None:
         self._newest = 0
-        self._repeated = self._sequenced = self._unsequenced = 0
+        self._alternations = 0
+        self._repeated = False
 
     def command(self, sequence: int) -> None:
         """A command that answers state ``sequence``, 0: of none, arrived."""
-        if sequence == 0:
-            self._unsequenced += 1
-            return
-        self._sequenced += 1
         if sequence <= self._newest:
-            self._repeated += 1
-        self._newest = sequence
+            self._repeated = True
+        else:
+            # One writer that goes on after another has answered the same, an older state, or none.
+            self._alternations += self._repeated
+            self._repeated = False
+            self._newest = sequence
 
     def two_writers(self, publishers: int) -> bool:
         """Whether the commands since the last call came from two writers; ``publishers`` are on the topic now."""
-        mixed = self._sequenced > 0 and self._unsequenced > 0
-        both = publishers > 1 and (self._repeated > 1 or mixed)
-        self._repeated = self._sequenced = self._unsequenced = 0
+        both = publishers > 1 and self._alternations > 1
+        self._alternations = 0
         return both

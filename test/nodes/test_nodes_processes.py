@@ -115,8 +115,10 @@ def test_sigterm_to_the_reference_source_pauses_the_stack(processes, probe):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_the_driver_releases_the_tensions(processes, probe, number):
-    processes.start("tendon_driver", "activate:=true", "rate_hz:=250.0")
-    probe.wait(lambda: probe.driver_state() == "active", 60.0)
+    processes.start("tendon_driver", "activate:=true", *DRIVER)
+    driver = processes.running["tendon_driver"]
+    probe.wait(lambda: probe.driver_state() == "active" or driver.poll() is not None, 60.0)
+    assert driver.poll() is None, processes.log("tendon_driver")
     pause(0.3)
     probe.received["driver_status"].clear()
     assert processes.stop("tendon_driver", number) == 0

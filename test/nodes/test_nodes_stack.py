@@ -18,11 +18,13 @@ from ros_probe import PATIENT, Probe, pause
 
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.composition import ComposedStack, StackOptions
+from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]
 
 ROBOT = load_robot("opencr_five_tendon")
+MANIFOLD = clarke_manifold(ROBOT)
 
 
 @pytest.fixture(scope="module")
@@ -164,9 +166,9 @@ def test_activation_does_not_jump(stack, probe):
         start = np.clip(measured, ROBOT.limits.minimum_n, ROBOT.limits.maximum_n)
         step_n = ROBOT.limits.rate_n_per_s * 0.02
         assert np.all(np.abs(tensions[first] - start) < step_n)
-        # The segment does not twitch: the tendons move less than a millimetre in the first tenth of a second.
-        displacement = np.array([m.displacement for m in states[first : first + 50]])
-        assert np.ptp(displacement, axis=0).max() < 1.5e-3
+        # The segment does not twitch: it stays within 2 mm of where it stood (slack tendons may be taken up meanwhile).
+        clarke = MANIFOLD.clarke(np.array([m.displacement for m in states[first : first + 50]]))
+        assert np.ptp(clarke, axis=0).max() < 2e-3
     assert probe.set_parameter("reference_source", "reference.kind", "chirp").successful
 
 

@@ -102,5 +102,8 @@ def test_two_writers_are_told_from_a_dead_one_that_is_still_listed():
         watch.command(sequence)
         watch.command(0)
     assert watch.two_writers(2)
+    for _ in range(50):
+        watch.command(149)  # one writer that repeats itself is stuck, not two
+    assert not watch.two_writers(2)
     watch.command(0)
     assert not watch.two_writers(1)
