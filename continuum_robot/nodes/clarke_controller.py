@@ -139,7 +139,8 @@ class ClarkeControllerNode(ManagedNode):
         velocity = conversions.vector(message.velocity)
         stamp_ns = conversions.stamp_ns(message.header.stamp)
         step_s = self._advance(message.sequence, stamp_ns)
-        if self._active and self._driver_active:
+        # NaN: the driver's torque is off.
+        if self._active and self._driver_active and math.isfinite(message.commanded_tension[0]):
             output = self._answer(controller, message, stamp_ns, step_s)
         else:
             output = None
@@ -231,7 +232,11 @@ class ClarkeControllerNode(ManagedNode):
             self._complain(f"clarke_reference with {position.size} values, or one that is not finite, was refused")
 
     def _on_driver_status(self, message: DiagnosticStatus) -> None:
-        self._driver_active = values_of(message).get("state") == "active"
+        state = values_of(message).get("state")
+        # A driver that is not configured sends no states. Where states come, such a status is that of another one,
+        # which was started by mistake and will be refused.
+        if state != "unconfigured":
+            self._driver_active = state == "active"
 
     def _on_parameters(self, names: set[str]) -> None:
         if "publish_pid_state" in names:
