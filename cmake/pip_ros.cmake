@@ -2,8 +2,16 @@
 # Lets the ordinary ROS 2 build run on ROS 2 installed from PyPI wheels too.
 # Beside a sourced ROS 2 installation it changes nothing.
 
-# Without a sourced installation, the prefix of the wheels (a virtual environment, or pip's build overlay) is the place to look.
-if("$ENV{AMENT_PREFIX_PATH}" STREQUAL "")
+# Where no sourced installation offers the message generators, the prefix of the wheels (a virtual environment, or pip's
+# build overlay) is the place to look. An AMENT_PREFIX_PATH of a workspace built on the wheels does not have them either.
+set(generators_sourced FALSE)
+string(REPLACE ":" ";" sourced_prefixes "$ENV{AMENT_PREFIX_PATH}")
+foreach(prefix IN LISTS sourced_prefixes)
+  if(EXISTS "${prefix}/share/rosidl_typesupport_c")
+    set(generators_sourced TRUE)
+  endif()
+endforeach()
+if(NOT generators_sourced)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   execute_process(
     COMMAND "${Python3_EXECUTABLE}" -c
@@ -12,7 +20,11 @@ if("$ENV{AMENT_PREFIX_PATH}" STREQUAL "")
     RESULT_VARIABLE wheels_missing ERROR_QUIET)
   if(NOT wheels_missing)
     list(APPEND CMAKE_PREFIX_PATH "${wheels_prefix}")
-    set(ENV{AMENT_PREFIX_PATH} "${wheels_prefix}")
+    if("$ENV{AMENT_PREFIX_PATH}" STREQUAL "")
+      set(ENV{AMENT_PREFIX_PATH} "${wheels_prefix}")
+    else()
+      set(ENV{AMENT_PREFIX_PATH} "$ENV{AMENT_PREFIX_PATH}:${wheels_prefix}")
+    endif()
   endif()
 endif()
 

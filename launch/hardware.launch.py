@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The robot on its bus."""
 
-from continuum_robot.app.launch_description import stack_description
 from launch import LaunchDescription
+
+from continuum_robot.app.launch_description import stack_description
 
 
 def generate_launch_description() -> LaunchDescription:

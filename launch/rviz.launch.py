@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """rviz2 for a robot that runs already."""
 
-from continuum_robot.app.launch_description import rviz_description
 from launch import LaunchDescription
+
+from continuum_robot.app.launch_description import rviz_description
 
 
 def generate_launch_description() -> LaunchDescription:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from launch import LaunchContext, LaunchDescription
 from launch.action import Action
 from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction, SetEnvironmentVariable
 from launch.substitutions import EnvironmentVariable
@@ -17,7 +18,6 @@ from continuum_robot.app.stack import load_for_stack, node_parameters
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.nodes.composition import StackOptions
 from continuum_robot.robot.loading import find_robot_file, shipped_robots
-from launch import LaunchContext, LaunchDescription
 
 PACKAGE = "continuum_robot"
 BOOLEAN = ["true", "false"]
