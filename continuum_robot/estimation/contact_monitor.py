@@ -1,0 +1,664 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contact monitor: from the shape and the tensions to contact or collision, its wrench and its place."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.estimation.contact_location import ContactLocator, LocationEstimate, LocationSettings
+from continuum_robot.estimation.disturbance_observer import DisturbanceObserver, StateTerms
+from continuum_robot.estimation.joint_force_deviation import BackwardGaussian, JointForceDeviation
+from continuum_robot.estimation.momentum_observer import MomentumObserver
+from continuum_robot.estimation.thresholds import NoiseFloor, ResidualSensitivity, noise_covariance
+from continuum_robot.estimation.wrench import CONTACT_TYPES, WrenchEstimate, WrenchEstimator
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.schema import quantity, quantity_of
+from continuum_robot.rod.capstans import torque_from_tension
+from continuum_robot.rod.contact_functions import ContactFunctions, ContactTerms, FrictionTerms
+from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.tendon_friction import TendonFriction
+
+Vector = NDArray[np.float64]
+
+METHODS = ("gmo", "jfd", "best")
+CLEAR, CONTACT, COLLISION, BLIND, TARING = "clear", "contact", "collision", "blind", "taring"
+STATES = (CLEAR, CONTACT, COLLISION, BLIND, TARING)
+_QUADRATURE_NODES = 3  # of the backbone's own mass, which is a small part of a robot with disks
+_MOTION_FILTER_S = 0.05
+_FROZEN_FACTOR = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorSettings:
+    """Settings of the contact monitor; all may be changed while it runs."""
+
+    method: str = quantity(
+        "gmo: momentum observer; jfd: joint-force deviation; best: Kalman disturbance observer",
+        default="best",
+        choices=METHODS,
+        live=True,
+    )
+    gain_per_s: tuple[float, ...] = quantity(
+        "K_o of the momentum observer, one for all coefficients or one each",
+        "1/s",
+        default=(25.0,),
+        gt=0,
+        le=1e4,
+        live=True,
+    )
+    reset_cycles: int = quantity("n_w: cycles between resets, 0 for never", default=1000, ge=0, le=10**9, live=True)
+    smoothing_points: int = quantity(
+        "points of the backward Gaussian on the residual of gmo and jfd", default=1, ge=1, le=1000, live=True
+    )
+    force_walk_n_per_sqrt_s: float = quantity(
+        "change of contact forces that best expects within a second", "N/s^0.5", default=30.0, gt=0, le=1e5, live=True
+    )
+    contact_type: str = quantity(
+        "what a contact can transmit", default="point", choices=tuple(CONTACT_TYPES), live=True
+    )
+    known_arc_length_m: float = quantity(
+        "arc length of the contact where it is known, for the wrench; negative: it is looked for, and the tip is "
+        "assumed where it is not observable",
+        "m",
+        default=-1.0,
+        ge=-1,
+        le=100,
+        live=True,
+    )
+    coefficient_error_per_m: float = quantity(
+        "constant error of the coefficients", "1/m", default=0.02, ge=0, le=100, live=True
+    )
+    rate_error_per_m_s: float = quantity(
+        "constant error of the coefficients' rates", "1/(m.s)", default=0.0, ge=0, le=100, live=True
+    )
+    rate_noise_per_m_s: float = quantity(
+        "standard deviation of the rates' noise from sample to sample", "1/(m.s)", default=0.05, ge=0, le=1e4, live=True
+    )
+    acceleration_noise_per_m_s2: float = quantity(
+        "standard deviation of the accelerations' noise, for jfd", "1/(m.s^2)", default=5.0, ge=0, le=1e6, live=True
+    )
+    stiffness_error_share: float = quantity("error of the bending stiffness", default=0.03, ge=0, le=1, live=True)
+    friction_error_share: float = quantity("error of the friction", default=0.3, ge=0, le=1, live=True)
+    sigma: float = quantity(
+        "standard deviations of noise that a threshold lies above it", default=4.0, gt=0, le=20, live=True
+    )
+    contact_factor_steady: float = quantity(
+        "contact threshold over the bound, at rest", default=1.0, gt=0, le=1e3, live=True
+    )
+    contact_factor_accelerating: float = quantity(
+        "contact threshold over the bound, accelerating", default=1.5, gt=0, le=1e3, live=True
+    )
+    collision_factor_steady: float = quantity(
+        "collision threshold over the bound, at rest", default=6.0, gt=0, le=1e3, live=True
+    )
+    collision_factor_accelerating: float = quantity(
+        "collision threshold over the bound, accelerating", default=9.0, gt=0, le=1e3, live=True
+    )
+    contact_force_steady_n: float = quantity(
+        "least force that counts as contact, at rest", "N", default=0.0, ge=0, le=1e5, live=True
+    )
+    contact_force_accelerating_n: float = quantity(
+        "least force that counts as contact, accelerating", "N", default=0.0, ge=0, le=1e5, live=True
+    )
+    collision_force_steady_n: float = quantity(
+        "force at a known or found place that is a collision, at rest", "N", default=50.0, gt=0, le=1e5, live=True
+    )
+    collision_force_accelerating_n: float = quantity(
+        "force at a known or found place that is a collision, accelerating", "N", default=60.0, gt=0, le=1e5, live=True
+    )
+    hysteresis: float = quantity(
+        "share of a threshold below which it is left again", default=0.7, gt=0, le=1, live=True
+    )
+    raise_after_s: float = quantity(
+        "time above a threshold until it is reported", "s", default=0.01, ge=0, le=10, live=True
+    )
+    clear_after_s: float = quantity("time below it until that is reported", "s", default=0.1, ge=0, le=60, live=True)
+    tare_s: float = quantity("time over which a tare averages", "s", default=0.5, gt=0, le=60, live=True)
+    jump_per_m: float = quantity(
+        "change of a coefficient within a cycle beyond its noise that no motion makes: a string snapped",
+        "1/m",
+        default=1.0,
+        gt=0,
+        le=1e3,
+        live=True,
+    )
+    frozen_s: float = quantity(
+        "time without any change of the coefficients, while the tensions should have moved them, until they count as "
+        "frozen",
+        "s",
+        default=0.2,
+        gt=0,
+        le=60,
+        live=True,
+    )
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            allowed, value = quantity_of(field), getattr(self, field.name)
+            if isinstance(value, str):
+                if value not in allowed.choices:
+                    raise ParameterError(field.name, value, allowed.expected())
+                continue
+            values = value if isinstance(value, tuple) else (value,)
+            if not values or not all(allowed.admits(one) for one in values):
+                raise ParameterError(field.name, value, allowed.expected())
+        for motion in ("steady", "accelerating"):
+            for what, unit in (("factor", ""), ("force", "_n")):
+                low = getattr(self, f"contact_{what}_{motion}{unit}")
+                high = getattr(self, f"collision_{what}_{motion}{unit}")
+                if low > high:
+                    raise ParameterError(
+                        f"contact_{what}_{motion}{unit}", low, f"at most collision_{what}_{motion}{unit} = {high:g}"
+                    )
+
+
+@dataclass(frozen=True, slots=True)
+class ContactEstimate:
+    """What the monitor says after an update.
+
+    Attributes
+    ----------
+    state : "clear", "contact", "collision", "blind" or "taring"
+    reason : why it is blind; empty otherwise
+    accelerating : whether the thresholds are those of acceleration
+    residual : generalised force of contacts after the tare, (n,), N.m^2; NaN while blind
+    residual_covariance : with the errors of the model, (n, n)
+    contact_threshold, collision_threshold : of each channel's absolute value, (n,), N.m^2
+    ratio : largest residual over its contact threshold; NaN while blind
+    wrench : at ``wrench_arc_length_m``, in the backbone's frame there
+    wrench_arc_length_m : known, found, or else the tip, m
+    wrench_place_assumed : whether it is the tip for want of anything better: the wrench is equivalent, not true
+    location : of the contact; None while it is blind
+    """
+
+    state: str
+    reason: str
+    accelerating: bool
+    residual: Vector
+    residual_covariance: Vector
+    contact_threshold: Vector
+    collision_threshold: Vector
+    ratio: float
+    wrench: WrenchEstimate
+    wrench_arc_length_m: float
+    wrench_place_assumed: bool
+    location: LocationEstimate | None
+
+    @property
+    def in_contact(self) -> bool:
+        """Whether a contact or a collision is reported."""
+        return self.state in (CONTACT, COLLISION)
+
+
+@dataclass(slots=True)
+class _Level:
+    """A threshold with hysteresis and delay in time."""
+
+    raised: bool = False
+    since_s: float = 0.0
+
+    def update(self, above: bool, below: bool, dt: float, settings: MonitorSettings) -> bool:
+        changing = below if self.raised else above
+        self.since_s = self.since_s + dt if changing else 0.0
+        if changing and self.since_s >= (settings.clear_after_s if self.raised else settings.raise_after_s) - 1e-9:
+            self.raised, self.since_s = not self.raised, 0.0
+        return self.raised
+
+
+@dataclass(frozen=True, slots=True)
+class _Cycle:
+    """What one update was given."""
+
+    c: Vector
+    rate: Vector
+    noise: Vector
+    rate_noise: Vector
+    load: Vector
+    torque: Vector
+    c_acceleration: ArrayLike | None
+    dt: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Observation:
+    """Residual before the tare, its covariance, the bound of each channel, the model."""
+
+    residual: Vector
+    covariance: Vector
+    bound: Vector
+    terms: ContactTerms
+
+
+class ContactMonitor:
+    """Detects contacts of a robot, estimates their wrench and arc length. Not for use by two threads at once.
+
+    Parameters
+    ----------
+    robot : of any basis; with a constant basis there is detection but no place within a segment
+    settings : see :class:`MonitorSettings`
+    location : how the place is found
+    model : the rod model; None: that of the robot
+    friction : of the tendons; None: that of the robot's capstans, if it has some
+    compile, progress : as in :func:`~continuum_robot.rod.code_generation.compile_functions`
+
+    Raises
+    ------
+    ParameterError : a gain that is not positive or not of the robot's size, a place off the robot, a contact type that
+        leaves nothing to estimate
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        settings: MonitorSettings | None = None,
+        location: LocationSettings | None = None,
+        *,
+        model: RodModel | None = None,
+        friction: TendonFriction | None = None,
+        compile: str = "auto",
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        self.robot = robot
+        model = model or RodModel(robot, quadrature_nodes=_QUADRATURE_NODES)
+        self.functions = ContactFunctions(model, compile=compile, progress=progress)
+        self.size = model.size
+        self._tendon_matrix = model.tendon_matrix
+        self._stiffness = np.asarray(model.stiffness)
+        self._planes = [(np.arange(self.size) % 2 == plane).astype(float) for plane in range(2)]
+        self._torque_from_tension = torque_from_tension(robot)
+        friction = friction or TendonFriction(robot, compile=compile, progress=progress)
+        self._capstan_jacobian = friction.jacobian
+        self._friction = (
+            FrictionTerms(friction, compile=compile, progress=progress) if np.any(friction.coefficients > 0) else None
+        )
+        self._location_settings = location or LocationSettings()
+        self._tare: Vector = np.zeros(self.size)
+        self.settings = settings or MonitorSettings()
+        self._apply(self.settings)
+        self.reset()
+
+    # --- settings and states
+
+    def with_settings(self, settings: MonitorSettings) -> None:
+        """Take other settings before the next update; all or nothing. The tare is kept unless the method changes.
+
+        Raises
+        ------
+        ParameterError : settings that do not suit the robot; the old ones stay
+        """
+        if settings == self.settings:
+            return
+        old = self.settings
+        method_changed = settings.method != old.method
+        if not method_changed and dataclasses.replace(settings, gain_per_s=old.gain_per_s) == old:
+            self._observer.with_gain(self._gain(settings))
+            self._sensitivity.gain = self._observer.gain[:, None]
+            self.settings = settings
+            return
+        rebuilt = any(
+            getattr(settings, name) != getattr(old, name)
+            for name in (
+                "method",
+                "gain_per_s",
+                "reset_cycles",
+                "smoothing_points",
+                "force_walk_n_per_sqrt_s",
+                "contact_type",
+                "known_arc_length_m",
+            )
+        )
+        if rebuilt:
+            self._apply(settings)
+            blind, level_contact, level_collision = self._blind, self._contact, self._collision
+            self._reset_observers()
+            self._blind, self._contact, self._collision = blind, level_contact, level_collision
+        self.settings = settings
+        if method_changed:
+            self._tare = np.zeros(self.size)
+
+    def _gain(self, settings: MonitorSettings) -> Vector:
+        gain = settings.gain_per_s
+        return np.full(self.size, gain[0]) if len(gain) == 1 else np.array(gain)
+
+    def _apply(self, settings: MonitorSettings) -> None:
+        if settings.known_arc_length_m > self.robot.length_m:
+            raise ParameterError(
+                "known_arc_length_m",
+                settings.known_arc_length_m,
+                f"at most the robot's length {self.robot.length_m:g} m",
+            )
+        observer = MomentumObserver(self._gain(settings), settings.reset_cycles, self.size)
+        wrench = WrenchEstimator(settings.contact_type)
+        disturbance = DisturbanceObserver(self.size, wrench.directions, settings.force_walk_n_per_sqrt_s)
+        locator = ContactLocator(self.functions, wrench.directions, self._location_settings)
+        deviation = JointForceDeviation(settings.smoothing_points)
+        smoother = BackwardGaussian(settings.smoothing_points)
+        sensitivity = ResidualSensitivity(observer.gain)
+        self._observer, self._wrench, self._disturbance = observer, wrench, disturbance
+        self.locator, self._deviation, self._smoother, self._sensitivity = locator, deviation, smoother, sensitivity
+
+    def reset(self) -> None:
+        """Begin anew after a blindness or a pause: the observers start at zero; the tare stays."""
+        self._blind = ""
+        self._contact, self._collision = _Level(), _Level()
+        self._floor: NoiseFloor | None = None
+        self._tare_left_s = 0.0
+        self._reset_observers()
+
+    def _reset_observers(self) -> None:
+        for part in (
+            self._observer,
+            self._disturbance,
+            self.locator,
+            self._deviation,
+            self._smoother,
+            self._sensitivity,
+        ):
+            part.reset()
+        self._last_c: Vector | None = None
+        self._last_rate: Vector | None = None
+        self._last_momentum: Vector | None = None
+        self._last_raw: Vector | None = None
+        self._lag: Vector = np.zeros(self.size)
+        self._motion: Vector = np.zeros(self.size)
+        self._frozen_s = 0.0
+        self._frozen_load: Vector = np.zeros(self.size)
+
+    def tare(self) -> None:
+        """Take the mean residual of the coming ``tare_s`` as that of free motion; nothing may touch the robot."""
+        self._tare_left_s = self.settings.tare_s
+        self._tare_sum: Vector = np.zeros(self.size)
+        self._tare_count = 0
+
+    def clear_tare(self) -> None:
+        """Forget the tare."""
+        self._tare = np.zeros(self.size)
+
+    @property
+    def tare_residual(self) -> Vector:
+        """What a tare took, (n,), N.m^2."""
+        return self._tare.copy()
+
+    def learn_floor(self, learning: bool) -> None:
+        """Begin (True) to raise the thresholds above every residual from now on, or end it (False) and keep them."""
+        if learning and self._floor is None:
+            self._floor = NoiseFloor(self.size)
+        self._learning = learning
+
+    _learning = False
+
+    # --- one cycle
+
+    def update(
+        self,
+        c: ArrayLike,
+        c_rate: ArrayLike,
+        c_covariance: ArrayLike,
+        dt: float,
+        *,
+        tension: ArrayLike | None = None,
+        capstan_torque: ArrayLike | None = None,
+        c_acceleration: ArrayLike | None = None,
+        c_rate_covariance: ArrayLike | None = None,
+        other_force: ArrayLike | None = None,
+        fault: str = "",
+    ) -> ContactEstimate:
+        """One cycle.
+
+        Parameters
+        ----------
+        c : coefficients, (n,), 1/m
+        c_rate : their rates, (n,), 1/(m.s); "best" does not use them
+        c_covariance : of the noise of c, (n, n)
+        dt : time since the previous update, s
+        tension : of every tendon, (N,), N
+        capstan_torque : instead of ``tension``, of every capstan, (k,), N.m
+        c_acceleration : (n,), for "jfd"; None: difference of the rates
+        c_rate_covariance : of the noise of the rates from sample to sample, (n, n); None: that of the settings
+        other_force : known generalised force of anything else, e.g. of a distal segment, johnston (74), (n,), N.m^2
+        fault : what the shape estimator reports as broken; not empty: blind
+
+        Returns
+        -------
+        the estimate; once an input was unusable its state is "blind" until :meth:`reset`
+
+        Raises
+        ------
+        ParameterError : neither or both of tension and torque, wrong shapes, a negative step
+        """
+        if (tension is None) == (capstan_torque is None):
+            raise ParameterError("tension, capstan_torque", (tension, capstan_torque), "one of the two")
+        if dt < 0:
+            raise ParameterError("dt", dt, "a time step of at least 0 s")
+        shape = np.asarray(c, dtype=float)
+        rate = np.zeros(self.size) if self.settings.method == "best" else np.asarray(c_rate, dtype=float)
+        noise = np.asarray(c_covariance, dtype=float)
+        extra = np.zeros(self.size) if other_force is None else np.asarray(other_force, dtype=float)
+        if shape.shape != (self.size,) or rate.shape != (self.size,) or noise.shape != (self.size, self.size):
+            raise ParameterError(
+                "c, c_rate, c_covariance",
+                (shape.shape, rate.shape, noise.shape),
+                f"shapes ({self.size},), ({self.size},), ({self.size}, {self.size})",
+            )
+        if tension is not None:
+            forces = np.asarray(tension, dtype=float)
+            load = self._tendon_matrix.T @ forces
+            torque = self._torque_from_tension @ forces
+        else:
+            torque = np.asarray(capstan_torque, dtype=float)
+            load = self._capstan_jacobian.T @ torque
+        rate_noise = np.eye(self.size) * self.settings.rate_noise_per_m_s**2
+        if c_rate_covariance is not None:
+            rate_noise = np.asarray(c_rate_covariance, dtype=float)
+        cycle = _Cycle(shape, rate, noise, rate_noise, load + extra, torque, c_acceleration, dt)
+        self._check(cycle, fault)
+        if self._blind:
+            return self._blind_estimate()
+        seen = self._observe(cycle)
+        if self._blind:
+            return self._blind_estimate()
+        return self._judge(seen, dt)
+
+    def _check(self, cycle: _Cycle, fault: str) -> None:
+        """Latch what makes the monitor blind."""
+        if self._blind:
+            return
+        c, noise, load, dt = cycle.c, cycle.noise, cycle.load, cycle.dt
+        named = (
+            ("coefficients", c),
+            ("coefficient rates", cycle.rate),
+            ("covariance of the coefficients", noise),
+            ("tensions", load),
+            ("time step", np.array(dt)),
+        )
+        unknown = [name for name, values in named if not math.isfinite(float(values.sum()))]
+        if fault:
+            self._blind = fault
+        elif unknown:
+            self._blind = f"{', '.join(unknown)}: not a number"
+        elif self._last_c is not None:
+            change = np.abs(c - self._last_c)
+            if np.any(change > self.settings.jump_per_m + 10 * np.sqrt(np.diag(noise))):
+                self._blind = f"coefficient {int(np.argmax(change))} jumped by {change.max():.3g} 1/m within a cycle"
+            elif change.any():
+                self._frozen_s, self._frozen_load = 0.0, load
+            else:
+                self._frozen_s += dt
+                expected = np.abs(np.linalg.solve(self._stiffness, load - self._frozen_load)).max()
+                least = _FROZEN_FACTOR * max(self.settings.coefficient_error_per_m, math.sqrt(float(noise.max())), 1e-3)
+                if self._frozen_s > self.settings.frozen_s and expected > least:
+                    self._blind = f"coefficients frozen for {self._frozen_s:.2g} s while the tensions changed"
+        else:
+            self._frozen_load = load
+        self._last_c = c
+
+    def _evaluate(self, c: Vector, rate: Vector, load: Vector, torque: Vector) -> StateTerms:
+        terms = self.functions(c, rate)
+        if self._friction is None:
+            self._friction_force = None
+            return StateTerms(terms, load)
+        friction, by_c, by_rate = self._friction(c, rate, torque)
+        self._friction_force = friction
+        return StateTerms(terms, load - friction, -by_c, -by_rate)
+
+    def _observe(self, cycle: _Cycle) -> _Observation:
+        """The residual with what is known of its errors."""
+        c, rate, noise, load, torque, dt = cycle.c, cycle.rate, cycle.noise, cycle.load, cycle.torque, cycle.dt
+        c_acceleration = cycle.c_acceleration
+        settings, n = self.settings, self.size
+        if settings.method == "best":
+            raw = self._disturbance.update(c, noise, lambda x, v: self._evaluate(x, v, load, torque), dt)
+            self._blind = self._disturbance.blind_reason
+            state = self._disturbance.model
+            c, rate = self._disturbance.coefficients, self._disturbance.rates
+        else:
+            state = self._evaluate(c, rate, load, torque)
+        terms = state.terms
+        by_c, by_rate = terms.force_by_c, terms.force_by_rate
+        if state.force_by_c is not None and state.force_by_rate is not None:
+            by_c, by_rate = by_c + state.force_by_c, by_rate + state.force_by_rate
+        # Errors of stiffness scale the elastic force of each plane, those of friction all of it.
+        elastic = settings.stiffness_error_share * (self._stiffness @ c)
+        model_errors = [elastic * self._planes[0], elastic * self._planes[1]]
+        if settings.method == "best":
+            spread = self._disturbance.covariance
+            systematic = np.abs(by_c).sum(axis=1) * settings.coefficient_error_per_m
+            systematic += np.abs(terms.force_by_rate).sum(axis=1) * settings.rate_error_per_m_s
+        elif settings.method == "gmo":
+            raw = self._observer.update(terms.momentum, terms.known_force + state.force, dt)
+            self._blind = self._observer.blind_reason
+            raw = self._smoother.update(raw) if settings.smoothing_points > 1 and not self._blind else raw
+            momentum_by_state = np.concatenate([terms.momentum_by_c, terms.mass], axis=1)
+            force_by_state = np.concatenate([by_c, by_rate], axis=1)
+            matrix = self._sensitivity.update(momentum_by_state, force_by_state, dt)
+            systematic = np.abs(matrix[:, :n]).sum(axis=1) * settings.coefficient_error_per_m
+            systematic += np.abs(matrix[:, n:]).sum(axis=1) * settings.rate_error_per_m_s  # johnston (64)
+            state_noise = np.zeros((2 * n, 2 * n))
+            state_noise[:n, :n] = noise
+            state_noise[n:, n:] = cycle.rate_noise
+            spread = noise_covariance(self._observer.gain, dt, momentum_by_state, force_by_state, state_noise)
+            if self._last_raw is not None and dt > 0:
+                share = dt / (_MOTION_FILTER_S + dt)
+                change = (raw - self._last_raw) / dt / self._observer.gain  # johnston (54): what r is late by
+                self._lag = self._lag + share * (change - self._lag)
+            self._last_raw = raw
+            model_errors.append(self._lag)
+        else:
+            if c_acceleration is not None:
+                acceleration = np.asarray(c_acceleration, dtype=float)
+            elif self._last_rate is None or dt == 0:
+                acceleration = np.zeros(n)
+            else:
+                acceleration = (rate - self._last_rate) / dt
+            self._last_rate = rate
+            raw = self._deviation.update(terms, rate, acceleration, state.force)
+            self._blind = self._deviation.blind_reason
+            systematic = np.abs(by_c).sum(axis=1) * settings.coefficient_error_per_m
+            systematic += np.abs(by_rate).sum(axis=1) * settings.rate_error_per_m_s
+            spread = by_c @ noise @ by_c.T + by_rate @ cycle.rate_noise @ by_rate.T
+            spread += terms.mass @ terms.mass.T * settings.acceleration_noise_per_m_s2**2
+        systematic = systematic + np.abs(elastic)
+        if self._friction_force is not None:
+            model_errors.append(settings.friction_error_share * self._friction_force)
+            systematic = systematic + np.abs(model_errors[-1])
+        bound = systematic + settings.sigma * np.sqrt(np.diag(spread))
+        columns = np.array(model_errors)
+        # A constant error of the coefficients is as likely in each of them: its variance is a third of its square.
+        shift = by_c * (settings.coefficient_error_per_m / math.sqrt(3))
+        covariance = spread + columns.T @ columns + shift @ shift.T
+        covariance[range(n), range(n)] += 1e-12 * float(np.trace(self._stiffness)) ** 2
+        if self._floor is not None:
+            if self._learning:
+                self._floor.learn(raw - self._tare)
+            bound = np.maximum(bound, self._floor.bound)
+        return _Observation(raw, covariance, bound, terms)
+
+    def _judge(self, seen: _Observation, dt: float) -> ContactEstimate:
+        """State, place and wrench."""
+        raw, covariance, bound, momentum = seen.residual, seen.covariance, seen.bound, seen.terms.momentum
+        settings = self.settings
+        if self._last_momentum is not None and dt > 0:
+            share = dt / (_MOTION_FILTER_S + dt)
+            self._motion = self._motion + share * ((momentum - self._last_momentum) / dt - self._motion)
+        self._last_momentum = momentum
+        accelerating = bool(np.any(np.abs(self._motion) > bound))
+        motion = "accelerating" if accelerating else "steady"
+        residual = raw - self._tare
+        location = self.locator.update(seen.terms.jacobians, residual, covariance, dt)
+        known = settings.known_arc_length_m >= 0
+        assumed = not known and not location.observable
+        place_m = settings.known_arc_length_m if known else self.robot.length_m if assumed else location.arc_length_m
+        wrench = self._wrench.estimate(residual, self.locator.jacobian_at(seen.terms.jacobians, place_m), covariance)
+        force_n = float(np.linalg.norm(wrench.wrench[:3]))
+        contact_threshold = bound * getattr(settings, f"contact_factor_{motion}")
+        collision_threshold = bound * getattr(settings, f"collision_factor_{motion}")
+        size = np.abs(residual)
+        ratio, collision_ratio = float((size / contact_threshold).max()), float((size / collision_threshold).max())
+        if self._tare_left_s > 0:
+            running = dataclasses.replace(
+                self._nothing(TARING, ""),
+                accelerating=accelerating,
+                residual=residual,
+                residual_covariance=covariance,
+                contact_threshold=contact_threshold,
+                collision_threshold=collision_threshold,
+            )
+            self._take_tare(raw, dt)
+            return running
+        least_n = getattr(settings, f"contact_force_{motion}_n")
+        most_n = getattr(settings, f"collision_force_{motion}_n")
+        hit = force_n > most_n and not assumed and ratio > 1
+        soft = settings.hysteresis
+        touched = self._contact.update(
+            ratio > 1 and force_n >= least_n, ratio < soft or force_n < soft * least_n, dt, settings
+        )
+        collided = self._collision.update(
+            collision_ratio > 1 or hit,
+            collision_ratio < soft and not (force_n > soft * most_n and not assumed),
+            dt,
+            settings,
+        )
+        state = COLLISION if collided else CONTACT if touched else CLEAR
+        return ContactEstimate(
+            state,
+            "",
+            accelerating,
+            residual,
+            covariance,
+            contact_threshold,
+            collision_threshold,
+            ratio,
+            wrench,
+            place_m,
+            assumed,
+            location,
+        )
+
+    def _take_tare(self, raw: Vector, dt: float) -> None:
+        """One cycle of a running tare."""
+        self._tare_sum = self._tare_sum + raw
+        self._tare_count += 1
+        self._tare_left_s -= dt
+        if self._tare_left_s <= 1e-9:
+            self._tare, self._tare_left_s = self._tare_sum / self._tare_count, 0.0
+            self._contact, self._collision = _Level(), _Level()
+            self.locator.reset()
+
+    def _blind_estimate(self) -> ContactEstimate:
+        self._tare_left_s = 0.0
+        return self._nothing(BLIND, self._blind)
+
+    def _nothing(self, state: str, reason: str) -> ContactEstimate:
+        n = self.size
+        unknown, matrix = np.full(n, np.nan), np.full((n, n), np.nan)
+        wrench = self._wrench.estimate(unknown, np.zeros((6, n)))
+        return ContactEstimate(
+            state, reason, False, unknown, matrix, unknown, unknown, math.nan, wrench, math.nan, True, None
+        )

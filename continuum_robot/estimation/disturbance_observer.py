@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kalman disturbance observer: the generalised force of contacts from the coefficients alone.
+
+The state is (c, c_rate, d) with the generalised force d of contacts as a random walk. The model predicts c_rate,
+so the coefficients are not differentiated: M c'' = known force + d - M' c', and d is what makes the measured c fit. An
+extended Kalman filter weighs the model against the noise of c; the other observers take the rate as given.
+
+The spread of the random walk is that of forces of a stated rate of change, equally likely at every node of the
+backbone, seen in the coefficients: q = sigma^2 mean of B B^T. Directions in which forces hardly act are trusted less.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.rod.contact_functions import ContactTerms
+
+Vector = NDArray[np.float64]
+
+_REFRESH = 20  # cycles after which the spread of the random walk follows the shape
+_FLOOR = 1e-6  # of the largest variance of the random walk in every direction, so that none is shut out
+
+
+@dataclass(frozen=True, slots=True)
+class StateTerms:
+    """The model at a state, with the forces that are known besides it.
+
+    Attributes
+    ----------
+    terms : of the rod
+    force : J_qc^T torque - friction, (n,)
+    force_by_c, force_by_rate : its derivatives, (n, n); None for zero
+    """
+
+    terms: ContactTerms
+    force: Vector
+    force_by_c: Vector | None = None
+    force_by_rate: Vector | None = None
+
+
+class DisturbanceObserver:
+    """Extended Kalman filter of (c, c_rate, d). Not for use by two threads at once.
+
+    Parameters
+    ----------
+    size : n
+    directions : N, wrenches that contacts can transmit, (6, m)
+    force_walk_n_per_sqrt_s : the contact force changes by about that much in a second (and its root of time), N/sqrt(s)
+
+    Attributes
+    ----------
+    blind_reason : why there is no estimate any more; empty while all is well
+
+    Raises
+    ------
+    ParameterError : a value that is not positive
+    """
+
+    def __init__(
+        self,
+        size: int,
+        directions: ArrayLike,
+        force_walk_n_per_sqrt_s: float = 30.0,
+    ) -> None:
+        if not 0 < force_walk_n_per_sqrt_s < math.inf:
+            raise ParameterError("force_walk_n_per_sqrt_s", force_walk_n_per_sqrt_s, "a positive number")
+        self.size = size
+        self._directions = np.asarray(directions, dtype=float)
+        self.force_walk_n_per_sqrt_s = force_walk_n_per_sqrt_s
+        n = size
+        self._c, self._rate, self._d = slice(0, n), slice(n, 2 * n), slice(2 * n, 3 * n)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything, a latched blindness too; the next update starts at rest without contact."""
+        self.blind_reason = ""
+        self._state: Vector | None = None
+        self._model: StateTerms | None = None
+        self._cycle = 0
+
+    @property
+    def coefficients(self) -> Vector:
+        """Filtered c, (n,), 1/m; NaN before the first update."""
+        return np.full(self.size, np.nan) if self._state is None else self._state[self._c].copy()
+
+    @property
+    def rates(self) -> Vector:
+        """Filtered c_rate, (n,), 1/(m.s); NaN before the first update."""
+        return np.full(self.size, np.nan) if self._state is None else self._state[self._rate].copy()
+
+    @property
+    def model(self) -> StateTerms:
+        """The model at the newest estimate."""
+        if self._model is None:
+            raise ParameterError("observer", None, "at least one update")
+        return self._model
+
+    @property
+    def covariance(self) -> Vector:
+        """Of the generalised force, (n, n)."""
+        return self._P[self._d, self._d].copy()
+
+    def update(
+        self, c: ArrayLike, c_covariance: ArrayLike, evaluate: Callable[[Vector, Vector], StateTerms], dt: float
+    ) -> Vector:
+        """Generalised force of contacts after one more measurement.
+
+        Parameters
+        ----------
+        c : measured coefficients, (n,), 1/m
+        c_covariance : of their noise, (n, n)
+        evaluate : the model and the known forces at (c, c_rate); called once
+        dt : time since the previous update, s; not used at the first
+
+        Returns
+        -------
+        (n,), N.m^2; NaN once an input was not finite, until :meth:`reset`
+
+        Raises
+        ------
+        ParameterError : a negative step
+        """
+        n = self.size
+        measured, noise = np.asarray(c, dtype=float), np.asarray(c_covariance, dtype=float)
+        if dt < 0:
+            raise ParameterError("dt", dt, "a time step of at least 0 s")
+        if not self.blind_reason and not math.isfinite(float(measured.sum()) + float(noise.sum()) + dt):
+            self.blind_reason = "a coefficient, its covariance or the time step is not a number"
+        if self.blind_reason:
+            return np.full(n, np.nan)
+        if self._state is None or self._model is None:
+            self._start(measured, noise, evaluate)
+        else:
+            self._predict(self._state, self._model, dt)
+            gain = np.linalg.solve(self._P[self._c, self._c] + noise, self._P[self._c, :]).T
+            self._state = self._state + gain @ (measured - self._state[self._c])
+            updated = self._P - gain @ self._P[self._c, :]
+            self._P = (updated + updated.T) / 2
+            self._model = evaluate(self._state[self._c], self._state[self._rate])
+            self._cycle += 1
+            if self._cycle % _REFRESH == 0:
+                self._walk = self._spread(self._model.terms.jacobians)
+        estimate = self._state[self._d].copy()
+        if not math.isfinite(float(estimate.sum()) + float(self._model.force.sum())):
+            self.blind_reason = "the known force is not a number"
+            return np.full(n, np.nan)
+        return estimate
+
+    def _start(self, c: Vector, noise: Vector, evaluate: Callable[[Vector, Vector], StateTerms]) -> None:
+        n = self.size
+        self._state = np.concatenate([c, np.zeros(2 * n)])
+        self._model = evaluate(self._state[self._c], self._state[self._rate])
+        self._walk = self._spread(self._model.terms.jacobians)
+        self._P = np.zeros((3 * n, 3 * n))
+        self._P[self._c, self._c] = noise
+        inverse = np.linalg.inv(self._model.terms.mass)
+        # An unknown force of what it changes by in a second, and the rates that it makes in a hundredth of one.
+        self._P[self._d, self._d] = self._walk
+        self._P[self._rate, self._rate] = 1e-4 * inverse @ self._walk @ inverse
+
+    def _spread(self, jacobians: Vector) -> Vector:
+        """Spectral density of the random walk of d, (n, n)."""
+        B = np.matmul(self._directions.T, jacobians[1:]).reshape(-1, self.size)
+        walk = self.force_walk_n_per_sqrt_s**2 / (len(jacobians) - 1) * (B.T @ B)
+        walk[np.diag_indices(self.size)] += _FLOOR * float(np.trace(walk))
+        return np.asarray(walk)
+
+    def _predict(self, state: Vector, model: StateTerms, dt: float) -> None:
+        n, terms = self.size, model.terms
+        inverse = np.linalg.inv(terms.mass)
+        by_c, by_rate = terms.force_by_c, terms.force_by_rate - terms.momentum_by_c
+        if model.force_by_c is not None:
+            by_c = by_c + model.force_by_c
+        if model.force_by_rate is not None:
+            by_rate = by_rate + model.force_by_rate
+        A = np.zeros((3 * n, 3 * n))
+        A[self._c, self._rate] = np.eye(n) * dt
+        A[self._rate, :] = inverse @ np.concatenate([by_c, by_rate, np.eye(n)], axis=1) * dt
+        rate = state[self._rate]
+        force = terms.known_force + model.force + state[self._d] - terms.momentum_by_c @ rate
+        flow = np.concatenate([rate, inverse @ force, np.zeros(n)]) * dt  # johnston (45)
+        # Exponential Euler: exact for a linear model, so stiff modes need no smaller steps.
+        term, step = flow, flow.copy()
+        for k in (2, 3, 4):
+            term = A @ term / k
+            step += term
+        self._state = state + step
+        square = A @ A
+        transition = np.eye(3 * n) + A + square / 2 + square @ A / 6
+        self._P = transition @ self._P @ transition.T
+        self._P[self._d, self._d] += self._walk * dt

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contact wrench from the generalised force r = J^T w: the weighted minimum-norm problem of johnston (58)-(61).
+
+In closed form: with the columns of N spanning the null space of A, w = N y meets A w = 0. Of all y that fit r best in
+the metric of its covariance the one of least w^T W w follows from one singular value decomposition. Directions of y
+that do not show in r beyond its noise are left at zero and reported.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.errors import ParameterError
+
+Vector = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+COMPONENTS = ("force_x", "force_y", "force_z", "moment_x", "moment_y", "moment_z")
+# Components that a contact can transmit, in the frame of the cross-section. Force along z and moment about it do not
+# show (johnston section 7.2) but are left to the rank decision where the contact allows them.
+CONTACT_TYPES: dict[str, tuple[int, ...]] = {
+    "point": (0, 1),  # johnston (61)
+    "hard_finger": (0, 1, 2),
+    "soft_finger": (0, 1, 2, 5),
+    "bending": (0, 1, 3, 4),
+    "any": (0, 1, 2, 3, 4, 5),
+}
+_SMALLEST_SHARE = 1e-9
+_MIXED = 1e-6
+
+
+def constraint_of(contact_type: str) -> Vector:
+    """A of johnston (60) of a named contact type, shape (constraints, 6).
+
+    Raises
+    ------
+    ParameterError : an unknown name
+    """
+    if contact_type not in CONTACT_TYPES:
+        raise ParameterError("contact_type", contact_type, "one of " + ", ".join(CONTACT_TYPES))
+    return np.delete(np.eye(6), CONTACT_TYPES[contact_type], axis=0)
+
+
+def free_directions(constraint: ArrayLike) -> Vector:
+    """Orthonormal wrenches with A w = 0, shape (6, m).
+
+    Parameters
+    ----------
+    constraint : A, shape (k, 6); insensible components that are assumed to be zero belong in it
+
+    Raises
+    ------
+    ParameterError : not k rows of 6 numbers, or nothing is left to estimate
+    """
+    A = np.asarray(constraint, dtype=float).reshape(-1, 6) if np.size(constraint) % 6 == 0 else None
+    if A is None or not np.all(np.isfinite(A)):
+        raise ParameterError("constraint", constraint, "rows of 6 numbers: A w = 0 for w = (force, moment)")
+    if A.shape[0] == 0:
+        return np.eye(6)
+    _, singular, right = np.linalg.svd(A, full_matrices=True)
+    rank = int(np.sum(singular > _SMALLEST_SHARE * max(float(singular[0]), math.ulp(0.0))))
+    if rank == 6:
+        raise ParameterError(
+            "constraint", constraint, "a contact type that leaves a component of the wrench to estimate"
+        )
+    null = right[rank:].T
+    # Where the components themselves span it, take them: exact zeros, and a basis that a reader knows.
+    own = np.flatnonzero(np.abs(np.linalg.norm(null, axis=1) - 1) < _SMALLEST_SHARE)
+    return np.eye(6)[:, own] if own.size == null.shape[1] else null
+
+
+@dataclass(frozen=True, slots=True)
+class WrenchEstimate:
+    """Contact wrench in the frame of the backbone at the contact.
+
+    Attributes
+    ----------
+    wrench : (force, moment), N and N.m, shape (6,); 0 in directions that cannot be sensed
+    covariance : shape (6, 6); of the sensed directions only
+    sensed : which components the residual shows, shape (6,); those that A holds at zero are not sensed
+    assumed_zero : which components A holds at zero, shape (6,)
+    rank : number of sensed directions
+    chi_square : squared distance of the residual from the model in units of its noise
+    degrees_of_freedom : of ``chi_square``
+    """
+
+    wrench: Vector
+    covariance: Vector
+    sensed: Mask
+    assumed_zero: Mask
+    rank: int
+    chi_square: float
+    degrees_of_freedom: int
+
+
+class WrenchEstimator:
+    """Solves johnston (60) for a contact type.
+
+    Parameters
+    ----------
+    contact_type : a name of ``CONTACT_TYPES``, or the matrix A, shape (k, 6)
+    weight : diagonal of W, (6,), positive; 1/N^2 and 1/(N.m)^2
+    plausible : a wrench of w^T W w = plausible^2 is the largest that is expected
+    sensible_sigma : a direction is sensed where the largest expected wrench along it moves the residual by that many
+        standard deviations
+
+    Raises
+    ------
+    ParameterError : a contact type that leaves nothing to estimate, a weight or limit that is not positive
+    """
+
+    def __init__(
+        self,
+        contact_type: str | ArrayLike = "point",
+        weight: ArrayLike | None = None,
+        *,
+        plausible: float = 100.0,
+        sensible_sigma: float = 3.0,
+    ) -> None:
+        constraint = constraint_of(contact_type) if isinstance(contact_type, str) else contact_type
+        self.directions = free_directions(constraint)
+        weights = np.ones(6) if weight is None else np.asarray(weight, dtype=float)
+        if weights.shape != (6,) or not np.all(np.isfinite(weights) & (weights > 0)):
+            raise ParameterError("weight", weight, "6 positive numbers")
+        if not (0 < plausible < math.inf and 0 < sensible_sigma < math.inf):
+            raise ParameterError("plausible, sensible_sigma", (plausible, sensible_sigma), "positive numbers")
+        N = self.directions
+        # y = back z, so that w^T W w = z^T z.
+        self._back = np.linalg.inv(np.linalg.cholesky(N.T @ (weights[:, None] * N)).T)
+        self._wrenches = N @ self._back
+        self._sizes = np.linalg.norm(self._wrenches, axis=1)
+        self._least_gain = sensible_sigma / plausible
+        self.assumed_zero: Mask = np.linalg.norm(N, axis=1) < _SMALLEST_SHARE
+
+    def estimate(self, residual: ArrayLike, jacobian: ArrayLike, covariance: ArrayLike | None = None) -> WrenchEstimate:
+        """Wrench that explains a residual at a known place.
+
+        Parameters
+        ----------
+        residual : r, (n,), N.m^2
+        jacobian : body Jacobian J (linear, angular) at the contact, (6, n)
+        covariance : of r, (n, n), positive definite; None: no noise is known, directions are sensed above a share of
+            1e-9 of the strongest, and the covariance that comes out is NaN
+
+        Returns
+        -------
+        the estimate; all NaN where the residual is not finite
+
+        Raises
+        ------
+        ParameterError : a covariance that is not positive definite
+        """
+        r = np.asarray(residual, dtype=float)
+        B = np.asarray(jacobian, dtype=float).T @ self._wrenches  # r = B z, johnston (58) on A w = 0
+        if not math.isfinite(float(r.sum() + B.sum())):
+            unknown = np.full(6, np.nan)
+            return WrenchEstimate(
+                unknown, np.full((6, 6), np.nan), np.zeros(6, bool), self.assumed_zero.copy(), 0, math.nan, 0
+            )
+        white_r, white_B = (r, B) if covariance is None else _whitened(covariance, r, B)
+        left, gains, right = np.linalg.svd(white_B, full_matrices=False)
+        least = self._least_gain if covariance is not None else _SMALLEST_SHARE * max(float(gains[0]), math.ulp(0.0))
+        rank = int((gains > least).sum())
+        along = left.T[:rank] @ white_r
+        to_wrench = self._wrenches @ (right[:rank].T / gains[:rank])  # johnston (59), (60)
+        sensed = ~self.assumed_zero
+        if rank < self._wrenches.shape[1]:
+            seen = np.linalg.norm(self._wrenches @ right[:rank].T, axis=1)
+            # What is not seen of a component: the rest of its square, as the rows of ``right`` span everything or r.
+            sensed &= seen**2 >= (1 - _MIXED) * self._sizes**2
+        rest = white_r - left[:, :rank] @ along
+        return WrenchEstimate(
+            to_wrench @ along,
+            to_wrench @ to_wrench.T if covariance is not None else np.full((6, 6), np.nan),
+            sensed,
+            self.assumed_zero.copy(),
+            rank,
+            float(rest @ rest) if covariance is not None else math.nan,
+            r.size - rank,
+        )
+
+
+def _whitened(covariance: ArrayLike, residual: Vector, matrix: Vector) -> tuple[Vector, Vector]:
+    """Residual and matrix in units of the noise: L^-1 times them with L L^T the covariance."""
+    try:
+        lower = np.linalg.cholesky(np.asarray(covariance, dtype=float))
+    except np.linalg.LinAlgError:
+        raise ParameterError("covariance", covariance, "a positive definite matrix") from None
+    inverse = np.linalg.inv(lower)
+    return inverse @ residual, inverse @ matrix
