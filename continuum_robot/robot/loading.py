@@ -82,16 +82,7 @@ def load_robot(robot: str | Path) -> Robot:
 def parse_robot(text: str, file: Path | str | None = None) -> Robot:
     """Read a robot from YAML text; ``file`` is only for the messages. Raises as :func:`load_robot`."""
     path = None if file is None else Path(file)
-    lines: dict[str, int] = {}
-    try:
-        root = yaml.compose(text.removeprefix("\ufeff"), Loader=yaml.SafeLoader)
-        mapping = None if root is None else _Plain(path, lines).read(root, "")
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = None if mark is None else mark.line + 1
-        raise RobotFileError(path, "", getattr(error, "problem", str(error)), "well-formed YAML", line) from error
-    except RecursionError:
-        raise RobotFileError(path, "", "brackets in brackets", "well-formed YAML, not nested as deep") from None
+    mapping, lines = plain_yaml(text, path)
     if isinstance(mapping, dict) and mapping.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
         raise RobotFileError(
             path,
@@ -108,6 +99,31 @@ def parse_robot(text: str, file: Path | str | None = None) -> Robot:
             )
     object.__setattr__(robot, "file_name", "" if path is None else str(path))
     return robot
+
+
+def plain_yaml(text: str, path: Path | None = None) -> tuple[Any, dict[str, int]]:
+    """Plain values of YAML text, and the line of every dotted key.
+
+    Parameters
+    ----------
+    text : YAML
+    path : for the messages
+
+    Raises
+    ------
+    RobotFileError : not well-formed, or a key twice
+    """
+    lines: dict[str, int] = {}
+    try:
+        root = yaml.compose(text.removeprefix("\ufeff"), Loader=yaml.SafeLoader)
+        mapping = None if root is None else _Plain(path, lines).read(root, "")
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = None if mark is None else mark.line + 1
+        raise RobotFileError(path, "", getattr(error, "problem", str(error)), "well-formed YAML", line) from error
+    except RecursionError:
+        raise RobotFileError(path, "", "brackets in brackets", "well-formed YAML, not nested as deep") from None
+    return mapping, lines
 
 
 class _Plain:

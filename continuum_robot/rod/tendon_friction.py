@@ -119,6 +119,7 @@ class TendonFriction:
     jacobian : J_qc, (k, n), rad per (1/m)
     coefficients : (k,)
     shares : casadi.Function (c, coefficients) -> (k, 2), what the pulled and the released strand of each keep
+    resistance : casadi.Function (c, capstan_speed, capstan_torque, coefficients) -> friction torque (k,)
     symbolic : casadi.Function (c, c_rate, capstan_torque, coefficients) -> friction torque (k,)
 
     Raises
@@ -148,12 +149,15 @@ class TendonFriction:
         ):
             raise ParameterError("coefficients", coefficients, f"{self.capstan_count} values in [0, 1)")
         self.shares = self._shares()
-        self.symbolic = self._torque(sign)
+        self.resistance = self._resistance(sign)
+        self.symbolic = self._torque()
         self._fast: FastFunction | None = None
-        if self.capstan_count:
+        if self.capstan_count and compile != "never":
             name = f"the tendon friction of {robot.name}"
             made = compile_functions([self.symbolic], name, compile=compile, progress=progress)
             self._fast = made[self.symbolic.name()]
+        elif self.capstan_count:
+            self._fast = FastFunction(self.symbolic)
 
     def capstan_torque(self, c: ArrayLike, c_rate: ArrayLike, capstan_torque: ArrayLike) -> Vector:
         """Torque by which friction resists each capstan, johnston (32)-(37).
@@ -190,9 +194,9 @@ class TendonFriction:
         sides = [float(angles[tendon - first]) for tendon in (drive.pulled, drive.released)]
         return ca.horzcat(*(strand_share(segment, own, angle, coefficient) for angle in sides))
 
-    def _torque(self, sign: str) -> ca.Function:
-        n, k = self.robot.coefficient_count, self.capstan_count
-        c, c_rate = ca.SX.sym("c", n), ca.SX.sym("c_rate", n)
+    def _resistance(self, sign: str) -> ca.Function:
+        k = self.capstan_count
+        c, speed = ca.SX.sym("c", self.robot.coefficient_count), ca.SX.sym("capstan_speed", k)
         torque, coefficients = ca.SX.sym("capstan_torque", k), ca.SX.sym("coefficients", k)
         shares = self.shares(c, coefficients)
         radii = ca.DM([drive.capstans.radius_m for drive in self._drives])
@@ -200,13 +204,25 @@ class TendonFriction:
         # Which of the two strands is pulled follows from the sign of the torque, so (32) is this for both signs.
         pulled, released = ca.fmax(pretensions + torque / radii, 0), ca.fmax(pretensions - torque / radii, 0)
         lost = (1 - shares[:, 0]) * pulled + (1 - shares[:, 1]) * released  # johnston (33), (36)
-        speed = ca.SX(ca.sparsify(ca.DM(self.jacobian))) @ c_rate
         direction = ca.sign(speed) if sign == "sign" else ca.tanh(TANH_PER_RADIAN * speed)
         value = direction * radii * lost  # johnston (37)
         return ca.Function(
+            "friction_resistance",
+            [c, speed, torque, coefficients],
+            [ca.densify(value)],
+            ["c", "capstan_speed", "capstan_torque", "coefficients"],
+            ["friction_torque"],
+            {"cse": True},
+        )
+
+    def _torque(self) -> ca.Function:
+        c, c_rate = (ca.SX.sym(name, self.robot.coefficient_count) for name in ("c", "c_rate"))
+        torque, coefficients = (ca.SX.sym(name, self.capstan_count) for name in ("capstan_torque", "coefficients"))
+        speed = ca.SX(ca.sparsify(ca.DM(self.jacobian))) @ c_rate
+        return ca.Function(
             "tendon_friction",
             [c, c_rate, torque, coefficients],
-            [ca.densify(value)],
+            [self.resistance(c, speed, torque, coefficients)],
             ["c", "c_rate", "capstan_torque", "coefficients"],
             ["friction_torque"],
             {"cse": True},

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -18,6 +18,7 @@ from continuum_robot.robot.actuation import Actuators
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation import faults
 from continuum_robot.simulation.channel import Channel, Corruption, Stamped, gaussian, in_sequence, quantised
+from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.mirror import Mirror
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.plant_link import PlantLinkWriter, StringSample, StringSource
@@ -69,6 +70,8 @@ class SimulatedTendonActuators:
     level : "dynamics": the plant; "mirror": a linear robot with rigid tendons, see :class:`Mirror`
     link : where the strings are published for another process; opened and closed with the device
     receive_timeout_s : of the motor board, s
+    contacts : what touches the robot, by the time since the device was opened; not with a plant of one's own, nor for
+        ``level="mirror"``
     progress : receives a line when something takes long
 
     Attributes
@@ -95,6 +98,7 @@ class SimulatedTendonActuators:
         *,
         link: PlantLinkWriter | None = None,
         receive_timeout_s: float = RECEIVE_TIMEOUT_S,
+        contacts: Sequence[Contact] = (),
         progress: Callable[[str], None] | None = None,
     ) -> None:
         if level not in LEVELS:
@@ -103,6 +107,8 @@ class SimulatedTendonActuators:
             raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
         if plant is not None and (level == "mirror" or plant.motor is None):
             raise ParameterError("plant", plant, 'a plant with actuation="motors", for level "dynamics"')
+        if contacts and (level == "mirror" or plant is not None):
+            raise ParameterError("contacts", contacts, 'none but for level "dynamics" without a plant of its own')
         if not 0 < receive_timeout_s < math.inf:
             raise ParameterError("receive_timeout_s", receive_timeout_s, "a positive time in s")
         self.robot, self.level = robot, level
@@ -111,6 +117,7 @@ class SimulatedTendonActuators:
         self._actuators: Actuators = robot.actuators
         self._rng = np.random.default_rng(robot.simulation.seed) if rng is None else rng
         self._plant, self._mirror = plant, None if level == "dynamics" else Mirror(robot)
+        self._contacts = tuple(contacts)
         self._link = link
         self._receive_timeout_s = receive_timeout_s
         self._progress = progress
@@ -146,7 +153,7 @@ class SimulatedTendonActuators:
             self._link.open()
         try:
             if self._mirror is None and self._plant is None:
-                self._plant = Plant(self.robot, rng=self._rng, progress=self._progress)
+                self._plant = Plant(self.robot, rng=self._rng, progress=self._progress, contacts=self._contacts)
         except BaseException:
             if self._link is not None:
                 self._link.close()

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.capstans import drives, tension_from_torque, torque_from_tension
 from continuum_robot.rod.code_generation import FastFunction, compile_functions
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.statics import equilibrium
+from continuum_robot.rod.tendon_friction import TendonFriction
+from continuum_robot.simulation.contact import Contact, ContactLoad, PlantContacts
 from continuum_robot.simulation.motors import MotorModel, tendon_tension
 
 Vector = NDArray[np.float64]
@@ -56,7 +59,9 @@ class Plant:
     With ``actuation="motors"`` a commanded tension becomes a current, limited to the motor's largest, with the lag of
     the current loop; the motor has inertia, friction and cogging; the tendon is a spring and damper between spool and
     rod that only pulls, so it can go slack. With ``actuation="ideal"`` the tension is the command at once, and a
-    negative command is 0, as in muhmann's simulation. Deterministic for the generator and the sequence of calls.
+    negative command is 0, as in muhmann's simulation. On a robot with capstans the wires' friction in the disks resists
+    the spools, johnston (32)-(37), or the rod with ideal actuation. Deterministic for the generator and the sequence of
+    calls.
 
     Parameters
     ----------
@@ -65,6 +70,7 @@ class Plant:
     rng : draws the rotors' angles; None: from the robot's seed
     progress : receives a line when something takes long or is not as the robot's file says
     compile : "auto", "always" or "never", as in rod/code_generation.py
+    contacts : what touches the robot, by the plant's time
 
     Attributes
     ----------
@@ -78,7 +84,7 @@ class Plant:
 
     Raises
     ------
-    ParameterError : unknown actuation, or no actuators
+    ParameterError : unknown actuation, no actuators, or a contact at a place that the robot does not have
     """
 
     def __init__(
@@ -89,13 +95,17 @@ class Plant:
         rng: np.random.Generator | None = None,
         progress: Callable[[str], None] | None = None,
         compile: str = "auto",
+        contacts: Sequence[Contact] = (),
     ) -> None:
         if actuation not in ACTUATIONS:
             raise ParameterError("actuation", actuation, "one of " + ", ".join(ACTUATIONS))
         if actuation == "motors" and robot.actuators is None:
             raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
         self.robot, self.actuation = robot, actuation
-        self._model = RodModel(robot)
+        # With motors the capstans' inertia is that of the rotors.
+        self._model = RodModel(robot, actuator_inertia=actuation == "ideal")
+        self._contacts = PlantContacts(robot, contacts)
+        self._friction = TendonFriction(robot, compile="never")
         self._size, self._tendons = self._model.size, robot.tendon_count
         self._jacobian = np.array(self._model.tendon_matrix, dtype=float)  # parallel tendons: constant
         self._strings = np.array(self._model.string_matrix, dtype=float)
@@ -109,7 +119,9 @@ class Plant:
         self._block = max(1, round(BLOCK_S / self.substep_s))
         single = _runge_kutta_4(derivative, "plant_step")
         many = _repeated(single, self._block, "plant_block")
-        functions = compile_functions([single, many], f"the plant of {robot.name}", compile=compile, progress=progress)
+        made = [single, many, *([self._model.pose, self._model.body_jacobian] if contacts else [])]
+        functions = compile_functions(made, f"the plant of {robot.name}", compile=compile, progress=progress)
+        self._kinematics = _Kinematics(robot, functions.get("pose"), functions.get("body_jacobian"))
         self._single: FastFunction = functions["plant_step"]
         self._many: FastFunction = functions["plant_block"]
         self.compiled = self._many.compiled
@@ -171,12 +183,19 @@ class Plant:
             return
         steps = max(1, math.ceil(duration_s / self.substep_s * (1 - 1e-9)))
         h = duration_s / steps
-        parameters = np.concatenate([self._input, force, self.tendon_offset_m, self.stiffness_share, self.motor_free])
-        y = self._y
-        for _ in range(steps // self._block):
-            y = self._many(y, parameters, h)
-        for _ in range(steps % self._block):
-            y = self._single(y, parameters, h)
+        fixed = [self.tendon_offset_m, self.stiffness_share, self.motor_free]
+        parameters = np.concatenate([self._input, force, *fixed, np.zeros(self._contacts.size)])
+        y, done = self._y, 0
+        while done < steps:
+            if self._contacts.size:
+                touching, push = self._touching(y, self._time_s + done * h)
+                parameters = np.concatenate([self._input, force + push, *fixed, touching])
+            if steps - done >= self._block:
+                y, done = self._many(y, parameters, h), done + self._block
+                continue
+            for _ in range(steps - done):
+                y = self._single(y, parameters, h)
+            done = steps
         if not math.isfinite(y.sum()):
             raise ContinuumRobotError(
                 f"the simulation of {self.robot.name} diverged at {self._time_s:.3f} s: reduce simulation.substep_s"
@@ -184,6 +203,13 @@ class Plant:
             )
         self._y = y
         self._time_s += duration_s
+
+    def _touching(self, y: Vector, time_s: float) -> tuple[Vector, Vector]:
+        """Parameters of the contacts for the next block of steps, and the generalised force of pushes."""
+        if not math.isfinite(y.sum()):  # reported after the last step
+            return np.zeros(self._contacts.size), np.zeros(self._size)
+        c, c_rate = y[: self._size].copy(), y[self._size : 2 * self._size]
+        return self._contacts.parameters(self._kinematics, c, c_rate, time_s)
 
     def _limit(self, command: Vector) -> Vector:
         """What the motors (currents, A) or ideal tendons (tensions, N) make of a command."""
@@ -258,6 +284,26 @@ class Plant:
         return self._strings @ self.c
 
     @property
+    def contact_loads(self) -> tuple[ContactLoad, ...]:
+        """The truth about every contact now: where it is, and the wrench that the robot feels."""
+        return self._contacts.loads(self._kinematics, self.c, self.c_rate, self._time_s)
+
+    @property
+    def friction_torque(self) -> Vector:
+        """Friction that resists each capstan, shape (capstans,), N.m; empty for a robot without."""
+        if not self._friction.capstan_count:
+            return np.zeros(0)
+        torque = torque_from_tension(self.robot) @ self.tension
+        value = self._friction.resistance(
+            self.c, self._capstan_speed(self.velocity), torque, self._friction.coefficients
+        )
+        return np.array(value, dtype=float).reshape(-1)
+
+    def _capstan_speed(self, velocity: Any) -> Any:
+        # Half of the difference of both tendons, so that a stretched pair counts as it winds.
+        return _speed_of_capstans(self.robot) @ velocity
+
+    @property
     def model(self) -> RodModel:
         """The rod's symbolic model."""
         return self._model
@@ -269,30 +315,50 @@ class Plant:
     # --- making it
 
     def _derivative(self) -> ca.Function:
-        """(y, parameters) -> y'; parameters are input (N), generalised force (n), offset, stiffness share, free (N)."""
+        """(y, parameters) -> y'; parameters are input (N), generalised force (n), offset, stiffness share, free (N).
+
+        After these come the parameters of the contacts.
+        """
         n, N = self._size, self._tendons
         y = ca.MX.sym("y", 2 * n + (3 * N if self.motor is not None else 0))
-        parameters = ca.MX.sym("parameters", N + n + 3 * N)
-        wanted, force, offset, share, free = ca.vertsplit(parameters, [0, N, N + n, 2 * N + n, 3 * N + n, 4 * N + n])
+        own = n + 4 * N
+        parameters = ca.MX.sym("parameters", own + self._contacts.size)
+        wanted, force, offset, share, free = ca.vertsplit(
+            parameters[:own], [0, N, N + n, 2 * N + n, 3 * N + n, 4 * N + n]
+        )
         c, rate = y[:n], y[n : 2 * n]
+        if self._contacts.size:
+            force = force + self._contacts.expression(c, rate, parameters[own:])
         to_force = ca.MX(ca.DM(self._jacobian.T))
         acceleration = self._model.acceleration
         if self.motor is None:
             tension = share * ca.fmax(wanted, 0)
+            if self._friction.capstan_count:
+                resisting = self._resisting(c, ca.DM(self._friction.jacobian) @ rate, tension)
+                force = force - ca.DM(self._friction.jacobian.T) @ resisting  # johnston (38), (41)
             change = [rate, acceleration(c, rate, to_force @ tension + force)]
         else:
             position, speed, current = y[2 * n : 2 * n + N], y[2 * n + N : 2 * n + 2 * N], y[2 * n + 2 * N :]
             stretch = position - ca.DM(self._jacobian) @ c
             stretch_rate = speed - ca.DM(self._jacobian) @ rate
             tension = tendon_tension(self.robot.simulation, stretch, stretch_rate, offset, share)
+            load: Any = tension
+            if self._friction.capstan_count:
+                resisting = self._resisting(c, ca.DM(_speed_of_capstans(self.robot)) @ speed, tension)
+                load = tension + ca.DM(tension_from_torque(self.robot)) @ resisting  # half on each of the pair
             change = [
                 rate,
                 acceleration(c, rate, to_force @ tension + force),
                 free * speed,
-                free * self.motor.acceleration(position, speed, current, tension) - (1 - free) * speed / BLOCK_S,
+                free * self.motor.acceleration(position, speed, current, load) - (1 - free) * speed / BLOCK_S,
                 (wanted - current) / self.motor.current_time_constant_s,
             ]
         return ca.Function("plant_derivative", [y, parameters], [ca.vertcat(*change)], ["y", "parameters"], ["change"])
+
+    def _resisting(self, c: Any, capstan_speed: Any, tension: Any) -> Any:
+        """Friction torque on the capstans, expression; johnston (37)."""
+        torque = ca.DM(torque_from_tension(self.robot)) @ tension
+        return self._friction.resistance(c, capstan_speed, torque, ca.DM(self._friction.coefficients))
 
     def _rest(self) -> Vector:
         """Equilibrium without tension; straight where gravity allows it."""
@@ -316,12 +382,37 @@ class Plant:
     def _linearised_at(self) -> tuple[Vector, Vector]:
         """At rest with all tendons tight, where springs and dampers act; moved to the steepest cogging."""
         n, N = self._size, self._tendons
-        parameters = np.concatenate([np.zeros(N + n + N), np.ones(2 * N)])
+        parameters = np.concatenate([np.zeros(N + n + N), np.ones(2 * N), np.zeros(self._contacts.size)])
         if self.motor is None:
             return np.concatenate([self._start_c, np.zeros(n)]), parameters
         position = self._jacobian @ self._start_c + 1e-3
         y = np.concatenate([self._start_c, np.zeros(n), position, np.zeros(2 * N)])
         return y, parameters
+
+
+def _speed_of_capstans(robot: Robot) -> Vector:
+    """Matrix from the speeds of all tendons (m/s) to those of the capstans (rad/s), shape (capstans, N)."""
+    matrix = np.zeros((len(drives(robot)), robot.tendon_count))
+    for row, drive in zip(matrix, drives(robot), strict=True):
+        row[drive.pulled], row[drive.released] = 0.5 / drive.path_per_radian_m, -0.5 / drive.path_per_radian_m
+    return matrix
+
+
+class _Kinematics:
+    """Pose and body Jacobian for the contacts."""
+
+    def __init__(self, robot: Robot, pose: FastFunction | None, jacobian: FastFunction | None) -> None:
+        self.robot, self._pose, self._jacobian = robot, pose, jacobian
+
+    def poses(self, c: ArrayLike, s: ArrayLike) -> Vector:
+        if self._pose is None:
+            raise ContinuumRobotError("the plant was made without contacts")
+        return np.array([self._pose(c, place) for place in np.atleast_1d(np.asarray(s, dtype=float))])
+
+    def body_jacobian(self, c: ArrayLike, s: float) -> Vector:
+        if self._jacobian is None:
+            raise ContinuumRobotError("the plant was made without contacts")
+        return self._jacobian(c, s)
 
 
 def fastest_rate(derivative: ca.Function, at: tuple[Vector, Vector]) -> float:

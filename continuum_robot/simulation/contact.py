@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What touches the simulated robot: a compliant wall, a sphere, a hand that pushes; with friction, at any arc length.
+
+A contact acts on one place of the backbone, given by arc length or by a disk. For walls and spheres the robot's surface
+there is a sphere of ``body_radius_m`` around the backbone; the normal force goes through the backbone and the friction
+acts at the surface, so that it has a moment. The wrench that the robot feels is known exactly, for tests and reports.
+
+The normal force is k d max(1 + a d', 0) for the penetration d (Hunt and Crossley), which is continuous at touch-down
+and never pulls; friction is Coulomb's, rounded off below 1 cm/s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import casadi as ca
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.errors import ParameterError, RobotFileError
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.loading import plain_yaml
+from continuum_robot.robot.schema import Source, quantity, read, refuse
+
+Vector = NDArray[np.float64]
+
+KINDS = ("wall", "sphere", "push")
+FRAMES = ("base", "disk")
+# Below this speed friction fades out, so that it has a derivative; at a lower one it would need shorter steps.
+FRICTION_SPEED_M_PER_S = 0.01
+
+_KEYS = {
+    "wall": ("point_m", "normal"),
+    "sphere": ("center_m", "sphere_radius_m"),
+    "push": ("force_n",),
+}
+
+
+class Kinematics(Protocol):
+    """What a contact needs of a robot's model; :class:`~continuum_robot.rod.dynamics.RodDynamics` has it."""
+
+    robot: Robot
+
+    def poses(self, c: ArrayLike, s: ArrayLike) -> Vector:
+        """Frames (k, 4, 4) at arc lengths ``s`` (k,), m."""
+
+    def body_jacobian(self, c: ArrayLike, s: float) -> Vector:
+        """Jacobian (6, n) of the twist (linear, angular) at arc length ``s`` (m), in the frame's own axes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contact:
+    """One thing that touches the robot at one place."""
+
+    name: str = quantity("name, unique among the contacts", filled=True)
+    kind: str = quantity("what it is", choices=KINDS)
+    arc_length_m: float | None = quantity("where on the robot, from the base", "m", default=None, ge=0, le=100)
+    disk: int | None = quantity("number of the touched disk from the base, instead", "", default=None, ge=1, le=10000)
+    point_m: tuple[float, ...] | None = quantity(
+        "wall: a point of its surface in the base frame", "m", default=None, length=3, ge=-100, le=100
+    )
+    normal: tuple[float, ...] | None = quantity(
+        "wall: direction out of it in the base frame, of any length", "", default=None, length=3, ge=-1e6, le=1e6
+    )
+    center_m: tuple[float, ...] | None = quantity(
+        "sphere: centre in the base frame", "m", default=None, length=3, ge=-100, le=100
+    )
+    sphere_radius_m: float | None = quantity("sphere: radius", "m", default=None, gt=0, le=100)
+    force_n: tuple[float, ...] | None = quantity("push: force", "N", default=None, length=3, ge=-1e5, le=1e5)
+    frame: str = quantity("push: frame of the force", default="base", choices=FRAMES)
+    ramp_s: float = quantity("push: time in which it rises, and falls at the end", "s", default=0.1, ge=0, le=1000)
+    body_radius_m: float = quantity(
+        "distance of the robot's surface from the backbone there", "m", default=0.0, ge=0, le=1
+    )
+    stiffness_n_per_m: float = quantity("stiffness of the contact", "N/m", default=5000.0, gt=0, le=1e5)
+    dissipation_s_per_m: float = quantity(
+        "share by which the normal force grows with the speed of penetration", "s/m", default=2.0, ge=0, le=100
+    )
+    friction_coefficient: float = quantity("Coulomb friction on the surface", "", default=0.0, ge=0, le=5)
+    start_s: float = quantity("time at which it appears", "s", default=0.0, ge=0, le=1e6)
+    end_s: float | None = quantity("time at which it is gone; none: it stays", "s", default=None, gt=0, le=1e6)
+
+    def __post_init__(self) -> None:
+        if (self.arc_length_m is None) == (self.disk is None):
+            raise refuse("arc_length_m", self.arc_length_m, "either arc_length_m or disk")
+        for kind, keys in _KEYS.items():
+            for key in keys:
+                if (getattr(self, key) is None) == (kind == self.kind):
+                    expected = (
+                        f"this key, as kind is {kind}" if kind == self.kind else f"nothing, as kind is {self.kind}"
+                    )
+                    raise refuse(key, getattr(self, key), expected)
+        if self.normal is not None and not np.linalg.norm(self.normal) > 0:
+            raise refuse("normal", self.normal, "a direction, not zero")
+        if self.end_s is not None and self.end_s <= self.start_s:
+            raise refuse("end_s", self.end_s, f"later than start_s = {self.start_s:g} s")
+
+    def place_m(self, robot: Robot) -> float:
+        """Arc length of the contact from the base, m.
+
+        Raises
+        ------
+        ParameterError : the robot is shorter, or has fewer disks
+        """
+        if self.disk is not None:
+            places = robot.disk_arc_lengths_m
+            if self.disk > len(places):
+                raise ParameterError(f"disk of contact {self.name}", self.disk, f"1 to {len(places)}")
+            return float(places[self.disk - 1])
+        place_m = 0.0 if self.arc_length_m is None else self.arc_length_m
+        if place_m > robot.length_m * (1 + 1e-9):
+            raise ParameterError(f"arc_length_m of contact {self.name}", place_m, f"at most {robot.length_m:g} m")
+        return min(place_m, robot.length_m)
+
+    @property
+    def law(self) -> tuple[float, float, float]:
+        """Stiffness (N/m), dissipation (s/m) and friction coefficient."""
+        return self.stiffness_n_per_m, self.dissipation_s_per_m, self.friction_coefficient
+
+    def presence(self, time_s: float) -> float:
+        """How much of it is there at a time, in [0, 1]."""
+        if time_s < self.start_s or (self.end_s is not None and time_s >= self.end_s):
+            return 0.0
+        if self.kind != "push" or self.ramp_s == 0:
+            return 1.0
+        rise = (time_s - self.start_s) / self.ramp_s
+        fall = np.inf if self.end_s is None else (self.end_s - time_s) / self.ramp_s
+        return float(min(rise, fall, 1.0))
+
+    def load(self, model: Kinematics, c: ArrayLike, c_rate: ArrayLike, time_s: float) -> ContactLoad:
+        """What the robot feels of it.
+
+        Parameters
+        ----------
+        model : the robot's kinematics
+        c, c_rate : (n,) state, 1/m and 1/(m.s)
+        time_s : for the schedule, s
+        """
+        s_m = self.place_m(model.robot)
+        touch = _Touch.at(self, model.poses(c, [s_m])[0], model.body_jacobian(c, s_m))
+        rate = np.asarray(c_rate, dtype=float)
+        return touch.load(s_m, touch.gap_m, rate, self.presence(time_s))
+
+    def generalized_force(self, model: Kinematics, c: ArrayLike, c_rate: ArrayLike, time_s: float) -> Vector:
+        """Its force on the strain coefficients, (n,), N.m^2; arguments as for :meth:`load`."""
+        s_m = self.place_m(model.robot)
+        return model.body_jacobian(c, s_m).T @ self.load(model, c, c_rate, time_s).wrench_in_disk
+
+
+@dataclass(frozen=True, slots=True)
+class ContactLoad:
+    """The truth about one contact at one moment.
+
+    Attributes
+    ----------
+    name : of the contact
+    arc_length_m : where, from the base, m
+    touching : whether anything is felt
+    wrench_in_disk : (6,) force (N) and moment (N.m) on the robot, at the backbone and in its frame there
+    force_in_base_n : (3,) the force in the base frame, N
+    penetration_m : how deep, m; 0 for a push
+    """
+
+    name: str
+    arc_length_m: float
+    touching: bool
+    wrench_in_disk: Vector
+    force_in_base_n: Vector
+    penetration_m: float
+
+
+def contact_force(gap: Any, gap_rate: Any, slip: Any, law: tuple[Any, Any, Any]) -> tuple[Any, Any]:
+    """Normal force and friction of a wall or sphere, for CasADi expressions and numbers.
+
+    Parameters
+    ----------
+    gap : between the surfaces, m; negative where they penetrate
+    gap_rate : its rate, m/s
+    slip : (2,) speed along the surface, m/s
+    law : stiffness (N/m), dissipation (s/m) and Coulomb's friction coefficient
+
+    Returns
+    -------
+    normal force >= 0, N, and friction on the robot, (2,), N
+    """
+    stiffness, dissipation, friction = law
+    normal = stiffness * ca.fmax(-gap, 0) * ca.fmax(1 - dissipation * gap_rate, 0)
+    speed = ca.sqrt(slip[0] ** 2 + slip[1] ** 2 + FRICTION_SPEED_M_PER_S**2)
+    return normal, -(friction * normal / speed) * slip
+
+
+@dataclass(frozen=True, slots=True)
+class _Touch:
+    """Geometry of a contact at one shape of the robot."""
+
+    contact: Contact
+    rotation: Vector  # of the backbone's frame
+    gap_m: float
+    normal: Vector  # on the robot, base frame
+    tangents: Vector  # (2, 3), base frame
+    arm: Vector  # from the backbone to the touched surface, base frame, m
+    gap_gradient: Vector  # (n,)
+    slip_jacobian: Vector  # (2, n)
+
+    @classmethod
+    def at(cls, contact: Contact, pose: Vector, jacobian: Vector) -> _Touch:
+        rotation, position = pose[:3, :3], pose[:3, 3]
+        normal, gap_m = np.array([0.0, 0.0, 1.0]), np.inf
+        if contact.normal is not None and contact.point_m is not None:
+            normal = np.array(contact.normal) / np.linalg.norm(contact.normal)
+            gap_m = float(normal @ (position - contact.point_m)) - contact.body_radius_m
+        elif contact.center_m is not None and contact.sphere_radius_m is not None:
+            apart = position - contact.center_m
+            distance = float(np.linalg.norm(apart))
+            normal = apart / distance if distance > 0 else rotation[:, 0]
+            gap_m = distance - contact.sphere_radius_m - contact.body_radius_m
+        first = np.cross(normal, np.eye(3)[np.argmin(np.abs(normal))])
+        first /= np.linalg.norm(first)
+        tangents = np.array([first, np.cross(normal, first)])
+        arm = -contact.body_radius_m * normal
+        linear, angular = rotation @ jacobian[:3], rotation @ jacobian[3:]
+        surface = linear + np.cross(angular.T, arm).T
+        return cls(contact, rotation, float(gap_m), normal, tangents, arm, normal @ linear, tangents @ surface)
+
+    def load(self, s_m: float, gap_m: float, c_rate: Vector, presence: float) -> ContactLoad:
+        contact = self.contact
+        arm = np.zeros(3)
+        if contact.force_n is not None:
+            force = presence * np.array(contact.force_n)
+            if contact.frame == "disk":
+                force = self.rotation @ force
+            penetration_m = 0.0
+        elif presence > 0 and gap_m < 0:
+            normal, friction = contact_force(
+                gap_m,
+                self.gap_gradient @ c_rate,
+                self.slip_jacobian @ c_rate,
+                contact.law,
+            )
+            force = float(normal) * self.normal + np.asarray(friction, dtype=float).reshape(2) @ self.tangents
+            arm, penetration_m = self.arm, -gap_m
+        else:
+            force, penetration_m = np.zeros(3), 0.0
+        wrench = np.concatenate([self.rotation.T @ force, self.rotation.T @ np.cross(arm, force)])
+        return ContactLoad(contact.name, s_m, bool(np.any(force)), wrench, force, float(penetration_m))
+
+
+def parse_contacts(text: str, robot: Robot, file: Path | str | None = None) -> tuple[Contact, ...]:
+    """Read contacts from YAML text: a mapping with the key ``contacts``, a list.
+
+    Parameters
+    ----------
+    text : YAML
+    robot : the robot that they touch
+    file : for the messages
+
+    Raises
+    ------
+    RobotFileError : malformed, unknown or missing keys, impossible values, a place that the robot does not have
+    """
+    path = None if file is None else Path(file)
+    mapping, lines = plain_yaml(text, path)
+    source = Source(path, lines)
+    found: ContactList = read(ContactList, mapping, source)
+    for index, contact in enumerate(found.contacts):
+        try:
+            contact.place_m(robot)
+        except ParameterError as error:
+            key = "arc_length_m" if contact.disk is None else "disk"
+            raise source.error(f"contacts[{index}].{key}", getattr(contact, key), error.expected) from None
+    return found.contacts
+
+
+def load_contacts(file: Path | str, robot: Robot) -> tuple[Contact, ...]:
+    """Read a file of contacts; arguments and errors as for :func:`parse_contacts`."""
+    path = Path(file)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RobotFileError(path, "", str(error), "a readable contact file in UTF-8") from error
+    return parse_contacts(text, robot, path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContactList:
+    """What a contact file holds."""
+
+    contacts: tuple[Contact, ...] = quantity("what touches the robot")
+
+    def __post_init__(self) -> None:
+        names = [contact.name for contact in self.contacts]
+        if len(set(names)) != len(names):
+            raise refuse("contacts", names, "a different name for each contact")
+
+
+class PlantContacts:
+    """Contacts as the plant integrates them.
+
+    At the start of each block of steps the geometry (gap, normal, Jacobians) is taken at the shape of that moment;
+    within the block the gap changes linearly with the strain coefficients, so that stiffness, dissipation and friction
+    are part of the integrated equations and not a force that lags behind.
+
+    Parameters
+    ----------
+    robot : the robot
+    contacts : what may touch it
+
+    Attributes
+    ----------
+    contacts : as given
+    size : number of values in :meth:`parameters`
+
+    Raises
+    ------
+    ParameterError : a place that the robot does not have
+    """
+
+    def __init__(self, robot: Robot, contacts: Sequence[Contact]) -> None:
+        self.contacts = tuple(contacts)
+        self.places_m = tuple(contact.place_m(robot) for contact in self.contacts)
+        self._n = robot.coefficient_count
+        self._compliant = [index for index, contact in enumerate(self.contacts) if contact.kind != "push"]
+        self._slot = 4 + 3 * self._n
+        self.size = self._n + len(self._compliant) * self._slot if self.contacts else 0
+
+    def expression(self, c: Any, c_rate: Any, parameters: Any) -> Any:
+        """Generalised force of walls and spheres, (n,), CasADi expression; parameters as of :meth:`parameters`."""
+        n, force = self._n, ca.MX.zeros(self._n)
+        if not self._compliant:
+            return force
+        moved = c - parameters[:n]
+        for k in range(len(self._compliant)):
+            begin = n + k * self._slot
+            gap, *law = (parameters[begin + i] for i in range(4))
+            gradient = parameters[begin + 4 : begin + 4 + n]
+            slip = ca.reshape(parameters[begin + 4 + n : begin + self._slot], n, 2)
+            normal, along = contact_force(
+                gap + ca.dot(gradient, moved),
+                ca.dot(gradient, c_rate),
+                slip.T @ c_rate,
+                (law[0], law[1], law[2]),
+            )
+            force += normal * gradient + slip @ along
+        return force
+
+    def parameters(self, model: Kinematics, c: Vector, c_rate: Vector, time_s: float) -> tuple[Vector, Vector]:
+        """For a block of steps from the state ``c``: parameters of :meth:`expression`, and the pushes' force (n,)."""
+        values, push = [c], np.zeros(self._n)
+        for contact, s_m in zip(self.contacts, self.places_m, strict=True):
+            presence = contact.presence(time_s)
+            if presence == 0:
+                if contact.kind != "push":
+                    values.append(np.zeros(self._slot))
+                continue
+            jacobian = model.body_jacobian(c, s_m)
+            touch = _Touch.at(contact, model.poses(c, [s_m])[0], jacobian)
+            if contact.kind == "push":
+                push += jacobian.T @ touch.load(s_m, touch.gap_m, c_rate, presence).wrench_in_disk
+                continue
+            values += [np.array([touch.gap_m, *contact.law]), touch.gap_gradient, touch.slip_jacobian.reshape(-1)]
+        return np.concatenate(values), push
+
+    def loads(self, model: Kinematics, c: Vector, c_rate: Vector, time_s: float) -> tuple[ContactLoad, ...]:
+        """The truth about every contact."""
+        return tuple(contact.load(model, c, c_rate, time_s) for contact in self.contacts)
