@@ -56,7 +56,8 @@ def test_two_robots_do_not_mix(two):
     assert left.trigger("estop").success
     left.wait(lambda: left.driver_state() == "safe")
     pause(0.5)
-    assert right.driver_state() == "active"
+    answered = right.wait_for_message("tendon_commands").sequence
+    right.wait(lambda: right.newest("tendon_commands").sequence > answered + 20)
     assert {len(m.tension) for m in left.received["tendon_commands"]} <= {5}
     assert {len(m.tension) for m in right.received["tendon_commands"]} == {10}
     assert right.faults() == []
@@ -99,4 +100,5 @@ def test_a_second_stack_of_the_same_name_is_refused_and_the_first_goes_on(two):
     _, right = two
     assert right.faults() == []
     right.wait(lambda: right.stack_state() == "up", 5.0)  # the last word was the refused one's
-    assert right.driver_state() == "active"
+    answered = right.wait_for_message("tendon_commands").sequence
+    right.wait(lambda: right.newest("tendon_commands").sequence > answered + 20)
