@@ -29,6 +29,7 @@ from continuum_robot.nodes.spinning import run_node
 from continuum_robot.nodes.timing import LoopReport, RoundTripReport, RoundTripStatistics, WriterWatch
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
+from continuum_robot.simulation.contact import load_contacts
 from continuum_robot.simulation.devices import SimulatedTendonActuators
 from continuum_robot.simulation.plant_link import PlantLink
 from continuum_robot.srv import InjectFault
@@ -70,6 +71,12 @@ class TendonDriver(ManagedNode):
             "dynamics",
             "how much of the robot is simulated",
             rules=Quantity("", choices=FAKE_LEVELS),
+            read_only=True,
+        )
+        declare(
+            "contacts",
+            "",
+            "file of what touches the simulated robot, by the time since the driver was configured; empty: nothing",
             read_only=True,
         )
         declare(
@@ -632,8 +639,10 @@ class TendonDriver(ManagedNode):
                 "this release has no driver for real actuators",
                 "Set use_fake_hardware to true; drivers/protocols.py says what a driver must offer",
             )
+        contacts_file = self.parameters.get("contacts")
         return SimulatedTendonActuators(
             robot,
+            contacts=load_contacts(contacts_file, robot) if contacts_file else (),
             level=self.parameters.get("fake_level"),
             link=PlantLink.writer(self.get_namespace(), len(robot.strings), robot=robot.name),
             # The board lets go on its own, but after the driver had its chance to ramp down.
