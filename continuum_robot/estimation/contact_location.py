@@ -179,7 +179,8 @@ class ContactLocator:
         place_m, sigma = self._refined(best, profile)
         probability = self._cells_m * np.exp(profile - evidence)
         probability /= probability.sum()
-        of_segment = np.bincount(self._segment, weights=probability, minlength=self._segments)
+        of_segment = np.zeros(self._segments)
+        np.add.at(of_segment, self._segment, probability)
         mean = float(probability @ self.places_m)
         spread = math.sqrt(float(probability @ (self.places_m - mean) ** 2))
         if spread < self._cells_m[best]:  # narrower than the grid: the curvature says it
@@ -224,16 +225,16 @@ class ContactLocator:
         allowed = (self._rows @ jacobians).reshape(jacobians.shape[0], -1)  # N^T J at the nodes
         B = (self._to_coarse @ allowed).reshape(count * m, self._size)  # B^T of place after place
         h = (B @ (information @ residual)).reshape(count, m)
-        weighted, B = (B @ information).reshape(count, m, -1), B.reshape(count, m, -1)
+        weighted, rows = (B @ information).reshape(count, m, -1), B.reshape(count, m, -1)
         prior = 1 / self.settings.plausible_force_n**2
         if m == 2:
-            xx = np.einsum("kn,kn->k", weighted[:, 0], B[:, 0]) + prior
-            yy = np.einsum("kn,kn->k", weighted[:, 1], B[:, 1]) + prior
-            xy = np.einsum("kn,kn->k", weighted[:, 0], B[:, 1])
+            xx = np.einsum("kn,kn->k", weighted[:, 0], rows[:, 0]) + prior
+            yy = np.einsum("kn,kn->k", weighted[:, 1], rows[:, 1]) + prior
+            xy = np.einsum("kn,kn->k", weighted[:, 0], rows[:, 1])
             determinant = xx * yy - xy * xy
             explained = (yy * h[:, 0] ** 2 - 2 * xy * h[:, 0] * h[:, 1] + xx * h[:, 1] ** 2) / determinant
         else:
-            G = np.matmul(weighted, B.transpose(0, 2, 1)) + prior * np.eye(m)
+            G = np.matmul(weighted, rows.transpose(0, 2, 1)) + prior * np.eye(m)
             determinant = np.linalg.det(G)
             explained = np.einsum("ki,ki->k", h, np.linalg.solve(G, h[:, :, None])[:, :, 0])
         return np.asarray((explained - np.log(determinant / prior**m)) / 2)
@@ -296,5 +297,5 @@ def _places(robot: Robot, count: int) -> tuple[Vector, NDArray[np.intp], NDArray
     for before, after in zip([0.0, *kept[:-1]], kept, strict=True):
         fine += [before + (after - before) * k / _FINE for k in range(1, _FINE)] + [after]
         which.append(len(fine) - 1)
-    segment = np.searchsorted(starts, np.array(kept) - 1e-9, side="left") - 1
-    return np.array(fine), np.array(which), np.maximum(segment, 0)
+    index = np.searchsorted(starts, np.array(kept) - 1e-9, side="left") - 1
+    return np.array(fine), np.array(which), np.maximum(index, 0)

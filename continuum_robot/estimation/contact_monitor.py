@@ -244,7 +244,7 @@ class ContactMonitor:
     robot : of any basis; with a constant basis there is detection but no place within a segment
     settings : see :class:`MonitorSettings`
     location : how the place is found
-    model : the rod model; None: that of the robot
+    functions : the terms of a rod model; None: those of the robot's, quick rather than exact to the last digit
     friction : of the tendons; None: that of the robot's capstans, if it has some
     compile, progress : as in :func:`~continuum_robot.rod.code_generation.compile_functions`
 
@@ -260,14 +260,16 @@ class ContactMonitor:
         settings: MonitorSettings | None = None,
         location: LocationSettings | None = None,
         *,
-        model: RodModel | None = None,
+        functions: ContactFunctions | None = None,
         friction: TendonFriction | None = None,
         compile: str = "auto",
         progress: Callable[[str], None] | None = None,
     ) -> None:
         self.robot = robot
-        model = model or RodModel(robot, quadrature_nodes=_QUADRATURE_NODES)
-        self.functions = ContactFunctions(model, compile=compile, progress=progress)
+        if functions is None:
+            model = RodModel(robot, quadrature_nodes=_QUADRATURE_NODES)
+            functions = ContactFunctions(model, compile=compile, progress=progress)
+        self.functions, model = functions, functions.model
         self.size = model.size
         self._tendon_matrix = model.tendon_matrix
         self._stiffness = np.asarray(model.stiffness)
@@ -280,6 +282,11 @@ class ContactMonitor:
         )
         self._location_settings = location or LocationSettings()
         self._tare: Vector = np.zeros(self.size)
+        self._blind = ""
+        self._contact, self._collision = _Level(), _Level()
+        self._floor: NoiseFloor | None = None
+        self._learning = False
+        self._tare_left_s = 0.0
         self.settings = settings or MonitorSettings()
         self._apply(self.settings)
         self.reset()
@@ -348,7 +355,6 @@ class ContactMonitor:
         """Begin anew after a blindness or a pause: the observers start at zero; the tare stays."""
         self._blind = ""
         self._contact, self._collision = _Level(), _Level()
-        self._floor: NoiseFloor | None = None
         self._tare_left_s = 0.0
         self._reset_observers()
 
@@ -391,8 +397,6 @@ class ContactMonitor:
         if learning and self._floor is None:
             self._floor = NoiseFloor(self.size)
         self._learning = learning
-
-    _learning = False
 
     # --- one cycle
 

@@ -74,6 +74,8 @@ class DisturbanceObserver:
         self._directions = np.asarray(directions, dtype=float)
         self.force_walk_n_per_sqrt_s = force_walk_n_per_sqrt_s
         n = size
+        self._P: Vector = np.zeros((3 * n, 3 * n))
+        self._walk: Vector = np.zeros((n, n))
         self._c, self._rate, self._d = slice(0, n), slice(n, 2 * n), slice(2 * n, 3 * n)
         self.reset()
 
@@ -135,34 +137,38 @@ class DisturbanceObserver:
         if self.blind_reason:
             return np.full(n, np.nan)
         if self._state is None or self._model is None:
-            self._start(measured, noise, evaluate)
+            state, model = self._start(measured, noise, evaluate)
         else:
-            self._predict(self._state, self._model, dt)
+            predicted = self._predict(self._state, self._model, dt)
             gain = np.linalg.solve(self._P[self._c, self._c] + noise, self._P[self._c, :]).T
-            self._state = self._state + gain @ (measured - self._state[self._c])
+            state = predicted + gain @ (measured - predicted[self._c])
             updated = self._P - gain @ self._P[self._c, :]
             self._P = (updated + updated.T) / 2
-            self._model = evaluate(self._state[self._c], self._state[self._rate])
+            model = evaluate(state[self._c], state[self._rate])
             self._cycle += 1
             if self._cycle % _REFRESH == 0:
-                self._walk = self._spread(self._model.terms.jacobians)
-        estimate = self._state[self._d].copy()
-        if not math.isfinite(float(estimate.sum()) + float(self._model.force.sum())):
+                self._walk = self._spread(model.terms.jacobians)
+        self._state, self._model = state, model
+        estimate = state[self._d].copy()
+        if not math.isfinite(float(estimate.sum()) + float(model.force.sum())):
             self.blind_reason = "the known force is not a number"
             return np.full(n, np.nan)
         return estimate
 
-    def _start(self, c: Vector, noise: Vector, evaluate: Callable[[Vector, Vector], StateTerms]) -> None:
+    def _start(
+        self, c: Vector, noise: Vector, evaluate: Callable[[Vector, Vector], StateTerms]
+    ) -> tuple[Vector, StateTerms]:
         n = self.size
-        self._state = np.concatenate([c, np.zeros(2 * n)])
-        self._model = evaluate(self._state[self._c], self._state[self._rate])
-        self._walk = self._spread(self._model.terms.jacobians)
+        state = np.concatenate([c, np.zeros(2 * n)])
+        model = evaluate(state[self._c], state[self._rate])
+        self._walk = self._spread(model.terms.jacobians)
         self._P = np.zeros((3 * n, 3 * n))
         self._P[self._c, self._c] = noise
-        inverse = np.linalg.inv(self._model.terms.mass)
+        inverse = np.linalg.inv(model.terms.mass)
         # An unknown force of what it changes by in a second, and the rates that it makes in a hundredth of one.
         self._P[self._d, self._d] = self._walk
         self._P[self._rate, self._rate] = 1e-4 * inverse @ self._walk @ inverse
+        return state, model
 
     def _spread(self, jacobians: Vector) -> Vector:
         """Spectral density of the random walk of d, (n, n)."""
@@ -171,7 +177,7 @@ class DisturbanceObserver:
         walk[np.diag_indices(self.size)] += _FLOOR * float(np.trace(walk))
         return np.asarray(walk)
 
-    def _predict(self, state: Vector, model: StateTerms, dt: float) -> None:
+    def _predict(self, state: Vector, model: StateTerms, dt: float) -> Vector:
         n, terms = self.size, model.terms
         inverse = np.linalg.inv(terms.mass)
         by_c, by_rate = terms.force_by_c, terms.force_by_rate - terms.momentum_by_c
@@ -190,8 +196,8 @@ class DisturbanceObserver:
         for k in (2, 3, 4):
             term = A @ term / k
             step += term
-        self._state = state + step
         square = A @ A
         transition = np.eye(3 * n) + A + square / 2 + square @ A / 6
         self._P = transition @ self._P @ transition.T
         self._P[self._d, self._d] += self._walk * dt
+        return state + step

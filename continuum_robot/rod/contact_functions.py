@@ -42,7 +42,6 @@ from continuum_robot.rod.tendons import coefficient_slices
 
 Vector = NDArray[np.float64]
 
-_COLLOCATION_NODES = 2
 _INTERPOLATION_DEGREE = 9
 
 
@@ -76,6 +75,8 @@ class ContactFunctions:
     Parameters
     ----------
     model : the rod model; its choice of inertias is kept
+    collocation_nodes : Gauss-Legendre nodes between two masses: with 2 the forces of a segment that bends by a right
+        angle agree with those of ``model`` to about 1e-5, with 4 to better than 1e-6
     compile : "auto", "always" or "never", see :func:`~continuum_robot.rod.code_generation.compile_functions`
     progress : receives a line where something has to be compiled
 
@@ -85,11 +86,18 @@ class ContactFunctions:
     """
 
     def __init__(
-        self, model: RodModel, *, compile: str = "auto", progress: Callable[[str], None] | None = None
+        self,
+        model: RodModel,
+        *,
+        collocation_nodes: int = 2,
+        compile: str = "auto",
+        progress: Callable[[str], None] | None = None,
     ) -> None:
+        if not 1 <= collocation_nodes <= 8:
+            raise ParameterError("collocation_nodes", collocation_nodes, "1 to 8")
         self.model = model
         self.size = model.size
-        function, places_m = _contact_terms(model)
+        function, places_m = _contact_terms(model, collocation_nodes)
         self.nodes_m: Vector = np.concatenate([[0.0], places_m])
         self._function: FastFunction = compile_functions(
             [function], f"the contact model of {model.robot.name}", compile=compile, progress=progress
@@ -144,7 +152,7 @@ class ContactFunctions:
 
 
 def _chebyshev(ratio: Vector, degree: int) -> Vector:
-    return np.polynomial.chebyshev.chebvander(2 * ratio - 1, degree)
+    return np.asarray(np.polynomial.chebyshev.chebvander(2 * ratio - 1, degree), dtype=float)
 
 
 def _collocation(count: int) -> tuple[Vector, Vector, Vector]:
@@ -181,11 +189,11 @@ class _Mass:
         return twists[:3, :] - ca.mtimes(hat(self.center), twists[3:, :])
 
 
-def _contact_terms(model: RodModel) -> tuple[ca.Function, Vector]:
+def _contact_terms(model: RodModel, count: int) -> tuple[ca.Function, Vector]:
     """(c, c_rate) -> the terms, and the arc lengths of the Jacobians after the base."""
     n = model.size
     c, rate = ca.SX.sym("c", n), ca.SX.sym("c_rate", n)
-    nodes, masses, ends, body_jacobians, places_m = _march(model, c)
+    nodes, masses, ends, body_jacobians, places_m = _march(model, c, count)
     gravity = ca.DM(model.robot.gravity_m_per_s2)
     constant = ca.sparsify(ca.DM(model.axial_mass + model.actuator_mass))
 
@@ -193,7 +201,7 @@ def _contact_terms(model: RodModel) -> tuple[ca.Function, Vector]:
     for mass in masses:
         twist = ca.mtimes(ends[mass.interval], rate)
         impulse = mass.mass_kg * mass.at_center(twist)
-        weight = mass.mass_kg * gravity
+        weight: Any = mass.mass_kg * gravity
         turning = ca.cross(mass.center, impulse)
         if mass.inertia is not None:
             turning += ca.mtimes(mass.inertia, twist[3:])
@@ -202,9 +210,8 @@ def _contact_terms(model: RodModel) -> tuple[ca.Function, Vector]:
     beyond_momentum, beyond_weight = _beyond(momenta), _beyond(weights)
 
     # Y at the nodes and masses: the same quadrature as J's, of - phi ad(e) V.
-    steps, offsets = _accumulated(
-        model, nodes, [_ad_columns(node.axes, ca.mtimes(node.jacobian, rate)) for node in nodes]
-    )
+    brackets = [_ad_columns(node.axes, ca.mtimes(node.jacobian, rate)) for node in nodes]
+    steps, offsets = _accumulated(model, nodes, brackets, count)
     gradient, by_rate = ca.SX.zeros(n), ca.SX.zeros(n, n)
     curvature, half = ca.SX.zeros(n, n), ca.SX.zeros(n, n)
     for node, Y in zip(nodes, offsets, strict=True):
@@ -215,10 +222,10 @@ def _contact_terms(model: RodModel) -> tuple[ca.Function, Vector]:
         z_V = ca.mtimes(z_J, rate)
         for order, factor in enumerate(node.factors):
             rows = slice(node.place.start + 2 * order, node.place.start + 2 * order + 2)
-            weight = float(factor)
-            gradient[rows] += weight * (lift - z_V)
-            by_rate[rows, :] -= weight * z_J
-            half[rows, :] -= weight * (z_Y + y_J / 2)
+            share = float(factor)
+            gradient[rows] += share * (lift - z_V)
+            by_rate[rows, :] -= share * z_J
+            half[rows, :] -= share * (z_Y + y_J / 2)
     mass_matrix, transport = ca.SX.zeros(n, n), ca.SX.zeros(n, n)
     for mass in masses:
         J, Y = ends[mass.interval], steps[mass.interval]
@@ -251,10 +258,10 @@ def _contact_terms(model: RodModel) -> tuple[ca.Function, Vector]:
     return function, np.array(places_m)
 
 
-def _march(model: RodModel, c: Any) -> tuple[list[_Node], list[_Mass], list[Any], list[Any], list[float]]:
+def _march(model: RodModel, c: Any, count: int) -> tuple[list[_Node], list[_Mass], list[Any], list[Any], list[float]]:
     """Nodes and masses from the base to the tip; after each interval J, the body Jacobian and the arc length."""
     robot, n = model.robot, model.size
-    ratios, shares, inner = _collocation(_COLLOCATION_NODES)
+    ratios, shares, inner = _collocation(count)
     nodes: list[_Node] = []
     masses: list[_Mass] = []
     ends: list[Any] = []
@@ -267,7 +274,8 @@ def _march(model: RodModel, c: Any) -> tuple[list[_Node], list[_Mass], list[Any]
         start_m = 0.0
         for group in _grouped(stations(robot, index, model.parts, model.quadrature_nodes)):
             length_m = group[0].s_m - start_m
-            axes, functions = [], []
+            axes: list[Any] = []
+            functions: list[Vector] = []
             at_m = start_m
             for target_m in [*(start_m + ratios * length_m), group[0].s_m]:
                 turn, move = frame(own, at_m, float(target_m) - at_m)
@@ -340,10 +348,9 @@ def _beyond(values: list[Any]) -> list[Any]:
     return sums[::-1]
 
 
-def _accumulated(model: RodModel, nodes: list[_Node], integrands: list[Any]) -> tuple[list[Any], list[Any]]:
+def _accumulated(model: RodModel, nodes: list[_Node], integrands: list[Any], count: int) -> tuple[list[Any], list[Any]]:
     """Integrals of - phi_b integrand (6, 2) along the backbone, shape (6, n): at the masses, and at the nodes."""
-    _, shares, inner = _collocation(_COLLOCATION_NODES)
-    count = len(shares)
+    _, shares, inner = _collocation(count)
     total = ca.SX(6, model.size)
     at_masses, at_nodes = [], []
     for first in range(0, len(nodes), count):
