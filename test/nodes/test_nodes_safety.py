@@ -102,7 +102,7 @@ def test_the_way_to_the_safe_tension_is_a_ramp(stack, probe):
 
 
 def test_a_command_with_nan(stack, probe):
-    assert probe.transition("reference_source", "deactivate")
+    assert probe.transition("clarke_controller", "deactivate")
     message = TendonCommands(tension=[math.nan] * ROBOT.tendon_count)
     for _ in range(20):
         message.sequence = probe.newest("tendon_states").sequence
@@ -115,6 +115,7 @@ def test_a_command_with_nan(stack, probe):
 
 
 def test_a_command_of_the_wrong_size(stack, probe):
+    assert probe.transition("clarke_controller", "deactivate")
     for _ in range(50):
         sequence = probe.newest("tendon_states").sequence
         probe.publish(TendonCommands, "tendon_commands", TendonCommands(tension=[1.0, 1.0], sequence=sequence))
