@@ -214,12 +214,13 @@ class _Level:
 
 @dataclass(frozen=True, slots=True)
 class _Cycle:
-    """What one update was given."""
+    """What one update was given; ``load`` is that of the tendons and of everything else that is known."""
 
     c: Vector
     rate: Vector
     noise: Vector
     rate_noise: Vector
+    tendons: Vector
     load: Vector
     torque: Vector
     c_acceleration: ArrayLike | None
@@ -461,7 +462,7 @@ class ContactMonitor:
         rate_noise = np.eye(self.size) * self.settings.rate_noise_per_m_s**2
         if c_rate_covariance is not None:
             rate_noise = np.asarray(c_rate_covariance, dtype=float)
-        cycle = _Cycle(shape, rate, noise, rate_noise, load + extra, torque, c_acceleration, dt)
+        cycle = _Cycle(shape, rate, noise, rate_noise, load, load + extra, torque, c_acceleration, dt)
         self._check(cycle, fault)
         if self._blind:
             return self._blind_estimate()
@@ -474,12 +475,12 @@ class ContactMonitor:
         """Latch what makes the monitor blind."""
         if self._blind:
             return
-        c, noise, load, dt = cycle.c, cycle.noise, cycle.load, cycle.dt
+        c, noise, tendons, dt = cycle.c, cycle.noise, cycle.tendons, cycle.dt
         named = (
             ("coefficients", c),
             ("coefficient rates", cycle.rate),
             ("covariance of the coefficients", noise),
-            ("tensions", load),
+            ("tensions or other forces", cycle.load),
             ("time step", np.array(dt)),
         )
         unknown = [name for name, values in named if not math.isfinite(float(values.sum()))]
@@ -492,15 +493,15 @@ class ContactMonitor:
             if np.any(change > self.settings.jump_per_m + 10 * np.sqrt(np.diag(noise))):
                 self._blind = f"coefficient {int(np.argmax(change))} jumped by {change.max():.3g} 1/m within a cycle"
             elif change.any():
-                self._frozen_s, self._frozen_load = 0.0, load
+                self._frozen_s, self._frozen_load = 0.0, tendons
             else:
                 self._frozen_s += dt
-                expected = np.abs(np.linalg.solve(self._stiffness, load - self._frozen_load)).max()
+                expected = np.abs(np.linalg.solve(self._stiffness, tendons - self._frozen_load)).max()
                 least = _FROZEN_FACTOR * max(self.settings.coefficient_error_per_m, math.sqrt(float(noise.max())), 1e-3)
                 if self._frozen_s > self.settings.frozen_s and expected > least:
                     self._blind = f"coefficients frozen for {self._frozen_s:.2g} s while the tensions changed"
         else:
-            self._frozen_load = load
+            self._frozen_load = tendons
         self._last_c = c
 
     def _evaluate(self, c: Vector, rate: Vector, load: Vector, torque: Vector) -> StateTerms:

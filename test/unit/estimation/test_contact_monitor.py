@@ -1,0 +1,400 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contact monitor and the Kalman disturbance observer on a simulated segment."""
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.estimation.contact_monitor import METHODS, ContactMonitor, MonitorSettings
+from continuum_robot.estimation.disturbance_observer import DisturbanceObserver, StateTerms
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.contact_functions import ContactFunctions, ContactTerms
+from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.tendon_friction import TendonFriction
+
+DT = 2e-3
+NOISE = np.eye(6) * 1e-8
+PLACE_M = 0.254
+
+
+@pytest.fixture(scope="module")
+def robot():
+    return load_robot("vanderbilt_segment")
+
+
+@pytest.fixture(scope="module")
+def dynamics(robot):
+    return RodDynamics(robot)
+
+
+@pytest.fixture(scope="module")
+def without_friction(robot):
+    return TendonFriction(robot, coefficients=[0.0, 0.0])
+
+
+def simulate(dynamics, force_at, tension_at, duration_s, place_m=PLACE_M):
+    """Coefficients, rates, accelerations and tensions every DT, by Runge-Kutta of order 4; without tendon friction."""
+    robot, n = dynamics.robot, dynamics.size
+
+    def acceleration(c, v, t):
+        pushed = dynamics.body_jacobian(c, place_m)[:2].T @ force_at(t)
+        return dynamics.forward_dynamics(c, v, tension_at(t), pushed)
+
+    c, v, rows, h = np.zeros(n), np.zeros(n), [], DT / 4
+    for k in range(round(duration_s / DT) + 1):
+        t = k * DT
+        rows.append((c, v, acceleration(c, v, t), tension_at(t)))
+        for i in range(4):
+            at = t + i * h
+            a1 = acceleration(c, v, at)
+            a2 = acceleration(c + h / 2 * v, v + h / 2 * a1, at + h / 2)
+            a3 = acceleration(c + h / 2 * v + h**2 / 4 * a1, v + h / 2 * a2, at + h / 2)
+            a4 = acceleration(c + h * v + h**2 / 2 * a2, v + h * a3, at + h)
+            c, v = c + h * v + h**2 / 6 * (a1 + a2 + a3), v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4)
+    assert robot.tendon_count == len(rows[0][3])
+    return [np.array(column) for column in zip(*rows, strict=True)]
+
+
+def push(start_s, force):
+    """A force that comes within 50 ms."""
+    return lambda t: np.asarray(force, dtype=float) * min(max((t - start_s) / 0.05, 0.0), 1.0)
+
+
+def swing(t):
+    """Tensions that bend the segment to and fro."""
+    return 60 + 40 * np.array([math.sin(3 * t), math.sin(2 * t), -math.sin(3 * t), -math.sin(2 * t)])
+
+
+@pytest.fixture(scope="module")
+def free_motion(dynamics):
+    return simulate(dynamics, lambda _: np.zeros(2), swing, 1.6)
+
+
+@pytest.fixture(scope="module")
+def pushed(dynamics):
+    return simulate(dynamics, push(0.8, [14.0, -9.0]), swing, 1.6)
+
+
+def run(monitor, motion, noise=0.0, seed=0, **more):
+    generator, estimates = np.random.default_rng(seed), []
+    for c, v, a, tension in zip(*motion, strict=True):
+        measured = c + noise * generator.normal(size=c.size)
+        covariance = NOISE + noise**2 * np.eye(c.size)
+        estimates.append(monitor.update(measured, v, covariance, DT, tension=tension, c_acceleration=a, **more))
+    return estimates
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_free_motion_raises_nothing_and_a_push_is_felt(method, robot, without_friction, free_motion, pushed):
+    monitor = ContactMonitor(robot, MonitorSettings(method=method), friction=without_friction)
+    assert {estimate.state for estimate in run(monitor, free_motion, 1e-4)} == {"clear"}
+    monitor.reset()
+    found = run(monitor, pushed, 1e-4)
+    first = next(k for k, estimate in enumerate(found) if estimate.in_contact)
+    assert 0.8 <= first * DT <= 1.0
+    last = found[-1]
+    assert last.in_contact
+    assert last.location.observable, last.location.reason
+    assert last.location.arc_length_m == pytest.approx(PLACE_M, abs=0.1 * robot.length_m)
+    np.testing.assert_allclose(last.wrench.wrench[:2], [14, -9], atol=2.5)
+    assert not last.wrench_place_assumed
+
+
+def test_known_place_gives_the_force(robot, without_friction, pushed):
+    settings = MonitorSettings(method="best", known_arc_length_m=PLACE_M)
+    found = run(ContactMonitor(robot, settings, friction=without_friction), pushed)
+    errors = np.array([estimate.wrench.wrench[:2] for estimate in found[450:]]) - [14, -9]
+    assert math.sqrt(np.mean(errors**2)) < 0.5
+    assert found[-1].wrench_arc_length_m == PLACE_M
+
+
+def test_stronger_forces_are_collisions(robot, dynamics, without_friction):
+    motion = simulate(dynamics, push(0.2, [0.0, 45.0]), lambda _: np.full(4, 60.0), 0.8)
+    monitor = ContactMonitor(
+        robot,
+        MonitorSettings(collision_force_steady_n=30.0, collision_force_accelerating_n=35.0),
+        friction=without_friction,
+    )
+    states = [estimate.state for estimate in run(monitor, motion)]
+    assert states.index("contact") <= states.index("collision")
+    assert states[-1] == "collision"
+
+
+def test_contact_is_left_after_the_force_and_not_at_once(robot, dynamics, without_friction):
+    motion = simulate(
+        dynamics, lambda t: np.array([12.0, 0.0]) if 0.2 < t < 0.6 else np.zeros(2), lambda _: np.full(4, 60.0), 1.4
+    )
+    settings = MonitorSettings(clear_after_s=0.1)
+    states = [e.state for e in run(ContactMonitor(robot, settings, friction=without_friction), motion)]
+    last = max(k for k, state in enumerate(states) if state != "clear")
+    assert 0.6 + 0.09 <= last * DT <= 1.2
+    assert states[-1] == "clear"
+    changes = sum(a != b for a, b in itertools.pairwise(states))
+    assert changes <= 4  # up and down once, by way of the collision at most
+
+
+def test_tare_takes_a_bias_away(robot, without_friction):
+    bias = np.array([0.2, -0.1, 0.02, 0.0, 0.0, 0.01])
+    monitor = ContactMonitor(robot, MonitorSettings(method="gmo", tare_s=0.4), friction=without_friction)
+    rest = (np.zeros(6), np.zeros(6), NOISE, DT)
+
+    def still(cycles):
+        return [monitor.update(*rest, tension=np.full(4, 60.0), other_force=-bias) for _ in range(cycles)]
+
+    assert still(400)[-1].in_contact
+    monitor.tare()
+    during = still(200)
+    assert {estimate.state for estimate in during} == {"taring"}
+    np.testing.assert_allclose(monitor.tare_residual, bias, atol=1e-3)
+    after = still(300)[-1]
+    assert after.state == "clear"
+    np.testing.assert_allclose(after.residual, 0, atol=1e-3)
+    monitor.clear_tare()
+    assert not monitor.tare_residual.any()
+    assert still(50)[-1].in_contact
+
+
+def test_learnt_floor_covers_what_was_seen(robot, without_friction):
+    settings = MonitorSettings(method="gmo", coefficient_error_per_m=0.0, rate_noise_per_m_s=0.0)
+    monitor = ContactMonitor(robot, settings, friction=without_friction)
+    bias = np.full(6, 0.05)
+    monitor.learn_floor(True)
+    for _ in range(800):
+        monitor.update(np.zeros(6), np.zeros(6), NOISE, DT, tension=np.full(4, 60.0), other_force=-bias)
+    monitor.learn_floor(False)
+    found = monitor.update(np.zeros(6), np.zeros(6), NOISE, DT, tension=np.full(4, 60.0), other_force=-bias)
+    np.testing.assert_allclose(found.contact_threshold, 1.2 * 0.05, rtol=0.01)
+
+
+# --- bad input
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("broken", ["c", "rate", "covariance", "tension", "dt"])
+def test_what_is_not_a_number_blinds_and_is_named(method, broken, robot, without_friction):
+    monitor = ContactMonitor(robot, MonitorSettings(method=method), friction=without_friction)
+    c, rate, noise, tension, dt = np.zeros(6), np.zeros(6), NOISE.copy(), np.full(4, 60.0), DT
+    monitor.update(c, rate, noise, dt, tension=tension)
+    bad = {"c": c, "rate": rate, "covariance": noise, "tension": tension}
+    if broken == "dt":
+        dt = math.nan
+    else:
+        bad[broken] = bad[broken].copy()
+        bad[broken].flat[0] = math.nan
+    found = monitor.update(bad["c"], bad["rate"], bad["covariance"], dt, tension=bad["tension"])
+    if method == "best" and broken == "rate":  # it does not look at rates
+        assert found.state == "clear"
+        return
+    assert found.state == "blind"
+    assert "not a number" in found.reason
+    assert np.isnan(found.residual).all()
+    assert math.isnan(found.ratio)
+    later = monitor.update(c, rate, noise, DT, tension=tension)
+    assert later.state == "blind"
+    assert later.reason == found.reason
+    monitor.reset()
+    assert monitor.update(c, rate, noise, DT, tension=tension).state == "clear"
+
+
+def test_a_jump_of_a_coefficient_blinds(robot, without_friction):
+    monitor = ContactMonitor(robot, friction=without_friction)
+    monitor.update(np.zeros(6), np.zeros(6), NOISE, DT, tension=np.full(4, 60.0))
+    found = monitor.update(np.array([0, 0, 3.0, 0, 0, 0]), np.zeros(6), NOISE, DT, tension=np.full(4, 60.0))
+    assert found.state == "blind"
+    assert "coefficient 2 jumped" in found.reason
+
+
+def test_frozen_coefficients_under_changing_tensions_blind(robot, without_friction):
+    monitor = ContactMonitor(robot, MonitorSettings(frozen_s=0.1), friction=without_friction)
+    states = [
+        monitor.update(np.zeros(6), np.zeros(6), NOISE, DT, tension=60 + np.array([k, 0.0, -k, 0.0]) / 4)
+        for k in range(120)
+    ]
+    assert states[-1].state == "blind"
+    assert "frozen" in states[-1].reason
+    monitor.reset()
+    still = [monitor.update(np.zeros(6), np.zeros(6), NOISE, DT, tension=np.full(4, 60.0)) for _ in range(120)]
+    assert still[-1].state == "clear"
+
+
+def test_a_fault_of_the_shape_blinds(robot, without_friction):
+    monitor = ContactMonitor(robot, friction=without_friction)
+    found = monitor.update(np.zeros(6), np.zeros(6), NOISE, DT, tension=np.full(4, 60.0), fault="string_2 snapped")
+    assert (found.state, found.reason) == ("blind", "string_2 snapped")
+
+
+def test_unusable_arguments_are_refused(robot, without_friction):
+    monitor = ContactMonitor(robot, friction=without_friction)
+    zero = np.zeros(6)
+    with pytest.raises(ParameterError, match="one of the two"):
+        monitor.update(zero, zero, NOISE, DT)
+    with pytest.raises(ParameterError, match="one of the two"):
+        monitor.update(zero, zero, NOISE, DT, tension=np.zeros(4), capstan_torque=np.zeros(2))
+    with pytest.raises(ParameterError, match="shapes"):
+        monitor.update(np.zeros(5), zero, NOISE, DT, tension=np.zeros(4))
+    with pytest.raises(ParameterError, match="dt"):
+        monitor.update(zero, zero, NOISE, -DT, tension=np.zeros(4))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("method", "guess"),
+        ("gain_per_s", (0.0,)),
+        ("gain_per_s", (10.0, -1.0)),
+        ("gain_per_s", ()),
+        ("contact_type", "none"),
+        ("sigma", math.nan),
+        ("hysteresis", 2.0),
+        ("contact_factor_steady", 100.0),
+        ("contact_force_accelerating_n", 1e4),
+    ],
+)
+def test_settings_out_of_range_are_refused(key, value):
+    with pytest.raises(ParameterError, match=key):
+        MonitorSettings(**{key: value})
+
+
+def test_settings_change_while_it_runs(robot, without_friction):
+    monitor = ContactMonitor(robot, MonitorSettings(method="gmo"), friction=without_friction)
+    rest = {"tension": np.full(4, 60.0)}
+    for _ in range(200):
+        before = monitor.update(np.zeros(6), np.zeros(6), NOISE, DT, other_force=-np.full(6, 1e-4), **rest)
+    monitor.with_settings(dataclasses.replace(monitor.settings, gain_per_s=(60.0,)))
+    after = monitor.update(np.zeros(6), np.zeros(6), NOISE, DT, other_force=-np.full(6, 1e-4), **rest)
+    np.testing.assert_allclose(after.residual, before.residual, atol=1e-3)
+    with pytest.raises(ParameterError, match="gain"):
+        monitor.with_settings(dataclasses.replace(monitor.settings, gain_per_s=(1.0, 2.0)))
+    with pytest.raises(ParameterError, match="known_arc_length_m"):
+        monitor.with_settings(dataclasses.replace(monitor.settings, known_arc_length_m=5.0))
+    assert monitor.settings.gain_per_s == (60.0,)
+    for method in METHODS:
+        monitor.with_settings(dataclasses.replace(monitor.settings, method=method))
+        found = monitor.update(np.zeros(6), np.zeros(6), NOISE, DT, **rest)
+        assert found.state == "clear"
+
+
+def test_any_robot_is_monitored_and_constant_curvature_says_no_place():
+    monitor = ContactMonitor(load_robot("opencr_five_tendon"))
+    for k in range(300):
+        push_now = -np.array([0.01, 0.02]) * (k > 100)
+        found = monitor.update(np.zeros(2), np.zeros(2), np.eye(2) * 1e-8, DT, tension=np.ones(5), other_force=push_now)
+    assert found.in_contact
+    assert not found.location.observable
+    assert found.wrench_place_assumed
+    assert found.wrench_arc_length_m == monitor.robot.length_m
+
+
+def test_torques_and_tensions_are_the_same(robot):
+    one, other = (
+        ContactMonitor(robot, MonitorSettings(method="gmo")),
+        ContactMonitor(robot, MonitorSettings(method="gmo")),
+    )
+    c, rate = np.array([0.5, 0.1, 0, 0, 0, 0]), np.array([0.2, -0.1, 0, 0, 0, 0])
+    for k in range(20):
+        tension = np.array([100.0 + k, 60, 60, 80])
+        torque = one._torque_from_tension @ tension
+        first = one.update(c, rate, NOISE, DT, tension=tension)
+        second = other.update(c, rate, NOISE, DT, capstan_torque=torque)
+    np.testing.assert_allclose(first.residual, second.residual, atol=1e-9)
+
+
+# --- Kalman disturbance observer on a linear oscillator, where everything is known
+
+
+def oscillator(mass, stiffness, damping):
+    def evaluate(c, v):
+        n = len(c)
+        zero = np.zeros((n, n))
+        terms = ContactTerms(
+            mass @ v,
+            -stiffness @ c - damping @ v,
+            mass,
+            zero,
+            -stiffness,
+            -damping,
+            np.tile(np.eye(6)[:, :n], (3, 1, 1)),
+        )
+        return StateTerms(terms, np.zeros(n))
+
+    return evaluate
+
+
+def test_disturbance_of_a_linear_system_is_found_without_a_rate():
+    mass, stiffness = np.diag([0.1, 0.003]), np.array([[0.3, 0.02], [0.02, 0.11]])
+    damping, force = 0.02 * np.eye(2), np.array([0.5, -0.2])
+    observer = DisturbanceObserver(2, np.eye(6)[:, :2], 5.0)
+    evaluate, c, v = oscillator(mass, stiffness, damping), np.zeros(2), np.zeros(2)
+    h = 1e-4
+    for k in range(20000):
+        if k % 10 == 0:
+            found = observer.update(c, np.eye(2) * 1e-10, evaluate, 10 * h)
+        v = v + h * np.linalg.solve(mass, force - stiffness @ c - damping @ v)
+        c = c + h * v
+    np.testing.assert_allclose(found, force, atol=0.01)
+    np.testing.assert_allclose(observer.rates, v, atol=0.02)
+    np.testing.assert_allclose(observer.coefficients, c, atol=1e-3)
+    assert np.linalg.eigvalsh(observer.covariance).min() > 0
+
+
+def test_stated_covariance_is_that_of_the_errors():
+    """White noise on c alone: the estimate scatters as the filter says it does."""
+    generator = np.random.default_rng(6)
+    mass, stiffness, sigma = np.eye(1) * 0.05, np.eye(1) * 0.3, 1e-3
+    evaluate, walk, h = oscillator(mass, stiffness, np.eye(1) * 0.05), 2.0, 1e-3
+    observer = DisturbanceObserver(1, np.eye(6)[:, :1], walk)
+    c, v, d, errors, stated = np.zeros(1), np.zeros(1), np.zeros(1), [], []
+    spread = walk * math.sqrt(1.5)  # of three Jacobians, the first of which is the base's
+    for k in range(12000):
+        found = observer.update(c + sigma * generator.normal(size=1), np.eye(1) * sigma**2, evaluate, h)
+        if k > 500:
+            errors.append(float(found[0] - d[0]))
+            stated.append(float(observer.covariance[0, 0]))
+        v = v + h * (d - stiffness @ c - 0.05 * v) / 0.05
+        c = c + h * v
+        d = d + spread / math.sqrt(1.5) * math.sqrt(h) * generator.normal(size=1)
+    assert np.mean(np.square(errors)) == pytest.approx(np.mean(stated), rel=0.35)
+
+
+def test_disturbance_observer_refuses_and_blinds():
+    with pytest.raises(ParameterError, match="force_walk"):
+        DisturbanceObserver(2, np.eye(6)[:, :2], 0.0)
+    observer, evaluate = DisturbanceObserver(1, np.eye(6)[:, :1]), oscillator(np.eye(1), np.eye(1), np.eye(1))
+    with pytest.raises(ParameterError, match="observer"):
+        _ = observer.model
+    assert np.isnan(observer.coefficients).all()
+    observer.update([0.0], [[1e-6]], evaluate, DT)
+    with pytest.raises(ParameterError, match="dt"):
+        observer.update([0.0], [[1e-6]], evaluate, -DT)
+    assert np.isnan(observer.update([math.nan], [[1e-6]], evaluate, DT)).all()
+    assert np.isnan(observer.update([0.0], [[1e-6]], evaluate, DT)).all()
+    assert observer.blind_reason
+
+
+def test_noise_experiment_of_johnston(robot, dynamics, without_friction):
+    """Section 11.2 at 500 Hz: the Kalman observer halves the paper's error of the momentum observer at noise 0.01."""
+    motion = simulate(
+        dynamics, lambda t: np.array([10.0, -10.0]) * min(t, 1.0), lambda _: np.zeros(4), 2.0, robot.length_m
+    )
+    truth = np.minimum(np.arange(len(motion[0])) * DT, 1)[:, None] * [10, -10]
+    functions = ContactFunctions(dynamics.symbolic, collocation_nodes=3)
+    errors = {}
+    for method, amplitude in (("gmo", 0.0), ("jfd", 0.0), ("best", 0.0), ("best", 0.01)):
+        settings = MonitorSettings(method=method, gain_per_s=(10.0,), known_arc_length_m=robot.length_m)
+        monitor = ContactMonitor(robot, settings, functions=functions, friction=without_friction)
+        generator = np.random.default_rng(2)
+        found = []
+        for c, v, a, tension in zip(*motion, strict=True):
+            noisy = c + amplitude * generator.uniform(-0.5, 0.5, 6)
+            covariance = np.eye(6) * max(amplitude**2 / 12, 1e-12)
+            estimate = monitor.update(noisy, v, covariance, DT, tension=tension, c_acceleration=a)
+            found.append(estimate.wrench.wrench[:2])
+        errors[method, amplitude] = np.sqrt(np.mean((np.array(found) - truth) ** 2, axis=0))
+    np.testing.assert_allclose(errors["gmo", 0.0], 0.67, atol=0.03)
+    assert errors["jfd", 0.0].max() < 1e-4
+    assert errors["best", 0.0].max() < 0.1
+    assert np.all(errors["best", 0.01] < [1.6, 1.8])
