@@ -3,7 +3,14 @@
 
 from __future__ import annotations
 
-from continuum_robot.experiments import ftdcr, muhmann_model, muhmann_pid_pd, muhmann_tracking
+from continuum_robot.experiments import (
+    ftdcr,
+    johnston_noise,
+    johnston_state_uncertainty,
+    muhmann_model,
+    muhmann_pid_pd,
+    muhmann_tracking,
+)
 from continuum_robot.experiments.experiment import Experiment, Result
 
 __all__ = ["Experiment", "Result", "experiments"]
@@ -17,5 +24,7 @@ def experiments() -> dict[str, Experiment]:
         muhmann_tracking.TRACKING,
         muhmann_pid_pd.PID_PD,
         ftdcr.REPLAY,
+        johnston_state_uncertainty.STATE_UNCERTAINTY,
+        johnston_noise.NOISE,
     )
     return {experiment.name: experiment for experiment in known}

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from continuum_robot.estimation.wrench import WrenchEstimator
+from continuum_robot.experiments.johnston_segment import CapstanRobot, Stop, perturbed, point_force
+from continuum_robot.experiments.registry import experiments
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.integration import simulate
+
+
+@pytest.fixture(scope="module")
+def segment():
+    return CapstanRobot(load_robot("vanderbilt_segment"))
+
+
+def flat(result):
+    for key, value in json.loads(json.dumps(result, allow_nan=False)).items():
+        values = value if isinstance(value, list) else [value]
+        assert all(item is None or isinstance(item, (bool, int, float)) for item in values), key
+
+
+def test_fixed_steps_follow_an_adaptive_integrator(segment):
+    """The compiled steps against the eighth-order method with the rod's own dynamics, friction and Jacobian."""
+    torque, wrench = np.array([0.8, -0.5]), np.array([10.0, -6.0, 0, 0, 0, 0])
+    motion = segment.ramped(torque, wrench, 0.2, 0.2, 1000)
+    dynamics = RodDynamics(segment.robot)
+
+    def load(t, c, c_rate):
+        share = t / 0.2
+        driven = segment.capstan_jacobian.T @ (share * torque)
+        lost = segment.friction.generalized_force(c, c_rate, share * torque)
+        return driven - lost + dynamics.body_jacobian(c, segment.robot.length_m).T @ (share * wrench)
+
+    exact = simulate(dynamics, np.zeros(6), np.zeros(6), [0, 0.1, 0.2], generalized_force=load)
+    np.testing.assert_allclose(motion.c[[0, 100, 200]], exact.c, atol=1e-6)
+    np.testing.assert_allclose(motion.c_rate[200], exact.c_rate[-1], atol=1e-4)
+
+
+def test_joint_force_deviation_and_momentum_balance_of_the_exact_motion(segment):
+    wrench = np.array([10.0, -6.0, 0, 0, 0, 0])
+    motion = segment.ramped(np.zeros(2), wrench, 0.1, 0.1, 1000)
+    k = 60
+    seen = segment.observe(motion.c[k], motion.c_rate[k], motion.c_acceleration[k], np.zeros(2))
+    contact = segment.jacobian(motion.c[k], segment.robot.length_m).T @ (0.6 * wrench)
+    np.testing.assert_allclose(seen.deviation, contact, atol=1e-9)
+    around = [segment.observe(motion.c[i], motion.c_rate[i], motion.c_acceleration[i], np.zeros(2)) for i in (59, 61)]
+    rate = (around[1].momentum - around[0].momentum) / 2e-3
+    np.testing.assert_allclose(rate, seen.known_force + contact, atol=2e-3 * np.abs(contact).max())
+
+
+def test_point_force_is_the_unweighted_solution_of_the_wrench_estimator(segment):
+    rng = np.random.default_rng(3)
+    c, residual = rng.normal(0, 1, 6), rng.normal(0, 1, (6, 2))
+    jacobian = segment.jacobian(c, 0.2)
+    for k in range(2):
+        expected = WrenchEstimator("point").estimate(residual[:, k], jacobian).wrench[:2]
+        np.testing.assert_allclose(point_force(residual, jacobian)[:, k], expected, rtol=1e-9)
+
+
+def test_true_robot_is_off_by_the_share_in_every_parameter():
+    robot = load_robot("vanderbilt_segment")
+    true = perturbed(robot, 0.05, np.random.default_rng(2))
+    backbones = [one.segments[0].backbone for one in (true, robot)]
+    capstans = [one.segments[0].capstans for one in (true, robot)]
+    disks = [one.segments[0].disks.individual[-1] for one in (true, robot)]
+    ratios = [
+        backbones[0].bending_stiffness_x_nm2 / backbones[1].bending_stiffness_x_nm2,
+        backbones[0].bending_stiffness_y_nm2 / backbones[1].bending_stiffness_y_nm2,
+        disks[0].mass_kg / disks[1].mass_kg,
+        *np.divide(capstans[0].friction_coefficients, capstans[1].friction_coefficients),
+    ]
+    np.testing.assert_allclose(np.abs(np.array(ratios) - 1), 0.05, rtol=1e-9)
+    assert perturbed(robot, 0.0, np.random.default_rng(2)).segments == robot.segments
+
+
+def test_driven_capstans_follow_their_reference_and_a_stop_pushes_back(segment):
+    n, dt = segment.size, 0.004
+    free = Stop(arc_length_m=0.25, direction=(1.0, 0.0, 0.0), offset_m=10.0)
+    speed = np.array([0.8, 0.0])
+    x, angle = np.zeros(2 * n + 1), np.zeros(2)
+    for stop in (free, dataclasses.replace(free, offset_m=0.08)):
+        x, angle = np.zeros(2 * n + 1), np.zeros(2)
+        for _ in range(250):
+            x = segment.drive(x, np.concatenate([angle, speed, np.zeros(2)]), stop.parameters, dt)
+            angle = angle + speed * dt
+        reference = np.concatenate([angle, speed, np.zeros(2)])
+        torque, wrench = segment.drive_loads(x, reference, stop.parameters)
+        np.testing.assert_allclose(segment.capstan_jacobian @ x[:n], angle, atol=0.08)
+        if stop is free:
+            assert not wrench.any()
+            free_torque = torque
+        else:
+            assert wrench[0] < -2
+            assert abs(wrench[1]) < 0.3 * abs(wrench[0])
+            assert torque[0] > free_torque[0]
+
+
+def test_noise_of_a_short_ramp():
+    run = experiments()["johnston.noise"]
+    result = run.run({"duration_s": 0.4, "seeds": 1, "sweep": False})
+    flat(result)
+    assert set(run.paper) <= set(result)
+    for axis in "xy":
+        assert result[f"gmo_noiseless_rmse_{axis}_n"] == pytest.approx(result["gmo_lag_rmse_n"], rel=0.02)
+        assert result[f"jfd_noiseless_rmse_{axis}_n"] < 1e-4
+        assert result[f"gmo_noise_001_rmse_{axis}_n"] < result[f"jfd_noise_001_rmse_{axis}_n"]
+        assert result[f"gmo_noise_0001_rmse_{axis}_n"] < result[f"jfd_noise_0001_rmse_{axis}_n"]
+        assert result[f"best_noise_001_rmse_{axis}_n"] < 0.5 * result[f"gmo_noise_001_rmse_{axis}_n"]
+        assert result[f"best_noise_001_rmse_{axis}_n"] < 1.6
+
+
+def test_state_uncertainty_of_two_forces():
+    run = experiments()["johnston.state_uncertainty"]
+    result = run.run({"wrenches": 2, "duration_s": 0.5})
+    flat(result)
+    assert set(run.paper) <= set(result)
+    for axis in "xy":
+        rows = np.array(result[f"gmo_mean_rmse_{axis}_by_level_n"])
+        assert rows[-1] > rows[0]
+        assert result[f"gmo_error_20_percent_max_rmse_{axis}_n"] >= rows[-1]
+    again = run.run({"wrenches": 2, "duration_s": 0.5})
+    assert dict(again) == dict(result)
