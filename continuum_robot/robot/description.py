@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.robot.actuation import Actuators, TensionLimits
+from continuum_robot.robot.calibration import DynamicsCalibration
 from continuum_robot.robot.control_settings import ControlSettings, ReferenceSettings
 from continuum_robot.robot.schema import quantity, refuse
 from continuum_robot.robot.simulation_settings import SimulationSettings
@@ -292,6 +293,9 @@ class Segment:
     )
     capstans: Capstans | None = quantity("capstans that drive opposite tendons; none: a motor each", default=None)
     elbow: Elbow | None = quantity("motor between this segment's end and the next one", default=None)
+    calibration: DynamicsCalibration | None = quantity(
+        "where fitted stiffnesses and friction coefficients come from", default=None
+    )
 
     def __post_init__(self) -> None:
         last_m = float(self.disks.positions_m(self.length_m)[-1])
