@@ -281,7 +281,7 @@ def test_settings_change_while_it_runs(robot, without_friction):
 def test_any_robot_is_monitored_and_constant_curvature_says_no_place():
     monitor = ContactMonitor(load_robot("opencr_five_tendon"))
     for k in range(300):
-        push_now = -np.array([0.01, 0.02]) * (k > 100)
+        push_now = -np.array([0.1, 0.2]) * (k > 100)
         found = monitor.update(np.zeros(2), np.zeros(2), np.eye(2) * 1e-8, DT, tension=np.ones(5), other_force=push_now)
     assert found.in_contact
     assert not found.location.observable

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prints how long one update of the contact monitor takes: python benchmarks/contact_monitor.py."""
+
+from continuum_robot.estimation.benchmark import measure_contact_monitor
+
+if __name__ == "__main__":
+    for key, value in measure_contact_monitor(progress=print).items():
+        print(f"{key}: {value:.1f}" if isinstance(value, float) else f"{key}: {value}")

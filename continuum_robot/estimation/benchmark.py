@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long one update of the contact monitor takes."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from continuum_robot.estimation.contact_monitor import METHODS, ContactMonitor, MonitorSettings
+from continuum_robot.robot.loading import load_robot
+
+_DT_S = 1e-3
+
+
+def measure_contact_monitor(
+    robots: Sequence[str] = ("vanderbilt_segment", "vanderbilt_two_segment"),
+    repeats: int = 1000,
+    progress: Callable[[str], None] | None = None,
+) -> dict[str, float | int | bool]:
+    """Time of one update: model, observer, thresholds, place and wrench, Python's share included.
+
+    Parameters
+    ----------
+    robots : names or files of robots
+    repeats : updates of each method
+    progress : receives a line where something has to be compiled
+
+    Returns
+    -------
+    flat: for each robot and method ``contact_monitor_<robot>_<method>_median_us`` and ``..._p99_us``;
+    ``contact_monitor_<robot>_instructions`` of the model's call, ``contact_monitor_compiled``
+    """
+    results: dict[str, float | int | bool] = {}
+    for name in robots:
+        robot = load_robot(name)
+        monitor = ContactMonitor(robot, progress=progress)
+        n = monitor.size
+        generator = np.random.default_rng(1)
+        wave = 0.3 * generator.normal(size=n)
+        tension = np.full(robot.tendon_count, 20.0)
+        noise = np.eye(n) * 1e-6
+        # A contact that is there all the time, so that place and wrench are worked out in full.
+        push = -monitor.functions(wave, wave).jacobians[-1][:2].T @ np.array([10.0, -5.0])
+        for method in METHODS:
+            monitor.with_settings(MonitorSettings(method=method))
+            monitor.reset()
+            times = []
+            for k in range(repeats):
+                phase = 2 * k * _DT_S
+                c, rate = wave * np.sin(phase), 2 * wave * np.cos(phase)
+                begin = time.perf_counter_ns()
+                monitor.update(c, rate, noise, _DT_S, tension=tension, other_force=push)
+                times.append((time.perf_counter_ns() - begin) / 1e3)
+            key = f"contact_monitor_{robot.name}_{method}"
+            results[f"{key}_median_us"] = statistics.median(times)
+            results[f"{key}_p99_us"] = float(np.percentile(times, 99))
+        results[f"contact_monitor_{robot.name}_instructions"] = monitor.functions.instructions
+        results["contact_monitor_compiled"] = monitor.functions.compiled
+    return results
