@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from continuum_robot.errors import RobotFileError
+from continuum_robot.identification.dynamics_fit import DynamicsFit
 from continuum_robot.identification.geometry_fit import GeometryFit
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot, parse_robot
@@ -45,11 +47,54 @@ def write_fitted_robot(robot: Robot, fit: GeometryFit, out: Path | str) -> Robot
     fitted = {f"segments[{index}].tendons.angle_offset_rad" for index in range(len(robot.segments))}
     if "assumed" in mapping:
         mapping["assumed"] = [key for key in mapping["assumed"] if key not in fitted]
+    return _write(
+        robot, mapping, f"its tendon angles and recording section fitted to {fit.recording.fitted_from}", path
+    )
+
+
+def write_calibrated_robot(robot: Robot, fit: DynamicsFit, out: Path | str) -> Robot:
+    """Write a robot file with fitted stiffnesses and friction coefficients, and where they come from.
+
+    Parameters
+    ----------
+    robot : what was fitted; its file is taken as it stands, or its values where it came from none
+    fit : result of ``fit_dynamics`` for this robot
+    out : path of the file to write; replaced in one step
+
+    Returns
+    -------
+    the robot as read back from ``out``
+
+    Raises
+    ------
+    RobotFileError : the robot's own file is gone, the fit is of another robot, or ``out`` cannot be written
+    """
+    path = Path(out).expanduser()
+    mapping = _mapping(robot)
+    if not 0 <= fit.segment < len(robot.segments) or robot.segments[fit.segment].capstans is None:
+        raise RobotFileError(robot.file_name or None, "segments", fit.segment, "a fit of a segment with capstans")
+    segment = mapping["segments"][fit.segment]
+    values, deviations = [[float(value) for value in array] for array in (fit.values, fit.deviations)]
+    segment["backbone"]["bending_stiffness_x_nm2"], segment["backbone"]["bending_stiffness_y_nm2"] = values[:2]
+    segment["capstans"]["friction_coefficients"] = values[2:]
+    ran = bool(np.isfinite(fit.open_loop_rmse_tip_m).all())
+    segment["calibration"] = {
+        "date": fit.date,
+        "file": fit.file.name,
+        "sha256": fit.sha256,
+        "stiffness_deviations_nm2": deviations[:2],
+        "friction_deviations": deviations[2:],
+        "rmse_coefficients_per_m": [float(value) for value in fit.rmse_coefficients],
+        "rmse_tip_m": [float(value) for value in fit.rmse_tip_m],
+        "open_loop_rmse_tip_m": [float(value) for value in fit.open_loop_rmse_tip_m] if ran else [],
+    }
+    return _write(robot, mapping, f"its stiffnesses and friction fitted to {fit.file.name}", path)
+
+
+def _write(robot: Robot, mapping: dict[str, Any], what: str, path: Path) -> Robot:
     source = Path(robot.file_name).name if robot.file_name else robot.name
-    text = (
-        "# SPDX-License-Identifier: Apache-2.0\n"
-        f"# {source}, its tendon angles and recording section fitted to {fit.recording.fitted_from}. SI units.\n"
-        + yaml.safe_dump(mapping, sort_keys=False, default_flow_style=None, allow_unicode=True, width=110)
+    text = f"# SPDX-License-Identifier: Apache-2.0\n# {source}, {what}. SI units.\n" + yaml.dump(
+        mapping, Dumper=_Plain, sort_keys=False, default_flow_style=None, allow_unicode=True, width=110
     )
     parse_robot(text, path)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
@@ -62,6 +107,14 @@ def write_fitted_robot(robot: Robot, fit: GeometryFit, out: Path | str) -> Robot
             partial.unlink()
         raise RobotFileError(path, "", str(error), "a path that can be written") from error
     return load_robot(path)
+
+
+class _Plain(yaml.SafeDumper):
+    """Writes equal values out instead of referring to the first of them."""
+
+    def ignore_aliases(self, _data: Any) -> bool:
+        """No value gets an anchor."""
+        return True
 
 
 def _mapping(robot: Robot) -> dict[str, Any]:

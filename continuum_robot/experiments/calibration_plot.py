@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The picture of a dynamics calibration: measured and simulated motion, as johnston figure 5."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
+from continuum_robot.identification.dynamics_fit import DynamicsFit
+
+
+def draw_dynamics_fit(fit: DynamicsFit, file: Path) -> Path:
+    """Plot coefficients and tip: measured (solid), simulated in windows (dashed) and in one piece (dotted).
+
+    Parameters
+    ----------
+    fit : result of ``fit_dynamics``
+    file : of the picture, PNG
+
+    Returns
+    -------
+    the path
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    stiffness = ", ".join(f"EI_{axis} = {value:.4f} N·m²" for axis, value in zip("xy", fit.values, strict=False))
+    friction = ", ".join(f"μ_{index + 1} = {value:.4f}" for index, value in enumerate(fit.values[2:]))
+    with figure(file, f"{stiffness}, {friction}", rows=3, sharex=True, size=(7.2, 8.4)) as (drawing, axes):
+        for index in range(fit.measured_c.shape[1]):
+            axis, colour = axes[index % 2], COLOURS[index // 2 % len(COLOURS)]
+            axis.plot(fit.time_s, fit.measured_c[:, index], color=colour, label=f"order {index // 2}")
+            axis.plot(fit.time_s, fit.window_c[:, index], color=colour, linestyle="--")
+            axis.plot(fit.time_s, fit.open_loop_c[:, index], color=colour, linestyle=":")
+        for index, name in enumerate("xyz"):
+            axes[2].plot(fit.time_s, fit.measured_tip_m[:, index], color=COLOURS[index], label=f"tip {name}")
+            axes[2].plot(fit.time_s, fit.open_loop_tip_m[:, index], color=COLOURS[index], linestyle=":")
+        for axis, label in zip(axes, ("curvature about x in 1/m", "curvature about y in 1/m", "tip in m"), strict=True):
+            axis.set_ylabel(label)
+        axes[2].set_xlabel("time in s")
+        axes[2].legend(loc="upper left")
+        axes[0].set_title("measured (solid), simulated in windows (dashed), in one piece (dotted)")
+        legend_below(drawing, axes[0])
+    return file

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings of torques, tendons and strings, from which the dynamics of a capstan-driven robot are fitted.
+
+A CSV file with the header ``time_s``, ``capstan_torque_<j>_nm`` for each capstan, ``tendon_displacement_<j>_m`` for
+each tendon and ``string_extension_<j>_m`` for each string, counted from 1, in any order of columns. Every cell has to
+be a finite number, and the time has to increase. A torque acts from its sample to the next.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import RecordingError
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.capstans import drives
+
+Array = NDArray[np.float64]
+
+TIME_COLUMN = "time_s"
+_LEAST_SAMPLES = 20
+
+
+@dataclass(frozen=True)
+class DynamicsRecording:
+    """T samples of k capstans, N tendons and S strings.
+
+    Attributes
+    ----------
+    file : where it was read from
+    sha256 : of that file, hexadecimal
+    time_s : increasing, shape (T,)
+    capstan_torque_nm : shape (T, k), held until the next sample
+    tendon_displacement_m : shape (T, N), pulled in positive
+    string_extension_m : shape (T, S), positive when the string left the body
+    """
+
+    file: Path
+    sha256: str
+    time_s: Array
+    capstan_torque_nm: Array
+    tendon_displacement_m: Array
+    string_extension_m: Array
+
+    def __len__(self) -> int:
+        return len(self.time_s)
+
+
+def columns_of(robot: Robot) -> tuple[str, ...]:
+    """The columns that a recording of this robot has, in the order in which they are written."""
+    return (
+        TIME_COLUMN,
+        *(f"capstan_torque_{j + 1}_nm" for j in range(len(drives(robot)))),
+        *(f"tendon_displacement_{j + 1}_m" for j in range(robot.tendon_count)),
+        *(f"string_extension_{j + 1}_m" for j in range(len(robot.strings))),
+    )
+
+
+def read_dynamics_recording(robot: Robot, file: Path | str) -> DynamicsRecording:
+    """Read a recording of a robot.
+
+    Parameters
+    ----------
+    robot : says how many capstans, tendons and strings there are
+    file : path of a CSV file in the format of this module
+
+    Returns
+    -------
+    the recording
+
+    Raises
+    ------
+    RecordingError : no such file, not text, a missing, unknown or doubled column, a row of another length, a cell
+        that is not a finite number, a time that does not increase, or fewer than 20 rows; names file, line and column
+    """
+    path = Path(file).expanduser()
+    try:
+        content = path.read_bytes()
+        text = content.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecordingError(path, f"cannot be read: {error}", "Give the path of a CSV file in UTF-8") from error
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    columns = columns_of(robot)
+    rows: list[list[float]] = []
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        _check_header(path, header, columns)
+        for row in reader:
+            if not row:
+                continue
+            line = reader.line_num
+            if len(row) != len(header):
+                raise RecordingError(
+                    path,
+                    f"line {line}: {len(row)} cells where the header has {len(header)} columns",
+                    "Is the last line cut off? Remove or repair the line",
+                )
+            numbers = {name: _number(path, line, name, cell) for name, cell in zip(header, row, strict=True)}
+            if rows and numbers[TIME_COLUMN] <= rows[-1][0]:
+                raise RecordingError(
+                    path,
+                    f"line {line}, column {TIME_COLUMN}: {numbers[TIME_COLUMN]:g} after {rows[-1][0]:g}",
+                    "Time has to increase from row to row",
+                )
+            rows.append([numbers[name] for name in columns])
+    except csv.Error as error:
+        raise RecordingError(path, f"line {reader.line_num}: {error}", "Give a well-formed CSV file") from error
+    if len(rows) < _LEAST_SAMPLES:
+        raise RecordingError(path, f"{len(rows)} samples", f"Give a recording with at least {_LEAST_SAMPLES} rows")
+    values = np.array(rows)
+    split = np.cumsum([1, len(drives(robot)), robot.tendon_count])
+    time_s, torque, tendons, strings = np.split(values, split, axis=1)
+    return DynamicsRecording(path, hashlib.sha256(content).hexdigest(), time_s[:, 0], torque, tendons, strings)
+
+
+def write_dynamics_recording(
+    robot: Robot,
+    file: Path | str,
+    *,
+    time_s: Array,
+    capstan_torque_nm: Array,
+    tendon_displacement_m: Array,
+    string_extension_m: Array,
+) -> DynamicsRecording:
+    """Write a recording in the format of this module and read it back; shapes as in :class:`DynamicsRecording`.
+
+    Raises
+    ------
+    RecordingError : the file cannot be written, or what was written is no recording of this robot
+    """
+    path = Path(file).expanduser()
+    table = np.column_stack([time_s, capstan_torque_nm, tendon_displacement_m, string_extension_m])
+    lines = [",".join(columns_of(robot)), *(",".join(f"{value:.9g}" for value in row) for row in table)]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise RecordingError(path, f"cannot be written: {error}", "Give a path that can be written") from error
+    return read_dynamics_recording(robot, path)
+
+
+def _check_header(path: Path, header: list[str], columns: tuple[str, ...]) -> None:
+    expected = f"Expected the columns {', '.join(columns)}"
+    if not any(header):
+        raise RecordingError(path, "empty", expected)
+    doubled = sorted({name for name in header if header.count(name) > 1})
+    if doubled:
+        raise RecordingError(path, f"line 1: column {', '.join(doubled)} appears more than once", expected)
+    missing = [name for name in columns if name not in header]
+    if missing:
+        raise RecordingError(path, f"line 1: no column {', '.join(missing)}", expected)
+    unknown = [name for name in header if name not in columns]
+    if unknown:
+        raise RecordingError(path, f"line 1: unknown column {', '.join(map(repr, unknown))}", expected)
+
+
+def _number(path: Path, line: int, column: str, cell: str) -> float:
+    try:
+        value = float(cell.strip())
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise RecordingError(path, f"line {line}, column {column}: {cell!r}", "Expected a finite number")
+    return value

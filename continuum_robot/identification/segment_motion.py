@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motion of a capstan-driven robot under recorded torques, with exact derivatives with respect to what is fitted.
+
+The implicit midpoint rule takes the robot from sample to sample: it stays stable where friction holds a capstan, which
+an explicit method would follow in steps of a millisecond. With v the mean rate of a step, c_m = c + h v / 2 and the
+acceleration 2 (v - c') / h, v solves
+R(v) = M c'' + C c' + g + K c + D c' - J_qc^T (tau - tau_F) = 0, johnston (41) at the middle of the step,
+by Newton's method; the derivatives of the step follow from those of R by the implicit function theorem, and those of R
+from automatic differentiation.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import casadi as ca
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import ConvergenceError
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.bases import gauss_legendre, shifted_chebyshev
+from continuum_robot.rod.code_generation import compile_functions
+from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.tendon_friction import TendonFriction
+from continuum_robot.rod.tendons import coefficient_slices
+
+Array = NDArray[np.float64]
+Progress = Callable[[str], None]
+
+# The backbone is light against the disks, and two nodes integrate its inertia to more digits than are known.
+_QUADRATURE_NODES = 2
+_ITERATIONS = 60
+_FULL_STEPS = 4
+_LARGEST_TURN = 0.3  # rad/s, three times the width over which the friction changes its sign
+_SHRINKING = 0.9
+_TOLERANCE = 1e-9
+_LARGEST_CURVATURE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """State after a step, and its derivatives.
+
+    Attributes
+    ----------
+    state : (c, c_rate), shape (2n,)
+    by_state : derivative with respect to the state before, shape (2n, 2n)
+    by_parameter : with respect to the parameters, shape (2n, p)
+    """
+
+    state: Array
+    by_state: Array
+    by_parameter: Array
+
+
+class SegmentMotion:
+    """Equations of motion with stiffnesses and friction coefficients as parameters.
+
+    Parameters
+    ----------
+    robot : with capstans
+    segment : index of the segment whose stiffnesses are parameters
+    compile, progress : as in rod/code_generation.py
+
+    Attributes
+    ----------
+    size : number of coefficients, n
+    capstan_jacobian : J_qc, shape (k, n)
+    """
+
+    def __init__(
+        self, robot: Robot, segment: int = 0, *, compile: str = "auto", progress: Progress | None = None
+    ) -> None:
+        # With unit stiffnesses the compiled code is the same whatever the robot's are.
+        model = RodModel(_with_unit_stiffness(robot, segment), quadrature_nodes=_QUADRATURE_NODES)
+        friction = TendonFriction(robot, compile="never")
+        n = self.size = model.size
+        self.capstan_jacobian = friction.jacobian
+        self._stiffnesses = stiffness_parts(robot, segment)
+        self._rest = sum(self._stiffnesses)
+        count = friction.capstan_count
+        c, rate, second = (ca.MX.sym(name, n) for name in ("c", "c_rate", "c_acceleration"))
+        toward = ca.MX.sym("toward", 2 * n)
+        value = model.inverse_dynamics(c, rate, second)
+        tangent = ca.jtimes(value, ca.vertcat(c, rate), toward)
+        one_tangent = ca.Function("rod_tangent", [c, rate, second, toward], [tangent])
+        columns = [one_tangent(c, rate, second, direction) for direction in np.eye(2 * n)]
+        rod_tangents = ca.Function("rod_tangents", [c, rate, second], [ca.horzcat(*columns)])
+        torque, coefficients = ca.MX.sym("capstan_torque", count), ca.MX.sym("coefficients", count)
+        lost = friction.symbolic(c, rate, torque, coefficients)
+        slopes = [ca.densify(ca.jacobian(lost, of)) for of in (c, rate, coefficients)]
+        inputs = [c, rate, torque, coefficients]
+        others = [
+            ca.Function("rod_force", [c, rate, second], [value]),
+            ca.Function("rod_mass", [c], [model.mass_matrix(c)]),
+            ca.Function("friction_slopes", inputs, [lost, *slopes]),
+        ]
+        name = f"the equations of motion of {robot.name} for calibration"
+        fast = compile_functions([rod_tangents], f"{name}, part 1", compile=compile, progress=progress)
+        fast |= compile_functions(others, f"{name}, part 2", compile=compile, progress=progress)
+        self._force, self._rod_tangents, self._mass = fast["rod_force"], fast["rod_tangents"], fast["rod_mass"]
+        self._slopes = fast["friction_slopes"]
+        self._recent: tuple[Array, Array] | None = None
+
+    def residual(self, c: Array, rate: Array, second: Array, torque: Array, parameters: Array) -> tuple[Array, Array]:
+        """Forces that do not balance, shape (n,), N.m^2, and their derivative by the parameters, shape (n, p)."""
+        lost, _, _, by_coefficient = self._slopes(c, rate, torque, parameters[2:])
+        J = self.capstan_jacobian
+        elastic = np.column_stack([part @ c for part in self._stiffnesses])
+        force = self._force(c, rate, second) - self._rest @ c + elastic @ parameters[:2] - J.T @ (torque - lost)
+        return force, np.column_stack([elastic, J.T @ by_coefficient])
+
+    def step(self, state: Array, torque: Array, parameters: Array, h: float, *, derivatives: bool = True) -> Step:
+        """One step of the implicit midpoint rule.
+
+        Parameters
+        ----------
+        state : (c, c_rate), shape (2n,)
+        torque : on the capstans, held over the step, shape (k,), N.m
+        parameters : two stiffnesses (N.m^2), then the friction coefficients of the capstans, shape (2 + k,)
+        h : step, s
+        derivatives : whether they are wanted; else they are empty
+
+        Raises
+        ------
+        ConvergenceError : the state ran away, or Newton's method did not converge
+        """
+        n = self.size
+        c, rate = state[:n], state[n:]
+        v = rate.copy()
+        J, stiffness = (
+            self.capstan_jacobian,
+            sum(value * part for value, part in zip(parameters[:2], self._stiffnesses, strict=True)),
+        )
+        fresh = self._recent is None
+        if self._recent is None:
+            self._recent = self._tangents(c, v, np.zeros(n))
+        by_c, by_rate = self._recent
+        mass = self._mass(c)
+        for iteration in range(_ITERATIONS):
+            middle, second = c + h / 2 * v, 2 * (v - rate) / h
+            lost, lost_by_c, lost_by_rate, lost_by_coefficient = self._slopes(middle, v, torque, parameters[2:])
+            force = self._force(middle, v, second) + (stiffness - self._rest) @ middle - J.T @ (torque - lost)
+            slope_c = by_c + stiffness - self._rest + J.T @ lost_by_c
+            slope_rate = by_rate + J.T @ lost_by_rate
+            slope = h / 2 * slope_c + slope_rate + 2 / h * mass
+            change = np.linalg.solve(slope, force)
+            size = float(np.abs(change).max())
+            if not size < _LARGEST_CURVATURE / h or float(np.abs(middle).max()) > _LARGEST_CURVATURE:
+                self._recent = None
+                raise ConvergenceError("the simulated motion ran away", size, _TOLERANCE, iteration)
+            if iteration >= _FULL_STEPS:
+                # Where a capstan reverses, the steep friction makes full steps cycle around the solution.
+                turn = float(np.abs(J @ change).max())
+                change = change * min(1.0, _LARGEST_TURN * _SHRINKING ** (iteration - _FULL_STEPS) / max(turn, 1e-12))
+            v = v - change
+            if size <= _TOLERANCE * (1 + float(np.abs(v).max())):
+                break
+            if iteration == 6 and not fresh:
+                by_c, by_rate = self._recent = self._tangents(middle, v, second)
+                mass, fresh = self._mass(middle), True
+        else:
+            self._recent = None
+            raise ConvergenceError("a step of the simulated motion", size, _TOLERANCE, _ITERATIONS)
+        after = np.concatenate([c + h * v, 2 * v - rate])
+        if not derivatives:
+            return Step(after, np.zeros((2 * n, 0)), np.zeros((2 * n, 0)))
+        middle, second = c + h / 2 * v, 2 * (v - rate) / h
+        by_c, by_rate = self._recent = self._tangents(middle, v, second)
+        mass = self._mass(middle)
+        _, lost_by_c, lost_by_rate, lost_by_coefficient = self._slopes(middle, v, torque, parameters[2:])
+        slope_c = by_c + stiffness - self._rest + J.T @ lost_by_c
+        slope = h / 2 * slope_c + by_rate + J.T @ lost_by_rate + 2 / h * mass
+        elastic = np.column_stack([part @ middle for part in self._stiffnesses])
+        right = np.column_stack([slope_c, -2 / h * mass, elastic, J.T @ lost_by_coefficient])
+        v_by = -np.linalg.solve(slope, right)
+        c_by, rate_by = h * v_by, 2 * v_by
+        c_by[:, :n] += np.eye(n)
+        rate_by[:, n : 2 * n] -= np.eye(n)
+        every = np.vstack([c_by, rate_by])
+        return Step(after, every[:, : 2 * n], every[:, 2 * n :])
+
+    def _tangents(self, c: Array, rate: Array, second: Array) -> tuple[Array, Array]:
+        n = self.size
+        columns = self._rod_tangents(c, rate, second)
+        return columns[:, :n], columns[:, n:]
+
+
+def _with_unit_stiffness(robot: Robot, segment: int) -> Robot:
+    segments = list(robot.segments)
+    backbone = dataclasses.replace(segments[segment].backbone, bending_stiffness_x_nm2=1.0, bending_stiffness_y_nm2=1.0)
+    segments[segment] = dataclasses.replace(segments[segment], backbone=backbone)
+    return dataclasses.replace(robot, segments=tuple(segments))
+
+
+def stiffness_parts(robot: Robot, segment: int) -> tuple[Array, Array]:
+    """K = EI_x K_x + EI_y K_y of one segment's backbone: the two matrices, shape (n, n), 1/m^2 of c^T K c in m.
+
+    johnston (29): the integral of the products of the basis functions.
+    """
+    one = robot.segments[segment]
+    place = coefficient_slices(robot)[segment]
+    nodes, weights = gauss_legendre(one.basis.order + 1)
+    parts = []
+    for axis in range(2):
+        matrix = np.zeros((robot.coefficient_count,) * 2)
+        for node, weight in zip(nodes, weights, strict=True):
+            row = np.zeros(one.basis.coefficient_count)
+            row[axis::2] = shifted_chebyshev(float(node), one.basis.order)
+            matrix[place, place] += one.length_m * weight * np.outer(row, row)
+        parts.append(matrix)
+    return parts[0], parts[1]
+
+
+def steps_of(time_s: Array, longest_s: float) -> list[tuple[int, float]]:
+    """For each interval between samples, the number of equal steps and their length, none above ``longest_s``."""
+    found = []
+    for interval in np.diff(time_s):
+        count = max(1, math.ceil(interval / longest_s - 1e-9))
+        found.append((count, float(interval) / count))
+    return found

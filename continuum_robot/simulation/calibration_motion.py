@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A calibration run of a capstan-driven robot in simulation: what a recording of it would hold, and the truth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.control.chirp import Chirp
+from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.capstans import drives
+from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.tendon_friction import TendonFriction
+from continuum_robot.simulation.string_encoders import StringEncoderModel, StringEncoderSettings
+
+Array = NDArray[np.float64]
+
+_SUBSTEP_S = 1.25e-3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationRun:
+    """T samples of k capstans, N tendons, S strings and n coefficients.
+
+    Attributes
+    ----------
+    time_s : shape (T,)
+    capstan_torque_nm : shape (T, k), held until the next sample
+    tendon_displacement_m : shape (T, N), measured
+    string_extension_m : shape (T, S), measured
+    c, c_rate : true motion, shape (T, n)
+    """
+
+    time_s: Array
+    capstan_torque_nm: Array
+    tendon_displacement_m: Array
+    string_extension_m: Array
+    c: Array
+    c_rate: Array
+
+
+def simulate_calibration(
+    robot: Robot,
+    rng: np.random.Generator,
+    *,
+    chirp: Chirp | None = None,
+    duration_s: float | None = None,
+    sample_s: float = 0.005,
+    bandwidth_rad_per_s: float = 30.0,
+    encoders: StringEncoderSettings | None = None,
+    tendon_noise_m: float = 5e-6,
+    progress: Callable[[str], None] | None = None,
+) -> CalibrationRun:
+    """Drive every capstan along the chirp and record.
+
+    A controller of proportional and derivative action on the capstans' angles gives the torque at each sample, which
+    is held until the next. The rod follows by the classical Runge-Kutta method in its own steps, from rest at the
+    chirp's first angle after a second of holding it.
+
+    Parameters
+    ----------
+    robot : with capstans and strings
+    rng : draws the sensors' errors
+    chirp : of the capstans' angles; None: johnston's
+    duration_s : of the record; None: the chirp's
+    sample_s : sample period
+    bandwidth_rad_per_s : of the controller
+    encoders : of the strings; None: johnston's
+    tendon_noise_m : standard deviation of the tendons' readings
+    progress : receives a line when something takes long
+
+    Raises
+    ------
+    ParameterError : a robot without capstans or strings
+    ContinuumRobotError : the simulation diverged
+    """
+    capstans = drives(robot)
+    if not capstans or not robot.strings:
+        raise ParameterError("robot", robot.name, "a robot with capstans and strings")
+    motion = chirp or Chirp()
+    rod = RodDynamics(robot, progress=progress)
+    friction = TendonFriction(robot, progress=progress)
+    inertia = np.array([drive.capstans.inertia_kg_m2 for drive in capstans])
+    stiff, damped = inertia * bandwidth_rad_per_s**2, 2 * inertia * bandwidth_rad_per_s
+    slack = np.zeros(robot.tendon_count)
+
+    def acceleration(c: Array, rate: Array, torque: Array) -> Array:
+        force = friction.jacobian.T @ (torque - friction.capstan_torque(c, rate, torque))  # johnston (41)
+        return rod.forward_dynamics(c, rate, slack, force)
+
+    def advance(c: Array, rate: Array, torque: Array) -> tuple[Array, Array]:
+        count = max(1, math.ceil(sample_s / _SUBSTEP_S - 1e-9))
+        h = sample_s / count
+        for _ in range(count):
+            a_1 = acceleration(c, rate, torque)
+            a_2 = acceleration(c + h / 2 * rate, rate + h / 2 * a_1, torque)
+            a_3 = acceleration(c + h / 2 * rate + h**2 / 4 * a_1, rate + h / 2 * a_2, torque)
+            a_4 = acceleration(c + h * rate + h**2 / 2 * a_2, rate + h * a_3, torque)
+            c, rate = c + h * rate + h**2 / 6 * (a_1 + a_2 + a_3), rate + h / 6 * (a_1 + 2 * (a_2 + a_3) + a_4)
+        if not math.isfinite(float(rate.sum())):
+            raise ContinuumRobotError(f"the simulated calibration of {robot.name} diverged")
+        return c, rate
+
+    settle = round(1.0 / sample_s)
+    samples = round((motion.duration_s if duration_s is None else duration_s) / sample_s)
+    angle_0 = float(motion.position(0.0))
+    c = np.linalg.pinv(friction.jacobian) @ np.full(len(capstans), angle_0)
+    rate = np.zeros(rod.size)
+    rows: list[tuple[Array, Array, Array]] = []
+    for k in range(-settle, samples):
+        t = max(k, 0) * sample_s
+        wanted, speed = float(motion.position(t)), float(motion.rate(t)) if k >= 0 else 0.0
+        torque = stiff * (wanted - friction.jacobian @ c) + damped * (speed - friction.jacobian @ rate)
+        if k >= 0:
+            rows.append((torque, c, rate))
+        c, rate = advance(c, rate, torque)
+    torques, cs, rates = (np.array(column) for column in zip(*rows, strict=True))
+    encoder = StringEncoderModel(len(robot.strings), encoders or StringEncoderSettings(), rng)
+    strings = np.array([encoder.read(rod.string_extension(c)) for c in cs])
+    tendons = np.array([rod.tendon_displacement(c) for c in cs])
+    return CalibrationRun(
+        time_s=np.asarray(np.arange(samples) * sample_s, dtype=float),
+        capstan_torque_nm=torques,
+        tendon_displacement_m=tendons + tendon_noise_m * rng.standard_normal(tendons.shape),
+        string_extension_m=strings,
+        c=cs,
+        c_rate=rates,
+    )

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calibration of stiffness and friction: the chirp, derivatives of the simulated motion, known values found again."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from continuum_robot.control.chirp import Chirp
+from continuum_robot.errors import ConvergenceError, ParameterError, RecordingError, RobotFileError
+from continuum_robot.experiments.calibration_plot import draw_dynamics_fit
+from continuum_robot.identification.dynamics_fit import DynamicsFitSettings, fit_dynamics
+from continuum_robot.identification.dynamics_recordings import (
+    columns_of,
+    read_dynamics_recording,
+    write_dynamics_recording,
+)
+from continuum_robot.identification.robot_file import write_calibrated_robot
+from continuum_robot.identification.segment_motion import SegmentMotion, stiffness_parts
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.inertia import stiffness_matrix
+from continuum_robot.simulation.calibration_motion import simulate_calibration
+
+ROBOT = load_robot("vanderbilt_segment")
+TRUE = np.array([1.1440, 1.0373, 0.0312, 0.1637])  # johnston table 4
+
+
+@pytest.fixture(scope="module")
+def run():
+    return simulate_calibration(ROBOT, np.random.default_rng(71), sample_s=0.01)
+
+
+@pytest.fixture(scope="module")
+def motion():
+    return SegmentMotion(ROBOT)
+
+
+@pytest.fixture(scope="module")
+def recording(run, tmp_path_factory):
+    return write_dynamics_recording(
+        ROBOT,
+        tmp_path_factory.mktemp("calibration") / "chirp.csv",
+        time_s=run.time_s,
+        capstan_torque_nm=run.capstan_torque_nm,
+        tendon_displacement_m=run.tendon_displacement_m,
+        string_extension_m=run.string_extension_m,
+    )
+
+
+@pytest.fixture(scope="module")
+def fit(recording):
+    # The fit knows neither the stiffnesses nor the friction: the robot that it gets has others.
+    backbone = dataclasses.replace(ROBOT.segments[0].backbone, bending_stiffness_x_nm2=0.6, bending_stiffness_y_nm2=2.0)
+    capstans = dataclasses.replace(ROBOT.segments[0].capstans, friction_coefficients=(0.4, 0.01))
+    unknown = dataclasses.replace(ROBOT.segments[0], backbone=backbone, capstans=capstans)
+    return fit_dynamics(dataclasses.replace(ROBOT, segments=(unknown,)), recording)
+
+
+# --- the chirp
+
+
+def test_the_chirp_runs_from_slow_to_fast_as_the_text_says():
+    chirp = Chirp()
+    assert chirp.frequency_hz(0.0) == pytest.approx(0.01)
+    assert chirp.frequency_hz(6.0) == pytest.approx(0.25)
+    assert chirp.position(0.0) == pytest.approx(2 * math.pi)
+    assert abs(chirp.rate(0.0)) < 1e-12  # at rest at the start
+    t = np.linspace(0.5, 5.5, 50)
+    np.testing.assert_allclose((chirp.position(t + 1e-5) - chirp.position(t - 1e-5)) / 2e-5, chirp.rate(t), atol=1e-6)
+
+
+# --- the motion
+
+
+def test_the_stiffness_falls_into_its_two_planes():
+    x, y = stiffness_parts(ROBOT, 0)
+    np.testing.assert_allclose(TRUE[0] * x + TRUE[1] * y, stiffness_matrix(ROBOT), atol=1e-12)
+
+
+def test_steps_follow_the_independent_simulation(motion, run):
+    """The recorded torques of an explicit integration in small steps, fed to the implicit one."""
+    state = np.concatenate([run.c[0], run.c_rate[0]])
+    for k, torque in enumerate(run.capstan_torque_nm[:300]):
+        state = motion.step(state, torque, TRUE, 0.01, derivatives=False).state
+        np.testing.assert_allclose(state[:6], run.c[k + 1], atol=0.02)
+
+
+@pytest.mark.parametrize("k", [50, 250, 420, 560])
+def test_derivatives_of_a_step_are_those_of_its_differences(motion, run, k):
+    state, torque, e = np.concatenate([run.c[k], run.c_rate[k]]), run.capstan_torque_nm[k], 1e-6
+    step = motion.step(state, torque, TRUE, 0.005)
+
+    def after(change, parameters):
+        return motion.step(state + change, torque, TRUE + parameters, 0.005, derivatives=False).state
+
+    by_state = np.column_stack([(after(e * d, 0) - after(-e * d, 0)) / (2 * e) for d in np.eye(12)])
+    by_parameter = np.column_stack([(after(0, e * d) - after(0, -e * d)) / (2 * e) for d in np.eye(4)])
+    np.testing.assert_allclose(step.by_state, by_state, atol=1e-6 * np.abs(by_state).max())
+    np.testing.assert_allclose(step.by_parameter, by_parameter, atol=1e-6 * np.abs(by_parameter).max())
+
+
+def test_a_motion_that_runs_away_is_an_error(motion):
+    def run():
+        state = np.zeros(12)
+        for _ in range(200):
+            state = motion.step(state, np.array([300.0, 0.0]), TRUE, 0.01).state
+
+    with pytest.raises(ConvergenceError):
+        run()
+
+
+# --- the fit
+
+
+def test_known_values_are_found_again_under_the_papers_noise(fit):
+    relative = np.abs(fit.values / TRUE - 1)
+    assert (relative[:2] < 0.02).all(), fit.numbers()
+    assert (relative[2:] < 0.10).all(), fit.numbers()
+    # The stated deviations are of the size of the errors; the encoders' systematic part is not in them by itself.
+    assert (np.abs(fit.values - TRUE) < 5 * fit.deviations).all()
+    assert (fit.deviations < 0.05 * TRUE).all()
+    np.testing.assert_allclose(fit.covariance, fit.covariance.T, rtol=1e-6, atol=1e-12)
+    assert (fit.rmse_tip_m < 2e-3).all()
+    assert (fit.rmse_coefficients < 0.1).all()
+    assert np.isfinite(fit.open_loop_rmse_tip_m).all()
+
+
+def test_the_fitted_robot_is_written_and_read_back(fit, recording, tmp_path):
+    robot = write_calibrated_robot(ROBOT, fit, tmp_path / "fitted.yaml")
+    segment = robot.segments[0]
+    np.testing.assert_allclose(segment.backbone.bending_stiffnesses_nm2, fit.values[:2])
+    np.testing.assert_allclose(segment.capstans.friction_coefficients, fit.values[2:])
+    assert segment.calibration.sha256 == recording.sha256
+    assert segment.calibration.file == "chirp.csv"
+    assert segment.calibration.date == fit.date
+    np.testing.assert_allclose(segment.calibration.rmse_tip_m, fit.rmse_tip_m)
+    assert segment.disks == ROBOT.segments[0].disks
+    with pytest.raises(RobotFileError, match="capstans"):
+        write_calibrated_robot(load_robot("two_segment"), fit, tmp_path / "other.yaml")
+
+
+def test_the_plot_is_drawn(fit, tmp_path):
+    assert draw_dynamics_fit(fit, tmp_path / "fit.png").stat().st_size > 10_000
+
+
+def test_what_cannot_be_fitted_is_refused(recording):
+    with pytest.raises(ParameterError, match="capstans"):
+        fit_dynamics(load_robot("two_segment"), recording, compile="never")
+    still = dataclasses.replace(
+        recording,
+        tendon_displacement_m=np.zeros_like(recording.tendon_displacement_m),
+        string_extension_m=np.zeros_like(recording.string_extension_m),
+    )
+    with pytest.raises(RecordingError, match="does not move"):
+        fit_dynamics(ROBOT, still, compile="never")
+    with pytest.raises(RecordingError, match="windows"):
+        fit_dynamics(ROBOT, recording, settings=DynamicsFitSettings(window_s=4.0), compile="never")
+
+
+# --- recordings
+
+
+def test_a_recording_reads_back_as_written(recording, run):
+    again = read_dynamics_recording(ROBOT, recording.file)
+    np.testing.assert_allclose(again.capstan_torque_nm, run.capstan_torque_nm, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(again.string_extension_m, run.string_extension_m, rtol=1e-7, atol=1e-9)
+    assert len(again) == len(run.time_s)
+
+
+def table(change):
+    columns = list(columns_of(ROBOT))
+    rows = [[f"{0.01 * k:.2f}", *["0.5"] * (len(columns) - 1)] for k in range(25)]
+    return change(columns, rows)
+
+
+def edited(name):
+    def change(columns, rows):
+        if name == "missing":
+            columns[3] = "tendon_displacement_9_m"
+        elif name == "doubled":
+            columns[4] = columns[3]
+        elif name == "text":
+            rows[6][2] = "many"
+        elif name == "nan":
+            rows[6][2] = "nan"
+        elif name == "short":
+            rows[6].pop()
+        elif name == "time":
+            rows[6][0] = rows[5][0]
+        elif name == "few":
+            del rows[10:]
+        return columns, rows
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing", "line 1: no column tendon_displacement_1_m"),
+        ("doubled", "line 1: column tendon_displacement_1_m appears more than once"),
+        ("text", "line 8, column capstan_torque_2_nm: 'many'"),
+        ("nan", "line 8, column capstan_torque_2_nm: 'nan'"),
+        ("short", "line 8: 10 cells where the header has 11 columns"),
+        ("time", "line 8, column time_s"),
+        ("few", "10 samples"),
+    ],
+)
+def test_bad_recordings_name_line_and_column(name, message, tmp_path):
+    columns, rows = table(edited(name))
+    file = tmp_path / "bad.csv"
+    file.write_text("\n".join(",".join(row) for row in [columns, *rows]))
+    with pytest.raises(RecordingError) as caught:
+        read_dynamics_recording(ROBOT, file)
+    assert message in str(caught.value)
+    assert str(file) in str(caught.value)
+
+
+def test_no_file_and_no_text_are_said(tmp_path):
+    with pytest.raises(RecordingError, match="cannot be read"):
+        read_dynamics_recording(ROBOT, tmp_path / "none.csv")
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(RecordingError, match="empty"):
+        read_dynamics_recording(ROBOT, tmp_path / "empty.csv")
