@@ -49,8 +49,9 @@ def node_parameters(options: StackOptions) -> dict[str, dict[str, object]]:
         "use_fake_hardware": options.simulated,
     }
     own: dict[str, dict[str, object]] = {
-        "tendon_driver": {"fake_level": options.fake_level},
+        "tendon_driver": {"fake_level": options.fake_level, "base_frame": f"{options.prefix}base"},
         "shape_estimator": {"base_frame": f"{options.prefix}base"},
+        "contact_monitor": {"base_frame": f"{options.prefix}base"},
         # The supervisor activates them, not their own start.
         "robot_visualizer": {"prefix": options.prefix, "activate": False},
         "recorder": {"directory": str(options.record_directory), "name": options.record_name, "activate": False},

@@ -19,6 +19,7 @@ from rclpy.node import Node
 from continuum_robot.errors import ContinuumRobotError, DeviceError
 from continuum_robot.msg import StackStatus
 from continuum_robot.nodes.clarke_controller import ClarkeControllerNode
+from continuum_robot.nodes.contact_monitor import ContactMonitorNode
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import ParameterServer
 from continuum_robot.nodes.recorder import Recorder
@@ -44,6 +45,7 @@ NODES: dict[str, Callable[..., ManagedNode]] = {
     "tendon_driver": TendonDriver,
     "string_encoder": StringEncoder,
     "shape_estimator": ShapeEstimatorNode,
+    "contact_monitor": ContactMonitorNode,
     "clarke_controller": ClarkeControllerNode,
     "reference_source": ReferenceSource,
     "robot_visualizer": RobotVisualizer,
@@ -69,6 +71,7 @@ class StackOptions:
     record_name : name of the recording's folder, empty: date and time
     visualize : tf, path and markers
     controller : False: driver and estimators only, for a controller of one's own
+    contact : look for contacts
     autostart : bring the stack up at once
     parameters : for each node name, parameters over the defaults
     arguments : ROS command line (``--ros-args ...``) for all nodes
@@ -83,6 +86,7 @@ class StackOptions:
     record_name: str = ""
     visualize: bool = True
     controller: bool = True
+    contact: bool = True
     autostart: bool = True
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     arguments: Sequence[str] = ()
@@ -95,6 +99,8 @@ class StackOptions:
             left_out.add("recorder")
         if not self.visualize:
             left_out.add("robot_visualizer")
+        if not self.contact:
+            left_out.add("contact_monitor")
         if not self.controller:
             left_out |= {"clarke_controller", "reference_source"}
         return tuple(name for name in MANAGED_NODES if name not in left_out)
@@ -238,9 +244,10 @@ class ComposedStack:
     def _node_options(self, name: str) -> dict[str, Any]:
         options = self.options
         own: dict[str, dict[str, Any]] = {
-            "tendon_driver": {"fake_level": options.fake_level},
+            "tendon_driver": {"fake_level": options.fake_level, "base_frame": f"{options.prefix}base"},
             "robot_visualizer": {"prefix": options.prefix, "activate": False},
             "shape_estimator": {"base_frame": f"{options.prefix}base"},
+            "contact_monitor": {"base_frame": f"{options.prefix}base"},
             "recorder": {"name": options.record_name, "activate": False},
             "supervisor": {"node_names": list(options.node_names), "autostart": options.autostart},
         }
@@ -289,6 +296,7 @@ class _CommandLine(Node):
             record_directory=directory if record else None,
             visualize=bool(declare("visualize", True, "tf, path and markers")),
             controller=bool(declare("controller", True, "false: driver and estimators only")),
+            contact=bool(declare("contact", True, "look for contacts")),
             autostart=bool(declare("autostart", True, "bring the stack up at once")),
             arguments=arguments,
         )

@@ -54,6 +54,26 @@ def float_array(values: Any) -> array.array[float]:
     return array.array("d", np.ascontiguousarray(values, dtype=np.float64).tobytes())
 
 
+class PowerOn:
+    """How long the tendons have been driven, by the driver's messages: before, they may be slack, and are stretched."""
+
+    def __init__(self) -> None:
+        self._since_ns: int | None = None
+
+    def update(self, states: Any) -> None:
+        """Take one TendonStates; the driver commands no tension (NaN) while the power is off."""
+        commanded = states.commanded_tension
+        driven = len(commanded) > 0 and commanded[0] == commanded[0]
+        if not driven:
+            self._since_ns = None
+        elif self._since_ns is None:
+            self._since_ns = stamp_ns(states.header.stamp)
+
+    def lasts_s(self, states: Any) -> float:
+        """Time from power on to a message, s; negative while the power is off."""
+        return -1.0 if self._since_ns is None else (stamp_ns(states.header.stamp) - self._since_ns) * 1e-9
+
+
 def stamp_ns(stamp: Any) -> int:
     """``builtin_interfaces/Time`` as nanoseconds."""
     return int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)

@@ -29,6 +29,8 @@ TOPICS: dict[str, str] = {
     "tendon_commands": "continuum_robot/msg/TendonCommands",
     "string_lengths": "continuum_robot/msg/StringLengths",
     "shape": "continuum_robot/msg/Shape",
+    "contact": "continuum_robot/msg/Contact",
+    "simulated_contact": "continuum_robot/msg/Contact",
     "clarke_state": "continuum_robot/msg/ClarkeState",
     "clarke_reference": "continuum_robot/msg/ClarkeState",
     "pid_state": "continuum_robot/msg/PidState",

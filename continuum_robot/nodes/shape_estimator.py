@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 import numpy as np
+from geometry_msgs.msg import Point, Pose
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ContinuumRobotError
@@ -39,10 +40,17 @@ class ShapeEstimatorNode(ManagedNode):
             rules=Quantity("", "s", ge=0.001, le=5),
         )
         declare("residual_warn_m", 0.001, "residual at which to warn", rules=Quantity("", "m", gt=0, le=1))
+        declare(
+            "settle_s",
+            0.5,
+            "time from power on until sensors are judged: the tendons are slack before, and are stretched",
+            rules=Quantity("", "s", ge=0, le=60),
+        )
         declare("base_frame", "base", "frame_id of the shape", read_only=True)
         self.parameters.on_change(self._on_parameters)
         self._estimator: ShapeEstimator | None = None
         self._active = False
+        self._power = conversions.PowerOn()
         self._newest_string: tuple[Vector, int] | None = None
         self._estimate: ShapeEstimate | None = None
         self._next_ns = 0
@@ -117,7 +125,11 @@ class ShapeEstimatorNode(ManagedNode):
             return
         if not math.isfinite(displacement.sum()):
             self._not_finite += 1
-            return
+            if estimator.watch is None:
+                return
+        self._power.update(states)
+        if estimator.watch is not None and self._power.lasts_s(states) < self.parameters.get("settle_s"):
+            estimator.watch.reset()
         stamp_ns = conversions.stamp_ns(states.header.stamp)
         step_s = (stamp_ns - self._last_stamp_ns) * 1e-9
         if not 0 < step_s < 1:
@@ -138,7 +150,11 @@ class ShapeEstimatorNode(ManagedNode):
         self._rates[:] = estimate.coefficient_rates
         self._covariance[:] = estimate.covariance.ravel()
         message.residual = float(estimate.residual_m)
-        message.tip = conversions.pose_message(estimate.tip)
+        message.problem = "; ".join((*estimate.blind, *estimate.broken))
+        if estimate.is_blind:
+            message.tip = Pose(position=Point(x=math.nan, y=math.nan, z=math.nan))
+        else:
+            message.tip = conversions.pose_message(estimate.tip)
         self._shapes.publish(message)
 
     def _strings(self, stamp_ns: int) -> Vector | None:

@@ -32,6 +32,7 @@ MANAGED_NODES = (
     "tendon_driver",
     "string_encoder",
     "shape_estimator",
+    "contact_monitor",
     "clarke_controller",
     "reference_source",
     "robot_visualizer",

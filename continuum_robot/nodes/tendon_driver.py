@@ -20,11 +20,12 @@ from std_srvs.srv import Trigger
 from continuum_robot.drivers.protocols import TendonActuators, TendonReading
 from continuum_robot.drivers.tendon_safety import ESTOP, FAULTS, INCONSISTENT_DISPLACEMENT, SafetyOutput, TendonSafety
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
-from continuum_robot.msg import TendonCommands, TendonStates
+from continuum_robot.msg import Contact, TendonCommands, TendonStates
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, LoopThresholds, StatusBuilder
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.periodic import FrozenGarbage, PeriodicThread, RealtimeSettings
+from continuum_robot.nodes.simulated_contact import TrueContacts
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.nodes.timing import LoopReport, RoundTripReport, RoundTripStatistics, WriterWatch
 from continuum_robot.robot.description import Robot
@@ -76,9 +77,10 @@ class TendonDriver(ManagedNode):
         declare(
             "contacts",
             "",
-            "file of what touches the simulated robot, by the time since the driver was configured; empty: nothing",
+            "file of what touches the simulated robot, by the time since the driver was activated; empty: nothing",
             read_only=True,
         )
+        declare("base_frame", "base", "frame_id of the place of simulated contacts", read_only=True)
         declare(
             "take_up_share",
             0.25,
@@ -98,6 +100,7 @@ class TendonDriver(ManagedNode):
 
         self._robot: Robot | None = None
         self._actuators: TendonActuators | None = None
+        self._touching: TrueContacts | None = None
         self._safety: TendonSafety | None = None
         self._loop: PeriodicThread | None = None
         self._round_trip: RoundTripStatistics | None = None
@@ -117,6 +120,8 @@ class TendonDriver(ManagedNode):
 
         self._states = self.create_publisher(TendonStates, "tendon_states", qos.state_publisher())
         self._decimated = self.create_publisher(TendonStates, "tendon_states_decimated", qos.state_publisher())
+        # The truth, of simulated contacts only.
+        self._truth = self.create_publisher(Contact, "simulated_contact", qos.state_publisher())
         self._status = self.create_publisher(DiagnosticStatus, "driver_status", qos.latched())
         self.create_subscription(TendonCommands, "tendon_commands", self._on_command, qos.command_subscription())
         self.create_subscription(Bool, "estop", self._on_estop, qos.switch_subscription())
@@ -158,6 +163,9 @@ class TendonDriver(ManagedNode):
         robot = dataclasses.replace(robot, limits=self._limits.value)
         actuators = self._make_actuators(robot)
         actuators.open()
+        self._touching = None
+        if isinstance(actuators, SimulatedTendonActuators) and self.parameters.get("contacts"):
+            self._touching = TrueContacts(actuators.plant, str(self.parameters.get("base_frame")))
         if self._safety is None or self._robot != robot:
             # Otherwise the old one is kept, so that closing and opening the device clears no fault.
             self._safety = TendonSafety(robot)
@@ -194,6 +202,8 @@ class TendonDriver(ManagedNode):
             actuators.enable()
             self._take_up = None
             self._powered = True
+            if self._touching is not None:
+                self._touching.start()
 
         FrozenGarbage.hold()
         self._frozen = True
@@ -327,6 +337,8 @@ class TendonDriver(ManagedNode):
         self._states.publish(message)
         if self._sequence % self._decimation == 0:
             self._decimated.publish(message)
+            if self._touching is not None:
+                self._touching.publish(self._truth, message)
 
     def _unknown_reading(self, now_s: float) -> TendonReading:
         """What is published when a reading fails: unknown values, as old as the last good ones."""

@@ -80,6 +80,7 @@ class Plant:
     stiffness_share : 1 for a sound tendon, 0 for one that is cut, shape (N,); may be written
     motor_free : 1 for a sound motor, 0 for one that is stuck, shape (N,); may be written
     current_limit_a : largest current of each motor, shape (N,), A; may be written
+    contacts_from_s : plant time at which the contacts' own time begins, 0 normally, s; may be written
     limited : where the latest command was beyond what the motors give (or negative), shape (N,), bool
 
     Raises
@@ -155,6 +156,7 @@ class Plant:
         largest = math.inf if self.robot.actuators is None else self.robot.actuators.maximum_current_a
         self.current_limit_a = np.full(self._tendons, largest)
         self.limited = np.zeros(self._tendons, dtype=bool)
+        self.contacts_from_s = 0.0
 
     def advance(
         self, tension_command: ArrayLike, duration_s: float, generalized_force: ArrayLike | None = None
@@ -209,7 +211,7 @@ class Plant:
         if not math.isfinite(y.sum()):  # reported after the last step
             return np.zeros(self._contacts.size), np.zeros(self._size)
         c, c_rate = y[: self._size].copy(), y[self._size : 2 * self._size]
-        return self._contacts.parameters(self._kinematics, c, c_rate, time_s)
+        return self._contacts.parameters(self._kinematics, c, c_rate, time_s - self.contacts_from_s)
 
     def _limit(self, command: Vector) -> Vector:
         """What the motors (currents, A) or ideal tendons (tensions, N) make of a command."""
@@ -286,7 +288,11 @@ class Plant:
     @property
     def contact_loads(self) -> tuple[ContactLoad, ...]:
         """The truth about every contact now: where it is, and the wrench that the robot feels."""
-        return self._contacts.loads(self._kinematics, self.c, self.c_rate, self._time_s)
+        return self._contacts.loads(self._kinematics, self.c, self.c_rate, self._time_s - self.contacts_from_s)
+
+    def pose(self, s_m: float) -> Vector:
+        """Frame of the backbone at an arc length (m) in the base frame, shape (4, 4); of a plant with contacts."""
+        return np.array(self._kinematics.poses(self.c, [s_m])[0])
 
     @property
     def friction_torque(self) -> Vector:

@@ -1,0 +1,406 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node that feels contacts: from ``shape`` and the tendons' tensions to ``contact``."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import time
+from collections import deque
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.parameter import Parameter
+from std_srvs.srv import Trigger
+
+from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.estimation.contact_location import LocationSettings
+from continuum_robot.estimation.contact_monitor import BLIND, CLEAR, ContactEstimate, ContactMonitor, MonitorSettings
+from continuum_robot.msg import Contact, Shape, TendonStates
+from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.diagnostics import Level, StatusBuilder
+from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.parameters import Settings
+from continuum_robot.nodes.spinning import run_node
+from continuum_robot.nodes.timing import Histogram
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.schema import Quantity
+from continuum_robot.rod.code_generation import compile_functions
+from continuum_robot.srv import SetContactThresholds
+
+Vector = NDArray[np.float64]
+
+JOIN_TIMEOUT_S = 5.0
+_REMEMBERED_STATES = 16
+_THRESHOLDS = tuple(SetContactThresholds.Request.get_fields_and_field_types())
+
+
+class ContactMonitorNode(ManagedNode):
+    """Event-driven on ``shape``, in a thread of its own so that its work never delays a controller.
+
+    Each shape is joined with the tensions of the same driver cycle. Where shape or tensions stop, or are not numbers,
+    for longer than ``input_timeout_s``, or the shape estimator names a broken sensor, the node is blind, says why, and
+    stays so until ``reset``. It is silent while the tendons are not driven.
+    """
+
+    def __init__(self, **node_options: Any) -> None:
+        super().__init__("contact_monitor", **node_options)
+        declare = self.parameters.declare
+        declare("rate_hz", 200.0, "how often contacts are looked for at most", rules=Quantity("", "Hz", ge=1, le=1000))
+        declare(
+            "input_timeout_s",
+            0.25,
+            "how long shape or tensions may be missing before the node is blind",
+            rules=Quantity("", "s", ge=0.01, le=10),
+        )
+        declare(
+            "settle_s",
+            0.5,
+            "time from power on until contacts are looked for: the tendons are slack before, and are stretched",
+            rules=Quantity("", "s", ge=0, le=60),
+        )
+        declare("tare_at_start", False, "tare first of all; nothing may touch the robot then", read_only=True)
+        declare("base_frame", "base", "frame_id of the contact's place", read_only=True)
+        self._settings: Settings | None = None
+        self._location: Settings | None = None
+        self._robot: Robot | None = None
+        self._monitor: ContactMonitor | None = None
+        self._thread: threading.Thread | None = None
+        self._wake = threading.Condition()
+        # Held while the monitor works: services wait for the end of an update, a fraction of a millisecond.
+        self._monitor_lock = threading.RLock()
+        self._stopping = False
+        self._newest: Shape | None = None
+        self._power = conversions.PowerOn()
+        self._settled = False
+        self._tensions: deque[tuple[int, Vector]] = deque(maxlen=_REMEMBERED_STATES)
+        self._estimate: ContactEstimate | None = None
+        self._last_stamp_ns = 0
+        self._next_ns = 0
+        self._counts = dict.fromkeys(("updates", "contacts", "inputs_not_finite", "inputs_without_tensions"), 0)
+        self._execution = Histogram()
+        self._missing = ""
+        self.parameters.on_change(self._on_parameters)
+        self._on_parameters(set())
+        self._contacts = self.create_publisher(Contact, "contact", qos.state_publisher())
+        self.create_subscription(TendonStates, "tendon_states_decimated", self._on_states, qos.newest_state())
+        self.create_subscription(Shape, "shape", self._on_shape, qos.newest_state())
+        self.create_service(Trigger, "~/tare", self._serve_tare)
+        self.create_service(Trigger, "~/reset", self._serve_reset)
+        self.create_service(SetContactThresholds, "~/set_thresholds", self._serve_thresholds)
+        self.diagnostics.add_task("contact", self._diagnose)
+
+    # Lifecycle
+
+    def configure(self) -> None:
+        """Make the monitor; the robot's model is compiled where it is not in the cache yet."""
+        robot = self.load_robot()
+        self._robot = robot
+        for settings in (self._settings, self._location):
+            self.parameters.forget_settings(settings)
+        self._settings = self.parameters.declare_settings("", MonitorSettings(), check=self._check_settings)
+        self._location = self.parameters.declare_settings("location", LocationSettings())
+        progress = self.get_logger().info
+        monitor = ContactMonitor(robot, self._settings.value, self._location.value, progress=progress)
+        made = compile_functions([monitor.functions.model.pose], f"the pose of {robot.name}", progress=progress)
+        self._pose = made["pose"]
+        self._tendon_count, self._size = robot.tendon_count, monitor.size
+        self._prepare_message(len(robot.segments))
+        self._estimate = None
+        self._monitor = monitor
+
+    def activate(self) -> None:
+        """Look for contacts from the next shape on."""
+        monitor = self._monitor
+        if monitor is None:
+            raise ParameterError("state", self.state, "a configured node")
+        with self._monitor_lock:
+            monitor.reset()
+        self._last_stamp_ns, self._estimate = 0, None
+        self._tensions.clear()
+        self._power, self._settled = conversions.PowerOn(), False
+        self._newest, self._missing, self._stopping = None, "", False
+        self._thread = threading.Thread(target=self._run, name="contact_monitor", daemon=True)
+        self._thread.start()
+
+    def deactivate(self) -> None:
+        """Fall silent."""
+        thread, self._thread = self._thread, None
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+        if thread is not None:
+            thread.join(JOIN_TIMEOUT_S)
+
+    def cleanup(self) -> None:
+        """Forget the monitor and its tare."""
+        self.deactivate()
+        self._monitor = self._estimate = None
+
+    # Messages, in the executor's thread
+
+    def _on_states(self, message: TendonStates) -> None:
+        if self._thread is None:
+            return
+        self._power.update(message)
+        self._settled = self._power.lasts_s(message) >= self._settle_s
+        self._tensions.append((message.sequence, conversions.vector(message.tension)))
+
+    def _on_shape(self, message: Shape) -> None:
+        if self._thread is None:
+            return
+        now_ns = time.monotonic_ns()
+        # Half a period of grace: shapes come with the driver's jitter.
+        if now_ns < self._next_ns - self._period_ns // 2:
+            return
+        late = now_ns - self._next_ns > self._period_ns
+        self._next_ns = (now_ns if late else self._next_ns) + self._period_ns
+        with self._wake:
+            self._newest = message
+            self._wake.notify()
+
+    # The work, in the node's own thread
+
+    def _run(self) -> None:
+        heard_s, settled = time.monotonic(), False
+        while True:
+            with self._wake:
+                self._wake.wait_for(lambda: self._stopping or self._newest is not None, self._timeout_s / 4)
+                shape, self._newest = self._newest, None
+                if self._stopping:
+                    return
+            if self._settled != settled:
+                settled, heard_s = self._settled, time.monotonic()
+                self._begin()
+            try:
+                # The observers run from the robot's rest on, so that they know its motion when it counts.
+                if shape is not None and self._take(shape, silent=not settled):
+                    heard_s = time.monotonic()
+                elif settled and time.monotonic() - heard_s > self._timeout_s:
+                    self._miss(shape)
+            except Exception as error:
+                self.defect = repr(error)
+                self.report_error("the contact monitor failed", error)
+                return
+
+    def _begin(self) -> None:
+        """The tendons have settled, or lost their power: what was wrong while they hung slack does not count."""
+        monitor = self._monitor
+        if monitor is None:
+            return
+        with self._monitor_lock:
+            if self._estimate is not None and self._estimate.state == BLIND:
+                monitor.reset()
+            if self._settled and self.parameters.get("tare_at_start"):
+                monitor.tare()
+            self._estimate = None
+
+    def _take(self, shape: Shape, *, silent: bool) -> bool:
+        """Use one shape; whether it and its tensions could be used."""
+        monitor, tension = self._monitor, self._tension(shape.sequence)
+        coefficients = conversions.vector(shape.coefficients)
+        if monitor is None:
+            return False
+        if coefficients.size != self._size:
+            self._missing = f"shape has {coefficients.size} coefficients, the robot file {self._size}"
+            return False
+        if tension is None:
+            self._missing = "no tensions of this robot on tendon_states_decimated"
+            self._counts["inputs_without_tensions"] += 1
+            return False
+        rates = conversions.vector(shape.coefficient_rates)
+        fault = shape.problem
+        if not fault and not math.isfinite(float(tension.sum() + coefficients.sum() + rates.sum())):
+            what = "tensions" if not math.isfinite(float(tension.sum())) else "coefficients of the shape"
+            self._missing = f"the {what} are not numbers"
+            self._counts["inputs_not_finite"] += 1
+            return False
+        start_ns = time.monotonic_ns()
+        stamp_ns = conversions.stamp_ns(shape.header.stamp)
+        step_s = (stamp_ns - self._last_stamp_ns) * 1e-9 if self._last_stamp_ns else 0.0
+        self._last_stamp_ns = stamp_ns
+        covariance = conversions.vector(shape.covariance).reshape(self._size, self._size)
+        try:
+            with self._monitor_lock:
+                if silent and self._estimate is not None and self._estimate.state == BLIND:
+                    monitor.reset()
+                before = self._estimate
+                estimate = monitor.update(
+                    coefficients, rates, covariance, max(0.0, step_s), tension=tension, fault=fault
+                )
+                self._estimate = estimate
+        except ContinuumRobotError as error:
+            self._missing = str(error)
+            return False
+        self._counts["updates"] += 1
+        if silent:
+            return True
+        if estimate.in_contact and not (before is not None and before.in_contact):
+            self._counts["contacts"] += 1
+        self._publish(estimate, shape.header.stamp, shape.sequence, coefficients)
+        self._execution.add(time.monotonic_ns() - start_ns)
+        return True
+
+    def _miss(self, shape: Shape | None) -> None:
+        """Nothing usable came for too long: blind, said once a timeout and latched."""
+        monitor, unknown = self._monitor, np.full(self._size, np.nan)
+        if monitor is None:
+            return
+        reason = "no shape" if shape is None and not self._missing else self._missing
+        reason = f"{reason} for {self._timeout_s:g} s"
+        with self._monitor_lock:
+            estimate = monitor.update(
+                unknown,
+                unknown,
+                np.full((self._size, self._size), np.nan),
+                0.0,
+                tension=np.zeros(self._tendon_count),
+                fault=reason,
+            )
+            self._estimate = estimate
+        message_stamp = self.get_clock().now().to_msg() if shape is None else shape.header.stamp
+        self._publish(estimate, message_stamp, 0 if shape is None else shape.sequence, unknown)
+
+    def _tension(self, sequence: int) -> Vector | None:
+        """Tensions of the driver's cycle ``sequence``, else the newest ones; None where there are none."""
+        found: Vector | None = None
+        for number, tension in reversed(list(self._tensions)):
+            if number == sequence:
+                found = tension
+                break
+            found = tension if found is None else found
+        return found if found is not None and found.size == self._tendon_count else None
+
+    # Output
+
+    def _prepare_message(self, segments: int) -> None:
+        n = self._size
+        message = Contact(simulated=self.simulated)
+        message.header.frame_id = self.parameters.get("base_frame")
+        self._message = message
+        self._residual = conversions.preallocate(message, "residual", n)
+        self._contact_threshold = conversions.preallocate(message, "contact_threshold", n)
+        self._collision_threshold = conversions.preallocate(message, "collision_threshold", n)
+        self._interval = conversions.preallocate(message, "arc_length_interval", 2)
+        self._probability = conversions.preallocate(message, "segment_probability", segments)
+        self._wrench = conversions.preallocate(message, "wrench", 6)
+        self._covariance = conversions.preallocate(message, "wrench_covariance", 36)
+        self._sensed = conversions.preallocate_bytes(message, "wrench_sensed", 6)
+
+    def _publish(self, estimate: ContactEstimate, stamp: Any, sequence: int, coefficients: Vector) -> None:
+        message, wrench, location = self._message, estimate.wrench, estimate.location
+        message.header.stamp, message.sequence = stamp, sequence
+        message.state, message.blind_reason = estimate.state, estimate.reason
+        message.in_contact, message.collision = estimate.in_contact, estimate.state == "collision"
+        message.accelerating = estimate.accelerating
+        if self._settings is not None:
+            message.method = self._settings.value.method
+        self._residual[:] = estimate.residual
+        self._contact_threshold[:] = estimate.contact_threshold
+        self._collision_threshold[:] = estimate.collision_threshold
+        message.ratio = float(estimate.ratio)
+        message.location_observable = location is not None and location.observable
+        if location is None:
+            message.arc_length = message.arc_length_deviation = math.nan
+            self._interval[:] = self._probability[:] = math.nan
+        else:
+            message.arc_length, message.arc_length_deviation = float(location.arc_length_m), float(location.sigma_m)
+            self._interval[:], self._probability[:] = location.interval_m, location.segment_probability
+        place_m = float(estimate.wrench_arc_length_m)
+        message.wrench_arc_length, message.wrench_place_assumed = place_m, estimate.wrench_place_assumed
+        known = wrench.sensed | wrench.assumed_zero
+        self._wrench[:] = np.where(known, wrench.wrench, np.nan)
+        self._sensed[:] = np.where(wrench.sensed, Contact.SENSED, np.where(known, Contact.ASSUMED_ZERO, 0))
+        self._covariance[:] = wrench.covariance.ravel()
+        if math.isfinite(place_m):
+            message.place = conversions.pose_message(self._pose(coefficients, place_m))
+        self._contacts.publish(message)
+
+    # Services and parameters, in the executor's thread
+
+    def _serve_tare(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        monitor, estimate = self._monitor, self._estimate
+        if monitor is None or self._thread is None:
+            response.message = "refused: activate the contact monitor first"
+        elif estimate is not None and estimate.state == BLIND:
+            response.message = f"refused: blind ({estimate.reason}); reset first"
+        else:
+            with self._monitor_lock:
+                monitor.tare()
+            response.success = True
+            response.message = f"taring for {monitor.settings.tare_s:g} s: nothing may touch the robot"
+        return response
+
+    def _serve_reset(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        monitor = self._monitor
+        if monitor is None:
+            response.message = "refused: configure the contact monitor first"
+            return response
+        with self._monitor_lock:
+            monitor.reset()
+            self._missing = ""
+        response.success = True
+        response.message = "observers start anew; what is still broken is found again"
+        return response
+
+    def _serve_thresholds(
+        self, request: SetContactThresholds.Request, response: SetContactThresholds.Response
+    ) -> SetContactThresholds.Response:
+        if self._settings is None:
+            response.message = "refused: configure the contact monitor first"
+            return response
+        wanted = {name: float(getattr(request, name)) for name in _THRESHOLDS}
+        changes = {name: value for name, value in wanted.items() if not value < 0}
+        result = self.set_parameters_atomically([Parameter(name, value=value) for name, value in changes.items()])
+        response.success = result.successful
+        response.message = result.reason or f"{len(changes)} thresholds taken"
+        return response
+
+    def _check_settings(self, candidate: MonitorSettings) -> None:
+        """Whether a robot can be monitored with these settings. Raises :class:`ContinuumRobotError`."""
+        robot = self._robot
+        if robot is None:
+            return
+        if len(candidate.gain_per_s) not in (1, robot.coefficient_count):
+            raise ParameterError("gain_per_s", candidate.gain_per_s, f"1 or {robot.coefficient_count} values, 1/s")
+        if candidate.known_arc_length_m > robot.length_m:
+            raise ParameterError(
+                "known_arc_length_m", candidate.known_arc_length_m, f"at most the length {robot.length_m:g} m"
+            )
+
+    def _on_parameters(self, _names: set[str]) -> None:
+        self._period_ns = round(1e9 / self.parameters.get("rate_hz"))
+        self._timeout_s = float(self.parameters.get("input_timeout_s"))
+        self._settle_s = float(self.parameters.get("settle_s"))
+        if self._monitor is not None and self._settings is not None:
+            with self._monitor_lock:
+                self._monitor.with_settings(self._settings.value)
+
+    def _diagnose(self, status: StatusBuilder) -> None:
+        estimate = self._estimate
+        if estimate is None:
+            status.summary(Level.OK, self.state if self._thread is None else "waits for power on the tendons")
+            return
+        if estimate.state == BLIND:
+            status.summary(Level.ERROR, f"blind: {estimate.reason}")
+        elif estimate.in_contact:
+            status.summary(Level.WARN, estimate.state)
+        status.summary(Level.OK, CLEAR if estimate.state == CLEAR else estimate.state)
+        status.add("contact_state", estimate.state)
+        status.add("blind_reason", estimate.reason)
+        status.add("residual_share_of_threshold", float(estimate.ratio))
+        for name, count in self._counts.items():
+            status.add(name, count)
+        status.add("execution_mean_us", self._execution.mean_us)
+        status.add("execution_p99_us", self._execution.quantile_us(0.99))
+
+
+def main() -> int:
+    """Run the node until SIGINT or SIGTERM."""
+    return run_node(ContactMonitorNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
