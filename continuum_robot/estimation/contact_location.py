@@ -121,7 +121,15 @@ class ContactLocator:
         self._profile: Vector | None = None
         self._weight = 0.0
 
-    def update(self, jacobians: Vector, residual: ArrayLike, covariance: ArrayLike, dt: float) -> LocationEstimate:
+    def update(
+        self,
+        jacobians: Vector,
+        residual: ArrayLike,
+        covariance: ArrayLike,
+        dt: float,
+        *,
+        information: Vector | None = None,
+    ) -> LocationEstimate:
         """Place of the contact after one more residual.
 
         The log likelihoods of the residuals within the memory are averaged with exponentially falling weights, each
@@ -135,6 +143,7 @@ class ContactLocator:
         residual : r, (n,), N.m^2
         covariance : of one residual, with the errors of the model, (n, n), positive definite
         dt : time since the previous residual, s
+        information : inverse of ``covariance`` where it is at hand already
 
         Returns
         -------
@@ -154,7 +163,12 @@ class ContactLocator:
                 self._nothing,
                 0.0,
             )
-        newest = self._log_likelihood(jacobians, r, np.asarray(covariance, dtype=float))
+        if information is None:
+            try:
+                information = np.linalg.inv(np.asarray(covariance, dtype=float))
+            except np.linalg.LinAlgError:
+                raise ParameterError("covariance", covariance, "a positive definite matrix") from None
+        newest = self._log_likelihood(jacobians, r, information)
         if self._profile is None or self.settings.memory_s == 0:
             self._profile, self._weight = newest, 1.0
         else:
@@ -215,12 +229,8 @@ class ContactLocator:
             profile,
         )
 
-    def _log_likelihood(self, jacobians: Vector, residual: Vector, covariance: Vector) -> Vector:
+    def _log_likelihood(self, jacobians: Vector, residual: Vector, information: Vector) -> Vector:
         """Of the coarse places, over that of no contact."""
-        try:
-            information = np.linalg.inv(covariance)
-        except np.linalg.LinAlgError:
-            raise ParameterError("covariance", covariance, "a positive definite matrix") from None
         m, count = self._free, self.places_m.size
         allowed = (self._rows @ jacobians).reshape(jacobians.shape[0], -1)  # N^T J at the nodes
         B = (self._to_coarse @ allowed).reshape(count * m, self._size)  # B^T of place after place

@@ -476,23 +476,27 @@ class ContactMonitor:
         if self._blind:
             return
         c, noise, tendons, dt = cycle.c, cycle.noise, cycle.tendons, cycle.dt
-        named = (
-            ("coefficients", c),
-            ("coefficient rates", cycle.rate),
-            ("covariance of the coefficients", noise),
-            ("tensions or other forces", cycle.load),
-            ("time step", np.array(dt)),
-        )
-        unknown = [name for name, values in named if not math.isfinite(float(values.sum()))]
+        unknown: list[str] = []
+        total = c.sum() + cycle.rate.sum() + noise.sum() + cycle.load.sum() + dt
+        if not math.isfinite(total):
+            named = (
+                ("coefficients", c),
+                ("coefficient rates", cycle.rate),
+                ("covariance of the coefficients", noise),
+                ("tensions or other forces", cycle.load),
+                ("time step", np.array(dt)),
+            )
+            unknown = [name for name, values in named if not np.all(np.isfinite(values))]
         if fault:
             self._blind = fault
         elif unknown:
             self._blind = f"{', '.join(unknown)}: not a number"
         elif self._last_c is not None:
             change = np.abs(c - self._last_c)
-            if np.any(change > self.settings.jump_per_m + 10 * np.sqrt(np.diag(noise))):
-                self._blind = f"coefficient {int(np.argmax(change))} jumped by {change.max():.3g} 1/m within a cycle"
-            elif change.any():
+            largest = float(change.max())
+            if largest > self.settings.jump_per_m and largest > self.settings.jump_per_m + 10 * math.sqrt(noise.max()):
+                self._blind = f"coefficient {int(np.argmax(change))} jumped by {largest:.3g} 1/m within a cycle"
+            elif largest > 0:
                 self._frozen_s, self._frozen_load = 0.0, tendons
             else:
                 self._frozen_s += dt
@@ -596,11 +600,14 @@ class ContactMonitor:
         accelerating = bool(np.any(np.abs(self._motion) > bound))
         motion = "accelerating" if accelerating else "steady"
         residual = raw - self._tare
-        location = self.locator.update(seen.terms.jacobians, residual, covariance, dt)
+        information: Vector = np.asarray(np.linalg.inv(covariance), dtype=float)
+        location = self.locator.update(seen.terms.jacobians, residual, covariance, dt, information=information)
         known = settings.known_arc_length_m >= 0
         assumed = not known and not location.observable
         place_m = settings.known_arc_length_m if known else self.robot.length_m if assumed else location.arc_length_m
-        wrench = self._wrench.estimate(residual, self.locator.jacobian_at(seen.terms.jacobians, place_m), covariance)
+        wrench = self._wrench.estimate(
+            residual, self.locator.jacobian_at(seen.terms.jacobians, place_m), covariance, information=information
+        )
         force_n = float(np.linalg.norm(wrench.wrench[:3]))
         contact_threshold = bound * getattr(settings, f"contact_factor_{motion}")
         collision_threshold = bound * getattr(settings, f"collision_factor_{motion}")

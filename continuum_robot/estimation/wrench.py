@@ -136,7 +136,14 @@ class WrenchEstimator:
         self._least_gain = sensible_sigma / plausible
         self.assumed_zero: Mask = np.linalg.norm(N, axis=1) < _SMALLEST_SHARE
 
-    def estimate(self, residual: ArrayLike, jacobian: ArrayLike, covariance: ArrayLike | None = None) -> WrenchEstimate:
+    def estimate(
+        self,
+        residual: ArrayLike,
+        jacobian: ArrayLike,
+        covariance: ArrayLike | None = None,
+        *,
+        information: Vector | None = None,
+    ) -> WrenchEstimate:
         """Wrench that explains a residual at a known place.
 
         Parameters
@@ -145,6 +152,7 @@ class WrenchEstimator:
         jacobian : body Jacobian J (linear, angular) at the contact, (6, n)
         covariance : of r, (n, n), positive definite; None: no noise is known, directions are sensed above a share of
             1e-9 of the strongest, and the covariance that comes out is NaN
+        information : inverse of ``covariance`` where it is at hand already; not checked
 
         Returns
         -------
@@ -161,34 +169,51 @@ class WrenchEstimator:
             return WrenchEstimate(
                 unknown, np.full((6, 6), np.nan), np.zeros(6, bool), self.assumed_zero.copy(), 0, math.nan, 0
             )
-        white_r, white_B = (r, B) if covariance is None else _whitened(covariance, r, B)
-        left, gains, right = np.linalg.svd(white_B, full_matrices=False)
-        least = self._least_gain if covariance is not None else _SMALLEST_SHARE * max(float(gains[0]), math.ulp(0.0))
-        rank = int((gains > least).sum())
-        along = left.T[:rank] @ white_r
+        if covariance is not None:
+            return self._weighted(r, B, _inverse(covariance) if information is None else information)
+        left, gains, right = np.linalg.svd(B, full_matrices=False)
+        rank = int((gains > _SMALLEST_SHARE * max(float(gains[0]), math.ulp(0.0))).sum())
         to_wrench = self._wrenches @ (right[:rank].T / gains[:rank])  # johnston (59), (60)
-        sensed = ~self.assumed_zero
-        if rank < self._wrenches.shape[1]:
-            seen = np.linalg.norm(self._wrenches @ right[:rank].T, axis=1)
-            # What is not seen of a component: the rest of its square, as the rows of ``right`` span everything or r.
-            sensed &= seen**2 >= (1 - _MIXED) * self._sizes**2
-        rest = white_r - left[:, :rank] @ along
+        unknown = np.full((6, 6), np.nan)
+        wrench = to_wrench @ (left.T[:rank] @ r)
         return WrenchEstimate(
-            to_wrench @ along,
-            to_wrench @ to_wrench.T if covariance is not None else np.full((6, 6), np.nan),
-            sensed,
+            wrench, unknown, self._seen(right[:rank]), self.assumed_zero.copy(), rank, math.nan, r.size - rank
+        )
+
+    def _weighted(self, r: Vector, B: Vector, information: Vector) -> WrenchEstimate:
+        """The same in the metric of the noise: squares of singular values are eigenvalues of B^T S^-1 B."""
+        weighted = B.T @ information
+        squares, right = np.linalg.eigh(weighted @ B)
+        seen = squares > self._least_gain**2
+        rank = int(seen.sum())
+        if rank < seen.size:
+            squares, right = squares[seen], right[:, seen]
+        along = right.T @ (weighted @ r)
+        shares = along / squares
+        to_wrench = self._wrenches @ right  # johnston (59), (60)
+        return WrenchEstimate(
+            to_wrench @ shares,
+            (to_wrench / squares) @ to_wrench.T,
+            self._seen(right.T),
             self.assumed_zero.copy(),
             rank,
-            float(rest @ rest) if covariance is not None else math.nan,
+            max(float(r @ information @ r - along @ shares), 0.0),
             r.size - rank,
         )
 
+    def _seen(self, directions: Vector) -> Mask:
+        """Components that lie in the sensed directions, (rank, m), altogether."""
+        sensed = ~self.assumed_zero
+        if len(directions) < self._wrenches.shape[1]:
+            shown = np.linalg.norm(self._wrenches @ directions.T, axis=1)
+            sensed &= shown**2 >= (1 - _MIXED) * self._sizes**2
+        return sensed
 
-def _whitened(covariance: ArrayLike, residual: Vector, matrix: Vector) -> tuple[Vector, Vector]:
-    """Residual and matrix in units of the noise: L^-1 times them with L L^T the covariance."""
+
+def _inverse(covariance: ArrayLike) -> Vector:
+    matrix = np.asarray(covariance, dtype=float)
     try:
-        lower = np.linalg.cholesky(np.asarray(covariance, dtype=float))
+        np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
         raise ParameterError("covariance", covariance, "a positive definite matrix") from None
-    inverse = np.linalg.inv(lower)
-    return inverse @ residual, inverse @ matrix
+    return np.linalg.inv(matrix)
