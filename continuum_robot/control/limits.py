@@ -115,6 +115,9 @@ class TensionLimiter:
         if not (0 <= dt < math.inf):
             raise ParameterError("dt", dt, "a time step of at least 0 s")
         limited = np.zeros(previous.size, dtype=np.uint8)
+        if self._admits(wanted.tolist(), limits.rate_n_per_s * dt):
+            self._previous = wanted.copy()
+            return LimitedTension(wanted.copy(), limited)
         if not np.isfinite(wanted).all():
             unknown = ~np.isfinite(wanted)
             wanted = np.where(unknown, previous, wanted)
@@ -132,6 +135,15 @@ class TensionLimiter:
         command = self._within_total(command, np.minimum(command, np.maximum(lowest, limits.minimum_n)), limited)
         self._previous = command
         return LimitedTension(command.copy(), limited)
+
+    def _admits(self, wanted: list[float], step: float) -> bool:
+        """Whether nothing has to be limited, which is so in nearly every cycle; false for NaN."""
+        limits = self.limits
+        return (
+            sum(wanted) <= limits.total_n
+            and all(limits.minimum_n <= value <= limits.maximum_n for value in wanted)
+            and all(abs(new - old) <= step for new, old in zip(wanted, self._previous.tolist(), strict=True))
+        )
 
     def _within_total(self, tension: Vector, floor: Vector, limited: NDArray[np.uint8]) -> Vector:
         """Scale what lies above a floor so that the sum is at most the total; sets the bit where it changed."""

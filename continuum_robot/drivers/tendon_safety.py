@@ -406,8 +406,10 @@ class TendonSafety:
         if reading is None or self._actuators is None or not self._engaged:
             self._mismatch_s = 0.0
             return False
-        off = np.abs(reading.current_a - self._command / self._actuators.newton_per_ampere)
-        if not np.any(off > self.settings.current_mismatch_share * self._actuators.maximum_current_a):
+        ratio = 1.0 / self._actuators.newton_per_ampere
+        tolerated_a = self.settings.current_mismatch_share * self._actuators.maximum_current_a
+        pairs = zip(reading.current_a.tolist(), self._command.tolist(), strict=True)
+        if not any(abs(current - tension * ratio) > tolerated_a for current, tension in pairs):
             self._mismatch_s = 0.0
             return False
         self._mismatch_s += dt
@@ -422,13 +424,15 @@ class _ReadingWatch:
         self._limits = limits
         self._settings = settings
         self._manifold = manifold
-        self._predictor = _leave_one_out(self._manifold.displacement_matrix)
+        # One product gives what misses the manifold and what the other tendons predict.
+        off_manifold = np.eye(manifold.tendon_count) - manifold.displacement_matrix @ manifold.clarke_matrix
+        self._observed = np.vstack([off_manifold, _leave_one_out(manifold.displacement_matrix)])
         self.restart()
 
     def restart(self) -> None:
         """Forget the past, so that a gap in the readings is no jump and no standstill."""
         self._previous: TendonReading | None = None
-        self._changed_s: Vector | None = None
+        self._changed_s: list[float] | None = None
 
     def check(self, reading: TendonReading | None, now_s: float, command: Vector, *, moving: bool) -> list[str]:
         """Names of what is wrong with the newest reading; ``moving``: the tendons are tight and may be told to move."""
@@ -436,76 +440,104 @@ class _ReadingWatch:
             reading = self._previous
             if reading is None:
                 return [READING_TIMEOUT]
+        # Lists and built-in functions: for a handful of tendons they take a tenth of NumPy's time, in every cycle.
         found = []
-        oldest = float(np.max(reading.age_s)) if len(reading.age_s) else 0.0
-        if not now_s - reading.stamp_s + oldest <= self._limits.reading_timeout_s:
+        limits, settings = self._limits, self._settings
+        since_s = now_s - reading.stamp_s
+        if not all(since_s + age <= limits.reading_timeout_s for age in (0.0, *reading.age_s.tolist())):
             found.append(READING_TIMEOUT)
         if reading.device_faults:
             found.append(DEVICE_FAULT)
         if not _finite(reading):
             found.append(READING_NOT_FINITE)
             return found
-        q = reading.displacement_m
-        if np.abs(q).max() > self._limits.maximum_displacement_m:
+        q, tensions = reading.displacement_m.tolist(), reading.tension_n.tolist()
+        observed = (self._observed @ reading.displacement_m).tolist()
+        if max(map(abs, q)) > limits.maximum_displacement_m:
             found.append(DISPLACEMENT_OUT_OF_RANGE)
-        elif self._manifold.inconsistency_m(q).max() > self._limits.inconsistency_m:
+        elif self._inconsistent(observed):
             found.append(INCONSISTENT_DISPLACEMENT)
-        margin = self._settings.tension_margin_n
-        if np.any((reading.tension_n > self._limits.maximum_n + margin) | (reading.tension_n < -margin)):
+        margin = settings.tension_margin_n
+        if max(tensions) > limits.maximum_n + margin or min(tensions) < -margin:
             found.append(TENSION_OUT_OF_RANGE)
-        if self._jumped(reading):
+        before = None if self._previous is None else self._previous.displacement_m.tolist()
+        if before is not None and self._jumped(reading, q, before):
             found.append(DISPLACEMENT_JUMP)
-        if self._frozen(reading, command, moving):
+        if self._frozen(reading.stamp_s, q, before, observed[len(q) :], command=command, moving=moving):
             found.append(FROZEN_READING)
         self._previous = reading
         return found
 
-    def _jumped(self, reading: TendonReading) -> bool:
-        before = self._previous
-        if before is None or reading.stamp_s <= before.stamp_s:
+    def _inconsistent(self, missed: list[float]) -> bool:
+        """Whether the root mean square over a segment's tendons of what misses the manifold exceeds the limit."""
+        square_m2 = self._limits.inconsistency_m**2
+        return any(
+            sum(value * value for value in missed[rows]) > square_m2 * (rows.stop - rows.start)
+            for rows in self._manifold.tendon_slices
+        )
+
+    def _jumped(self, reading: TendonReading, q: list[float], before: list[float]) -> bool:
+        previous = self._previous
+        if previous is None or reading.stamp_s <= previous.stamp_s:
             return False
         # Values that the device repeated, with their age, may make up for it in one reading.
-        elapsed_s = reading.stamp_s - before.stamp_s + before.age_s
-        allowed = self._settings.jump_m + self._settings.maximum_speed_m_per_s * elapsed_s
-        return bool(np.any(np.abs(reading.displacement_m - before.displacement_m) > allowed))
+        jump_m, speed = self._settings.jump_m, self._settings.maximum_speed_m_per_s
+        elapsed_s = reading.stamp_s - previous.stamp_s
+        return any(
+            abs(new - old) > jump_m + speed * (elapsed_s + age)
+            for new, old, age in zip(q, before, previous.age_s.tolist(), strict=True)
+        )
 
-    def _frozen(self, reading: TendonReading, command: Vector, moving: bool) -> bool:
+    def _frozen(
+        self,
+        stamp_s: float,
+        q: list[float],
+        before: list[float] | None,
+        predicted: list[float],
+        *,
+        command: Vector,
+        moving: bool,
+    ) -> bool:
         """Whether a tendon repeats its value while the others, or the commanded forces, say that it must move.
 
         Without tension a tendon may rest where its motor's cogging holds it: then nothing is found. A tendon that was
         found frozen stays so until its value changes.
         """
-        q, stamp_s, before = reading.displacement_m, reading.stamp_s, self._previous
-        predicted = self._predictor @ q
-        force = self._manifold.generalized_force(command)
         if before is None or self._changed_s is None:
-            self._changed_s = np.full(q.size, stamp_s)
+            self._changed_s = [stamp_s] * len(q)
             self._at_change = predicted
-            self._force_at_change = force
-            self._stands = np.zeros(q.size, dtype=bool)
+            self._command_at_change = command
+            self._stands = [False] * len(q)
             return False
-        moved = q != before.displacement_m
-        if moved.any():
-            self._stands &= ~moved
-            self._force_at_change = force
-        if not moving:
-            moved = np.ones(q.size, dtype=bool)
-            self._force_at_change = force
-        self._changed_s = np.where(moved, stamp_s, self._changed_s)
-        self._at_change = np.where(moved, predicted, self._at_change)
-        long_enough = stamp_s - self._changed_s >= self._settings.frozen_time_s
-        if long_enough.any():
-            self._stands |= long_enough & (np.abs(predicted - self._at_change) > self._settings.frozen_motion_m)
-            if long_enough.all() and np.abs(force - self._force_at_change).max() > self._settings.frozen_force_n:
-                self._stands[:] = True
-        return bool(self._stands.any())
+        settings, stood = self._settings, 0
+        if not moving or q != before:
+            self._command_at_change = command
+        for j, value in enumerate(q):
+            moved = value != before[j]
+            if moved:
+                self._stands[j] = False
+            if moved or not moving:
+                self._changed_s[j] = stamp_s
+                self._at_change[j] = predicted[j]
+            if stamp_s - self._changed_s[j] >= settings.frozen_time_s:
+                stood += 1
+                if abs(predicted[j] - self._at_change[j]) > settings.frozen_motion_m:
+                    self._stands[j] = True
+        if stood == len(q):
+            force = self._manifold.generalized_force(command - self._command_at_change)
+            if np.abs(force).max() > settings.frozen_force_n:
+                self._stands = [True] * len(q)
+        return any(self._stands)
 
 
 def _finite(reading: TendonReading) -> bool:
     """Whether displacements are finite, and so are tensions and currents unless the device measures none of them."""
-    if not (math.isfinite(reading.stamp_s) and np.isfinite(reading.displacement_m).all()):
+    # A sum is finite only if all its terms are; it is the cheapest test.
+    if not math.isfinite(reading.stamp_s + sum(reading.displacement_m.tolist())):
         return False
     for values in (reading.velocity_m_per_s, reading.tension_n, reading.current_a):
+        if math.isfinite(sum(values.tolist())):
+            continue
         finite = np.isfinite(values)
         if not finite.all() and not np.isnan(values).all():
             return False
