@@ -26,6 +26,7 @@ from continuum_robot.app.output import write_json
 from continuum_robot.app.processes import ProcessGroup, node_command
 from continuum_robot.app.stack import load_for_stack, node_parameters
 from continuum_robot.errors import DeviceError
+from continuum_robot.estimation.benchmark import measure_contact_monitor
 from continuum_robot.msg import StackStatus
 from continuum_robot.nodes import qos
 from continuum_robot.nodes.composition import ComposedStack, StackOptions
@@ -72,6 +73,9 @@ def run_bench(seconds: float, json_file: Path | None, console: Console | None = 
     with console.status("forward dynamics ...") as status:
         numbers |= measure_forward_dynamics(progress=lambda text: status.update(escape(text)))
     _print_dynamics(console, numbers)
+    with console.status("contact monitor ...") as status:
+        numbers |= measure_contact_monitor(progress=lambda text: status.update(escape(text)))
+    _print_contact_monitor(console, numbers)
     with claimed_domain(""):
         prepare_model(robot, console)
         with StopRequest() as stop:
@@ -263,6 +267,18 @@ def _print_dynamics(console: Console, numbers: Mapping[str, Any]) -> None:
             f"{numbers[f'{key}_virtual_machine_us']:.1f}",
             str(numbers[f"{key}_instructions"]),
         )
+    console.print(table)
+
+
+def _print_contact_monitor(console: Console, numbers: Mapping[str, Any]) -> None:
+    table = Table(title="Contact monitor, µs an update", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for heading in ("robot and method", "median", "p99"):
+        table.add_column(heading, justify="left" if heading.startswith("robot") else "right")
+    for key in numbers:
+        if key.startswith("contact_monitor_") and key.endswith("_median_us"):
+            name = key.removesuffix("_median_us")
+            shown = name.removeprefix("contact_monitor_")
+            table.add_row(shown, f"{numbers[key]:.0f}", f"{numbers[name + '_p99_us']:.0f}")
     console.print(table)
 
 

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from continuum_robot import __version__
 from continuum_robot.errors import ContinuumRobotError, ParameterError
@@ -86,15 +86,42 @@ def _root(
         typer.echo(context.get_help())
 
 
-@application.command(epilog="Example: continuum-robot demo --duration 10 --robot two_segment")
+class OptionalContact(TyperCommand):
+    """A command whose option ``--contact`` may stand without its value, which is then empty."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Give ``--contact`` an empty value where none follows; ``ctx`` is the parser's context."""
+        given: list[str] = []
+        for word, following in zip(args, [*args[1:], "--"], strict=True):
+            given.append(word)
+            if word == "--contact" and following.startswith("-"):
+                given.append("")
+        return super().parse_args(ctx, given)
+
+
+@application.command(cls=OptionalContact, epilog="Example: continuum-robot demo --duration 10 --robot two_segment")
 def demo(
     duration: Annotated[
         float, typer.Option(metavar="S", min=1.0, max=86400.0, help="How long to track the trajectory, s.")
     ] = 30.0,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The report goes to DIR/<date>/.")] = Path("runs"),
     robot: Annotated[
-        str, typer.Option(metavar="FILE", help="Robot file, or the name of a shipped one.")
-    ] = "opencr_five_tendon",
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Robot file, or the name of a shipped one: opencr_five_tendon, with --contact vanderbilt_segment.",
+            show_default=False,
+        ),
+    ] = None,
+    contact: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[FILE]",
+            help="Obstacles push on the robot meanwhile: those of FILE, or those shipped for the robot. The report "
+            "then says what was felt.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Bring a simulated robot up on ROS 2, track its trajectory, leave a report.
 
@@ -104,7 +131,9 @@ def demo(
 
     Ctrl-C ends it early in good order: the report then covers what was recorded, and the exit code is 130.
     """
-    raise typer.Exit(_part("demo").run_demo(robot, duration, out))
+    part = _part("demo")
+    name = robot or ("opencr_five_tendon" if contact is None else part.CONTACT_ROBOT)
+    raise typer.Exit(part.run_demo(name, duration, out, contact=contact))
 
 
 @application.command(epilog="Example: continuum-robot up opencr_five_tendon --simulated --processes --record")
@@ -194,6 +223,23 @@ def identify_geometry(
 ) -> None:
     """Find the servo-to-tendon map, the segments' angles and the marker's place by a fit to a recording."""
     _part("identify").run_identify_geometry(robot, data, out)
+
+
+@application.command(
+    epilog="Example: continuum-robot calibrate dynamics vanderbilt_segment --data chirp.csv --out fitted.yaml"
+)
+def calibrate(
+    kind: Annotated[str, typer.Argument(metavar="DYNAMICS", help="What to calibrate: dynamics.")],
+    robot: RobotArgument,
+    out: Annotated[Path, typer.Option(metavar="YAML", help="The robot file with the fitted values.")],
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="CSV", help="Recording of torques, tendons and strings; without: a simulated chirp."),
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Picture of measured and simulated motion.")] = None,
+) -> None:
+    """Fit the stiffness of the backbone and the friction of the tendons to a recorded chirp of the capstans."""
+    _part("calibrate").run_calibrate(kind.lower(), robot, data, out, plot)
 
 
 @application.command(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,12 @@ from continuum_robot.app.report import summary_lines, write_report
 from continuum_robot.app.stack import load_for_stack
 from continuum_robot.app.status_line import StackMonitor, render
 from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.estimation.contact_monitor import ContactMonitor
 from continuum_robot.nodes.composition import ComposedStack, StackOptions
 from continuum_robot.nodes.spinning import StopRequest
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.loading import shipped_robots
+from continuum_robot.simulation.contact import Contact, load_contacts
 from continuum_robot.simulation.plant import Plant
 
 STARTUP_TIMEOUT_S = 120.0
@@ -48,7 +52,33 @@ class Outcome:
     recording: Path | None = None
 
 
-def run_demo(robot: str, duration_s: float, out: Path, console: Console | None = None) -> int:
+CONTACT_ROBOT = "vanderbilt_segment"
+
+
+def contact_file(given: str, robot: Robot) -> Path:
+    """The file of what touches the robot: as given, or the one that is shipped for it.
+
+    Parameters
+    ----------
+    given : path of a file; empty for the shipped one
+    robot : whose shipped file
+
+    Raises
+    ------
+    ParameterError : none is shipped for this robot
+    """
+    if given:
+        return Path(given).resolve()
+    folders = {path.parent.parent / "contacts" for path in shipped_robots().values()}
+    for file in (folder / f"{robot.name}.yaml" for folder in sorted(folders)):
+        if file.is_file():
+            return file
+    raise ParameterError("--contact", None, f"a file: there is no shipped one for the robot {robot.name}")
+
+
+def run_demo(
+    robot: str, duration_s: float, out: Path, console: Console | None = None, *, contact: str | None = None
+) -> int:
     """Bring the stack up, track for a while, shut it down, write the report.
 
     Parameters
@@ -57,6 +87,7 @@ def run_demo(robot: str, duration_s: float, out: Path, console: Console | None =
     duration_s : how long to track, s
     out : the report goes to a folder named by the date in here
     console : where to print
+    contact : file of what touches the robot, empty for the shipped one; None: nothing touches
 
     Returns
     -------
@@ -71,10 +102,20 @@ def run_demo(robot: str, duration_s: float, out: Path, console: Console | None =
     loaded = load_for_stack(options)
     if loaded.reference is None:
         raise ParameterError("robot", loaded.file_name or loaded.name, "a robot file with the section reference")
+    touching: Path | None = None
+    contacts: tuple[Contact, ...] = ()
+    if contact is not None:
+        touching = contact_file(contact, loaded)
+        contacts = load_contacts(touching, loaded)
     with claimed_domain(options.namespace):
-        prepare_model(loaded, console)
+        prepare_model(loaded, console, contacts)
         folder = run_folder(out)
-        options = StackOptions(robot=robot, record_directory=folder, record_name=RECORDING)
+        options = StackOptions(
+            robot=robot,
+            record_directory=folder,
+            record_name=RECORDING,
+            parameters={} if touching is None else {"tendon_driver": {"contacts": str(touching)}},
+        )
         with StopRequest() as stop:
             outcome = _track(options, duration_s, stop, console)
     reported = _report(outcome, loaded, folder, console)
@@ -85,17 +126,23 @@ def run_demo(robot: str, duration_s: float, out: Path, console: Console | None =
     return 0 if reported and not outcome.problem else 1
 
 
-def prepare_model(robot: Robot, console: Console) -> None:
-    """Compile the robot's plant, or find it in the cache, and tidy the memory, before anything is started.
+def prepare_model(robot: Robot, console: Console, contacts: Sequence[Contact] = ()) -> None:
+    """Compile plant and contact model, or find them in the cache, and tidy the memory, before anything is started.
 
     Parameters
     ----------
     robot : the robot
     console : gets a line where something has to be compiled
+    contacts : what will touch the plant
     """
     random = np.random.default_rng(robot.simulation.seed)
     with console.status(f"{robot.name}: preparing the model ...") as status:
-        Plant(robot, rng=random, progress=lambda text: status.update(escape(text)))
+
+        def progress(text: str) -> None:
+            status.update(escape(text))
+
+        Plant(robot, rng=random, progress=progress, contacts=contacts)
+        ContactMonitor(robot, progress=progress)
     # Everything imported so far stays: collected and set aside now, or the driver's first cycles wait for it.
     gc.collect()
     gc.freeze()

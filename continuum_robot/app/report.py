@@ -13,18 +13,17 @@ import matplotlib as mpl
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.app.contact_report import CONTACT, TRUTH, contact_lines, contact_numbers, draw_contact
+from continuum_robot.app.figures import plt, save_figure
 from continuum_robot.app.output import write_json
 from continuum_robot.app.recording import Recording, Series, read_recording
 from continuum_robot.errors import RecordingError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.dynamics import RodDynamics
 
-mpl.use("Agg")
-from matplotlib import pyplot as plt  # the backend comes first: no display is needed
-
 Vector = NDArray[np.float64]
 
-TOPICS = ("tendon_states", "tendon_commands", "clarke_state", "clarke_reference", "shape")
+TOPICS = ("tendon_states", "tendon_commands", "clarke_state", "clarke_reference", "shape", CONTACT, TRUTH)
 MEASURED, WANTED, LIMIT = "#1f77b4", "#d62728", "#7f7f7f"
 
 
@@ -83,13 +82,15 @@ def write_report(
     tracking = None
     if "clarke_state" in recording.topics and "clarke_reference" in recording.topics:
         tracking = track(recording.series("clarke_state"), recording.series("clarke_reference"), blend_s)
-    numbers = {"robot": robot.name, **metrics(recording, tracking), **facts}
+    numbers = {"robot": robot.name, **metrics(recording, tracking), **contact_numbers(recording), **facts}
     write_json(folder / "metrics.json", numbers)
     plots = [draw_tensions(recording, robot, folder), draw_timing(recording, numbers, folder)]
     if tracking is not None:
         plots.insert(0, draw_tracking(tracking, robot, folder))
     if "shape" in recording.topics:
         plots.append(draw_shapes(recording, robot, folder))
+    if CONTACT in recording.topics and len(recording.topics[CONTACT]) > 1:
+        plots.append(draw_contact(recording, robot, folder))
     return numbers, plots
 
 
@@ -251,7 +252,7 @@ def draw_tracking(tracking: Tracking, robot: Robot, folder: Path) -> Path:
             lower.set_ylim(-reach, reach)
     axes[-1, 0].set_xlabel("time since the first reference [s]  (grey: start-up blend, left out of the errors)")
     axes[0, 0].set_title(f"{robot.name}: Clarke coordinates", loc="left")
-    return _save(figure, folder / "tracking.png")
+    return save_figure(figure, folder / "tracking.png")
 
 
 def draw_tensions(recording: Recording, robot: Robot, folder: Path) -> Path:
@@ -285,7 +286,7 @@ def draw_tensions(recording: Recording, robot: Robot, folder: Path) -> Path:
         axis.margins(x=0.01)
         axis.set_ylim(top=axis.get_ylim()[1] * 1.25)
     axes[-1, 0].set_xlabel("time since the first reference [s]")
-    return _save(figure, folder / "tensions.png")
+    return save_figure(figure, folder / "tensions.png")
 
 
 def draw_timing(recording: Recording, numbers: Mapping[str, Any], folder: Path) -> Path:
@@ -304,7 +305,7 @@ def draw_timing(recording: Recording, numbers: Mapping[str, Any], folder: Path) 
     trip = [numbers.get(f"round_trip_{name}_us") for name in ("p50", "p99", "max")]
     if all(isinstance(value, (int, float)) and math.isfinite(value) for value in trip):
         right.set_title("whole round trip p50 {:.0f}, p99 {:.0f}, max {:.0f} µs".format(*trip), loc="left")
-    return _save(figure, folder / "timing.png")
+    return save_figure(figure, folder / "timing.png")
 
 
 def draw_shapes(recording: Recording, robot: Robot, folder: Path, count: int = 5) -> Path:
@@ -352,7 +353,7 @@ def draw_shapes(recording: Recording, robot: Robot, folder: Path, count: int = 5
     if robot.gravity_m_per_s2[2] > 0:
         axis.invert_zaxis()
     axis.set_title(f"{robot.name}: estimated shape at {count} moments", loc="left")
-    return _save(figure, folder / "shapes.png")
+    return save_figure(figure, folder / "shapes.png")
 
 
 def _ring(pose: Vector, radius_m: float) -> Vector:
@@ -384,16 +385,6 @@ def clarke_name(index: int, count: int) -> str:
     return f"q_{part}" if count <= 2 else f"q_{part},{index // 2 + 1}"
 
 
-def _save(figure: Any, file: Path) -> Path:
-    try:
-        figure.savefig(file, dpi=110)
-    except OSError as error:
-        raise RecordingError(file, f"cannot be written ({error.strerror or error})", "Make room on the disk") from error
-    finally:
-        plt.close(figure)
-    return file
-
-
 def summary_lines(numbers: Mapping[str, Any], plots: Sequence[Path]) -> list[str]:
     """What the demo prints at its end: the main numbers with units a person reads, then the files."""
     get = numbers.get
@@ -405,6 +396,7 @@ def summary_lines(numbers: Mapping[str, Any], plots: Sequence[Path]) -> list[str
         f"q_Im {1e6 * get('rmse_q_im_m', math.nan):.1f} µm over {get('evaluated_s', 0.0):.1f} s "
         f"(the first {get('left_out_at_start_s', 0.0):.1f} s, the start-up blend, left out)",
         f"tensions  {get('min_tension_n', math.nan):.2f} to {get('max_tension_n', math.nan):.2f} N",
+        *contact_lines(numbers),
         f"faults    {', '.join(get('faults', [])) or 'none'}",
     ]
     return [*lines, *(f"plot      {plot}" for plot in plots)]

@@ -33,6 +33,7 @@ STATES = (CLEAR, CONTACT, COLLISION, BLIND, TARING)
 _QUADRATURE_NODES = 3  # of the backbone's own mass, which is a small part of a robot with disks
 _MOTION_FILTER_S = 0.05
 _FROZEN_FACTOR = 10.0
+_JUMP_STEP_S = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -494,7 +495,9 @@ class ContactMonitor:
         elif self._last_c is not None:
             change = np.abs(c - self._last_c)
             largest = float(change.max())
-            if largest > self.settings.jump_per_m and largest > self.settings.jump_per_m + 10 * math.sqrt(noise.max()):
+            # A cycle that took longer shows more motion.
+            allowed = self.settings.jump_per_m * max(1.0, dt / _JUMP_STEP_S)
+            if largest > allowed and largest > allowed + 10 * math.sqrt(noise.max()):
                 self._blind = f"coefficient {int(np.argmax(change))} jumped by {largest:.3g} 1/m within a cycle"
             elif largest > 0:
                 self._frozen_s, self._frozen_load = 0.0, tendons

@@ -52,6 +52,7 @@ class ShapeEstimatorNode(ManagedNode):
         self._active = False
         self._power = conversions.PowerOn()
         self._newest_string: tuple[Vector, int] | None = None
+        self._still: NDArray[np.bool_] = np.zeros(0, dtype=bool)
         self._estimate: ShapeEstimate | None = None
         self._next_ns = 0
         self._last_stamp_ns = 0
@@ -71,6 +72,7 @@ class ShapeEstimatorNode(ManagedNode):
         if self._estimator.needs_strings:
             self._estimator = ShapeEstimator(robot, watch=WatchSettings())
         self._tendon_count, self._string_count = robot.tendon_count, len(robot.strings)
+        self._string_matrix = self._estimator.string_matrix
         count = robot.coefficient_count
         message = Shape(simulated=self.simulated)
         message.header.frame_id = self.parameters.get("base_frame")
@@ -102,6 +104,8 @@ class ShapeEstimatorNode(ManagedNode):
         usable = known.any() and age.size == extension.size
         oldest_s = float(np.max(age[known])) if usable else math.inf
         if math.isfinite(oldest_s):
+            before = None if self._newest_string is None else self._newest_string[0]
+            self._still = extension == before if before is not None else np.zeros(extension.size, dtype=bool)
             self._newest_string = (extension, conversions.stamp_ns(message.header.stamp) - round(oldest_s * 1e9))
         else:
             self._newest_string = None
@@ -165,7 +169,13 @@ class ShapeEstimatorNode(ManagedNode):
         if not fresh or extension.size != self._string_count or not np.isfinite(extension).any():
             self._without_strings += 1
             return None
-        return extension
+        estimate, matrix = self._estimate, self._string_matrix
+        if estimate is None or not math.isfinite(float(estimate.coefficient_rates.sum())):
+            return extension
+        # Tendons and strings are read at different times: each string is moved to the tendons' instant at the rate of
+        # the shape. One that repeats itself stays, or it could not be found frozen.
+        moved = (matrix @ estimate.coefficient_rates) * ((stamp_ns - acquired_ns) * 1e-9)
+        return np.where(self._still, extension, extension + moved)
 
     def _on_parameters(self, _names: set[str]) -> None:
         self._period_ns = round(1e9 / self.parameters.get("rate_hz"))

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run says about contacts: how many were felt, how soon, how strong and where, beside the simulator's truth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.app.figures import plt, save_figure
+from continuum_robot.app.recording import Recording, Series
+from continuum_robot.robot.description import Robot
+
+Vector = NDArray[np.float64]
+Interval = tuple[float, float]
+
+CONTACT, TRUTH = "contact", "simulated_contact"
+_GAP_S = 0.1
+_TRUTH_GAP_S = 0.3
+_SENSED = 1
+_ESTIMATED, _TRUE, _LIMIT = "#1f77b4", "#d62728", "#7f7f7f"
+
+
+def intervals(time_s: Vector, present: Vector, gap_s: float = _GAP_S) -> list[Interval]:
+    """Spans in which a flag is set; those closer than ``gap_s`` count as one.
+
+    Parameters
+    ----------
+    time_s : increasing, shape (k,), s
+    present : not zero where set, shape (k,)
+    gap_s : s
+
+    Returns
+    -------
+    first and last time of each span, s
+    """
+    found: list[Interval] = []
+    for at_s, on in zip(time_s, present, strict=True):
+        if not on:
+            continue
+        if found and at_s - found[-1][1] <= gap_s:
+            found[-1] = (found[-1][0], float(at_s))
+        elif not found or at_s > found[-1][1]:
+            found.append((float(at_s), float(at_s)))
+    return found
+
+
+def felt_intervals(contact: Series) -> list[Interval]:
+    """Spans in which a contact was reported, s; a span ends where the next message says that it is clear."""
+    return intervals(contact.stamp_s, contact["in_contact"][:, 0])
+
+
+def true_intervals(truth: Series) -> list[Interval]:
+    """Spans in which something touched the simulated robot, s."""
+    # A stall of the simulator leaves a gap that is no end of a contact.
+    return intervals(truth.stamp_s, truth["in_contact"][:, 0], _TRUTH_GAP_S)
+
+
+def contact_numbers(recording: Recording) -> dict[str, Any]:
+    """Numbers about contacts, flat, units in the keys; empty where no contact monitor was recorded.
+
+    Parameters
+    ----------
+    recording : with the topic ``contact``, and ``simulated_contact`` where the truth is known
+
+    Returns
+    -------
+    ``contacts_reported``; of each report ``felt_at_s``, ``felt_force_n``, ``felt_at_m``, ``felt_deviation_m``;
+    ``contact_blind_percent``, ``contact_blind_reasons``, ``contact_largest_ratio``; and beside
+    the truth ``contacts_true``, ``contacts_detected``: true ones during which a contact was reported;
+    ``false_alarms``: reported ones during which nothing touched; ``contact_detection_delay_ms``: median from the first
+    touch to the report; ``contact_force_rmse_n``: root mean square of the error's length in the sensed directions, over
+    all samples in which a true contact was reported, ramps included; ``contact_arc_length_error_m``: median distance
+    between found and true place, where one was found; ``contact_located_percent``: of the samples with a report
+    """
+    if CONTACT not in recording.topics or not len(recording.topics[CONTACT]):
+        return {}
+    contact = recording.series(CONTACT)
+    state = contact.texts["state"]
+    reported = felt_intervals(contact)
+    ratio = contact["ratio"][:, 0]
+    numbers: dict[str, Any] = {
+        "contacts_reported": len(reported),
+        **_felt(contact, reported),
+        "contact_blind_percent": 100.0 * sum(one == "blind" for one in state) / len(state),
+        "contact_blind_reasons": sorted({reason for reason in contact.texts["blind_reason"] if reason}),
+        "contact_largest_ratio": float(np.nanmax(ratio)) if np.isfinite(ratio).any() else math.nan,
+    }
+    if TRUTH not in recording.topics or not len(recording.topics[TRUTH]):
+        # On a simulated robot that nothing touches every report is false.
+        simulated = bool(contact["simulated"].max())
+        return numbers | {"contacts_true": 0, "contacts_detected": 0, "false_alarms": len(reported)} * simulated
+    return numbers | _beside_truth(contact, recording.series(TRUTH), reported)
+
+
+def _felt(contact: Series, reported: Sequence[Interval]) -> dict[str, list[float]]:
+    """For each report: when it began, median force and place, how uncertain the place; NaN where not observable."""
+    felt: dict[str, list[float]] = {"felt_at_s": [], "felt_force_n": [], "felt_at_m": [], "felt_deviation_m": []}
+    for start_s, end_s in reported:
+        within = contact.between(start_s, end_s)
+        known = np.where(within["wrench_sensed"][:, :3] == _SENSED, within["wrench"][:, :3], 0.0)
+        found = within["location_observable"][:, 0] > 0
+        felt["felt_at_s"].append(start_s)
+        felt["felt_force_n"].append(float(np.median(np.linalg.norm(known, axis=1))))
+        felt["felt_at_m"].append(float(np.median(within["arc_length"][found, 0])) if found.any() else math.nan)
+        felt["felt_deviation_m"].append(
+            float(np.median(within["arc_length_deviation"][found, 0])) if found.any() else math.nan
+        )
+    return felt
+
+
+def _beside_truth(contact: Series, truth: Series, reported: Sequence[Interval]) -> dict[str, Any]:
+    true = true_intervals(truth)
+    delays_s, missed = [], []
+    for start_s, end_s in true:
+        begun = [first_s for first_s, last_s in reported if first_s <= end_s and last_s >= start_s]
+        if begun:
+            delays_s.append(max(0.0, min(begun) - start_s))
+        else:
+            missed.append(start_s)
+    false = [one for one in reported if not any(one[0] <= end_s and one[1] >= start_s for start_s, end_s in true)]
+    both, index = _paired(contact, truth)
+    force = contact["wrench"][both, :3] - truth["wrench"][index, :3]
+    sensed = contact["wrench_sensed"][both, :3] == _SENSED
+    error = np.linalg.norm(np.where(sensed, force, 0.0), axis=1)
+    found = contact["location_observable"][both, 0] > 0
+    missed_m = np.abs(contact["arc_length"][both, 0] - truth["arc_length"][index, 0])[found]
+    return {
+        "contacts_true": len(true),
+        "contacts_detected": len(delays_s),
+        "false_alarms": len(false),
+        "contact_detection_delay_ms": 1e3 * float(np.median(delays_s)) if delays_s else math.nan,
+        "contact_detection_delays_ms": [1e3 * one for one in delays_s],
+        "contacts_missed_at_s": missed,
+        "contact_force_rmse_n": float(np.sqrt(np.mean(error**2))) if error.size else math.nan,
+        "contact_arc_length_error_m": float(np.median(missed_m)) if missed_m.size else math.nan,
+        "contact_located_percent": 100.0 * float(np.mean(found)) if found.size else 0.0,
+    }
+
+
+def _paired(contact: Series, truth: Series) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Samples in which a true contact was reported: indices in ``contact``, and of the nearest in ``truth``."""
+    after = np.clip(np.searchsorted(truth.stamp_s, contact.stamp_s), 1, max(1, len(truth) - 1))
+    if len(truth) < 2:
+        return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
+    before = after - 1
+    nearer = contact.stamp_s - truth.stamp_s[before] < truth.stamp_s[after] - contact.stamp_s
+    nearest = np.where(nearer, before, after)
+    both = (contact["in_contact"][:, 0] > 0) & (truth["in_contact"][nearest, 0] > 0)
+    return np.flatnonzero(both), nearest[both]
+
+
+def draw_contact(recording: Recording, robot: Robot, folder: Path) -> Path:
+    """Plot residual against threshold, estimated beside true force, and the place, to ``contact.png``."""
+    contact = recording.series(CONTACT)
+    truth = recording.topics.get(TRUTH)
+    begin_s = float(contact.stamp_s[0])
+    time_s = contact.stamp_s - begin_s
+    figure, (upper, middle, lower) = plt.subplots(3, 1, figsize=(10, 9.5), sharex=True, layout="constrained")
+    for axis in (upper, middle, lower):
+        for start_s, end_s in true_intervals(truth) if truth is not None else []:
+            axis.axvspan(start_s - begin_s, end_s - begin_s, color="0.9", lw=0)
+    upper.semilogy(time_s, contact["ratio"][:, 0], color=_ESTIMATED, lw=0.8)
+    upper.axhline(1.0, color=_LIMIT, ls="--", lw=1, label="contact threshold")
+    for number, (start_s, end_s) in enumerate(felt_intervals(contact)):
+        label = "reported" if number == 0 else None
+        upper.plot([start_s - begin_s, end_s - begin_s], [1.0, 1.0], color=_TRUE, lw=4, alpha=0.7, label=label)
+    upper.set_ylabel("largest residual / threshold")
+    upper.set_ylim(bottom=1e-2)
+    upper.legend(loc="upper right", frameon=False, ncols=2)
+    upper.set_title(f"{robot.name}: contact (grey: something touches the simulated robot)", loc="left")
+    felt = contact["in_contact"][:, 0] > 0
+    for component, style in (("x", "-"), ("y", "--")):
+        column = "xyz".index(component)
+        if truth is not None:
+            middle.plot(
+                truth.stamp_s - begin_s,
+                np.where(truth["in_contact"][:, 0] > 0, truth["wrench"][:, column], np.nan),
+                color=_TRUE,
+                ls=style,
+                lw=1.6,
+                label=f"true {component}",
+            )
+        value = np.where(felt, contact["wrench"][:, column], np.nan)
+        middle.plot(time_s, value, color=_ESTIMATED, ls=style, lw=0.9, label=f"estimated {component}")
+    middle.set_ylabel("force at the contact [N]")
+    middle.legend(loc="upper right", ncols=2, frameon=False)
+    found = felt & (contact["location_observable"][:, 0] > 0)
+    place = np.where(found, contact["arc_length"][:, 0], np.nan)
+    spread = np.where(found, contact["arc_length_deviation"][:, 0], np.nan)
+    lower.fill_between(time_s, 1e3 * (place - spread), 1e3 * (place + spread), color=_ESTIMATED, alpha=0.25, lw=0)
+    lower.plot(time_s, 1e3 * place, color=_ESTIMATED, lw=0.9, label="found, ± one standard deviation")
+    if truth is not None:
+        at = np.where(truth["in_contact"][:, 0] > 0, truth["arc_length"][:, 0], np.nan)
+        lower.plot(truth.stamp_s - begin_s, 1e3 * at, color=_TRUE, lw=1.6, label="true")
+    for disk_m in robot.disk_arc_lengths_m:
+        lower.axhline(1e3 * disk_m, color="0.85", lw=0.6, zorder=0)
+    lower.set_ylim(0, 1e3 * robot.length_m * 1.25)
+    lower.set_ylabel("arc length of the contact [mm]")
+    lower.set_xlabel("time [s]  (thin lines: disks)")
+    lower.legend(loc="upper right", ncols=2, frameon=False)
+    return save_figure(figure, folder / "contact.png")
+
+
+def contact_lines(numbers: Mapping[str, Any]) -> list[str]:
+    """What the demo prints of contacts; nothing where none was looked for."""
+    if "contacts_reported" not in numbers:
+        return []
+    get = numbers.get
+    lines = [
+        f"contact   {get('contacts_detected', 0)} of {get('contacts_true', 0)} felt, "
+        f"{get('false_alarms', get('contacts_reported'))} false alarms"
+    ]
+    if get("contacts_detected"):
+        lines[0] += f"; delay {get('contact_detection_delay_ms', math.nan):.0f} ms in the median"
+        where_mm = 1e3 * get("contact_arc_length_error_m", math.nan)
+        place = (
+            f"{where_mm:.1f} mm in the median, found in {get('contact_located_percent', 0.0):.0f} % of the time"
+            if math.isfinite(where_mm)
+            else "not observable"
+        )
+        lines.append(f"          force RMSE {get('contact_force_rmse_n', math.nan):.2f} N; arc length error {place}")
+    events = zip(
+        *(get(name, []) for name in ("felt_at_s", "felt_force_n", "felt_at_m", "felt_deviation_m")), strict=True
+    )
+    for at_s, force_n, at_m, deviation_m in events:
+        place = (
+            f"at {1e3 * at_m:.0f} ± {1e3 * deviation_m:.0f} mm" if math.isfinite(at_m) else "at a place not observable"
+        )
+        lines.append(f"          felt at {at_s:.2f} s: {force_n:.1f} N {place}")
+    for reason in get("contact_blind_reasons", []):
+        lines.append(f"          blind: {reason}")
+    return lines
