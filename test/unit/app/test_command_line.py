@@ -16,7 +16,7 @@ from continuum_robot.app.command_line import main, own_options
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.loading import find_robot_file, shipped_robots
 
-COMMANDS = ("demo", "up", "check", "experiment", "identify-geometry", "replay", "bench")
+COMMANDS = ("demo", "up", "check", "experiment", "identify-geometry", "calibrate", "replay", "bench")
 
 
 def plain(text: str) -> str:
