@@ -46,7 +46,7 @@ class ClarkeControllerNode(ManagedNode):
         super().__init__("clarke_controller", **node_options)
         declare = self.parameters.declare
         hertz = Quantity("", "Hz", ge=1, le=4000)
-        declare("clarke_state.rate_hz", 250.0, "how often clarke_state is published", rules=hertz, read_only=True)
+        declare("clarke_state.rate_hz", 100.0, "how often clarke_state is published", rules=hertz, read_only=True)
         declare("publish_pid_state", False, "publish the terms of the controller on pid_state, every cycle")
         declare(
             "reference.blend_s",

@@ -48,7 +48,7 @@ class ContactMonitorNode(ManagedNode):
     def __init__(self, **node_options: Any) -> None:
         super().__init__("contact_monitor", **node_options)
         declare = self.parameters.declare
-        declare("rate_hz", 200.0, "how often contacts are looked for at most", rules=Quantity("", "Hz", ge=1, le=1000))
+        declare("rate_hz", 100.0, "how often contacts are looked for at most", rules=Quantity("", "Hz", ge=1, le=1000))
         declare(
             "input_timeout_s",
             0.25,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from geometry_msgs.msg import Point, Pose
 from numpy.typing import NDArray
+from std_srvs.srv import Trigger
 
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.estimation.sensor_watch import WatchSettings
@@ -25,6 +26,9 @@ from continuum_robot.robot.schema import Quantity
 
 Vector = NDArray[np.float64]
 
+SENSOR_LOSS_S = 0.5
+"""How long a sensor may give no reading before it is broken: processes stall for longer than sensors do."""
+
 
 class ShapeEstimatorNode(ManagedNode):
     """Event-driven on ``tendon_states_decimated``; strings are used while they are fresh and finite."""
@@ -32,7 +36,7 @@ class ShapeEstimatorNode(ManagedNode):
     def __init__(self, **node_options: Any) -> None:
         super().__init__("shape_estimator", **node_options)
         declare = self.parameters.declare
-        declare("rate_hz", 200.0, "how often the shape is estimated", rules=Quantity("", "Hz", ge=1, le=1000))
+        declare("rate_hz", 100.0, "how often the shape is estimated", rules=Quantity("", "Hz", ge=1, le=1000))
         declare(
             "string_timeout_s",
             0.05,
@@ -63,6 +67,7 @@ class ShapeEstimatorNode(ManagedNode):
         self._shapes = self.create_publisher(Shape, "shape", qos.state_publisher())
         self.create_subscription(TendonStates, "tendon_states_decimated", self._on_states, qos.newest_state())
         self.create_subscription(StringLengths, "string_lengths", self._on_strings, qos.newest_state())
+        self.create_service(Trigger, "~/reset", self._serve_reset)
         self.diagnostics.add_task("estimator", self._diagnose)
 
     def configure(self) -> None:
@@ -70,7 +75,7 @@ class ShapeEstimatorNode(ManagedNode):
         robot = self.load_robot()
         self._estimator = ShapeEstimator(robot)
         if self._estimator.needs_strings:
-            self._estimator = ShapeEstimator(robot, watch=WatchSettings())
+            self._estimator = ShapeEstimator(robot, watch=WatchSettings(unknown_s=SENSOR_LOSS_S))
         self._tendon_count, self._string_count = robot.tendon_count, len(robot.strings)
         self._string_matrix = self._estimator.string_matrix
         count = robot.coefficient_count
@@ -97,6 +102,16 @@ class ShapeEstimatorNode(ManagedNode):
         """Forget the estimator."""
         self._active = False
         self._estimator = self._estimate = None
+
+    def _serve_reset(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        """Believe sensors again that were found broken."""
+        if self._estimator is None:
+            response.message = "refused: configure the shape estimator first"
+            return response
+        self._estimator.reset()
+        response.success = True
+        response.message = "all sensors are believed again; what is still broken is found again"
+        return response
 
     def _on_strings(self, message: StringLengths) -> None:
         extension = np.array(conversions.vector(message.extension))
@@ -154,7 +169,8 @@ class ShapeEstimatorNode(ManagedNode):
         self._rates[:] = estimate.coefficient_rates
         self._covariance[:] = estimate.covariance.ravel()
         message.residual = float(estimate.residual_m)
-        message.problem = "; ".join((*estimate.blind, *estimate.broken))
+        # A reading that is missing for a moment makes NaN; a sensor that is broken is named, and stays so.
+        message.problem = "; ".join((*estimate.broken, *estimate.blind)) if estimate.broken else ""
         if estimate.is_blind:
             message.tip = Pose(position=Point(x=math.nan, y=math.nan, z=math.nan))
         else:

@@ -30,7 +30,7 @@ class StringEncoder(ManagedNode):
     def __init__(self, **node_options: Any) -> None:
         super().__init__("string_encoder", **node_options)
         self.parameters.declare(
-            "rate_hz", 200.0, "rate of the readings", rules=Quantity("", "Hz", ge=1, le=2000), read_only=True
+            "rate_hz", 100.0, "rate of the readings", rules=Quantity("", "Hz", ge=1, le=2000), read_only=True
         )
         self._thresholds = LoopThresholds(self)
         self._encoders: StringEncoders | None = None

@@ -62,7 +62,7 @@ class TendonDriver(ManagedNode):
         )
         declare(
             "decimated_rate_hz",
-            200.0,
+            100.0,
             "rate of tendon_states_decimated, for estimators and viewers that need not see every cycle",
             rules=Quantity("", "Hz", ge=1, le=4000),
             read_only=True,

@@ -74,7 +74,7 @@ class ReferenceSettings:
     period_s: float = quantity(
         "dwell of a step, duration of a move or of the entry into a circle", "s", default=2.0, gt=0, le=1e4
     )
-    rate_hz: float = quantity("how often the reference is published", "Hz", default=250.0, ge=1, le=2000)
+    rate_hz: float = quantity("how often the reference is published", "Hz", default=100.0, ge=1, le=2000)
     file: str = quantity("CSV with time_s and a column for each coordinate, for kind csv", default="")
 
     def __post_init__(self) -> None:
