@@ -224,7 +224,9 @@ class CapstanRobot:
 
     def terms(self) -> Terms:
         """The model with its derivatives, for the disturbance observer; derived and compiled at the first call."""
-        return Terms(self.contact_functions, FrictionTerms(self.friction, progress=self._progress))
+        return Terms(
+            self.contact_functions, FrictionTerms(self.friction, progress=self._progress), self.capstan_jacobian
+        )
 
     @property
     def contact_functions(self) -> ContactFunctions:
@@ -286,17 +288,13 @@ class Terms:
 
     functions: ContactFunctions
     friction: FrictionTerms
+    capstan_jacobian: Array
 
     def at(self, c: Array, c_rate: Array, torque: Array) -> StateTerms:
         """Everything at a state (n,), (n,) under a torque of the capstans."""
         lost, lost_by_c, lost_by_rate = self.friction(c, c_rate, torque)
-        driven = self.friction_jacobian.T @ torque
+        driven = self.capstan_jacobian.T @ torque
         return StateTerms(self.functions(c, c_rate), driven - lost.ravel(), -lost_by_c, -lost_by_rate)
-
-    @property
-    def friction_jacobian(self) -> Array:
-        """J_qc."""
-        return capstan_jacobian(self.functions.model.robot)
 
 
 def point_force(residual: Array, jacobian: Array) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from continuum_robot.experiments import (
     ftdcr,
+    johnston_contact_sweep,
     johnston_noise,
     johnston_state_uncertainty,
     muhmann_model,
@@ -26,5 +27,6 @@ def experiments() -> dict[str, Experiment]:
         ftdcr.REPLAY,
         johnston_state_uncertainty.STATE_UNCERTAINTY,
         johnston_noise.NOISE,
+        johnston_contact_sweep.CONTACT_SWEEP,
     )
     return {experiment.name: experiment for experiment in known}

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+
+import numpy as np
+import pytest
+
+from continuum_robot.experiments.johnston_contact_sweep import (
+    CASES,
+    DIRECTIONS,
+    METHODS,
+    PLACES_M,
+    Recording,
+    cases,
+    score,
+)
+from continuum_robot.experiments.registry import experiments
+
+
+def recording(truth, force, statistic):
+    time_s = np.arange(len(truth)) * 0.1
+    return Recording(
+        "+x",
+        3,
+        108.0,
+        0.1618,
+        time_s,
+        np.column_stack([truth, np.zeros(len(truth))]),
+        {"best": np.column_stack([force, np.zeros(len(truth))])},
+        {"best": np.array(statistic)},
+        {"best": np.full(len(truth), 0.15)},
+    )
+
+
+def test_cases_are_those_of_table_7():
+    every = cases(20)
+    assert len(every) == 20
+    assert [case.arc_length_m for case in every[:5]] == list(PLACES_M)
+    assert {case.direction for case in every} == set(DIRECTIONS)
+    assert [case.speed_deg for case in every if case.direction == "-y"] == list(CASES["-y"]) == [180, 144, 108, 72, 36]
+    assert len(cases(2)) == 2
+
+
+def test_score_counts_delay_from_the_touch_and_missed_force_as_error():
+    truth = np.array([0.0] * 10 + [5.0] * 10)
+    statistic = [0.5] * 14 + [2.0] * 6
+    run = recording(truth, truth, statistic)
+    found = score(run, "best")
+    assert found.delay_ms == pytest.approx(600)  # two cycles above the threshold come before the third
+    assert found.early == 0
+    assert found.place_m == 0.15
+    assert found.contact_error_n == pytest.approx(5 * np.sqrt(6 / 10))
+
+
+def test_score_counts_reports_without_contact():
+    truth = np.zeros(20)
+    statistic = [0.0] * 5 + [2.0] * 5 + [0.0] * 4 + [2.0] * 6
+    found = score(recording(truth, truth, statistic), "best")
+    assert found.early == 2
+    assert np.isnan(found.delay_ms)
+    spike = [0.0] * 5 + [2.0] * 2 + [0.0] * 13
+    assert score(recording(truth, truth, spike), "best").early == 0
+
+
+def test_two_contacts_are_found_with_a_wrong_model():
+    result = experiments()["johnston.contact_sweep"].run({"cases": 2})
+    json.dumps(result, allow_nan=False)
+    for method in METHODS:
+        for key in (
+            "detection_rate",
+            "false_alarms",
+            "median_detection_delay_ms",
+            "force_rmse_n",
+            "arc_length_median_error_percent_of_length",
+        ):
+            assert f"{method}_{key}" in result
+    assert result["best_detection_rate"] == 1
+    assert result["best_false_alarms"] == 0
+    assert result["best_detection_rate_disks_3_to_5"] == 1
+    assert result["best_force_rmse_n"] < 2.6
+    assert result["best_arc_length_largest_error_disks_3_to_5_percent_of_length"] < 10
+    assert result["largest_force_n"] > 15
