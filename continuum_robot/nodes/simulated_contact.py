@@ -50,5 +50,6 @@ class TrueContacts:
         message.in_contact, message.state = load.touching, "contact" if load.touching else "clear"
         self._wrench[:] = load.wrench_in_disk
         message.arc_length = message.wrench_arc_length = load.arc_length_m
-        message.place = conversions.pose_message(self._plant.pose(load.arc_length_m))
+        if load.touching:
+            message.place = conversions.pose_message(self._plant.pose(load.arc_length_m))
         publisher.publish(message)

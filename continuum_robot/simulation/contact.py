@@ -365,4 +365,10 @@ class PlantContacts:
 
     def loads(self, model: Kinematics, c: Vector, c_rate: Vector, time_s: float) -> tuple[ContactLoad, ...]:
         """The truth about every contact."""
-        return tuple(contact.load(model, c, c_rate, time_s) for contact in self.contacts)
+        absent = (False, np.zeros(6), np.zeros(3), 0.0)
+        return tuple(
+            contact.load(model, c, c_rate, time_s)
+            if contact.presence(time_s) > 0
+            else ContactLoad(contact.name, s_m, *absent)
+            for contact, s_m in zip(self.contacts, self.places_m, strict=True)
+        )

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contact monitor on DDS: a push is felt in time, with force and place; blindness latches."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from continuum_robot.msg import Contact, Shape
+from continuum_robot.srv import SetContactThresholds
+from ros_probe import PATIENT, Probe, pause
+
+from continuum_robot.nodes import conversions
+from continuum_robot.nodes.composition import ComposedStack, StackOptions
+from continuum_robot.robot.loading import load_robot
+
+pytestmark = [pytest.mark.ros]
+
+ROBOT = load_robot("vanderbilt_segment")
+START_S, END_S, FORCE_N, DISK = 4.0, 6.5, 35.0, 5
+LONGEST_DELAY_S = 0.4  # the push needs 0.1 s to rise to the threshold, the rest is a busy machine's
+SCHEDULE = f"""
+contacts:
+  - name: hand
+    kind: push
+    disk: {DISK}
+    force_n: [0.0, {-FORCE_N}, 0.0]
+    ramp_s: 0.1
+    start_s: {START_S}
+    end_s: {END_S}
+"""
+
+
+@pytest.fixture(scope="module")
+def stack(domain, tmp_path_factory):
+    file = tmp_path_factory.mktemp("contacts") / "contacts.yaml"
+    file.write_text(SCHEDULE)
+    driver = {"rate_hz": 250.0, "contacts": str(file), **PATIENT}
+    # A stall of a busy machine is no loss of a sensor.
+    parameters = {"tendon_driver": driver, "contact_monitor": {"input_timeout_s": 0.5}}
+    options = StackOptions(robot="vanderbilt_segment", visualize=False, parameters=parameters)
+    with ComposedStack(options) as stack, Probe() as probe:
+        probe.listen_to_stack()
+        probe.listen(Contact, "contact")
+        probe.listen(Contact, "simulated_contact")
+        probe.listen(Shape, "shape")
+        stack.wait_until_up(120.0)
+        yield stack, probe
+
+
+@pytest.fixture(scope="module")
+def push(stack):
+    """Everything up to a second after the push: times from its true beginning, estimates and truth."""
+    _, probe = stack
+    truth = probe.received["simulated_contact"]
+    probe.wait(lambda: any(m.in_contact for m in truth), 20.0, "nothing touched")
+    probe.wait(lambda: not truth[-1].in_contact, 10.0, "the push did not end")
+    pause(1.0)
+    begun_s = next(conversions.stamp_ns(m.header.stamp) for m in truth if m.in_contact) * 1e-9
+    contacts, truth = list(probe.received["contact"]), list(truth)
+
+    def times_s(messages):
+        return np.array([conversions.stamp_ns(m.header.stamp) * 1e-9 for m in messages]) - begun_s
+
+    return times_s(contacts), contacts, times_s(truth), truth
+
+
+def test_free_motion_raises_no_contact(push):
+    time_s, contacts, _, _ = push
+    before = [m for at_s, m in zip(time_s, contacts, strict=True) if at_s < 0]
+    assert len(before) > 50
+    assert {m.state for m in before} == {"clear"}
+    assert max(m.ratio for m in before) < 1.0
+    after = [m for at_s, m in zip(time_s, contacts, strict=True) if at_s > END_S - START_S + 0.8]
+    assert after
+    assert {(m.state, m.blind_reason) for m in after} == {("clear", "")}
+
+
+def test_a_push_is_felt_in_time(push):
+    time_s, contacts, _, _ = push
+    felt = [at_s for at_s, m in zip(time_s, contacts, strict=True) if m.in_contact]
+    assert felt
+    assert 0.0 <= felt[0] < LONGEST_DELAY_S
+
+
+def test_its_force_and_place_are_those_of_the_push(push):
+    time_s, contacts, truth_s, truth = push
+    settled = [m for at_s, m in zip(time_s, contacts, strict=True) if 1.0 < at_s < 2.2 and m.in_contact]
+    true = [m for at_s, m in zip(truth_s, truth, strict=True) if 1.0 < at_s < 2.2]
+    assert len(settled) > 20
+    force = np.median([m.wrench[:2] for m in settled], axis=0)
+    true_force = np.median([m.wrench[:2] for m in true], axis=0)
+    assert np.linalg.norm(true_force) > 0.8 * FORCE_N
+    assert np.linalg.norm(force - true_force) < 0.25 * FORCE_N
+    located = [m for m in settled if m.location_observable]
+    assert len(located) > 0.5 * len(settled)
+    place_m = float(np.median([m.arc_length for m in located]))
+    assert abs(place_m - ROBOT.disk_arc_lengths_m[DISK - 1]) < 0.1 * ROBOT.length_m
+    newest = located[-1]
+    assert newest.arc_length_deviation > 0
+    assert newest.arc_length_interval[0] <= newest.arc_length <= newest.arc_length_interval[1]
+    # A point contact: forces across the backbone are sensed, moments are zero by assumption, nothing is made up.
+    assert list(newest.wrench_sensed) == [1, 1] + [Contact.ASSUMED_ZERO] * 4
+    assert newest.method == "best"
+    assert newest.simulated
+    assert abs(newest.place.position.z) <= ROBOT.length_m
+    assert truth[-1].method == "truth"
+
+
+def test_thresholds_are_changed_together_or_refused(stack):
+    _, probe = stack
+    service = "contact_monitor/set_thresholds"
+    refused = probe.call(
+        SetContactThresholds,
+        service,
+        SetContactThresholds.Request(contact_factor_steady=5.0, collision_factor_steady=2.0),
+    )
+    assert not refused.success
+    assert "contact_factor_steady" in refused.message
+    assert probe.get_parameter("contact_monitor", "contact_factor_steady") == 1.0
+    before = np.array(probe.wait_for_message("contact").contact_threshold)
+    request = SetContactThresholds.Request(contact_factor_steady=2.0, contact_factor_accelerating=2.0)
+    assert probe.call(SetContactThresholds, service, request).success
+    assert probe.get_parameter("contact_monitor", "collision_factor_steady") == 6.0
+    pause(0.3)
+    after = np.array(probe.wait_for_message("contact").contact_threshold)
+    assert np.median(after / before) == pytest.approx(2.0, rel=0.4)
+    result = probe.set_parameter("contact_monitor", "gain_per_s", [-1.0])
+    assert not result.successful
+    assert "gain_per_s" in result.reason
+    assert not probe.set_parameter("contact_monitor", "gain_per_s", [25.0, 25.0]).successful
+    assert probe.set_parameter("contact_monitor", "force_walk_n_per_sqrt_s", 25.0).successful
+
+
+def test_a_tare_is_said_and_ends(stack):
+    _, probe = stack
+    probe.received["contact"].clear()
+    assert probe.trigger("contact_monitor/tare").success
+    probe.wait(lambda: any(m.state == "taring" for m in probe.received["contact"]), 3.0, "no tare")
+    probe.wait(lambda: probe.newest("contact").state == "clear", 5.0, "the tare did not end")
+
+
+def test_readings_that_are_no_numbers_blind_it_until_the_reset(stack):
+    _, probe = stack
+    assert probe.inject("nan_reading", 0).success
+    probe.wait(lambda: probe.newest("contact").state == "blind", 5.0, "not blind")
+    blind = probe.newest("contact")
+    assert blind.blind_reason
+    assert not blind.in_contact
+    assert all(math.isnan(value) for value in (*blind.residual, *blind.wrench, blind.arc_length))
+    assert not probe.trigger("contact_monitor/tare").success
+    assert probe.inject("").success
+    pause(0.8)
+    assert probe.wait_for_message("contact").state == "blind"  # latched, though the readings are back
+    probe.wait(lambda: "blind" in probe.health("/contact_monitor: contact"), 3.0)
+    assert probe.trigger("shape_estimator/reset").success
+    assert probe.trigger("contact_monitor/reset").success
+    probe.received["contact"].clear()
+    probe.wait(lambda: any(m.state != "blind" for m in probe.received["contact"]), 5.0, "still blind")
