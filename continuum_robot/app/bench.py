@@ -20,10 +20,11 @@ from rich.table import Table
 from std_srvs.srv import Trigger
 
 from continuum_robot import __version__
+from continuum_robot.app.bare_loop import measure_bare_loop
 from continuum_robot.app.demo import prepare_model, wait_until_up
 from continuum_robot.app.domain import claimed_domain
 from continuum_robot.app.output import write_json
-from continuum_robot.app.processes import ProcessGroup, node_command
+from continuum_robot.app.processes import ProcessGroup, node_command, processor_time_s
 from continuum_robot.app.stack import load_for_stack, node_parameters
 from continuum_robot.errors import DeviceError
 from continuum_robot.estimation.benchmark import measure_contact_monitor
@@ -40,7 +41,7 @@ SETTLING_S = 2.0
 # The driver reports on /diagnostics twice a second.
 REPORT_PERIOD_S = 0.6
 
-ONE, SEPARATE = "one_process", "separate_processes"
+BARE, ONE, SEPARATE = "bare_loop", "one_process", "separate_processes"
 LOOP_KEYS = ("loop_rate_hz", "missed_cycles_percent", "round_trip_p50_us", "round_trip_p99_us", "round_trip_max_us")
 
 
@@ -80,6 +81,11 @@ def run_bench(seconds: float, json_file: Path | None, console: Console | None = 
         prepare_model(robot, console)
         with StopRequest() as stop:
             try:
+                with console.status(f"the same messages without the stack, for {seconds:g} s ..."):
+                    bare = measure_bare_loop(seconds, stop)
+                numbers |= {f"{BARE}_{key}": value for key, value in bare.items()}
+                if stop.wait(0.0):
+                    raise _Stopped
                 for place, measure in ((ONE, loop_in_one_process), (SEPARATE, loop_in_separate_processes)):
                     with console.status(f"1 kHz loop for {seconds:g} s: {place.replace('_', ' ')} ..."):
                         measured = measure(options, seconds, stop)
@@ -231,15 +237,6 @@ class _Watcher(Node):
         self.state, self.faults = message.state, tuple(message.faults)
 
 
-def processor_time_s(pid: int) -> float:
-    """Processor time that a process has used so far, user and system, s; NaN where it has ended."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rsplit(")", 1)[1].split()
-    except OSError:
-        return math.nan
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def _wait(stop: StopRequest, duration_s: float) -> None:
     if stop.wait(duration_s):
         raise _Stopped
@@ -294,10 +291,17 @@ def _print_loop(console: Console, numbers: Mapping[str, Any]) -> None:
         ("processor, 100 % is a core", "processor_percent", lambda value: f"{value:.0f} %"),
         ("faults", "faults", lambda value: ", ".join(value) or "none"),
     ]
-    for place in (ONE, SEPARATE):
-        table.add_column(place.replace("_", " "), justify="right")
+    places = (ONE, SEPARATE, BARE)
+    for heading in ("one process", "separate processes", "bare loop"):
+        table.add_column(heading, justify="right")
     for name, key, shown in rows:
-        table.add_row(name, *(shown(numbers[f"{place}_{key}"]) for place in (ONE, SEPARATE)))
+        cells = (numbers.get(f"{place}_{key}") for place in places)
+        table.add_row(name, *("" if cell is None else shown(cell) for cell in cells))
     for node in numbers[f"{SEPARATE}_nodes"]:
         table.add_row(f"  {node}", "", f"{numbers[f'{SEPARATE}_{node}_processor_percent']:.0f} %", style="dim")
     console.print(table)
+    console.print(
+        "The bare loop: the same messages between two processes that compute nothing, measured just before. What it "
+        "misses, this machine and the middleware miss.",
+        highlight=False,
+    )

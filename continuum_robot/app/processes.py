@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from continuum_robot.errors import DeviceError, ParameterError
 
@@ -120,3 +122,12 @@ class ProcessGroup:
             deadline = time.monotonic() + self.grace_s
             while process.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.01)
+
+
+def processor_time_s(pid: int) -> float:
+    """Processor time that a process has used so far, user and system, s; NaN where it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rsplit(")", 1)[1].split()
+    except OSError:
+        return math.nan
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
