@@ -134,6 +134,7 @@ def test_a_signal_to_the_driver_releases_the_tensions(processes, probe, number):
     [
         "string_encoder",
         "shape_estimator",
+        "contact_monitor",
         "clarke_controller",
         "reference_source",
         "robot_visualizer",
