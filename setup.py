@@ -28,7 +28,7 @@ class PlatformDistribution(Distribution):
     """A distribution with compiled data files, which setuptools would take for a pure Python one."""
 
     def has_ext_modules(self) -> bool:
-        return not WITHOUT_ROS
+        return True
 
     def has_data(self) -> bool:
         # `pip install -e` asks this and setuptools does not define it, so the messages would be left out.
@@ -40,8 +40,6 @@ class BuildInterfaces(build_ext):
 
     def run(self) -> None:
         super().run()
-        if WITHOUT_ROS:
-            return
         data_files = build_interfaces(ROOT)
         if needs_tf2_msgs():
             data_files += build_interfaces(ROOT / "cmake" / "tf2_msgs")
@@ -103,5 +101,18 @@ def is_ours(folder: Path, name: str, site_packages: Path) -> bool:
     return inside[1] in GENERATED if len(inside) > 1 else name.endswith(".so")
 
 
+def shared_files() -> list[tuple[str, list[str]]]:
+    """The folder config/ as setuptools' data_files; with ROS 2, CMake installs it."""
+    folders: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "config").rglob("*")):
+        if path.is_file():
+            relative = path.relative_to(ROOT)
+            folders.setdefault(f"share/continuum_robot/{relative.parent}", []).append(str(relative))
+    return list(folders.items())
+
+
 # The plain .pth of `package_dir` lets the checkout and the generated half of the package be found together.
-setup(package_dir={"": "."}, cmdclass={"build_ext": BuildInterfaces}, distclass=PlatformDistribution)
+if WITHOUT_ROS:
+    setup(package_dir={"": "."}, data_files=shared_files())
+else:
+    setup(package_dir={"": "."}, cmdclass={"build_ext": BuildInterfaces}, distclass=PlatformDistribution)
