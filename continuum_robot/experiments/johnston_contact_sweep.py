@@ -6,8 +6,9 @@ degrees, and away again. The simulated robot has stiffnesses, masses and frictio
 its strings have the errors of the paper's encoders; the force acts where the sensor touches the disk's rim, with
 friction, while the monitor takes it for a force through the backbone. As much free motion is the same motion without
 the sensor. All thresholds come from a third motion, free and at other speeds. Force errors are those of what is
-reported: zero where no contact is. ``force_rmse_n`` is the average of table 8: over all runs, with their free parts, of the RMSE in x and in
-y; ``force_rmse_in_contact_n`` is that of the error's size over the times of contact alone, which is stricter.
+reported: zero where no contact is. ``force_rmse_n`` is the average of table 8: over all runs, with their free parts, of
+the RMSE in x and in y; ``force_rmse_in_contact_n`` is that of the error's size over the times of contact alone, which
+is stricter.
 
 GMO and JFD are as in the paper: rates by 30-point backward Gaussians, the paper's gains, 100 and 200 points on the
 results, a threshold on each channel. The paper names no rate; theirs is the monitor's. "best" is the Kalman disturbance

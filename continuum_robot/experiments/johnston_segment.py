@@ -125,9 +125,11 @@ class CapstanRobot:
         self._progress = progress
         self.friction = TendonFriction(robot, progress=progress)
         made = compile_functions(
-            [self._observation(), self.model.body_jacobian], f"the observers of {robot.name}", progress=progress
+            [self._observation(), self.model.body_jacobian, self.model.pose],
+            f"the observers of {robot.name}",
+            progress=progress,
         )
-        self._observe, self._jacobian = made["observation"], made["body_jacobian"]
+        self._observe, self._jacobian, self._pose = made["observation"], made["body_jacobian"], made["pose"]
         self._steps: dict[str, Callable[..., Array]] = {}
         self._terms: ContactFunctions | None = None
 
@@ -221,6 +223,10 @@ class CapstanRobot:
     def jacobian(self, c: Array, s_m: float) -> Array:
         """Body Jacobian at an arc length (m), (6, n)."""
         return np.asarray(self._jacobian(c, s_m))
+
+    def pose(self, c: Array, s_m: float) -> Array:
+        """Frame of the backbone at an arc length (m) in the base frame, (4, 4)."""
+        return np.asarray(self._pose(c, s_m))
 
     def terms(self) -> Terms:
         """The model with its derivatives, for the disturbance observer; derived and compiled at the first call."""

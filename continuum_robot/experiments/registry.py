@@ -6,6 +6,7 @@ from __future__ import annotations
 from continuum_robot.experiments import (
     ftdcr,
     johnston_contact_sweep,
+    johnston_multisegment,
     johnston_noise,
     johnston_state_uncertainty,
     muhmann_model,
@@ -28,5 +29,6 @@ def experiments() -> dict[str, Experiment]:
         johnston_state_uncertainty.STATE_UNCERTAINTY,
         johnston_noise.NOISE,
         johnston_contact_sweep.CONTACT_SWEEP,
+        johnston_multisegment.MULTISEGMENT,
     )
     return {experiment.name: experiment for experiment in known}

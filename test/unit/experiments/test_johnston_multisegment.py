@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+
+import numpy as np
+
+from continuum_robot.experiments.johnston_multisegment import MULTISEGMENT, distal_alone
+from continuum_robot.experiments.johnston_segment import CapstanRobot
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.dynamics import RodDynamics
+
+
+def test_distal_segment_alone_is_that_of_the_robot_with_a_straight_proximal_one_at_rest():
+    robot = load_robot("vanderbilt_two_segment")
+    both, alone = RodDynamics(robot, compile="never"), RodDynamics(distal_alone(robot), compile="never")
+    c = np.array([0.4, -0.9, 0.2, 0.3, -0.1, 0.2])
+    np.testing.assert_allclose(alone.gravity_force(c), both.gravity_force(np.append(np.zeros(6), c))[6:], atol=1e-9)
+    # The drives of the distal segment ride on it, so that they turn with its own coefficients alone.
+    jacobian = CapstanRobot(distal_alone(robot)).capstan_jacobian
+    assert jacobian.shape == (2, 6)
+
+
+def test_both_couplings_have_numbers_for_both_segments():
+    options = {"farthest_deg": 10, "speed_deg_per_s": 180}
+    result = MULTISEGMENT.run(options)
+    json.dumps(result, allow_nan=False)
+    assert set(MULTISEGMENT.paper) <= set(result)
+    assert {key.replace("uncoupled", "coupled") for key in MULTISEGMENT.paper} <= set(result)
+    # Hanging at rest, the observer of the whole robot sees less that is not there.
+    for method in ("gmo", "jfd"):
+        assert result[f"coupled_{method}_proximal_rmse_y_n"] < result[f"uncoupled_{method}_proximal_rmse_y_n"]
