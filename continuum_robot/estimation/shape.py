@@ -189,11 +189,6 @@ class ShapeEstimator:
             )
 
     @property
-    def string_matrix(self) -> Vector:
-        """Extension of the strings per coefficient, shape (k, n), m per (1/m)."""
-        return self._matrix[self._tendons :]
-
-    @property
     def needs_strings(self) -> bool:
         """Whether the tendons alone leave a coefficient unseen."""
         return self._from_velocity is None

@@ -26,8 +26,8 @@ from continuum_robot.robot.schema import Quantity
 
 Vector = NDArray[np.float64]
 
-SENSOR_LOSS_S = 0.5
-"""How long a sensor may give no reading before it is broken: processes stall for longer than sensors do."""
+WATCH = WatchSettings(unknown_s=0.5, bending_rate_rad_per_s=8.0, higher_mode_share=1.0)
+"""Processes stall for longer than sensors do; and a contact shakes the backbone where the tendons stand still."""
 
 
 class ShapeEstimatorNode(ManagedNode):
@@ -56,7 +56,7 @@ class ShapeEstimatorNode(ManagedNode):
         self._active = False
         self._power = conversions.PowerOn()
         self._newest_string: tuple[Vector, int] | None = None
-        self._still: NDArray[np.bool_] = np.zeros(0, dtype=bool)
+        self._last_displacement: Vector = np.zeros(0)
         self._estimate: ShapeEstimate | None = None
         self._next_ns = 0
         self._last_stamp_ns = 0
@@ -75,9 +75,8 @@ class ShapeEstimatorNode(ManagedNode):
         robot = self.load_robot()
         self._estimator = ShapeEstimator(robot)
         if self._estimator.needs_strings:
-            self._estimator = ShapeEstimator(robot, watch=WatchSettings(unknown_s=SENSOR_LOSS_S))
+            self._estimator = ShapeEstimator(robot, watch=WATCH)
         self._tendon_count, self._string_count = robot.tendon_count, len(robot.strings)
-        self._string_matrix = self._estimator.string_matrix
         count = robot.coefficient_count
         message = Shape(simulated=self.simulated)
         message.header.frame_id = self.parameters.get("base_frame")
@@ -119,8 +118,6 @@ class ShapeEstimatorNode(ManagedNode):
         usable = known.any() and age.size == extension.size
         oldest_s = float(np.max(age[known])) if usable else math.inf
         if math.isfinite(oldest_s):
-            before = None if self._newest_string is None else self._newest_string[0]
-            self._still = extension == before if before is not None else np.zeros(extension.size, dtype=bool)
             self._newest_string = (extension, conversions.stamp_ns(message.header.stamp) - round(oldest_s * 1e9))
         else:
             self._newest_string = None
@@ -155,7 +152,10 @@ class ShapeEstimatorNode(ManagedNode):
             step_s = self._period_ns * 1e-9
         self._last_stamp_ns = stamp_ns
         try:
-            estimate = estimator.update(displacement, velocity, self._strings(stamp_ns), step_s)
+            strings = self._strings(stamp_ns)
+            if strings is not None and estimator.needs_strings:
+                displacement = self._at_strings(displacement, velocity, stamp_ns)
+            estimate = estimator.update(displacement, velocity, strings, step_s)
         except ContinuumRobotError as error:
             self._complain(str(error))
             return
@@ -185,13 +185,19 @@ class ShapeEstimatorNode(ManagedNode):
         if not fresh or extension.size != self._string_count or not np.isfinite(extension).any():
             self._without_strings += 1
             return None
-        estimate, matrix = self._estimate, self._string_matrix
-        if estimate is None or not math.isfinite(float(estimate.coefficient_rates.sum())):
-            return extension
-        # Tendons and strings are read at different times: each string is moved to the tendons' instant at the rate of
-        # the shape. One that repeats itself stays, or it could not be found frozen.
-        moved = (matrix @ estimate.coefficient_rates) * ((stamp_ns - acquired_ns) * 1e-9)
-        return np.where(self._still, extension, extension + moved)
+        return extension
+
+    def _at_strings(self, displacement: Vector, velocity: Vector, stamp_ns: int) -> Vector:
+        """Displacements at the instant of the strings: both together make a shape, and are read at different times.
+
+        A tendon that repeats itself stays as it is, or it could not be found frozen.
+        """
+        last, self._last_displacement = self._last_displacement, displacement
+        if self._newest_string is None or last.size != displacement.size or velocity.size != displacement.size:
+            return displacement
+        lag_s = (self._newest_string[1] - stamp_ns) * 1e-9
+        moved = displacement + velocity * lag_s
+        return np.where((displacement != last) & np.isfinite(moved), moved, displacement)
 
     def _on_parameters(self, _names: set[str]) -> None:
         self._period_ns = round(1e9 / self.parameters.get("rate_hz"))

@@ -21,15 +21,15 @@ from continuum_robot.robot.loading import load_robot
 pytestmark = [pytest.mark.ros]
 
 ROBOT = load_robot("vanderbilt_segment")
-START_S, END_S, FORCE_N, DISK = 4.0, 6.5, 35.0, 5
+START_S, END_S, FORCE_N, DISK = 4.0, 6.5, 30.0, 6
 LONGEST_DELAY_S = 0.4  # the push needs 0.1 s to rise to the threshold, the rest is a busy machine's
 SCHEDULE = f"""
 contacts:
   - name: hand
     kind: push
     disk: {DISK}
-    force_n: [0.0, {-FORCE_N}, 0.0]
-    ramp_s: 0.1
+    force_n: [{FORCE_N}, 0.0, 0.0]
+    ramp_s: 0.2
     start_s: {START_S}
     end_s: {END_S}
 """
