@@ -18,7 +18,7 @@ from std_msgs.msg import ColorRGBA
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import Marker, MarkerArray
 
-from continuum_robot.msg import Shape, TendonStates
+from continuum_robot.msg import Contact, Shape, TendonStates
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.lifecycle import ManagedNode
@@ -35,6 +35,8 @@ _BACKBONE_POINTS = 25
 _GREY = ColorRGBA(r=0.75, g=0.75, b=0.78, a=1.0)
 _DARK = ColorRGBA(r=0.2, g=0.2, b=0.25, a=1.0)
 _RED = ColorRGBA(r=0.9, g=0.15, b=0.1, a=1.0)
+_FAINT_RED = ColorRGBA(r=0.9, g=0.15, b=0.1, a=0.4)
+_METRES_PER_NEWTON = 0.01  # of an arrow, a metre of robot
 
 
 class RobotVisualizer(ManagedNode):
@@ -56,6 +58,7 @@ class RobotVisualizer(ManagedNode):
         self._loop: PeriodicThread | None = None
         self._active = False
         self._shape: Shape | None = None
+        self._contact: Contact | None = None
         self._states: bytes | None = None
         self._drawn_sequence = -1
         self._driver = ""
@@ -64,6 +67,7 @@ class RobotVisualizer(ManagedNode):
         self._path = self.create_publisher(Path, "backbone", qos.visualization())
         self._markers = self.create_publisher(MarkerArray, "markers", qos.visualization())
         self.create_subscription(Shape, "shape", self._on_shape, qos.newest_state())
+        self.create_subscription(Contact, "contact", self._on_contact, qos.newest_state())
         self.create_subscription(TendonStates, "tendon_states_decimated", self._on_states, qos.newest_state(), raw=True)
         self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
         self.diagnostics.add_task("drawing", self._diagnose)
@@ -112,6 +116,9 @@ class RobotVisualizer(ManagedNode):
 
     def _on_shape(self, message: Shape) -> None:
         self._shape = message
+
+    def _on_contact(self, message: Contact) -> None:
+        self._contact = message
 
     def _on_states(self, data: bytes) -> None:
         self._states = data
@@ -166,6 +173,10 @@ class RobotVisualizer(ManagedNode):
                 self._disk_markers.append(disk)
         self._tendon_lines = self._marker("tendons", 0, Marker.LINE_LIST, _GREY)
         self._tendon_lines.scale.x = 0.0008
+        self._force = self._marker("contact", 0, Marker.ARROW, _RED)
+        self._force.scale.x, self._force.scale.y, self._force.scale.z = 0.004, 0.010, 0.012
+        self._where = self._marker("contact", 1, Marker.LINE_STRIP, _FAINT_RED)
+        self._where.scale.x = 2.5 * self._tube.scale.x
         self._text = self._marker("state", 0, Marker.TEXT_VIEW_FACING, _DARK)
         self._text.scale.z = 0.05 * robot.length_m + 0.004
         self._text.pose.position.x = 0.4 * robot.length_m
@@ -192,7 +203,8 @@ class RobotVisualizer(ManagedNode):
         largest = f", {np.nanmax(tension):.1f} N at most" if np.any(np.isfinite(tension)) else ""
         self._text.text = f"{robot.name}{' (simulated)' if self.simulated else ''}\n{self._driver}{largest}"
         self._text.color = _DARK if self._driver_ok else _RED
-        markers = [self._tube, *self._disk_markers, self._tendon_lines, self._text]
+        self._draw_contact(robot)
+        markers = [self._tube, *self._disk_markers, self._tendon_lines, self._force, self._where, self._text]
         for marker in markers:
             marker.header.stamp = stamp
         self._markers.publish(MarkerArray(markers=markers))
@@ -215,6 +227,26 @@ class RobotVisualizer(ManagedNode):
                     colors += [color, color]
                 number += 1
         self._tendon_lines.points, self._tendon_lines.colors = points, colors
+
+    def _draw_contact(self, robot: Robot) -> None:
+        """The force as an arrow at its place; the stretch of backbone within a deviation of it, where it was found."""
+        contact, rod, shape = self._contact, self._rod, self._shape
+        felt = contact is not None and contact.in_contact
+        self._force.action = Marker.ADD if felt else Marker.DELETE
+        found = contact is not None and felt and contact.location_observable
+        self._where.action = Marker.ADD if found else Marker.DELETE
+        if contact is None or rod is None or shape is None or not felt:
+            return
+        coefficients = conversions.vector(shape.coefficients)
+        pose = rod.poses(coefficients, np.array([contact.wrench_arc_length]))[0]
+        force = pose[:3, :3] @ np.nan_to_num(conversions.vector(contact.wrench)[:3])
+        tail = pose[:3, 3] - _METRES_PER_NEWTON * robot.length_m * force
+        self._force.points = [conversions.point_message(tail), conversions.point_message(pose[:3, 3])]
+        if found:
+            half_m = contact.arc_length_deviation
+            ends = np.clip([contact.arc_length - half_m, contact.arc_length + half_m], 0.0, robot.length_m)
+            stretch = rod.poses(coefficients, np.linspace(*ends, 8))
+            self._where.points = [conversions.point_message(place[:3, 3]) for place in stretch]
 
     def _tension(self, robot: Robot) -> Array:
         if self._states is not None:
