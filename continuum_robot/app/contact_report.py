@@ -92,8 +92,9 @@ def contact_numbers(recording: Recording) -> dict[str, Any]:
     }
     if TRUTH not in recording.topics or not len(recording.topics[TRUTH]):
         # On a simulated robot that nothing touches every report is false.
-        simulated = bool(contact["simulated"].max())
-        return numbers | {"contacts_true": 0, "contacts_detected": 0, "false_alarms": len(reported)} * simulated
+        if contact["simulated"].max():
+            numbers |= {"contacts_true": 0, "contacts_detected": 0, "false_alarms": len(reported)}
+        return numbers
     return numbers | _beside_truth(contact, recording.series(TRUTH), reported)
 
 

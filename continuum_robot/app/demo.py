@@ -54,7 +54,7 @@ class Outcome:
 
 CONTACT_ROBOT = "vanderbilt_segment"
 # Its plant with contacts and the monitor leave little of two cores at 1 kHz; the robot itself needs a tenth of that.
-CONTACT_PARAMETERS = {"rate_hz": 500.0, "limits.command_timeout_s": 0.1, "limits.reading_timeout_s": 0.1}
+CONTACT_PARAMETERS = {"rate_hz": 500.0, "limits.command_timeout_s": 0.5, "limits.reading_timeout_s": 0.3}
 
 
 def contact_file(given: str, robot: Robot) -> Path:
