@@ -374,7 +374,7 @@ def _record(rig: Rig, monitors: Monitors, case: Recording, *, present: bool) -> 
         case.disk,
         case.speed_deg,
         case.arc_length_m,
-        np.arange(count) * monitors.dt,
+        np.arange(count, dtype=float) * monitors.dt,
         np.array(rows["truth"]),
         {method: np.array(rows[method]) for method in METHODS},
         {method: np.array(statistic[method]) for method in METHODS},
@@ -397,7 +397,8 @@ def _run(settings: SweepSettings, progress: Progress) -> Result:
     length_m = monitors.robot.robot.length_m
     progress("free motion for the thresholds")
     monitors.calibrate(rig.free(direction) for direction in ("+x", "+y"))
-    runs, scores = [], {method: [] for method in METHODS}
+    runs: list[Recording] = []
+    scores: dict[str, list[Score]] = {method: [] for method in METHODS}
     false_alarms, free_s = dict.fromkeys(METHODS, 0), 0.0
     for case in cases(settings.cases):
         run = _record(rig, monitors, case, present=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,9 +74,9 @@ class _Observer:
         self._momentum = MomentumObserver(gain_per_s, 1000, robot.size)
         self._smooth = {method: BackwardGaussian(_POINTS[method]) for method in METHODS}
 
-    def update(self, motion: tuple[Array, Array, Array], torque: Array, other: Array, dt: float) -> Array:
+    def update(self, motion: Sequence[Array], torque: Array, other: Array, dt: float) -> Array:
         """Generalised forces of GMO and JFD as columns, (n, 2); other: a known generalised force."""
-        seen = self.robot.observe(*motion, torque)
+        seen = self.robot.observe(motion[0], motion[1], motion[2], torque)
         residual = self._momentum.update(seen.momentum, seen.known_force + other, dt)
         found = {"gmo": residual, "jfd": seen.deviation - other}
         return np.column_stack([self._smooth[method].update(found[method]) for method in METHODS])
@@ -120,7 +120,7 @@ def _run(settings: MultisegmentSettings, progress: Progress) -> Result:
         motion = difference.update(measured, dt)
         near, far = tuple(part[:first] for part in motion), tuple(part[first:] for part in motion)
         times.append(time_s)
-        truth.append(wrench[:2])
+        truth.append(np.array(wrench[:2], dtype=float))
         found = observers["whole"].update(motion, torque, np.zeros(n), dt)
         here = np.vstack([whole.jacobian(motion[0], DISK_M)[:2], whole.jacobian(motion[0], contact_m)[:2]])
         both = np.linalg.lstsq(here.T, found, rcond=None)[0]

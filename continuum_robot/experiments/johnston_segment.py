@@ -254,7 +254,7 @@ class CapstanRobot:
         self._made("loaded")
         step, motion, h, n = self._steps["loaded_step"], self._steps["loaded"], 1 / rate_hz, self.size
         x = np.zeros(2 * n + 1)
-        times = np.arange(round(duration_s * rate_hz) + 1) * h
+        times = np.asarray(np.arange(round(duration_s * rate_hz) + 1) * h, dtype=np.float64)
         states = np.zeros((len(times), 3 * n))
         tip_m = self.robot.length_m
         load = np.concatenate([torque, wrench])
