@@ -56,6 +56,9 @@ CONTACT_ROBOT = "vanderbilt_segment"
 # Its plant with contacts and the monitor leave little of two cores at 1 kHz; the robot itself needs a tenth of that.
 CONTACT_PARAMETERS = {"rate_hz": 500.0, "limits.command_timeout_s": 0.5, "limits.reading_timeout_s": 0.3}
 
+# A robot that swings after a push feels a newton or two of what is left of it.
+CONTACT_LEAST = {"contact_force_steady_n": 5.0, "contact_force_accelerating_n": 8.0}
+
 
 def contact_file(given: str, robot: Robot) -> Path:
     """The file of what touches the robot: as given, or the one that is shipped for it.
@@ -116,7 +119,9 @@ def run_demo(
             robot=robot,
             record_directory=folder,
             record_name=RECORDING,
-            parameters={} if touching is None else {"tendon_driver": {"contacts": str(touching), **CONTACT_PARAMETERS}},
+            parameters={}
+            if touching is None
+            else {"tendon_driver": {"contacts": str(touching), **CONTACT_PARAMETERS}, "contact_monitor": CONTACT_LEAST},
         )
         with StopRequest() as stop:
             outcome = _track(options, duration_s, stop, console)

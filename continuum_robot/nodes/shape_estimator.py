@@ -26,8 +26,9 @@ from continuum_robot.robot.schema import Quantity
 
 Vector = NDArray[np.float64]
 
-WATCH = WatchSettings(unknown_s=0.5, bending_rate_rad_per_s=8.0, higher_mode_share=1.0)
-"""Processes stall for longer than sensors do; and a contact shakes the backbone where the tendons stand still."""
+WATCH = WatchSettings(unknown_s=0.5, bending_rate_rad_per_s=8.0, higher_mode_share=1.0, noise_m=3e-4)
+"""Processes stall for longer than sensors do; a contact shakes the backbone where the tendons stand still, and
+stretches them."""
 
 
 class ShapeEstimatorNode(ManagedNode):
