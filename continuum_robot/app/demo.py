@@ -119,6 +119,7 @@ def run_demo(
             robot=robot,
             record_directory=folder,
             record_name=RECORDING,
+            contact=touching is not None,
             parameters={}
             if touching is None
             else {"tendon_driver": {"contacts": str(touching), **CONTACT_PARAMETERS}, "contact_monitor": CONTACT_LEAST},

@@ -71,7 +71,7 @@ class StackOptions:
     record_name : name of the recording's folder, empty: date and time
     visualize : tf, path and markers
     controller : False: driver and estimators only, for a controller of one's own
-    contact : look for contacts
+    contact : look for contacts; off by default, as the monitor takes a tenth of a core
     autostart : bring the stack up at once
     parameters : for each node name, parameters over the defaults
     arguments : ROS command line (``--ros-args ...``) for all nodes
@@ -86,7 +86,7 @@ class StackOptions:
     record_name: str = ""
     visualize: bool = True
     controller: bool = True
-    contact: bool = True
+    contact: bool = False
     autostart: bool = True
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     arguments: Sequence[str] = ()
@@ -296,7 +296,7 @@ class _CommandLine(Node):
             record_directory=directory if record else None,
             visualize=bool(declare("visualize", True, "tf, path and markers")),
             controller=bool(declare("controller", True, "false: driver and estimators only")),
-            contact=bool(declare("contact", True, "look for contacts")),
+            contact=bool(declare("contact", False, "look for contacts")),
             autostart=bool(declare("autostart", True, "bring the stack up at once")),
             arguments=arguments,
         )

@@ -399,7 +399,7 @@ class ContactMonitorNode(ManagedNode):
 
 def main() -> int:
     """Run the node until SIGINT or SIGTERM."""
-    return run_node(ContactMonitorNode)
+    return run_node(ContactMonitorNode, background=True)
 
 
 if __name__ == "__main__":

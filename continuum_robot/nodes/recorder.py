@@ -206,7 +206,7 @@ def _git_sha() -> str:
 
 def main() -> int:
     """Run the node until SIGINT or SIGTERM."""
-    return run_node(Recorder)
+    return run_node(Recorder, background=True)
 
 
 if __name__ == "__main__":

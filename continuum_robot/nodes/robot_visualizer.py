@@ -131,6 +131,8 @@ class RobotVisualizer(ManagedNode):
         shape, rod, robot = self._shape, self._rod, self._robot
         if shape is None or rod is None or robot is None or shape.sequence == self._drawn_sequence:
             return
+        if not any(drawn.get_subscription_count() for drawn in (self._transforms, self._path, self._markers)):
+            return  # nobody looks, and the processor belongs to the loop
         coefficients = conversions.vector(shape.coefficients)
         if coefficients.size != rod.size or not np.all(np.isfinite(coefficients)):
             return
@@ -281,7 +283,7 @@ def tension_color(tension_n: float, limit_n: float) -> ColorRGBA:
 
 def main() -> int:
     """Run the node until SIGINT or SIGTERM."""
-    return run_node(RobotVisualizer)
+    return run_node(RobotVisualizer, background=True)
 
 
 if __name__ == "__main__":

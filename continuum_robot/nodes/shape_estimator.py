@@ -229,7 +229,7 @@ class ShapeEstimatorNode(ManagedNode):
 
 def main() -> int:
     """Run the node until SIGINT or SIGTERM."""
-    return run_node(ShapeEstimatorNode)
+    return run_node(ShapeEstimatorNode, background=True)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ SPIN_TIMEOUT_S = 30.0
 LARGEST_DOMAIN = 232
 JOIN_TIMEOUT_S = 5.0
 # A thread that wakes up waits this long for Python's interpreter lock; the default is 5 ms, five driver cycles.
-SWITCH_INTERVAL_S = 0.0002
+SWITCH_INTERVAL_S = 0.00005
 
 
 def default_to_loopback() -> None:
@@ -235,18 +235,22 @@ def shut_down_at_end(context: Context | None = None) -> Iterator[None]:
             rclpy.try_shutdown(context=context)
 
 
-def run_node(factory: Callable[[], ManagedNode], args: Sequence[str] | None = None) -> int:
+def run_node(factory: Callable[[], ManagedNode], args: Sequence[str] | None = None, *, background: bool = False) -> int:
     """The ``main`` of a node: run it until SIGINT or SIGTERM.
 
     Parameters
     ----------
     factory : makes the node
     args : command line, None for ``sys.argv``
+    background : the process gives way at once to whatever else wants to run (SCHED_IDLE, which needs no privileges).
+        An ordinary process, nice or not, may keep a core for 3 ms, and the 1 kHz loop waits for it
 
     Returns
     -------
     0 after a requested stop, 1 when something failed
     """
+    if background and hasattr(os, "SCHED_IDLE"):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))  # before any thread is made: threads inherit it
     try:
         initialize(args)
     except ContinuumRobotError as error:

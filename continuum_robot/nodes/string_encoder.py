@@ -137,7 +137,7 @@ class StringEncoder(ManagedNode):
 
 def main() -> int:
     """Run the node until SIGINT or SIGTERM."""
-    return run_node(StringEncoder)
+    return run_node(StringEncoder, background=True)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def stack(domain, tmp_path_factory):
     driver = {"rate_hz": 250.0, "contacts": str(file), **PATIENT}
     # A stall of a busy machine is no loss of a sensor.
     parameters = {"tendon_driver": driver, "contact_monitor": {"input_timeout_s": 0.5}}
-    options = StackOptions(robot="vanderbilt_segment", visualize=False, parameters=parameters)
+    options = StackOptions(robot="vanderbilt_segment", contact=True, visualize=False, parameters=parameters)
     with ComposedStack(options) as stack, Probe() as probe:
         probe.listen_to_stack()
         probe.listen(Contact, "contact")
