@@ -18,7 +18,7 @@ from continuum_robot.nodes import conversions
 from continuum_robot.nodes.composition import ComposedStack, StackOptions
 from continuum_robot.robot.loading import load_robot
 
-# The monitor over DDS still raises a false contact, or goes blind, where the machine stalls; it is off unless asked for.
+# The monitor over DDS still raises false contacts, or goes blind, where the machine stalls; it is off by default.
 pytestmark = [
     pytest.mark.ros,
     pytest.mark.xfail(reason="the contact monitor over DDS is still being proved", strict=False),
