@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.composition import StackOptions
 from continuum_robot.robot.description import Robot
@@ -44,20 +46,6 @@ def node_parameters(options: StackOptions) -> dict[str, dict[str, object]]:
     ------
     RobotFileError : there is no such robot file
     """
-    common: dict[str, object] = {
-        "robot": str(find_robot_file(options.robot).resolve()),
-        "use_fake_hardware": options.simulated,
-    }
-    own: dict[str, dict[str, object]] = {
-        "tendon_driver": {"fake_level": options.fake_level, "base_frame": f"{options.prefix}base"},
-        "shape_estimator": {"base_frame": f"{options.prefix}base"},
-        "contact_monitor": {"base_frame": f"{options.prefix}base"},
-        # The supervisor activates them, not their own start.
-        "robot_visualizer": {"prefix": options.prefix, "activate": False},
-        "recorder": {"directory": str(options.record_directory), "name": options.record_name, "activate": False},
-        SUPERVISOR: {"autostart": options.autostart, "node_names": list(options.node_names)},
-    }
-    return {
-        node: common | own.get(node, {}) | dict(options.parameters.get(node, {}))
-        for node in (*options.node_names, SUPERVISOR)
-    }
+    # A process may be started in another folder.
+    options = dataclasses.replace(options, robot=str(find_robot_file(options.robot).resolve()))
+    return {node: options.parameters_of(node) for node in (*options.node_names, SUPERVISOR)}

@@ -105,6 +105,23 @@ class StackOptions:
             left_out |= {"clarke_controller", "reference_source"}
         return tuple(name for name in MANAGED_NODES if name not in left_out)
 
+    def parameters_of(self, name: str) -> dict[str, Any]:
+        """ROS parameters of the node ``name``, composed or in a process of its own."""
+        base_frame = f"{self.prefix}base"
+        own: dict[str, dict[str, Any]] = {
+            "tendon_driver": {"fake_level": self.fake_level, "base_frame": base_frame},
+            "shape_estimator": {"base_frame": base_frame},
+            "contact_monitor": {"base_frame": base_frame},
+            # The supervisor activates them, not their own start.
+            "robot_visualizer": {"prefix": self.prefix, "activate": False},
+            "recorder": {"name": self.record_name, "activate": False},
+            "supervisor": {"node_names": list(self.node_names), "autostart": self.autostart},
+        }
+        if self.record_directory is not None:
+            own["recorder"]["directory"] = str(self.record_directory)
+        common = {"robot": str(self.robot), "use_fake_hardware": self.simulated}
+        return common | own.get(name, {}) | dict(self.parameters.get(name, {}))
+
 
 class ComposedStack:
     """All nodes of a robot in this process, on one EventsExecutor in a thread.
@@ -243,19 +260,7 @@ class ComposedStack:
 
     def _node_options(self, name: str) -> dict[str, Any]:
         options = self.options
-        own: dict[str, dict[str, Any]] = {
-            "tendon_driver": {"fake_level": options.fake_level, "base_frame": f"{options.prefix}base"},
-            "robot_visualizer": {"prefix": options.prefix, "activate": False},
-            "shape_estimator": {"base_frame": f"{options.prefix}base"},
-            "contact_monitor": {"base_frame": f"{options.prefix}base"},
-            "recorder": {"name": options.record_name, "activate": False},
-            "supervisor": {"node_names": list(options.node_names), "autostart": options.autostart},
-        }
-        if options.record_directory is not None:
-            own["recorder"]["directory"] = str(options.record_directory)
-        overrides: dict[str, Any] = {"robot": str(options.robot), "use_fake_hardware": options.simulated}
-        overrides |= own.get(name, {})
-        overrides |= dict(options.parameters.get(name, {}))
+        overrides = options.parameters_of(name)
         return {"context": self.context, "namespace": options.namespace or None, "overrides": overrides}
 
     def _begin(self) -> None:
