@@ -5,7 +5,14 @@ from __future__ import annotations
 
 import os
 
+import hypothesis
 import pytest
+
+# The suite judges a change, so the same tree gives the same verdict: its examples are drawn from fixed seeds. New
+# ones are looked for with --hypothesis-profile=explore, and what they find becomes an @example.
+hypothesis.settings.register_profile("suite", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("explore", max_examples=2000, deadline=None)
+hypothesis.settings.load_profile("suite")
 
 # Domains 1 to 96: two runs side by side on one machine hardly ever meet, and each file of a run has its own.
 DOMAINS_PER_RUN = 12
