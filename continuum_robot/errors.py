@@ -49,6 +49,14 @@ class DeviceError(ContinuumRobotError, OSError):
         super().__init__(f"{device}: {problem}. {remedy}")
 
 
+class FrameError(ContinuumRobotError, ValueError):
+    """Bytes that are no frame of a protocol: ``protocol``, ``problem``. The one error that frame decoders raise."""
+
+    def __init__(self, protocol: str, problem: str) -> None:
+        self.protocol, self.problem = protocol, problem
+        super().__init__(f"{protocol}: {problem}")
+
+
 class RecordingError(ContinuumRobotError, ValueError):
     """A recording or data file that cannot be used: ``file``, ``problem``, ``remedy``."""
 

@@ -52,11 +52,33 @@ class StringReading:
     stamp_s : when it was acquired, on the clock of ``now_s``
     extension_m : 0 at the straight configuration, > 0: the string left the robot's body
     age_s : age of each value at ``stamp_s``
+    device_faults : names of faults that the devices report, empty when all is well
     """
 
     stamp_s: float
     extension_m: Vector
     age_s: Vector
+    device_faults: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ForceReading:
+    """One reading of a force-torque sensor.
+
+    Attributes
+    ----------
+    stamp_s : when it was acquired, on the clock of ``now_s``
+    wrench : force (N), then moment (N.m), in the sensor's frame; shape (6,), NaN where unknown
+    age_s : its age when it was asked for
+    temperature_c : of the sensor, degree Celsius, NaN where unknown
+    device_faults : names of faults that the sensor reports, empty when all is well
+    """
+
+    stamp_s: float
+    wrench: Vector
+    age_s: float
+    temperature_c: float
+    device_faults: tuple[str, ...] = ()
 
 
 @runtime_checkable
@@ -100,6 +122,30 @@ class StringEncoders(Protocol):
 
     def read(self, now_s: float) -> StringReading:
         """The newest reading; never blocks longer than a cycle."""
+
+    def close(self) -> None:
+        """End communication. Safe to call at any time."""
+
+
+@runtime_checkable
+class ForceSensor(Protocol):
+    """A force-torque sensor; ``frame_id`` names the frame in which it measures."""
+
+    simulated: bool
+    frame_id: str
+
+    def open(self) -> None:
+        """Start communication and set the sensor up. Raises :class:`DeviceError`."""
+
+    def read(self, now_s: float) -> ForceReading:
+        """The newest reading; never blocks longer than a cycle. Raises :class:`DeviceError`."""
+
+    @property
+    def taring(self) -> bool:
+        """Whether a tare is on its way: it ends after as many readings as it was asked to average."""
+
+    def start_tare(self, samples: int = 200) -> None:
+        """From now on measure from the mean of the next ``samples`` samples. Raises :class:`DeviceError`."""
 
     def close(self) -> None:
         """End communication. Safe to call at any time."""
