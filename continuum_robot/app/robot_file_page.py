@@ -10,7 +10,7 @@ import typing
 from typing import Any
 
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.schema import quantity_of
+from continuum_robot.robot.schema import kind_of, quantity_of
 
 INTRODUCTION = """\
 # The robot file
@@ -53,24 +53,29 @@ def _sections(kind: type[Any], path: str) -> list[str]:
     for field in dataclasses.fields(kind):
         if not field.init:
             continue
-        quantity, (inner, is_list) = quantity_of(field), _plain(hints[field.name])
+        quantity, (options, is_list) = quantity_of(field), _plain(hints[field.name])
+        inner = options[0]
         meaning = quantity.doc + (" *(live)*" if quantity.live else "")
         lines.append(
             f"| `{field.name}` | {quantity.unit} | {_allowed(field, inner, is_list)} | {_default(field)} | {meaning} |"
         )
-        if dataclasses.is_dataclass(inner):
-            place = f"{path}.{field.name}".lstrip(".") + ("[]" if is_list else "")
-            nested += _sections(typing.cast("type[Any]", inner), place)
+        place = f"{path}.{field.name}".lstrip(".") + ("[]" if is_list else "")
+        for option in options:
+            if dataclasses.is_dataclass(option):
+                kind_name = kind_of(typing.cast("type[Any]", option))
+                suffix = f" of kind {kind_name}" if len(options) > 1 else ""
+                nested += _sections(typing.cast("type[Any]", option), place + suffix)
     return [*lines, "", *nested]
 
 
-def _plain(hint: Any) -> tuple[Any, bool]:
-    """The type of a value, or of a list's entries, and whether it is a list; without ``| None``."""
+def _plain(hint: Any) -> tuple[list[Any], bool]:
+    """The types of a value, or of a list's entries, and whether it is a list; without ``None``."""
+    options = [hint]
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        hint = next(option for option in typing.get_args(hint) if option is not type(None))
-    if typing.get_origin(hint) is tuple:
-        return _plain(typing.get_args(hint)[0])[0], True
-    return hint, False
+        options = [option for option in typing.get_args(hint) if option is not type(None)]
+    if typing.get_origin(options[0]) is tuple:
+        return _plain(typing.get_args(options[0])[0])[0], True
+    return options, False
 
 
 def _allowed(field: dataclasses.Field[Any], inner: Any, is_list: bool) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from continuum_robot.robot.actuation import Actuators, TensionLimits
 from continuum_robot.robot.calibration import DynamicsCalibration
 from continuum_robot.robot.control_settings import ControlSettings, ReferenceSettings
+from continuum_robot.robot.hardware import Hardware
 from continuum_robot.robot.schema import quantity, refuse
 from continuum_robot.robot.simulation_settings import SimulationSettings
 
@@ -379,6 +380,7 @@ class Robot:
     reference: ReferenceSettings | None = quantity("default trajectory", default=None)
     simulation: SimulationSettings = quantity("the simulated robot", factory=SimulationSettings)
     strings: tuple[String, ...] = quantity("strings of the string encoders", default=())
+    hardware: Hardware | None = quantity("its devices and their wiring; none: simulated only", default=None)
     recording: Recording | None = quantity("how recorded data maps to this robot", default=None)
     assumed: tuple[str, ...] = quantity("dotted keys whose values no source states", default=())
     file_name: str = field(default="", init=False, compare=False)
@@ -418,6 +420,8 @@ class Robot:
                 raise refuse("recording.displacement_columns", columns, "a different column for each tendon")
         if self.limits is not None:
             self._check_limits(self.limits)
+        if self.hardware is not None:
+            self._check_hardware(self.hardware)
 
     def _check_limits(self, limits: TensionLimits) -> None:
         if self.actuators is not None and limits.maximum_n > self.actuators.maximum_tension_n:
@@ -437,6 +441,19 @@ class Robot:
         if self.control is not None and self.control.pretension_n > limits.maximum_n:
             raise refuse(
                 "control.pretension_n", self.control.pretension_n, f"at most limits.maximum_n = {limits.maximum_n:g} N"
+            )
+
+    def _check_hardware(self, hardware: Hardware) -> None:
+        if self.actuators is None:
+            raise refuse("actuators", None, "the actuators' properties too, since hardware is given")
+        hardware.check_tendons(self.tendon_count)
+        hardware.check_strings([string.name for string in self.strings])
+        board = hardware.tendon_actuators
+        if self.limits is not None and board.receive_timeout_ms <= 1000 * self.limits.command_timeout_s:
+            raise refuse(
+                "hardware.tendon_actuators.receive_timeout_ms",
+                board.receive_timeout_ms,
+                f"more than limits.command_timeout_s = {self.limits.command_timeout_s:g} s: the driver releases first",
             )
 
     def _check_reference(self, reference: ReferenceSettings) -> None:

@@ -144,7 +144,7 @@ def _convert(hint: Any, value: Any, rules: Quantity, source: Source, key: str) -
     if origin in (typing.Union, types.UnionType):
         if value is None:
             return None
-        hint = next(option for option in typing.get_args(hint) if option is not type(None))
+        hint = _option(typing.get_args(hint), value, source, key)
         origin = typing.get_origin(hint)
     if origin is tuple:
         inner = typing.get_args(hint)[0]
@@ -166,6 +166,24 @@ def _convert(hint: Any, value: Any, rules: Quantity, source: Source, key: str) -
             raise source.error(key, value, "text that is not empty")
         return value
     return _number(hint, value, rules, source, key)
+
+
+def _option(options: Sequence[Any], value: Any, source: Source, key: str) -> Any:
+    """Which type of a union a value is of: of several dataclasses, the one that has its ``kind``."""
+    options = [option for option in options if option is not type(None)]
+    if len(options) == 1:
+        return options[0]
+    kinds = {kind_of(option): option for option in options}
+    kind = value.get("kind") if isinstance(value, Mapping) else None
+    if kind not in kinds:
+        raise source.error(_join(key, "kind"), kind, "one of " + ", ".join(kinds))
+    return kinds[kind]
+
+
+def kind_of(kind: type[Any]) -> str:
+    """The only value that a dataclass allows in its field ``kind``, which tells it from the others of a union; or ""."""
+    choices = next((quantity_of(field).choices for field in dataclasses.fields(kind) if field.name == "kind"), ())
+    return choices[0] if len(choices) == 1 else ""
 
 
 def _number(hint: Any, value: Any, rules: Quantity, source: Source, key: str) -> float | int:

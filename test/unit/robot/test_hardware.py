@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+import copy
+import math
+
+import pytest
+import yaml
+
+from continuum_robot.errors import RobotFileError
+from continuum_robot.robot.hardware import ODRI_CAN, OdriCan, OdriMotor
+from continuum_robot.robot.loading import find_robot_file, load_robot, parse_robot
+
+FIVE_TENDONS = yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8"))
+
+
+def refusal(change):
+    robot = copy.deepcopy(FIVE_TENDONS)
+    robot.pop("assumed")
+    change(robot)
+    with pytest.raises(RobotFileError) as caught:
+        parse_robot(yaml.safe_dump(robot))
+    return str(caught.value)
+
+
+def board(robot):
+    return robot["hardware"]["tendon_actuators"]
+
+
+def strings(robot):
+    return robot["hardware"]["string_encoders"]["strings"]
+
+
+def test_five_tendons_are_three_boards_on_three_channels():
+    robot = load_robot("opencr_five_tendon")
+    section = robot.hardware.tendon_actuators
+    assert section.kind == ODRI_CAN
+    assert section.channels == ("can0", "can1", "can2")
+    assert [(entry.channel, entry.motor) for entry in section.motors] == [
+        ("can0", 1),
+        ("can0", 2),
+        ("can1", 1),
+        ("can1", 2),
+        ("can2", 1),
+    ]
+    assert [entry.tendon for entry in section.motors] == [1, 2, 3, 4, 5]
+
+
+def test_what_a_motor_does_not_state_is_taken_from_the_actuators():
+    robot = load_robot("opencr_five_tendon")
+    plain = robot.hardware.tendon_actuators.motors[0]
+    assert plain.newton_per_ampere(robot.actuators) == pytest.approx(robot.actuators.newton_per_ampere)
+    assert plain.meter_per_turn(robot.actuators) == pytest.approx(2 * math.pi * 0.009 / 6)
+    own = OdriMotor(
+        channel="can0", motor=1, tendon=1, gear_ratio=5.0, spool_radius_m=0.01, torque_constant_nm_per_a=0.03
+    )
+    assert own.newton_per_ampere(robot.actuators) == pytest.approx(0.03 * 5.0 / 0.01)
+    assert own.meter_per_turn(robot.actuators) == pytest.approx(2 * math.pi * 0.01 / 5.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "said"),
+    [
+        (lambda r: board(r)["motors"][2].pop("gear_ratio"), "motors[2].gear_ratio", "count the teeth"),
+        (lambda r: board(r)["motors"][1].update(motor=1), "motors[1].motor", "motors[0] is motor 1 of can0 too"),
+        (lambda r: board(r)["motors"][3].update(tendon=1), "motors[3].tendon", "motors[0] pulls tendon 1"),
+        (lambda r: board(r)["motors"].pop(), "tendon_actuators.motors", "a motor for tendon 5 too"),
+        (lambda r: board(r)["motors"][4].update(tendon=6), "motors[4].tendon", "1 to 5"),
+        (lambda r: board(r)["motors"][4].update(channel="can7"), "motors[4].channel", "can0, can1, can2"),
+        (lambda r: board(r)["motors"][0].update(polarity=0), "motors[0].polarity", "+1 or -1"),
+        (lambda r: board(r)["motors"][0].update(motor=3), "motors[0].motor", "[1, 2]"),
+        (lambda r: board(r).update(channels=["can0", "can0"]), "channels", "each once"),
+        (lambda r: board(r).update(kind="odri_cna"), "tendon_actuators.kind", ODRI_CAN),
+        (lambda r: board(r).update(maximum_current_a=24.0), "maximum_current_a", "24"),
+        (lambda r: board(r).update(receive_timeout_ms=100), "receive_timeout_ms", "the driver releases first"),
+        (lambda r: r.pop("actuators"), "actuators", "since hardware is given"),
+        (lambda r: strings(r)[1].update(channel=0), "strings[1].channel", "strings[0] has it"),
+        (lambda r: strings(r)[1].update(string="string_z"), "strings[1].string", "string_x, string_y"),
+        (lambda r: strings(r)[1].update(string="string_x"), "strings[1].string", "each string once"),
+        (lambda r: strings(r).pop(), "string_encoders.strings", "a counter for string_y too"),
+        (lambda r: r["hardware"]["force_sensor"].update(baud_bps=230401), "baud_bps", "460800"),
+        (
+            lambda r: r["hardware"]["force_sensor"].update(baud_bps=230400, sinc=64),
+            "force_sensor.sinc",
+            "at least 83, whose frames fit 230400 bit/s",
+        ),
+    ],
+)
+def test_wiring_that_cannot_be_is_one_sentence(change, key, said):
+    message = refusal(change)
+    assert key in message
+    assert said in message
+    assert "\n" not in message
+
+
+def test_the_clamp_is_required_and_has_no_default():
+    fields = OdriCan.__dataclass_fields__
+    assert "maximum_current_a" in refusal(lambda r: board(r).pop("maximum_current_a"))
+    assert fields["kind"].metadata["quantity"].choices == (ODRI_CAN,)
