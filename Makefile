@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --progress-bar off
 INSTALLED := $(VENV)/.installed
 # The package's Python modules are used where they lie; only these change what is installed.
-SOURCES := pyproject.toml setup.py CMakeLists.txt package.xml $(wildcard msg/*.msg srv/*.srv) \
+SOURCES := pyproject.toml setup.py CMakeLists.txt package.xml $(wildcard msg/*.msg srv/*.srv action/*.action) \
   $(shell find cmake -type f)
 # Only the loopback, unless the caller opens it.
 export ROS_AUTOMATIC_DISCOVERY_RANGE ?= LOCALHOST

@@ -181,7 +181,7 @@ def _option(options: Sequence[Any], value: Any, source: Source, key: str) -> Any
 
 
 def kind_of(kind: type[Any]) -> str:
-    """The only value that a dataclass allows in its field ``kind``, which tells it from the others of a union; or ""."""
+    """The one value that a dataclass allows in its field ``kind``, by which a union tells it from the others; or ""."""
     choices = next((quantity_of(field).choices for field in dataclasses.fields(kind) if field.name == "kind"), ())
     return choices[0] if len(choices) == 1 else ""
 
