@@ -44,7 +44,9 @@ class WatchSettings:
         gt=0,
         le=1,
     )
-    frozen_sigmas: float = quantity("and the same in deviations of that prediction", "", default=4.0, ge=2, le=100)
+    # A sound reading repeats to the last bit only where it turns around; that the others meanwhile moved against its
+    # standing still is rare enough at 2.5 deviations: no false one in 1000 s of random motion of 250 seeds.
+    frozen_sigmas: float = quantity("and the same in deviations of that prediction", "", default=2.5, ge=2, le=100)
     unknown_s: float = quantity(
         "how long a reading may be missing before its sensor is called broken", "s", default=0.1, ge=0, le=60
     )
@@ -83,8 +85,9 @@ class SensorWatch:
     - frozen: the reading is the same to the last bit while the others say that it moved by ``frozen_motion_m``.
     - unknown: NaN for longer than ``unknown_s``; not used from the first NaN on.
 
-    Until a freeze or a jump is found the reading is used, so a wrong value stays below what finds it: about
-    ``frozen_motion_m`` and, for a jump, :attr:`smallest_jump_m`.
+    Until a freeze or a jump is found the reading is used, so a wrong value stays below what finds it: for a jump
+    :attr:`smallest_jump_m`; for a freeze ``frozen_motion_m`` in most motions, and more where the others leave open
+    whether it had to move: in 400 random motions 1.0 mm in the median, 2.1 mm in 99 of 100, 2.9 mm at most.
 
     Parameters
     ----------
