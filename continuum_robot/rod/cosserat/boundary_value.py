@@ -1,0 +1,421 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two-point boundary-value problem by multiple shooting: rucker (16) between cuts, (18) to (20) at them.
+
+Unknown are the states at all nodes. Between neighbours stands one integration step, or, where a tendon ends or begins,
+its slope or the section jumps, or a point load acts, the balance across a cut: position and rotation go on, and
+
+    n + sum tau t |minus = n + sum tau t |plus + F,    m + sum tau r x t |minus = m + sum tau r x t |plus + L
+
+over the tendons on either side, t their unit tangents in the state of that side. A tendon that ends puts (18), (19) on
+the rod; one that goes on puts tau (t_plus - t_minus) there, which (20) leaves out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, solve_banded
+
+from continuum_robot.errors import ConvergenceError, ParameterError
+from continuum_robot.geometry import so3
+from continuum_robot.rod.code_generation import Progress
+from continuum_robot.rod.cosserat.description import CosseratRod, Loads
+from continuum_robot.rod.cosserat.equations import (
+    LOADS,
+    ROUTING,
+    STAGE_SHARES,
+    STATE,
+    CosseratFunctions,
+    cosserat_functions,
+)
+
+Vector = NDArray[np.float64]
+
+MODELS = ("coupled", "point_moment")
+
+_POSE = 7
+_LOWER, _UPPER = _POSE + STATE - 1, 2 * STATE - 1 - _POSE
+_RESIDUAL_TOLERANCE = 1e-10
+_CORRECTION_TOLERANCE = 1e-7
+_SMALLEST_SHARE = 1 / 32
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of integration: what it needs besides the state. See :class:`.equations.CosseratFunctions`."""
+
+    start_m: float
+    length_m: float
+    section: Vector
+    running: NDArray[np.bool_]
+    tension: Vector
+    routing: Vector
+    loads: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """One side of a cut: what bears the wrench there."""
+
+    section: Vector
+    tension_force: Vector
+    tension_moment: Vector
+    routing: Vector
+    load: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """A place where the internal wrench jumps."""
+
+    place_m: float
+    before: Cut
+    after: Cut
+
+
+class BoundaryValueProblem:
+    """The problem on a grid, for shares of the tensions and of the loads.
+
+    Attributes
+    ----------
+    nodes_m : (k,) arc length of each state; places of jumps stand twice
+    links : what connects each state with the next: a step or a jump
+    tip : the cut at the tip
+    """
+
+    def __init__(
+        self,
+        rod: CosseratRod,
+        tension_n: Vector,
+        loads: Loads,
+        *,
+        model: str,
+        junction_load: bool,
+        intervals: int,
+        compile: str = "auto",
+        progress: Progress | None = None,
+    ) -> None:
+        self.rod, self.tension_n, self.loads = rod, tension_n, loads
+        self.coupling = 1.0 if model == "coupled" else 0.0
+        self.junction_load = junction_load and model == "coupled"
+        self.functions: CosseratFunctions = cosserat_functions(len(rod.tendons), compile, progress)
+        self._breaks_m = _breaks(rod, loads)
+        longest_m = rod.length_m / intervals
+        counts = np.maximum(1, np.ceil(np.diff(self._breaks_m) / longest_m - 1e-9).astype(int))
+        self._stretches = [
+            np.linspace(a, b, count + 1) for (a, b), count in zip(pairwise(self._breaks_m), counts, strict=True)
+        ]
+        bending = float(np.mean([section.bending_torsion_nm2[:2] for section in rod.sections]))
+        self._scale = np.concatenate(
+            [
+                np.full(3, rod.length_m),
+                np.ones(4),
+                np.full(3, bending / rod.length_m**2),
+                np.full(3, bending / rod.length_m),
+            ]
+        )
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        links: list[Step | Jump] = []
+        for index, nodes in enumerate(self._stretches):
+            if index:
+                links.append(self._jump(index))
+            links += [self._step(index, float(a), float(b)) for a, b in pairwise(nodes)]
+        self.links = tuple(links)
+        self.nodes_m = np.concatenate(self._stretches)
+        self.tip = self._side(len(self._stretches) - 1, self._breaks_m[-1], np.zeros(len(self.rod.tendons), bool), True)
+        k = np.arange(len(links))[:, None, None]
+        a, b = np.arange(STATE)[None, :, None], np.arange(2 * STATE)[None, None, :]
+        self._rows = np.broadcast_to(_UPPER + _POSE + a - b, (len(links), STATE, 2 * STATE))
+        self._columns = np.broadcast_to(STATE * k + b, self._rows.shape)
+
+    def _section(self, stretch: int) -> int:
+        middle_m = (self._breaks_m[stretch] + self._breaks_m[stretch + 1]) / 2
+        return int(np.searchsorted(self.rod.section_ends_m, middle_m))
+
+    def _running(self, stretch: int) -> NDArray[np.bool_]:
+        ends = self._breaks_m[stretch], self._breaks_m[stretch + 1]
+        return np.array([tendon.runs_between(*ends) for tendon in self.rod.tendons], dtype=bool)
+
+    def _routing(self, s_m: Vector, stretch: int) -> Vector:
+        """Shape (k, 6 tendons); zero, which is on the backbone, where a tendon does not run."""
+        inside_m = (self._breaks_m[stretch] + self._breaks_m[stretch + 1]) / 2
+        result = np.zeros((len(s_m), ROUTING * len(self.rod.tendons)))
+        for j in np.flatnonzero(self._running(stretch)):
+            result[:, ROUTING * j : ROUTING * (j + 1)] = self.rod.tendons[j].path.at(s_m, inside_m)
+        if not np.all(np.isfinite(result)):
+            raise ParameterError("tendon path", "not finite", f"a path that is defined between 0 and {s_m[-1]:.6g} m")
+        return result
+
+    def _step(self, stretch: int, a_m: float, b_m: float) -> Step:
+        section = self.rod.sections[self._section(stretch)]
+        s_m = a_m + (b_m - a_m) * np.array(STAGE_SHARES)
+        loads = np.zeros((len(s_m), LOADS))
+        loads[:, :3] = section.mass_per_length_kg_per_m * np.asarray(self.loads.gravity_m_per_s2)
+        for load in self.loads.distributed:
+            end_m = self.rod.length_m if load.end_m is None else load.end_m
+            if load.begin_m < (a_m + b_m) / 2 < end_m:
+                column = 0 if load.frame == "base" else 6
+                loads[:, column : column + 6] += load.at(s_m)
+        return Step(
+            a_m,
+            b_m - a_m,
+            section.parameters,
+            self._running(stretch),
+            np.where(self._running(stretch), self.tension_n, 0.0),
+            self._routing(s_m, stretch),
+            loads,
+        )
+
+    def _side(self, stretch: int, place_m: float, others: NDArray[np.bool_], loaded: bool) -> Cut:
+        """The side of a cut that lies in a stretch; ``others``: which tendons run on its other side."""
+        running = self._running(stretch)
+        ending = running & ~others
+        force = running if self.junction_load else ending
+        load = np.zeros(LOADS)
+        if loaded:
+            for point in self.loads.points:
+                if abs(point.arc_length_m - place_m) < 1e-9 * self.rod.length_m:
+                    column = 0 if point.frame == "base" else 6
+                    load[column : column + 6] += [*point.force_n, *point.moment_nm]
+        return Cut(
+            self.rod.sections[self._section(stretch)].parameters,
+            np.where(force, self.coupling * self.tension_n, 0.0),
+            np.where(force, self.tension_n, 0.0),
+            self._routing(np.array([place_m]), stretch)[0],
+            load,
+        )
+
+    def _jump(self, stretch: int) -> Jump:
+        place_m = float(self._breaks_m[stretch])
+        before, after = self._running(stretch - 1), self._running(stretch)
+        return Jump(place_m, self._side(stretch - 1, place_m, after, True), self._side(stretch, place_m, before, False))
+
+    def rest(self) -> Vector:
+        """States of the rod without tendons and loads, shape (k, 13)."""
+        states = np.zeros((len(self.nodes_m), STATE))
+        pose = np.array(self.rod.base_pose)
+        states[0, :3], states[0, 3:_POSE] = pose[:3, 3], so3.quaternion_from_matrix(pose[:3, :3])
+        for k, link in enumerate(self.links):
+            states[k + 1] = self.step(link, states[k], (0.0, 0.0))[0] if isinstance(link, Step) else states[k]
+        return states
+
+    def step(self, step: Step, state: Vector, shares: tuple[float, float]) -> tuple[Vector, Vector, Vector]:
+        """State at the end of a step, its Jacobian and its local errors."""
+        stages = np.hstack([step.routing, shares[1] * step.loads])
+        return self.functions.step(
+            state, step.length_m, step.section, shares[0] * step.tension, self.coupling, stages.ravel()
+        )
+
+    def wrench(self, cut: Cut, state: Vector, shares: tuple[float, float]) -> tuple[Vector, Vector]:
+        """Wrench that the side of a cut bears, body axes, and its Jacobian (6, 13)."""
+        return self.functions.wrench(
+            state,
+            cut.section,
+            shares[0] * cut.tension_force,
+            shares[0] * cut.tension_moment,
+            cut.routing,
+            shares[1] * cut.load,
+        )
+
+    def bearing(self, step: Step, end: int) -> Cut:
+        """Rod and tendons at the first (0) or last (-1) cross-section of a step, without a point load."""
+        tension = self.coupling * step.tension
+        return Cut(step.section, tension, tension, step.routing[end], np.zeros(LOADS))
+
+    def equations(self, states: Vector, shares: tuple[float, float]) -> tuple[Vector, Vector]:
+        """What the states leave unfulfilled, and its Jacobian as a band matrix.
+
+        Parameters
+        ----------
+        states : (k, 13)
+        shares : of the tensions and of the loads
+
+        Returns
+        -------
+        (13 k,) residual: the pose of the base, the links, the wrench at the tip; and the matrix for solve_banded
+        """
+        start = self._base_pose(states)
+        blocks = np.zeros((len(self.links), STATE, 2 * STATE))
+        links = np.zeros((len(self.links), STATE))
+        for k, link in enumerate(self.links):
+            if isinstance(link, Step):
+                end, blocks[k, :, :STATE], _ = self.step(link, states[k], shares)
+                links[k] = end - states[k + 1]
+                blocks[k, :, STATE:] = -np.eye(STATE)
+            else:
+                links[k, :_POSE] = states[k, :_POSE] - states[k + 1, :_POSE]
+                blocks[k, :_POSE, :_POSE] = np.eye(_POSE)
+                blocks[k, :_POSE, STATE : STATE + _POSE] = -np.eye(_POSE)
+                before, blocks[k, _POSE:, :STATE] = self.wrench(link.before, states[k], shares)
+                after, jacobian = self.wrench(link.after, states[k + 1], shares)
+                links[k, _POSE:] = before - after
+                blocks[k, _POSE:, STATE:] = -jacobian
+        tip, tip_jacobian = self.wrench(self.tip, states[-1], shares)
+        size = states.size
+        band = np.zeros((_LOWER + _UPPER + 1, size))
+        band[_UPPER, :_POSE] = 1.0
+        band[self._rows, self._columns] = blocks
+        rows, columns = np.mgrid[size - 6 : size, size - STATE : size]
+        band[_UPPER + rows - columns, columns] = tip_jacobian
+        return np.concatenate([start, links.ravel(), tip]), band
+
+    def _base_pose(self, states: Vector) -> Vector:
+        pose = np.array(self.rod.base_pose)
+        wanted = np.concatenate([pose[:3, 3], so3.quaternion_from_matrix(pose[:3, :3])])
+        return states[0, :_POSE] - wanted
+
+    def _scales(self, states: Vector) -> tuple[Vector, Vector]:
+        """Sizes of unknowns and of equations; forces far above those that bend the rod round off by their own size."""
+        unknown = self._scale.copy()
+        unknown[_POSE : _POSE + 3] = np.maximum(unknown[_POSE : _POSE + 3], 1e-3 * np.abs(states[:, 7:10]).max())
+        unknown[10:] = np.maximum(unknown[10:], 1e-3 * np.abs(states[:, 10:]).max())
+        equation = np.concatenate([unknown[:_POSE], np.tile(unknown, len(self.links)), unknown[_POSE:]])
+        return np.tile(unknown, len(states)), equation
+
+    def newton(self, states: Vector, shares: tuple[float, float], iterations: int) -> tuple[Vector, float, int]:
+        """Newton's method with backtracking.
+
+        Parameters
+        ----------
+        states : (k, 13) first guess
+        shares : of the tensions and of the loads
+        iterations : at most
+
+        Returns
+        -------
+        states, scaled residual, iterations
+
+        Raises
+        ------
+        ConvergenceError : it did not converge
+        """
+        unknown, equation = self._scales(states)
+        residual, band = self.equations(states, shares)
+        size = float(np.abs(residual / equation).max())
+        for iteration in range(1, iterations + 1):
+            correction = self.correction(band, residual)
+            share = min(1.0, 1.0 / max(1e-300, float(np.abs(correction / unknown.reshape(states.shape))[:, 3:7].max())))
+            moved = float(np.abs(correction.ravel() / unknown).max())
+            while True:
+                trial = states - share * correction
+                trial_residual, trial_band = self.equations(trial, shares)
+                trial_size = float(np.abs(trial_residual / equation).max())
+                if trial_size <= (1 - 0.1 * share) * size or trial_size < _RESIDUAL_TOLERANCE:
+                    break
+                share /= 2
+                if share < _SMALLEST_SHARE or not np.isfinite(size):
+                    raise ConvergenceError("boundary-value problem", size, _RESIDUAL_TOLERANCE, iteration)
+            states, residual, band, size = trial, trial_residual, trial_band, trial_size
+            if size < _RESIDUAL_TOLERANCE and moved < _CORRECTION_TOLERANCE:
+                return states, size, iteration
+        raise ConvergenceError("boundary-value problem", size, _RESIDUAL_TOLERANCE, iterations)
+
+    def correction(self, band: Vector, residual: Vector) -> Vector:
+        """Solution of the linear system, shape (k, 13).
+
+        Raises
+        ------
+        ConvergenceError : singular, as at a buckling load, or not finite
+        """
+        try:
+            solution = solve_banded((_LOWER, _UPPER), band, residual)
+        except (LinAlgError, ValueError) as error:
+            raise ConvergenceError(
+                f"boundary-value problem, singular Jacobian ({error})", float("nan"), _RESIDUAL_TOLERANCE, 0
+            ) from error
+        return solution.reshape(-1, STATE)
+
+    def integration_error(self, states: Vector) -> tuple[float, Vector]:
+        """What the steps' local errors do to the solution.
+
+        Parameters
+        ----------
+        states : (k, 13) solution under the full tensions and loads
+
+        Returns
+        -------
+        largest displacement of a node, m; and for each link the size of its local error, scaled
+        """
+        shares = (1.0, 1.0)
+        unknown, _ = self._scales(states)
+        local = np.zeros((len(self.links), STATE))
+        for k, link in enumerate(self.links):
+            if isinstance(link, Step):
+                fifth, third = self.step(link, states[k], shares)[2].T
+                norms = np.linalg.norm(fifth / unknown[:STATE]), np.linalg.norm(third / unknown[:STATE])
+                local[k] = fifth * norms[0] / max(1e-300, float(np.hypot(norms[0], 0.1 * norms[1])))
+        _, band = self.equations(states, shares)
+        moved = self.correction(band, np.concatenate([np.zeros(_POSE), local.ravel(), np.zeros(6)]))
+        sizes = np.linalg.norm(local / unknown[:STATE], axis=1)
+        return float(np.linalg.norm(moved[:, :3], axis=1).max()), sizes
+
+    def refine(self, states: Vector, halved: NDArray[np.bool_]) -> Vector:
+        """Halve the steps of some links; returns states on the new grid."""
+        refined, stretches, nodes = [states[0]], [], [self.nodes_m[0]]
+        for k, link in enumerate(self.links):
+            if isinstance(link, Jump):
+                stretches.append(np.array(nodes))
+                nodes = []
+            elif halved[k]:
+                middle_m = link.start_m + link.length_m / 2
+                stretch = len(stretches)
+                half = self._step(stretch, link.start_m, middle_m)
+                refined.append(self.step(half, states[k], (1.0, 1.0))[0])
+                nodes.append(middle_m)
+            refined.append(states[k + 1])
+            nodes.append(self.nodes_m[k + 1])
+        stretches.append(np.array(nodes))
+        self._stretches = stretches
+        self._lay_out()
+        return np.array(refined)
+
+    def adopt_grid(self, other: BoundaryValueProblem) -> None:
+        """Take the grid of a problem for the same rod.
+
+        Raises
+        ------
+        ParameterError : the places of its jumps differ
+        """
+        if not np.array_equal(self._breaks_m, other._breaks_m):
+            raise ParameterError("start", other._breaks_m.tolist(), f"jumps at {self._breaks_m.tolist()} m")
+        self._stretches = other._stretches
+        self._lay_out()
+
+    def partial_step(self, s_m: float) -> tuple[int, Step | None]:
+        """Index of the last state at or before an arc length, and the step from there to it, None for none."""
+        index = int(np.searchsorted(self.nodes_m, s_m, side="right")) - 1
+        rest_m = s_m - float(self.nodes_m[index])
+        if rest_m < 1e-12 * self.rod.length_m:
+            return index, None
+        stretch = int(np.searchsorted(self._breaks_m, s_m)) - 1
+        return index, self._step(stretch, float(self.nodes_m[index]), s_m)
+
+
+def _breaks(rod: CosseratRod, loads: Loads) -> Vector:
+    """Arc lengths between which everything is smooth, from 0 to the length."""
+    places = [0.0, *rod.section_ends_m]
+    for tendon in rod.tendons:
+        inside = (place for place in tendon.path.kinks_m if tendon.begin_m < place < tendon.end_m)
+        places += [tendon.begin_m, tendon.end_m, *inside]
+    for index, point in enumerate(loads.points):
+        if not 0 < point.arc_length_m <= rod.length_m * (1 + 1e-9):
+            raise ParameterError(
+                f"points[{index}].arc_length_m", point.arc_length_m, f"above 0 and at most {rod.length_m:g} m"
+            )
+        places.append(point.arc_length_m)
+    for load in loads.distributed:
+        places += [load.begin_m, rod.length_m if load.end_m is None else load.end_m]
+    if min(places) < 0 or max(places) > rod.length_m * (1 + 1e-9):
+        raise ParameterError("arc lengths of loads", (min(places), max(places)), f"0 to {rod.length_m:g} m")
+    sorted_places = np.sort(places)
+    kept = [0.0]
+    for place in sorted_places:
+        if place - kept[-1] > 1e-9 * rod.length_m:
+            kept.append(float(place))
+    kept[-1] = rod.length_m
+    return np.array(kept)

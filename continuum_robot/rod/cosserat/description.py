@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Cosserat rod with tendons, and its loads: what the boundary-value problem is posed for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.rod.cosserat.paths import TendonPath
+
+Vector = NDArray[np.float64]
+Triple = tuple[float, float, float]
+
+_FRAMES = ("base", "body")
+_ARC_LENGTH_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A length of rod with one cross-section, material and rest strain.
+
+    Attributes
+    ----------
+    length_m : length at rest, m
+    shear_extension_n : diagonal of K_se, (G A, G A, E A), N
+    bending_torsion_nm2 : diagonal of K_bt, (E I_xx, E I_yy, G J), N.m^2; rucker prints E I_zz for G J
+    mass_per_length_kg_per_m : with what is fixed to it, kg/m
+    rest_strain : v* of rucker (4)
+    rest_curvature_per_m : u* of rucker (4), 1/m
+    """
+
+    length_m: float
+    shear_extension_n: Triple
+    bending_torsion_nm2: Triple
+    mass_per_length_kg_per_m: float = 0.0
+    rest_strain: Triple = (0.0, 0.0, 1.0)
+    rest_curvature_per_m: Triple = (0.0, 0.0, 0.0)
+
+    def __post_init__(self) -> None:
+        for name in ("length_m", "shear_extension_n", "bending_torsion_nm2"):
+            value = getattr(self, name)
+            if not (np.all(np.isfinite(value)) and np.all(np.asarray(value) > 0)):
+                raise ParameterError(name, value, "positive and finite")
+        if not (math.isfinite(self.mass_per_length_kg_per_m) and self.mass_per_length_kg_per_m >= 0):
+            raise ParameterError("mass_per_length_kg_per_m", self.mass_per_length_kg_per_m, "0 or more")
+        for name in ("rest_strain", "rest_curvature_per_m"):
+            if not np.all(np.isfinite(getattr(self, name))):
+                raise ParameterError(name, getattr(self, name), "finite")
+
+    @property
+    def parameters(self) -> Vector:
+        """K_se, K_bt, v*, u* one after another, shape (12,)."""
+        return np.concatenate(
+            [self.shear_extension_n, self.bending_torsion_nm2, self.rest_strain, self.rest_curvature_per_m]
+        )
+
+
+def round_section(
+    length_m: float,
+    *,
+    youngs_modulus_pa: float,
+    poisson_ratio: float,
+    radius_m: float,
+    mass_per_length_kg_per_m: float = 0.0,
+) -> Section:
+    """A solid round section without a shear correction, rucker (4).
+
+    Parameters
+    ----------
+    length_m : length, m
+    youngs_modulus_pa, poisson_ratio : of the material
+    radius_m : of the cross-section, m
+    mass_per_length_kg_per_m : with what is fixed to it, kg/m
+
+    Returns
+    -------
+    the section, K_se = diag(G A, G A, E A), K_bt = diag(E I, E I, 2 G I)
+    """
+    area, second_moment = math.pi * radius_m**2, math.pi / 4 * radius_m**4
+    shear_modulus = youngs_modulus_pa / (2 * (1 + poisson_ratio))
+    bending = youngs_modulus_pa * second_moment
+    return Section(
+        length_m=length_m,
+        shear_extension_n=(shear_modulus * area, shear_modulus * area, youngs_modulus_pa * area),
+        bending_torsion_nm2=(bending, bending, 2 * shear_modulus * second_moment),
+        mass_per_length_kg_per_m=mass_per_length_kg_per_m,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CosseratTendon:
+    """A tendon from where it enters the rod to where it is fixed, arc lengths from the base in m."""
+
+    path: TendonPath
+    end_m: float
+    begin_m: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.begin_m < self.end_m:
+            raise ParameterError("begin_m, end_m", (self.begin_m, self.end_m), "0 <= begin_m < end_m")
+
+    def runs_between(self, start_m: float, end_m: float) -> bool:
+        """Whether it runs along a stretch without an end inside."""
+        middle_m = (start_m + end_m) / 2
+        return self.begin_m < middle_m < self.end_m
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CosseratRod:
+    """A rod clamped at its base.
+
+    Attributes
+    ----------
+    sections : from the base to the tip
+    tendons : in the order of the tensions
+    base_pose : (4, 4) rows as tuples; frame of the clamped end
+    """
+
+    sections: tuple[Section, ...]
+    tendons: tuple[CosseratTendon, ...] = ()
+    base_pose: tuple[tuple[float, ...], ...] = field(default=tuple(tuple(row) for row in np.eye(4).tolist()))
+
+    def __post_init__(self) -> None:
+        if not self.sections:
+            raise ParameterError("sections", self.sections, "one section or more")
+        for index, tendon in enumerate(self.tendons):
+            if tendon.end_m > self.length_m * (1 + _ARC_LENGTH_TOLERANCE):
+                raise ParameterError(
+                    f"tendons[{index}].end_m", tendon.end_m, f"at most the rod's length, {self.length_m:g} m"
+                )
+        pose = np.array(self.base_pose)
+        if pose.shape != (4, 4) or not np.allclose(pose[:3, :3] @ pose[:3, :3].T, np.eye(3), atol=1e-9):
+            raise ParameterError("base_pose", self.base_pose, "a 4 x 4 pose")
+
+    @property
+    def length_m(self) -> float:
+        """Length of all sections, m."""
+        return float(sum(section.length_m for section in self.sections))
+
+    @property
+    def section_ends_m(self) -> Vector:
+        """Arc length of the end of each section, m."""
+        return np.cumsum([section.length_m for section in self.sections])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointLoad:
+    """A force and a moment at a place of the rod.
+
+    Attributes
+    ----------
+    arc_length_m : place, 0 < s <= length, m
+    force_n, moment_nm : in the axes of ``frame``, N and N.m; those of "body" turn with the rod
+    frame : "base" or "body"
+    """
+
+    arc_length_m: float
+    force_n: Triple = (0.0, 0.0, 0.0)
+    moment_nm: Triple = (0.0, 0.0, 0.0)
+    frame: str = "base"
+
+    def __post_init__(self) -> None:
+        if self.frame not in _FRAMES:
+            raise ParameterError("frame", self.frame, f"one of {', '.join(_FRAMES)}")
+        if not np.all(np.isfinite([*self.force_n, *self.moment_nm])):
+            raise ParameterError("force_n, moment_nm", (self.force_n, self.moment_nm), "finite numbers")
+
+
+Density = Callable[[Vector], ArrayLike]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributedLoad:
+    """Force and moment per length at rest, over the whole rod or a stretch of it.
+
+    Attributes
+    ----------
+    force_n_per_m, moment_nm_per_m : constants (3,), or functions of arc lengths (k,) in m giving (k, 3); f_e and l_e
+    begin_m, end_m : where it acts, m; the tip for None
+    frame : "base" or "body"
+    """
+
+    force_n_per_m: Triple | Density = (0.0, 0.0, 0.0)
+    moment_nm_per_m: Triple | Density = (0.0, 0.0, 0.0)
+    begin_m: float = 0.0
+    end_m: float | None = None
+    frame: str = "base"
+
+    def __post_init__(self) -> None:
+        if self.frame not in _FRAMES:
+            raise ParameterError("frame", self.frame, f"one of {', '.join(_FRAMES)}")
+        if self.end_m is not None and self.end_m <= self.begin_m:
+            raise ParameterError("begin_m, end_m", (self.begin_m, self.end_m), "begin_m < end_m")
+
+    def at(self, s_m: Vector) -> Vector:
+        """Force and moment per length at arc lengths (k,), shape (k, 6)."""
+        columns = []
+        for density in (self.force_n_per_m, self.moment_nm_per_m):
+            values = density(s_m) if callable(density) else density
+            columns.append(np.broadcast_to(np.asarray(values, dtype=float), (len(s_m), 3)))
+        result = np.hstack(columns)
+        if not np.all(np.isfinite(result)):
+            raise ParameterError("distributed load", result[~np.isfinite(result)][0], "finite numbers")
+        return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loads:
+    """What acts on the rod besides its tendons: point loads, distributed loads, and gravity in the base frame."""
+
+    points: tuple[PointLoad, ...] = ()
+    distributed: tuple[DistributedLoad, ...] = ()
+    gravity_m_per_s2: Triple = (0.0, 0.0, 0.0)
+
+    @property
+    def follows_body(self) -> bool:
+        """Whether a load turns with the rod: then there is no potential."""
+        return "body" in {*(load.frame for load in self.points), *(load.frame for load in self.distributed)}

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Routing of tendons in the cross-section: x(s), y(s) with two derivatives, in pieces on which they are smooth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.polynomial import Polynomial
+from numpy.typing import NDArray
+
+from continuum_robot.errors import ParameterError
+
+Vector = NDArray[np.float64]
+
+
+class TendonPath(Protocol):
+    """A path through the cross-sections, rucker (8)."""
+
+    @property
+    def kinks_m(self) -> tuple[float, ...]:
+        """Arc lengths at which the slope of x(s) or y(s) jumps, m."""
+
+    def at(self, s_m: Vector, inside_m: float, /) -> Vector:
+        """Place and derivatives.
+
+        Parameters
+        ----------
+        s_m : (k,) arc lengths from the base, m, all in one smooth piece, its ends included
+        inside_m : an arc length inside that piece: at a kink it says which side is meant
+
+        Returns
+        -------
+        (k, 6): x, y (m), x', y' (1), x'', y'' (1/m)
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class PolarPath:
+    """x = r(s) cos psi(s), y = r(s) sin psi(s): straight, helical, converging, and rucker (28).
+
+    Attributes
+    ----------
+    radius_m : coefficients of r(s), ascending powers of s in m; a radius that passes through zero is smooth
+    angle_rad : coefficients of psi(s) in rad, ascending powers of s in m
+    """
+
+    radius_m: tuple[float, ...]
+    angle_rad: tuple[float, ...] = (0.0,)
+
+    def __post_init__(self) -> None:
+        for name, values in (("radius_m", self.radius_m), ("angle_rad", self.angle_rad)):
+            if not values or not np.all(np.isfinite(values)):
+                raise ParameterError(name, values, "one finite coefficient or more")
+
+    @property
+    def kinks_m(self) -> tuple[float, ...]:
+        """None: polynomials are smooth."""
+        return ()
+
+    def at(self, s_m: Vector, _inside_m: float, /) -> Vector:
+        """See :class:`TendonPath`."""
+        radius, angle = Polynomial(self.radius_m), Polynomial(self.angle_rad)
+        r, r_1, r_2 = radius(s_m), radius.deriv()(s_m), radius.deriv(2)(s_m)
+        psi_1, psi_2 = angle.deriv()(s_m), angle.deriv(2)(s_m)
+        cosine, sine = np.cos(angle(s_m)), np.sin(angle(s_m))
+        radial, around = r_2 - r * psi_1**2, 2 * r_1 * psi_1 + r * psi_2
+        return np.stack(
+            [
+                r * cosine,
+                r * sine,
+                r_1 * cosine - r * psi_1 * sine,
+                r_1 * sine + r * psi_1 * cosine,
+                radial * cosine - around * sine,
+                radial * sine + around * cosine,
+            ],
+            axis=-1,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HolePath:
+    """Straight from hole to hole of the disks: x(s), y(s) piecewise linear, constant beyond the first and last hole.
+
+    Attributes
+    ----------
+    arc_length_m : (k,) increasing arc lengths of the holes from the base, m
+    x_m, y_m : (k,) places of the holes in the backbone's frame, m
+    """
+
+    arc_length_m: tuple[float, ...]
+    x_m: tuple[float, ...]
+    y_m: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.arc_length_m) < 2 or np.any(np.diff(self.arc_length_m) <= 0):
+            raise ParameterError("arc_length_m", self.arc_length_m, "two increasing arc lengths or more")
+        for name, values in (("x_m", self.x_m), ("y_m", self.y_m)):
+            if len(values) != len(self.arc_length_m) or not np.all(np.isfinite(values)):
+                raise ParameterError(name, values, f"{len(self.arc_length_m)} finite numbers")
+
+    @property
+    def kinks_m(self) -> tuple[float, ...]:
+        """The holes."""
+        return self.arc_length_m
+
+    def at(self, s_m: Vector, inside_m: float, /) -> Vector:
+        """See :class:`TendonPath`."""
+        holes = np.array(self.arc_length_m)
+        result = np.zeros((len(s_m), 6))
+        piece = int(np.searchsorted(holes, inside_m)) - 1
+        for column, values in enumerate((self.x_m, self.y_m)):
+            slope = 0.0
+            if 0 <= piece < len(holes) - 1:
+                slope = (values[piece + 1] - values[piece]) / (holes[piece + 1] - holes[piece])
+            nearest = min(max(piece, 0), len(holes) - 1)
+            result[:, column] = values[nearest] + slope * (s_m - holes[nearest])
+            result[:, 2 + column] = slope
+        return result

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Second variation of the energy at a solution: its negative directions, and the compliance of the tip.
+
+Between neighbouring nodes the step's sensitivities, written in pose and total wrench (rod and tendons together), give
+the stiffness matrix of that stretch. Their sum is the Hessian of the energy over the poses of the nodes, all else
+relaxed. As short stretches with both ends held do not buckle, its negative eigenvalues count those of the rod.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.geometry import so3
+from continuum_robot.rod.cosserat.boundary_value import BoundaryValueProblem, Step
+from continuum_robot.rod.cosserat.equations import STATE
+
+Vector = NDArray[np.float64]
+
+_SHARES = (1.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Stability:
+    """What the second variation says.
+
+    Attributes
+    ----------
+    unstable_directions : number of independent directions in which the energy falls
+    asymmetry : largest antisymmetric over largest symmetric entry of the stiffness per node; above rounding only where
+        a moment that is constant in base axes, which has no potential, acts
+    tip_compliance : (6, 6) displacement (m) and rotation (rad) of the tip per force and moment on it, base axes
+    """
+
+    unstable_directions: int
+    asymmetry: float
+    tip_compliance: Vector
+
+
+def stability(problem: BoundaryValueProblem, states: Vector) -> Stability:
+    """Second variation at a solution of the coupled model.
+
+    Parameters
+    ----------
+    problem : under its full tensions and loads
+    states : (k, 13) its solution
+
+    Returns
+    -------
+    see there
+    """
+    node = np.cumsum([0, *(isinstance(link, Step) for link in problem.links)])  # both sides of a jump share a pose
+    size = 6 * (int(node[-1]) + 1)
+    stiffness = np.zeros((size, size))
+    for k, link in enumerate(problem.links):
+        if not isinstance(link, Step):
+            continue
+        _, jacobian, _ = problem.step(link, states[k], _SHARES)
+        _, to_state = _canonical(problem, link, 0, states[k])
+        from_state, _ = _canonical(problem, link, -1, states[k + 1])
+        transition = from_state @ jacobian @ to_state
+        a, b, c, d = transition[:6, :6], transition[:6, 6:], transition[6:, :6], transition[6:, 6:]
+        inverse = np.linalg.inv(b)
+        block = np.block([[inverse @ a, -inverse], [c - d @ inverse @ a, d @ inverse]])
+        place = slice(6 * int(node[k]), 6 * int(node[k]) + 12)
+        stiffness[place, place] += block
+    stiffness = stiffness[6:, 6:]  # the base is clamped
+    scale = np.tile(np.repeat([problem.rod.length_m, 1.0], 3), len(stiffness) // 6)
+    scaled = scale[:, None] * stiffness * scale
+    symmetric = (scaled + scaled.T) / 2
+    blocks = [slice(k, k + 6) for k in range(0, len(scaled), 6)]
+    asymmetry = max(float(np.abs(scaled - scaled.T)[block, block].max()) / 2 for block in blocks)
+    largest = float(np.abs(symmetric).max())
+    negative = int(np.sum(np.linalg.eigvalsh(symmetric) < -1e-14 * largest))
+    unit = np.zeros((len(stiffness), 6))
+    unit[-6:] = np.eye(6)
+    try:
+        compliance: Vector = np.linalg.solve(stiffness, unit)[-6:].astype(float)
+    except np.linalg.LinAlgError:
+        compliance = np.full((6, 6), np.inf)
+    return Stability(negative, asymmetry / largest, compliance)
+
+
+def _canonical(problem: BoundaryValueProblem, link: Step, end: int, state: Vector) -> tuple[Vector, Vector]:
+    """Change of pose and total wrench per change of state (12, 13), and the reverse (13, 12); base axes."""
+    wrench, jacobian = problem.wrench(problem.bearing(link, end), state, _SHARES)
+    rotation = so3.matrix_from_quaternion(state[3:7] / np.linalg.norm(state[3:7]))
+    both = np.kron(np.eye(2), rotation)
+    total = both @ wrench
+    turning = -np.vstack([so3.hat(total[:3]), so3.hat(total[3:])])  # a turn of the cut turns what it bears
+    w, x, y, z = state[3:7]
+    # q' = (0, turn) q / 2, turn in base axes
+    spin = np.array([[-x, -y, -z], [w, z, -y], [-z, w, x], [y, -x, w]]) / 2
+    inner = jacobian[:, 7:]
+    forward, backward = np.zeros((12, STATE)), np.zeros((STATE, 12))
+    forward[:3, :3] = np.eye(3)
+    forward[3:6, 3:7] = 4 * spin.T
+    forward[6:, 3:7] = turning @ forward[3:6, 3:7]
+    forward[6:, 7:] = both @ inner
+    backward[:3, :3] = np.eye(3)
+    backward[3:7, 3:6] = spin
+    solved = np.linalg.solve(inner, both.T)
+    backward[7:, 6:] = solved
+    backward[7:, 3:6] = -solved @ turning
+    return forward, backward

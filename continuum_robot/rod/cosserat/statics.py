@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Static shapes of a Cosserat rod with tendons, from the rod at rest by continuation in the load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.errors import ConvergenceError, ParameterError
+from continuum_robot.geometry import so3
+from continuum_robot.rod.code_generation import Progress
+from continuum_robot.rod.cosserat.boundary_value import MODELS, BoundaryValueProblem, Step
+from continuum_robot.rod.cosserat.description import CosseratRod, Loads
+from continuum_robot.rod.cosserat.equations import ROUTING
+from continuum_robot.rod.cosserat.stability import Stability, stability
+
+Vector = NDArray[np.float64]
+
+_INTERVALS = 24
+_NEWTON_ITERATIONS = 12
+_FAST_ITERATIONS = 5
+_SMALLEST_LOAD_STEP = 2.0**-12
+_LARGEST_TURN_RAD = 1.0
+_REFINEMENTS = 6
+# Gauss's rule on [-1, 1], for the length of a tendon within a step.
+_GAUSS_POINTS, _GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(5)
+
+# Where all together meets a load at which the rod snaps, tendons before loads or the reverse may not.
+_ROUTES: dict[str, Callable[[float], tuple[float, float]]] = {
+    "together": lambda progress: (progress, progress),
+    "tendons first": lambda progress: (min(1.0, 2 * progress), max(0.0, 2 * progress - 1)),
+    "loads first": lambda progress: (max(0.0, 2 * progress - 1), min(1.0, 2 * progress)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rod:
+    """The rod at some arc lengths, (k,) each; vectors of force and moment in base axes.
+
+    Attributes
+    ----------
+    s_m : arc lengths at rest, m
+    position_m : (k, 3), m
+    rotation : (k, 3, 3)
+    strain : (k, 3) v, body axes
+    curvature_per_m : (k, 3) u, body axes, 1/m
+    force_n, moment_nm : (k, 3) n and m, borne by the rod alone
+    total_force_n, total_moment_nm : (k, 3) borne by rod and tendons together
+    """
+
+    s_m: Vector
+    position_m: Vector
+    rotation: Vector
+    strain: Vector
+    curvature_per_m: Vector
+    force_n: Vector
+    moment_nm: Vector
+    total_force_n: Vector
+    total_moment_nm: Vector
+
+
+@dataclass(frozen=True)
+class CosseratSolution:
+    """A static shape.
+
+    Attributes
+    ----------
+    problem : what was solved, on its last grid
+    states : (k, 13) states at its nodes
+    residual : largest equation left over, scaled by length and bending stiffness
+    integration_error_m : estimate of the largest displacement that the integration is off, m
+    newton_iterations, load_steps : spent in all
+    route : in which order tensions and loads were put on
+    stability : second variation; None where there is no potential (point-moment model, junction load left out, or
+        loads that turn with the rod)
+    """
+
+    problem: BoundaryValueProblem
+    states: Vector
+    residual: float
+    integration_error_m: float
+    newton_iterations: int
+    load_steps: int
+    route: str
+    stability: Stability | None
+
+    @property
+    def stable(self) -> bool | None:
+        """Whether the energy has a minimum there; None where there is no potential."""
+        return None if self.stability is None else self.stability.unstable_directions == 0
+
+    @property
+    def tip_m(self) -> Vector:
+        """Position of the tip, shape (3,), base axes, m."""
+        return self.states[-1, :3].copy()
+
+    @property
+    def tip_rotation(self) -> Vector:
+        """Rotation of the tip, shape (3, 3)."""
+        return _rotation(self.states[-1, 3:7])
+
+    def at(self, s_m: ArrayLike) -> Rod:
+        """The rod at any arc lengths; at a jump, just after it.
+
+        Parameters
+        ----------
+        s_m : (k,) arc lengths, m
+
+        Returns
+        -------
+        see there
+
+        Raises
+        ------
+        ParameterError : an arc length outside the rod
+        """
+        places = np.atleast_1d(np.asarray(s_m, dtype=float))
+        length_m = self.problem.rod.length_m
+        if not np.all((places >= 0) & (places <= length_m * (1 + 1e-12))):
+            raise ParameterError("s_m", places.tolist(), f"0 to {length_m:g} m")
+        rows = []
+        for place in np.minimum(places, length_m):
+            index, step = self.problem.partial_step(float(place))
+            state = self.states[index]
+            if step is not None:
+                state, link, end = self.problem.step(step, state, (1.0, 1.0))[0], step, -1
+            else:
+                link, end = self._step_at(index)
+            bearing = self.problem.bearing(link, end)
+            rows.append((state, self.problem.wrench(bearing, state, (1.0, 1.0))[0], link.section))
+        states = np.array([row[0] for row in rows])
+        section = np.array([row[2] for row in rows])
+        rotation = np.array([_rotation(state[3:7]) for state in states])
+
+        def in_base(vectors: Vector) -> Vector:
+            return np.einsum("kij,kj->ki", rotation, vectors)
+
+        wrench = np.array([row[1] for row in rows])
+        return Rod(
+            places,
+            states[:, :3],
+            rotation,
+            section[:, 6:9] + states[:, 7:10] / section[:, :3],
+            section[:, 9:12] + states[:, 10:] / section[:, 3:6],
+            in_base(states[:, 7:10]),
+            in_base(states[:, 10:]),
+            in_base(wrench[:, :3]),
+            in_base(wrench[:, 3:]),
+        )
+
+    @property
+    def tendon_lengths_m(self) -> Vector:
+        """Length of each tendon's path in the body, shape (tendons,), m."""
+        lengths = np.zeros(len(self.problem.rod.tendons))
+        for k, link in enumerate(self.problem.links):
+            if not isinstance(link, Step):
+                continue
+            for point, weight in zip(_GAUSS_POINTS, _GAUSS_WEIGHTS, strict=True):
+                _, part = self.problem.partial_step(link.start_m + (1 + float(point)) / 2 * link.length_m)
+                if part is None:
+                    raise ParameterError("grid", link.length_m, "steps longer than rounding")
+                state = self.problem.step(part, self.states[k], (1.0, 1.0))[0]
+                lengths += link.length_m * weight / 2 * _tendon_stretch(part, state)
+        return lengths
+
+    def _step_at(self, index: int) -> tuple[Step, int]:
+        """A step that has a state at one of its ends: which, and its end."""
+        links = self.problem.links
+        following = links[index] if index < len(links) else None
+        if isinstance(following, Step):
+            return following, 0
+        previous = links[index - 1]
+        if not isinstance(previous, Step):
+            raise ParameterError("grid", index, "a step between two jumps")
+        return previous, -1
+
+
+def solve(
+    rod: CosseratRod,
+    tension_n: ArrayLike = (),
+    loads: Loads | None = None,
+    *,
+    model: str = "coupled",
+    junction_load: bool = True,
+    start: CosseratSolution | None = None,
+    intervals: int = _INTERVALS,
+    accuracy_m: float = 1e-9,
+    compile: str = "auto",
+    progress: Progress | None = None,
+) -> CosseratSolution:
+    """Static shape under tensions and loads.
+
+    From the rod at rest, tensions and loads grow together, in steps that shrink where Newton's method fails or the rod
+    turns far; where that ends at a load at which the rod would snap, they are tried one after the other. Steps of
+    integration are halved until their error is below ``accuracy_m``.
+
+    Parameters
+    ----------
+    rod : the rod
+    tension_n : (tendons,) tensions, 0 or more, N
+    loads : the other loads; None for none
+    model : "coupled", rucker (16) to (20), or "point_moment", section III-H: tendons put nothing but (19) on the rod
+    junction_load : False leaves out the load of tendons that go on where the strain or their slope jumps, as (18) to
+        (20) do by themselves; the result then is no equilibrium of the energy
+    start : a solution for the same rod, places of loads and grid to start from instead; the load is not put on in steps
+    intervals : steps of integration on the rod's length at first, at least
+    accuracy_m : largest error of integration, m
+    compile, progress : as in :func:`continuum_robot.rod.code_generation.compile_functions`
+
+    Returns
+    -------
+    the shape, with its residual and stability: look at ``stable``
+
+    Raises
+    ------
+    ParameterError : a negative tension or a wrong number of them; a load outside the rod; an unknown model
+    ConvergenceError : none found; says up to which share of the load there was one
+    """
+    loads = Loads() if loads is None else loads
+    tension = _checked_tension(rod, tension_n)
+    if model not in MODELS:
+        raise ParameterError("model", model, f"one of {', '.join(MODELS)}")
+    problem = BoundaryValueProblem(
+        rod, tension, loads, model=model, junction_load=junction_load, intervals=intervals,
+        compile=compile, progress=progress,
+    )  # fmt: skip
+    if start is not None:
+        problem.adopt_grid(start.problem)
+        states, residual, iterations = problem.newton(start.states, (1.0, 1.0), 4 * _NEWTON_ITERATIONS)
+        steps, route = 1, "warm"
+    else:
+        states, residual, iterations, steps, route = _continued(problem)
+    for _ in range(_REFINEMENTS):
+        error_m, local = problem.integration_error(states)
+        if error_m < accuracy_m:
+            break
+        states = problem.refine(states, local > 0.1 * local.max())
+        states, residual, more = problem.newton(states, (1.0, 1.0), _NEWTON_ITERATIONS)
+        iterations += more
+    else:
+        raise ConvergenceError("integration along the rod", error_m, accuracy_m, _REFINEMENTS)
+    has_potential = problem.coupling == 1 and problem.junction_load and not loads.follows_body
+    judged = stability(problem, states) if has_potential else None
+    return CosseratSolution(problem, states, residual, error_m, iterations, steps, route, judged)
+
+
+def _checked_tension(rod: CosseratRod, tension_n: ArrayLike) -> Vector:
+    tension = np.asarray(tension_n, dtype=float)
+    if tension.shape != (len(rod.tendons),):
+        raise ParameterError("tension_n", tension.tolist(), f"{len(rod.tendons)} tensions")
+    if not np.all(np.isfinite(tension)) or np.any(tension < 0):
+        raise ParameterError("tension_n", tension.tolist(), "finite tensions of 0 or more: a tendon cannot push")
+    return tension
+
+
+def _continued(problem: BoundaryValueProblem) -> tuple[Vector, float, int, int, str]:
+    first: ConvergenceError | None = None
+    iterations = steps = 0
+    tendons_and_loads = np.any(problem.tension_n > 0) and (
+        problem.loads.points or problem.loads.distributed or np.any(np.asarray(problem.loads.gravity_m_per_s2) != 0)
+    )
+    for name, shares in _ROUTES.items():
+        if name != "together" and not tendons_and_loads:
+            break
+        try:
+            states, residual, spent, taken = _follow(problem, shares)
+        except ConvergenceError as error:
+            iterations += error.iterations
+            first = first or error
+            continue
+        return states, residual, iterations + spent, steps + taken, name
+    if first is None:
+        raise ConvergenceError("boundary-value problem", float("nan"), 0.0, iterations)
+    raise first
+
+
+def _follow(
+    problem: BoundaryValueProblem, shares: Callable[[float], tuple[float, float]]
+) -> tuple[Vector, float, int, int]:
+    """States along a route from rest to the full load; tries the whole of it first where the load is small."""
+    states, done, step = problem.rest(), 0.0, 1.0
+    before: tuple[float, Vector] | None = None
+    residual, iterations, steps = 0.0, 0, 0
+    while done < 1:
+        wanted = min(1.0, done + step)
+        guess = states
+        if before is not None:
+            guess = states + (wanted - done) / (done - before[0]) * (states - before[1])
+        try:
+            found, size, spent = problem.newton(guess, shares(wanted), _NEWTON_ITERATIONS)
+            iterations += spent
+            turned = 2 * float(np.abs(found[:, 3:7] - states[:, 3:7]).max())
+            failed = None if turned < _LARGEST_TURN_RAD else ConvergenceError("turned far", size, size, spent)
+        except ConvergenceError as error:
+            iterations += error.iterations
+            failed, spent = error, error.iterations
+        if failed is not None:
+            step /= 2
+            before = before if step > _SMALLEST_LOAD_STEP * 16 else None
+            if step < _SMALLEST_LOAD_STEP:
+                raise ConvergenceError(
+                    f"no static shape found beyond {100 * done:.4g} % of the load",
+                    failed.residual,
+                    failed.tolerance,
+                    iterations,
+                ) from failed
+            continue
+        before, states, residual = (done, states), found, size
+        done, steps = wanted, steps + 1
+        if spent <= _FAST_ITERATIONS:
+            step *= 2
+    return states, residual, iterations, steps
+
+
+def _rotation(quaternion: Vector) -> Vector:
+    return so3.matrix_from_quaternion(quaternion / np.linalg.norm(quaternion))
+
+
+def _tendon_stretch(link: Step, state: Vector) -> Vector:
+    """|p_i'| of each tendon at the end of a step, rucker (14); 0 where it does not run."""
+    v = link.section[6:9] + state[7:10] / link.section[:3]
+    u = link.section[9:12] + state[10:] / link.section[3:6]
+    routing = link.routing[-1].reshape(-1, ROUTING)
+    zero = np.zeros(len(routing))
+    r, r_1 = np.column_stack([routing[:, :2], zero]), np.column_stack([routing[:, 2:4], zero])
+    return np.where(link.running, np.linalg.norm(np.cross(u, r) + r_1 + v, axis=1), 0.0)
