@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A device's clock against the host's: frames are stamped when they were sampled, not when they arrived."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from continuum_robot.errors import ParameterError
+
+_WRAP_US = 1 << 32
+_BUCKET_S = 1.0
+_BUCKETS = 16
+
+
+def wrapped_difference(later: int, earlier: int) -> int:
+    """``later - earlier`` of counters that wrap at 2^32, as a signed 32-bit number."""
+    return ((later - earlier + 0x80000000) & 0xFFFFFFFF) - 0x80000000
+
+
+class DeviceClock:
+    """Maps a device's microseconds, which wrap at 2^32, to the host's time.
+
+    A frame never arrives before it was sampled, so the least of (arrival - device time) is nearest to the offset of
+    the clocks: a minimum over the last 16 s. Their drift is the slope of a straight line through the minima of each
+    second. What remains is the least delay of the line, which no one-way traffic shows.
+
+    Parameters
+    ----------
+    largest_drift : by which the clocks may run apart, s/s; quartz is good for 1e-4
+
+    Attributes
+    ----------
+    drift : of the offset, s/s; 0 until three seconds were seen
+    """
+
+    def __init__(self, largest_drift: float = 2e-4) -> None:
+        if not 0 <= largest_drift < 0.1:
+            raise ParameterError("largest_drift", largest_drift, "0 to 0.1 s/s")
+        self._largest_drift = largest_drift
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew, after the device started again."""
+        self.drift = 0.0
+        self._last_us: int | None = None
+        self._device_s = 0.0
+        # (device time, offset) of the earliest arrival in each second of the device.
+        self._minima: deque[tuple[float, float]] = deque(maxlen=_BUCKETS)
+        self._bucket_s = 0.0
+
+    def update(self, time_us: int, arrival_s: float) -> float:
+        """Note an arrival.
+
+        Parameters
+        ----------
+        time_us : the device's time, modulo 2^32; not older than the last one
+        arrival_s : on the host's clock, s
+
+        Returns
+        -------
+        when it was sampled, on the host's clock, never later than ``arrival_s``, s
+        """
+        if self._last_us is not None:
+            self._device_s += wrapped_difference(time_us, self._last_us) * 1e-6
+        self._last_us = time_us
+        device_s = self._device_s
+        offset_s = arrival_s - device_s
+        if not self._minima or device_s - self._bucket_s >= _BUCKET_S:
+            self._fit_drift()
+            self._minima.append((device_s, offset_s))
+            self._bucket_s = device_s
+        elif offset_s - self._minima[-1][1] < self.drift * (device_s - self._minima[-1][0]):
+            self._minima[-1] = (device_s, offset_s)
+        least_s = min(offset - self.drift * (time_s - device_s) for time_s, offset in self._minima)
+        return device_s + min(least_s, offset_s)
+
+    def _fit_drift(self) -> None:
+        if len(self._minima) < 3:
+            return
+        count = len(self._minima)
+        mean_time = sum(time_s for time_s, _ in self._minima) / count
+        mean_offset = sum(offset_s for _, offset_s in self._minima) / count
+        variance = sum((time_s - mean_time) ** 2 for time_s, _ in self._minima)
+        slope = sum((time_s - mean_time) * (offset_s - mean_offset) for time_s, offset_s in self._minima) / variance
+        self.drift = min(self._largest_drift, max(-self._largest_drift, slope))

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What serial drivers stand on: a port that never blocks and whose errors say what to do; datagrams likewise."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import grp
+import os
+import socket
+from pathlib import Path
+
+import serial
+from serial.tools import list_ports
+
+from continuum_robot.errors import DeviceError, ParameterError
+
+UDEV_RULES = "hardware/99-continuum-robot.rules"
+_WRITE_TIMEOUT_S = 0.1
+_LARGEST_DATAGRAM = 2048
+_DATAGRAMS_AT_ONCE = 1024
+
+
+class SerialPort:
+    """A serial port for one program alone.
+
+    Parameters
+    ----------
+    name : path of the device, a symbolic link perhaps
+    baud_bps : bit/s
+    device : what is expected behind it, for messages
+    setting : dotted key of the robot file that names the port, for messages
+    """
+
+    def __init__(self, name: str, baud_bps: int, *, device: str, setting: str) -> None:
+        self.name, self.baud_bps = name, baud_bps
+        self._device, self._setting = device, setting
+        self._port: serial.Serial | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is open."""
+        return self._port is not None
+
+    def open(self) -> None:
+        """Open it exclusively, and with short latency where the adapter can.
+
+        Raises
+        ------
+        DeviceError : not there, no permission, open elsewhere, no serial port, a baud rate that it cannot do
+        """
+        if self._port is not None:
+            return
+        try:
+            port = serial.Serial(self.name, self.baud_bps, timeout=0, write_timeout=_WRITE_TIMEOUT_S, exclusive=True)
+        except (OSError, ValueError) as error:
+            raise self._refusal(error) from error
+        # Adapters from FTDI collect bytes for 16 ms otherwise; others, and ptys, do not know the word.
+        with contextlib.suppress(OSError, ValueError, NotImplementedError):
+            port.set_low_latency_mode(True)
+        self._port = port
+
+    def read(self) -> bytes:
+        """What arrived; never blocks.
+
+        Raises
+        ------
+        DeviceError : the device is gone
+        """
+        port = self._require_open()
+        try:
+            waiting = port.in_waiting
+            return os.read(port.fileno(), waiting) if waiting else b""
+        except BlockingIOError:
+            return b""
+        except OSError as error:  # pyserial's own is one; in_waiting raises the plain one
+            raise self._lost(error) from error
+
+    def write(self, data: bytes) -> None:
+        """Send.
+
+        Raises
+        ------
+        DeviceError : the device is gone, or takes nothing for 0.1 s
+        """
+        port = self._require_open()
+        try:
+            port.write(data)
+        except serial.SerialTimeoutException as error:
+            raise DeviceError(
+                f"{self._device} at {self.name}",
+                f"took no bytes for {_WRITE_TIMEOUT_S:g} s",
+                "Check that this device is connected there; switch it off and on again.",
+            ) from error
+        except OSError as error:
+            raise self._lost(error) from error
+
+    def set_baud(self, baud_bps: int) -> None:
+        """Go on at another speed.
+
+        Raises
+        ------
+        DeviceError : the port cannot do it, or is gone
+        """
+        port = self._require_open()
+        try:
+            port.baudrate = baud_bps
+        except (OSError, ValueError) as error:
+            raise self._refusal(error) from error
+        self.baud_bps = baud_bps
+
+    def discard(self) -> None:
+        """Throw away what arrived and was not read.
+
+        Raises
+        ------
+        DeviceError : the device is gone
+        """
+        while self.read():
+            pass
+
+    def close(self) -> None:
+        """End. Safe to call at any time."""
+        port, self._port = self._port, None
+        if port is not None:
+            with contextlib.suppress(OSError):
+                port.close()
+
+    def _require_open(self) -> serial.Serial:
+        if self._port is None:
+            raise DeviceError(f"{self._device} at {self.name}", "is not open", "Open it first.")
+        return self._port
+
+    def _lost(self, error: OSError) -> DeviceError:
+        return DeviceError(
+            f"{self._device} at {self.name}",
+            f"is gone ({error.strerror or error})",
+            "Plug it in again: it is taken up by itself.",
+        )
+
+    def _refusal(self, error: OSError | ValueError) -> DeviceError:
+        problem, remedy = explain(self.name, self.baud_bps, self._setting, error)
+        return DeviceError(f"{self._device} at {self.name}", problem, remedy)
+
+
+def explain(name: str, baud_bps: int, setting: str, error: OSError | ValueError) -> tuple[str, str]:
+    """Why a port could not be opened, and what to do.
+
+    Parameters
+    ----------
+    name : of the port
+    baud_bps : that was asked for
+    setting : dotted key of the robot file that names the port
+    error : that opening raised
+
+    Returns
+    -------
+    problem and remedy, a sentence each but for the problem's full stop
+    """
+    number = getattr(error, "errno", None)
+    if not Path(name).exists():
+        found = ", ".join(sorted(port.device for port in list_ports.comports())) or "none"
+        return (
+            f"there is no such port (serial ports here: {found})",
+            f"Plug the device in, install {UDEV_RULES}, or correct {setting}.",
+        )
+    if number in (errno.EACCES, errno.EPERM):
+        group = _group_of(name)
+        return (
+            f"no permission; the port belongs to group {group}",
+            f"Run: sudo usermod -aG {group} $USER, and log in again; or install {UDEV_RULES}.",
+        )
+    if number in (errno.EBUSY, errno.EAGAIN) or "exclusively lock" in str(error):
+        users = ", ".join(_users_of(name)) or "another program"
+        return (
+            f"the port is already open in {users}",
+            "Stop that program first: two readers steal bytes from each other.",
+        )
+    if isinstance(error, ValueError):
+        return f"the port cannot do {baud_bps} bit/s", f"Correct the baud rate beside {setting}."
+    if number in (errno.ENXIO, errno.ENODEV, errno.EIO):
+        return "nothing is behind the port any more", "Plug the device out and in again."
+    return "is no serial port", f"Correct {setting}; `continuum-robot devices` lists the ports."
+
+
+def _group_of(name: str) -> str:
+    number = Path(name).stat().st_gid
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return str(number)
+
+
+def _users_of(name: str) -> list[str]:
+    """Processes that hold a file open, as far as we may look: ``process 1234 (name)``."""
+    target = Path(name).resolve()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            holds = any(link.resolve() == target for link in (process / "fd").iterdir())
+            if holds:
+                found.append(f"process {process.name} ({(process / 'comm').read_text().strip()})")
+        except OSError:
+            continue
+    return found
+
+
+class DatagramSocket:
+    """Datagrams from one device on one address.
+
+    Parameters
+    ----------
+    name : ADDRESS:PORT to listen on
+    device : what is expected to send, for messages
+    setting : dotted key of the robot file that names the address, for messages
+
+    Raises
+    ------
+    ParameterError : not of the form ADDRESS:PORT
+    """
+
+    def __init__(self, name: str, *, device: str, setting: str) -> None:
+        address, _, port = name.rpartition(":")
+        if not address or not port.isdigit() or not 0 <= int(port) < 1 << 16:
+            raise ParameterError(setting, name, "ADDRESS:PORT to listen on, e.g. 192.168.7.1:7400")
+        self.name = name
+        self._address, self._device, self._setting = (address, int(port)), device, setting
+        self._socket: socket.socket | None = None
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on, once open."""
+        if self._socket is None:
+            return self._address[1]
+        return int(self._socket.getsockname()[1])
+
+    def open(self) -> None:
+        """Listen on this address alone.
+
+        Raises
+        ------
+        DeviceError : the address is not ours, or in use
+        """
+        if self._socket is not None:
+            return
+        connection = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            connection.setblocking(False)
+            connection.bind(self._address)
+        except OSError as error:
+            connection.close()
+            raise DeviceError(
+                f"{self._device} at {self.name}",
+                f"cannot listen there ({error.strerror or error})",
+                f"Stop the program that listens there, or set {self._setting} to an address of this computer.",
+            ) from error
+        self._socket = connection
+
+    def receive(self) -> list[tuple[bytes, tuple[str, int]]]:
+        """Datagrams that arrived, each with its sender; never blocks.
+
+        Raises
+        ------
+        DeviceError : not open
+        """
+        connection = self._require_open()
+        found: list[tuple[bytes, tuple[str, int]]] = []
+        while len(found) < _DATAGRAMS_AT_ONCE:
+            try:
+                found.append(connection.recvfrom(_LARGEST_DATAGRAM))
+            except OSError:  # nothing there, or word from a host that refused what was sent to it
+                break
+        return found
+
+    def send(self, data: bytes, receiver: tuple[str, int]) -> None:
+        """Send a datagram.
+
+        Raises
+        ------
+        DeviceError : it cannot be sent
+        """
+        try:
+            self._require_open().sendto(data, receiver)
+        except OSError as error:
+            if isinstance(error, DeviceError):
+                raise
+            raise DeviceError(
+                f"{self._device} at {self.name}", f"cannot be sent to ({error.strerror})", "Check the network."
+            ) from error
+
+    def close(self) -> None:
+        """End. Safe to call at any time."""
+        connection, self._socket = self._socket, None
+        if connection is not None:
+            connection.close()
+
+    def _require_open(self) -> socket.socket:
+        if self._socket is None:
+            raise DeviceError(f"{self._device} at {self.name}", "is not open", "Open it first.")
+        return self._socket

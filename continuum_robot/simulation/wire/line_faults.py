@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may happen to frames on a line: bits flip, bytes vanish, frames stick together, come late or not at all."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from continuum_robot.errors import ParameterError
+
+LINE_FAULTS = {
+    "flip": "a bit of a frame flips",
+    "delete": "a byte of a frame is lost",
+    "glue": "the last byte of a frame is lost: it sticks to the next one",
+    "truncate": "a frame ends early",
+    "garbage": "20 random bytes before a frame",
+    "babble": "random bytes instead of a frame, as with a wrong baud rate",
+    "duplicate": "a frame comes twice",
+    "reorder": "a frame comes after the next one",
+    "silence": "frames vanish",
+    "stall": "frames are held back and come all at once in the end",
+}
+
+
+@dataclass
+class _Active:
+    name: str
+    share: float
+    frames_left: float
+    duration_s: float
+    end_s: float = math.inf
+
+
+class LineFaults:
+    """Damages frames on their way.
+
+    Parameters
+    ----------
+    rng : draws bits, bytes and places
+
+    Attributes
+    ----------
+    damaged : how many frames were touched
+    """
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._active: list[_Active] = []
+        self._held: list[bytes] = []
+        self._later = b""
+        self.damaged = 0
+
+    def inject(self, name: str, *, count: int = 1, duration_s: float = 0.0, share: float = 1.0) -> None:
+        """Begin a fault with the next frame.
+
+        Parameters
+        ----------
+        name : of :data:`LINE_FAULTS`; "" ends all
+        count : frames; not looked at where there is a duration
+        duration_s : s; 0: by count
+        share : of the frames that it touches meanwhile, drawn at random
+
+        Raises
+        ------
+        ParameterError : unknown name, or a share that is none
+        """
+        if not name:
+            self._active.clear()
+            return
+        if name not in LINE_FAULTS:
+            raise ParameterError("fault", name, "one of " + ", ".join(LINE_FAULTS))
+        if not 0 < share <= 1:
+            raise ParameterError("share", share, "more than 0, at most 1")
+        frames = math.inf if duration_s > 0 else count
+        self._active.append(_Active(name, share, frames, duration_s))
+
+    def apply(self, frame: bytes, now_s: float) -> bytes:
+        """What arrives when a frame is sent.
+
+        Parameters
+        ----------
+        frame : as it is sent
+        now_s : s
+        """
+        names = [fault.name for fault in list(self._active) if self._strikes(fault, now_s)]
+        self.damaged += bool(names)
+        later, self._later = self._later, b""
+        for name in names:
+            frame = self._damaged(name, frame)
+        if "reorder" in names:
+            self._later, frame = frame, b""
+        frame += later
+        if "stall" in names:
+            self._held.append(frame)
+            return b""
+        held, self._held = self._held, []
+        return b"".join(held) + frame
+
+    def _strikes(self, fault: _Active, now_s: float) -> bool:
+        """Whether a fault touches the next frame; takes it off the list where it is over."""
+        if fault.end_s == math.inf and fault.duration_s > 0:
+            fault.end_s = now_s + fault.duration_s
+        if now_s >= fault.end_s or fault.frames_left <= 0:
+            self._active.remove(fault)
+            return False
+        if fault.share < 1 and self._rng.random() >= fault.share:
+            return False
+        fault.frames_left -= 1
+        return True
+
+    def _damaged(self, name: str, frame: bytes) -> bytes:
+        data, rng = bytearray(frame), self._rng
+        if name == "flip" and data:
+            data[rng.integers(len(data))] ^= 1 << int(rng.integers(8))
+        elif name == "delete" and data:
+            del data[rng.integers(len(data))]
+        elif name == "glue":
+            del data[-1:]
+        elif name == "truncate" and data:
+            del data[rng.integers(1, len(data)) if len(data) > 1 else 0 :]
+        elif name == "garbage":
+            data[:0] = rng.bytes(20)
+        elif name == "babble":
+            data[:] = rng.bytes(len(data))
+        elif name == "duplicate":
+            data += frame
+        elif name == "silence":
+            data.clear()
+        return bytes(data)

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pseudo-terminal with a simulated device at its far end; the driver opens the near end as a serial port."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import tempfile
+import termios
+import tty
+from pathlib import Path
+
+_LARGEST_READ = 65536
+
+
+class Pty:
+    """A serial line to a simulated device that can be plugged out and in.
+
+    Parameters
+    ----------
+    link : a symbolic link that names the port, so that it keeps its name when plugged in again, as udev does for a
+        real one; None: one in a folder of its own under the system's folder for temporary files
+
+    Attributes
+    ----------
+    path : what a driver opens
+    """
+
+    def __init__(self, link: Path | None = None) -> None:
+        self._folder = None if link is not None else tempfile.TemporaryDirectory(prefix="continuum_robot_")
+        self.path = link if link is not None else Path(self._folder.name) / "port" if self._folder else Path()
+        self._device: int | None = None
+        self._host: int | None = None
+        self._unsent = b""
+        self.plug_in()
+
+    @property
+    def is_plugged_in(self) -> bool:
+        """Whether there is a line."""
+        return self._device is not None
+
+    def plug_in(self) -> None:
+        """Connect the device, if it is not."""
+        if self._device is not None:
+            return
+        # The near end is held open here too: without, the kernel would forget its settings with each driver.
+        self._device, self._host = pty.openpty()
+        for end in (self._device, self._host):
+            tty.setraw(end)
+        os.set_blocking(self._device, False)
+        self._unsent = b""
+        partial = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        partial.symlink_to(os.ttyname(self._host))
+        partial.replace(self.path)
+
+    def hang_up(self) -> None:
+        """Disconnect: the driver's port is dead, and its name gone."""
+        device, host = self._device, self._host
+        self._device = self._host = None
+        for end in (device, host):
+            if end is not None:
+                os.close(end)
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+
+    def send(self, data: bytes) -> bool:
+        """Send to the host, all or nothing.
+
+        Returns
+        -------
+        whether it was taken: not while the line is disconnected, or the host does not read and all buffers are full
+        """
+        device = self._device
+        if device is None:
+            return False
+        try:
+            if self._unsent:
+                self._unsent = self._unsent[os.write(device, self._unsent) :]
+            if self._unsent:
+                return False
+            self._unsent = data[os.write(device, data) :]
+        except OSError:
+            return False
+        return True
+
+    def receive(self) -> bytes:
+        """What the host sent; empty where nothing."""
+        if self._device is None:
+            return b""
+        try:
+            return os.read(self._device, _LARGEST_READ)
+        except OSError:
+            return b""
+
+    def host_speed(self) -> int:
+        """The speed that the host set, as a constant of ``termios``; 0 while disconnected."""
+        return 0 if self._host is None else int(termios.tcgetattr(self._host)[5])
+
+    def close(self) -> None:
+        """Disconnect for good. Safe to call at any time."""
+        self.hang_up()
+        if self._folder is not None:
+            self._folder.cleanup()
