@@ -27,6 +27,7 @@ Array = NDArray[np.float64]
 _TENDON_COMPLIANCE = 1e-6
 _ON_MANIFOLD_M = 1e-9
 _OPTIMAL = 1e-12  # relative size of what counts as 0 in the active-set method
+_ROUNDING = 16 * np.finfo(float).eps
 _ITERATIONS = 30  # for each tendon; two or three are usual
 
 
@@ -103,9 +104,11 @@ class TautTendons:
         """
         C, count = self._compliance, len(displacement)
         tension, taut = np.zeros(count), np.zeros(count, dtype=bool)
-        tolerance = _OPTIMAL * np.abs(displacement).max()
+        largest_m = np.abs(displacement).max()
         for _ in range(_ITERATIONS * count):
             missing = displacement - C @ tension  # what a tendon still has to pull in
+            # Co-contraction is opposed by the small compliance alone: its tensions are huge, and so is their rounding.
+            tolerance = _OPTIMAL * largest_m + _ROUNDING * float((np.abs(C) @ tension).max())
             missing[taut] = -np.inf
             enters = int(missing.argmax())
             if missing[enters] <= tolerance:

@@ -46,6 +46,7 @@ ACTORS = ("tendon_driver", "clarke_controller", "reference_source")
 TICK_S = 0.02
 WATCH_PERIOD_S = 0.5
 HEARTBEAT_TIMEOUT_S = 4.0
+VANISHED_S = 1.2
 STATUS_PERIOD_S = 1.0
 EXIT_TIMEOUT_S = 4.0
 DISCOVERY_S = 1.0
@@ -76,6 +77,7 @@ class _Managed:
     state: str = "unknown"
     problem: str = ""
     heard_s: float = 0.0
+    unseen_since_s: float = math.inf
     lost: bool = False
 
 
@@ -449,8 +451,11 @@ class Supervisor(ManagedNode):
             return
         now_s = time.monotonic()
         for node in self._nodes.values():
+            # While another stack of this name leaves, the middleware counts its requests and responses unequal and
+            # calls our own services not ready for a moment.
+            node.unseen_since_s = math.inf if node.change.service_is_ready() else min(node.unseen_since_s, now_s)
             silent = node.heard_s > 0 and now_s - node.heard_s > HEARTBEAT_TIMEOUT_S
-            if node.lost or (node.change.service_is_ready() and not silent):
+            if node.lost or not (silent or now_s - node.unseen_since_s > VANISHED_S):
                 continue
             node.lost, node.state, node.heard_s = True, "unknown", 0.0
             self._fault(f"node_lost: {node.name}")

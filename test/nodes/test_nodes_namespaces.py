@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from nav_msgs.msg import Path as PathMessage
-from ros_probe import PATIENT, Probe, pause
+from ros_probe import PATIENT, Probe, pause, wait_for
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
@@ -48,6 +48,21 @@ def two(domain, tmp_path_factory):
     assert codes == [0, 0]
 
 
+def described(probe) -> str:
+    """What the stack last said of itself."""
+    said = [
+        (m.state, list(m.faults), dict(zip(m.node_names, m.node_states, strict=True)))
+        for m in probe.received["stack_status"]
+    ]
+    return f"{said[-3:]}, driver {probe.driver_state()} {probe.faults()}"
+
+
+def assert_commanded(probe) -> None:
+    before = len(probe.received["tendon_commands"])
+    goes_on = wait_for(lambda: len(probe.received["tendon_commands"]) > before + 20, 10.0)
+    assert goes_on, described(probe)
+
+
 def test_two_robots_do_not_mix(two):
     left, right = two
     assert len(left.wait_for_message("tendon_states").displacement) == 5
@@ -56,8 +71,7 @@ def test_two_robots_do_not_mix(two):
     assert left.trigger("estop").success
     left.wait(lambda: left.driver_state() == "safe")
     pause(0.5)
-    answered = right.wait_for_message("tendon_commands").sequence
-    right.wait(lambda: right.newest("tendon_commands").sequence > answered + 20)
+    assert_commanded(right)
     assert {len(m.tension) for m in left.received["tendon_commands"]} <= {5}
     assert {len(m.tension) for m in right.received["tendon_commands"]} == {10}
     assert right.faults() == []
@@ -99,6 +113,5 @@ def test_a_second_stack_of_the_same_name_is_refused_and_the_first_goes_on(two):
     assert "Traceback" not in done.stderr
     _, right = two
     assert right.faults() == []
-    right.wait(lambda: right.stack_state() == "up", 5.0)  # the last word was the refused one's
-    answered = right.wait_for_message("tendon_commands").sequence
-    right.wait(lambda: right.newest("tendon_commands").sequence > answered + 20)
+    right.wait(lambda: right.stack_state() == "up", 5.0, described(right))  # the last word was the refused one's
+    assert_commanded(right)
