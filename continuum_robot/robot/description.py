@@ -13,6 +13,7 @@ from continuum_robot.robot.actuation import Actuators, TensionLimits
 from continuum_robot.robot.calibration import DynamicsCalibration
 from continuum_robot.robot.control_settings import ControlSettings, ReferenceSettings
 from continuum_robot.robot.hardware import Hardware
+from continuum_robot.robot.routing import RoutedPath, Routing, StraightRouting
 from continuum_robot.robot.schema import quantity, refuse
 from continuum_robot.robot.simulation_settings import SimulationSettings
 
@@ -20,7 +21,7 @@ Vector = NDArray[np.float64]
 
 SCHEMA_VERSION = 1
 CAPSTAN_TENDONS = 4
-BASIS_KINDS = ("constant_bending", "chebyshev_bending")
+BASIS_KINDS = ("constant_bending", "chebyshev_bending", "chebyshev")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +189,7 @@ class Disks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tendons:
-    """The n tendons that end at a segment's tip, parallel to the backbone, equally spaced on a circle."""
+    """The n tendons that end at a segment's tip, equally spaced on a circle; parallel to the backbone if not routed."""
 
     count: int = quantity("number of tendons", ge=3, le=64)
     pitch_radius_m: float = quantity("distance of the tendons from the backbone", "m", gt=0, le=1)
@@ -210,6 +211,7 @@ class Tendons:
     from_base: bool = quantity(
         "runs from the robot's base; false: from the segment's own start, where its actuators ride", default=True
     )
+    routing: Routing = quantity("path in the cross-section, the same for each from its angle", factory=StraightRouting)
 
     @property
     def angles_rad(self) -> Vector:
@@ -264,19 +266,75 @@ class Elbow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """Strain basis of a segment: curvature about x and y as a sum of functions of its arc length."""
+    """Strain basis of a segment: each strain as a sum of shifted Chebyshev polynomials of its arc length.
+
+    ``constant_bending`` and ``chebyshev_bending`` have curvature alone, of the order ``order``. ``chebyshev`` has an
+    order for each kind of strain, where 0 is constant along the segment, and a strain without an order is rigid.
+    """
 
     kind: str = quantity("family of functions", default="constant_bending", choices=BASIS_KINDS)
-    order: int = quantity("highest Chebyshev order of the curvature", default=0, ge=0, le=12)
+    order: int = quantity("highest order of the curvature of chebyshev_bending", default=0, ge=0, le=12)
+    bending_order: int | None = quantity("chebyshev: highest order of the curvatures", default=None, ge=0, le=24)
+    torsion_order: int | None = quantity("chebyshev: highest order of the torsion", default=None, ge=0, le=24)
+    shear_order: int | None = quantity("chebyshev: highest order of both shears", default=None, ge=0, le=24)
+    extension_order: int | None = quantity("chebyshev: highest order of the extension", default=None, ge=0, le=24)
 
     def __post_init__(self) -> None:
+        own = {
+            "bending_order": self.bending_order,
+            "torsion_order": self.torsion_order,
+            "shear_order": self.shear_order,
+            "extension_order": self.extension_order,
+        }
         if self.kind == "constant_bending" and self.order != 0:
             raise refuse("order", self.order, "0 for a constant basis; use chebyshev_bending for more")
+        if self.kind == "chebyshev":
+            if self.order != 0:
+                raise refuse("order", self.order, "no order for chebyshev; give bending_order, torsion_order, ...")
+            if all(order is None for order in own.values()):
+                raise refuse("bending_order", None, "an order for one strain at least")
+        else:
+            for key, order in own.items():
+                if order is not None:
+                    raise refuse(key, order, f"nothing for {self.kind}; it belongs to the kind chebyshev")
+
+    @property
+    def bending_alone(self) -> bool:
+        """Whether curvature is the only strain, as the kinds for bending have it."""
+        return self.kind != "chebyshev"
+
+    @property
+    def functions(self) -> tuple[tuple[int, int], ...]:
+        """For each coefficient the row of the strain (u_x, u_y, u_z, v_x, v_y, v_z) and the order of its polynomial.
+
+        Curvatures interleaved by order, as in the kinds for bending; then torsion, shears interleaved, extension.
+        """
+        if self.bending_alone:
+            groups: tuple[tuple[tuple[int, ...], int | None], ...] = (((0, 1), self.order),)
+        else:
+            groups = (
+                ((0, 1), self.bending_order),
+                ((2,), self.torsion_order),
+                ((3, 4), self.shear_order),
+                ((5,), self.extension_order),
+            )
+        return tuple(
+            (row, order)
+            for rows, highest in groups
+            if highest is not None
+            for order in range(highest + 1)
+            for row in rows
+        )
+
+    @property
+    def highest_order(self) -> int:
+        """Highest order of any strain."""
+        return max(order for _, order in self.functions)
 
     @property
     def coefficient_count(self) -> int:
-        """Number of coefficients of the segment: two curvatures for each function."""
-        return 2 * (self.order + 1)
+        """Number of coefficients of the segment."""
+        return len(self.functions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,10 +395,51 @@ class String:
         ge=0,
         le=10,
     )
+    routing: Routing = quantity("path in the cross-section", factory=StraightRouting)
 
     def __post_init__(self) -> None:
         if self.start_m >= self.anchor_m:
             raise refuse("start_m", self.start_m, f"less than anchor_m = {self.anchor_m:g} m")
+
+    @property
+    def path(self) -> RoutedPath:
+        """Where it runs."""
+        return RoutedPath(
+            name=self.name,
+            start_m=self.start_m,
+            end_m=self.anchor_m,
+            pitch_radius_m=self.pitch_radius_m,
+            angle_rad=self.angle_rad,
+            routing=self.routing,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutedTendon:
+    """One tendon on a path of its own, ending anywhere."""
+
+    name: str = quantity("name, unique in the robot", filled=True)
+    end_m: float = quantity("arc length from the base at which it ends", "m", gt=0, le=10)
+    pitch_radius_m: float = quantity("distance from the backbone at its start", "m", gt=0, le=1)
+    angle_rad: float = quantity("angle from +x at its start", "rad", default=0.0, ge=-2 * math.pi, le=2 * math.pi)
+    start_m: float = quantity("arc length from the base at which it starts", "m", default=0.0, ge=0, le=10)
+    routing: Routing = quantity("path in the cross-section", factory=StraightRouting)
+
+    def __post_init__(self) -> None:
+        if self.start_m >= self.end_m:
+            raise refuse("start_m", self.start_m, f"less than end_m = {self.end_m:g} m")
+
+    @property
+    def path(self) -> RoutedPath:
+        """Where it runs."""
+        return RoutedPath(
+            name=self.name,
+            start_m=self.start_m,
+            end_m=self.end_m,
+            pitch_radius_m=self.pitch_radius_m,
+            angle_rad=self.angle_rad,
+            routing=self.routing,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,6 +479,10 @@ class Robot:
     reference: ReferenceSettings | None = quantity("default trajectory", default=None)
     simulation: SimulationSettings = quantity("the simulated robot", factory=SimulationSettings)
     strings: tuple[String, ...] = quantity("strings of the string encoders", default=())
+    routed_tendons: tuple[RoutedTendon, ...] = quantity(
+        "tendons on paths of their own beside those of the segments; for statics and dynamics of the general rod",
+        default=(),
+    )
     hardware: Hardware | None = quantity("its devices and their wiring; none: simulated only", default=None)
     recording: Recording | None = quantity("how recorded data maps to this robot", default=None)
     assumed: tuple[str, ...] = quantity("dotted keys whose values no source states", default=())
@@ -406,6 +509,7 @@ class Robot:
         string_names = [string.name for string in self.strings]
         if len(set(string_names)) != len(string_names):
             raise refuse("strings", string_names, "a different name for each string")
+        self._check_paths()
         if self.control is not None and len(self.control.gains) != len(self.segments):
             raise refuse("control.gains", len(self.control.gains), f"{len(self.segments)} entries, one a segment")
         if self.reference is not None:
@@ -422,6 +526,42 @@ class Robot:
             self._check_limits(self.limits)
         if self.hardware is not None:
             self._check_hardware(self.hardware)
+
+    def _check_paths(self) -> None:
+        names = [tendon.name for tendon in self.routed_tendons]
+        if len(set(names)) != len(names):
+            raise refuse("routed_tendons", names, "a different name for each tendon")
+        for index, tendon in enumerate(self.routed_tendons):
+            if tendon.end_m > self.length_m + 1e-12:
+                raise refuse(
+                    f"routed_tendons[{index}].end_m", tendon.end_m, f"at most the robot's length, {self.length_m:g} m"
+                )
+        keys = [
+            f"segments[{index}].tendons.routing"
+            for index, segment in enumerate(self.segments)
+            for _ in range(segment.tendons.count)
+        ]
+        keys += [f"routed_tendons[{index}]" for index in range(len(self.routed_tendons))]
+        found = [
+            (key, path)
+            for key, path in zip(keys, self.tendon_paths, strict=True)
+            if path.name in names or not path.parallel
+        ]
+        found += [
+            (f"strings[{index}].routing", string.path)
+            for index, string in enumerate(self.strings)
+            if not string.path.parallel
+        ]
+        for key, path in found:
+            for start_m, segment in zip(self.segment_starts_m, self.segments, strict=True):
+                radius_m = path.largest_radius_m(float(start_m), float(start_m) + segment.length_m)
+                if radius_m > segment.disks.radius_m * (1 + 1e-9):
+                    raise refuse(
+                        key,
+                        radius_m,
+                        f"a path within the disks of {segment.name}, at most their radius_m ="
+                        f" {segment.disks.radius_m:g} m from the backbone",
+                    )
 
     def _check_limits(self, limits: TensionLimits) -> None:
         if self.actuators is not None and limits.maximum_n > self.actuators.maximum_tension_n:
@@ -495,6 +635,25 @@ class Robot:
         ends = np.cumsum([segment.tendons.count for segment in self.segments])
         return tuple(
             slice(int(end) - segment.tendons.count, int(end)) for end, segment in zip(ends, self.segments, strict=True)
+        )
+
+    @property
+    def tendon_paths(self) -> tuple[RoutedPath, ...]:
+        """Path of every tendon: the segments' in tendon order, then the routed ones."""
+        return (
+            *(
+                RoutedPath(
+                    name=f"{segment.name}/tendon_{j + 1}",
+                    start_m=0.0 if segment.tendons.from_base else float(start_m),
+                    end_m=float(start_m) + segment.length_m,
+                    pitch_radius_m=segment.tendons.pitch_radius_m,
+                    angle_rad=float(angle),
+                    routing=segment.tendons.routing,
+                )
+                for start_m, segment in zip(self.segment_starts_m, self.segments, strict=True)
+                for j, angle in enumerate(segment.tendons.angles_rad)
+            ),
+            *(tendon.path for tendon in self.routed_tendons),
         )
 
     @property

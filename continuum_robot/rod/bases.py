@@ -4,9 +4,10 @@
 The strain is a twist xi = (u_x, u_y, u_z, v_x, v_y, v_z), angular part first, in the body frame:
 R' = R hat(u), p' = R v. A basis gives xi(s) = xi* + B(s) c with the reference strain xi* = (0, 0, 0, 0, 0, 1).
 
-Coefficients of a segment are interleaved by order: c = [kappa_x0, kappa_y0, kappa_x1, kappa_y1, ...] in 1/m, where
+Coefficients of curvature are interleaved by order: c = [kappa_x0, kappa_y0, kappa_x1, kappa_y1, ...] in 1/m, where
 kappa_xk multiplies the shifted Chebyshev polynomial T_k(2 s / l - 1). The constant basis is the first two, so raising
-the order appends coefficients and leaves the others' meaning. Torsion, shear and extension are further rows of B.
+the order appends coefficients and leaves the others' meaning. In the kind ``chebyshev`` those of torsion (1/m), shear
+(interleaved) and extension (dimensionless) follow, see :attr:`continuum_robot.robot.description.Basis.functions`.
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ def strain(basis: Basis, coefficients: Any, ratio: Any) -> list[Any]:
     six entries, angular (1/m) then linear (dimensionless), body frame
     """
     values: list[Any] = list(REFERENCE_STRAIN)
-    for order, function in enumerate(shifted_chebyshev(ratio, basis.order)):
-        for place, row in enumerate(BENDING_ROWS):
-            values[row] = values[row] + function * coefficients[2 * order + place]
+    polynomials = shifted_chebyshev(ratio, basis.highest_order)
+    for place, (row, order) in enumerate(basis.functions):
+        values[row] = values[row] + polynomials[order] * coefficients[place]
     return values
 
 
@@ -74,12 +75,12 @@ def basis_matrix(basis: Basis, ratio: float) -> Vector:
 
     Returns
     -------
-    shape (6, coefficients), dimensionless (curvature coefficients are curvatures)
+    shape (6, coefficients), dimensionless (coefficients have the units of their strain)
     """
     matrix = np.zeros((STRAIN_COUNT, basis.coefficient_count))
-    for order, function in enumerate(shifted_chebyshev(float(ratio), basis.order)):
-        for place, row in enumerate(BENDING_ROWS):
-            matrix[row, 2 * order + place] = function
+    polynomials = shifted_chebyshev(float(ratio), basis.highest_order)
+    for place, (row, order) in enumerate(basis.functions):
+        matrix[row, place] = polynomials[order]
     return matrix
 
 
@@ -101,7 +102,7 @@ def basis_integral(segment: Segment, end_m: float) -> Vector:
     -------
     shape (6, coefficients), m
     """
-    nodes, weights = gauss_legendre(segment.basis.order // 2 + 1, end_m / segment.length_m)
+    nodes, weights = gauss_legendre(segment.basis.highest_order // 2 + 1, end_m / segment.length_m)
     total = np.zeros((STRAIN_COUNT, segment.basis.coefficient_count))
     for node, weight in zip(nodes, weights, strict=True):
         total += segment.length_m * weight * basis_matrix(segment.basis, node)

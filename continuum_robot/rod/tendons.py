@@ -14,6 +14,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.bases import basis_integral
 
@@ -27,6 +28,23 @@ def coefficient_slices(robot: Robot) -> tuple[slice, ...]:
         slice(int(end) - segment.basis.coefficient_count, int(end))
         for end, segment in zip(ends, robot.segments, strict=True)
     )
+
+
+def check_parallel(robot: Robot) -> None:
+    """Refuse a robot whose displacements are not linear in its coefficients.
+
+    Raises
+    ------
+    ParameterError : a basis with more than bending, or a tendon or string that is not parallel to the backbone
+    """
+    advice = "here, where displacements are linear in the coefficients; see continuum_robot.rod.strain_rod for the rest"
+    for segment in robot.segments:
+        if not segment.basis.bending_alone:
+            raise ParameterError(f"basis of {segment.name}", segment.basis.kind, f"a basis of bending alone {advice}")
+    paths = [*robot.tendon_paths, *(string.path for string in robot.strings)]
+    routed = [path.name for path in paths if not path.parallel] + [tendon.name for tendon in robot.routed_tendons]
+    if routed:
+        raise ParameterError("routing", routed[0], f"tendons and strings parallel to the backbone {advice}")
 
 
 def parallel_path_gradient(
@@ -62,6 +80,7 @@ def parallel_path_gradient(
 
 def tendon_matrix(robot: Robot) -> Vector:
     """Displacement of every tendon per strain coefficient, shape (tendons, coefficients), m per (1/m)."""
+    check_parallel(robot)
     return np.array(
         [
             parallel_path_gradient(
@@ -82,6 +101,7 @@ def string_matrix(robot: Robot) -> Vector:
 
     Positive when the string leaves the robot's body, as a tendon's displacement.
     """
+    check_parallel(robot)
     rows = [
         parallel_path_gradient(robot, string.pitch_radius_m, string.angle_rad, string.anchor_m, string.start_m)
         for string in robot.strings
