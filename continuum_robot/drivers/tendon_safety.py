@@ -123,6 +123,8 @@ class TendonSafety:
     Attributes
     ----------
     limits, settings : in use
+    positions_known : False: displacements count from nowhere (not homed yet, or a procedure looks for slack), and are
+        only checked for jumps; may be written
     last_fault : name of the newest fault, kept after a reset; "" before the first
     estop_reason : reason of the latest emergency stop, kept after a reset
 
@@ -136,6 +138,7 @@ class TendonSafety:
             raise ParameterError("robot.limits", None, f"limits in the file of robot {robot.name!r}")
         self.limits = robot.limits
         self.settings = settings or SafetySettings()
+        self.positions_known = True
         self.last_fault = ""
         self.estop_reason = ""
         self._count = robot.tendon_count
@@ -216,7 +219,8 @@ class TendonSafety:
         now_s = reading.stamp_s if now_s is None else now_s
         self._watch.restart()
         tension = self._measured_tension(reading)
-        problems = [FAULTS[name] for name in self._watch.check(reading, now_s, self._command, moving=False)]
+        found = self._watch.check(reading, now_s, self._command, moving=False, known=self.positions_known)
+        problems = [FAULTS[name] for name in found]
         if np.any(tension > self.limits.maximum_n):
             problems.append(f"measured tension {tension.max():.3g} N > maximum_n = {self.limits.maximum_n:g} N")
         start = np.clip(tension, self.limits.minimum_n, self.limits.maximum_n)
@@ -321,7 +325,8 @@ class TendonSafety:
             raise ParameterError("dt", dt, "a time step of at least 0 s")
         if not math.isfinite(now_s):
             raise ParameterError("now_s", now_s, "a finite time in s")
-        found = self._watch.check(reading, now_s, self._command, moving=self._state == ACTIVE)
+        moving, known = self._state == ACTIVE, self.positions_known
+        found = self._watch.check(reading, now_s, self._command, moving=moving, known=known)
         if self._current_mismatch(reading, dt):
             found.append(CURRENT_MISMATCH)
         self._conditions = tuple(found)
@@ -434,8 +439,13 @@ class _ReadingWatch:
         self._previous: TendonReading | None = None
         self._changed_s: list[float] | None = None
 
-    def check(self, reading: TendonReading | None, now_s: float, command: Vector, *, moving: bool) -> list[str]:
-        """Names of what is wrong with the newest reading; ``moving``: the tendons are tight and may be told to move."""
+    def check(
+        self, reading: TendonReading | None, now_s: float, command: Vector, *, moving: bool, known: bool
+    ) -> list[str]:
+        """Names of what is wrong with the newest reading.
+
+        ``moving``: the tendons are tight and may be told to move; ``known``: displacements count from home.
+        """
         if reading is None:
             reading = self._previous
             if reading is None:
@@ -453,9 +463,9 @@ class _ReadingWatch:
             return found
         q, tensions = reading.displacement_m.tolist(), reading.tension_n.tolist()
         observed = (self._observed @ reading.displacement_m).tolist()
-        if max(map(abs, q)) > limits.maximum_displacement_m:
+        if known and max(map(abs, q)) > limits.maximum_displacement_m:
             found.append(DISPLACEMENT_OUT_OF_RANGE)
-        elif self._inconsistent(observed):
+        elif known and self._inconsistent(observed):
             found.append(INCONSISTENT_DISPLACEMENT)
         margin = settings.tension_margin_n
         if max(tensions) > limits.maximum_n + margin or min(tensions) < -margin:
@@ -463,7 +473,7 @@ class _ReadingWatch:
         before = None if self._previous is None else self._previous.displacement_m.tolist()
         if before is not None and self._jumped(reading, q, before):
             found.append(DISPLACEMENT_JUMP)
-        if self._frozen(reading.stamp_s, q, before, observed[len(q) :], command=command, moving=moving):
+        if self._frozen(reading.stamp_s, q, before, observed[len(q) :], command=command, moving=moving and known):
             found.append(FROZEN_READING)
         self._previous = reading
         return found

@@ -30,9 +30,10 @@ LEVELS = {
     "experiments": 6,
     "app": 6,
 }
-# Arrows between folders of the same level that are natural: the simulators speak the drivers' protocols.
+# Arrows between folders of the same level that are natural: simulators and procedures speak the drivers' protocols.
 SIDEWAYS = {
     ("simulation", "drivers"),
+    ("identification", "drivers"),
     ("app", "nodes"),
     ("app", "experiments"),
 }

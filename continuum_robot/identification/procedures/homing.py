@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Homing: take up slack, sway the robot about its straight pose, and measure where the tendons stand there.
+
+Friction holds a robot with equal tensions away from the straight pose: 1 N of it bends the five-tendon prototype by
+half a radian. While it sways in a circle, friction opposes the motion on all sides alike, so the middle of the circle
+is the pose that a robot without friction would take.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.errors import ParameterError
+from continuum_robot.geometry.clarke import ClarkeManifold
+from continuum_robot.identification.procedures.procedure import (
+    ProcedureError,
+    Step,
+    TakeUp,
+    TakeUpSettings,
+    driven_parts,
+    require_finite,
+)
+from continuum_robot.robot.coordinates import clarke_manifold
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.schema import quantity
+
+Vector = NDArray[np.float64]
+
+TAKE_UP, SWAY, MEASURE, SETTLE, DONE = "taking up slack", "starting to sway", "measuring", "coming to rest", "done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomingSettings:
+    """How a robot is homed."""
+
+    tension_n: float = quantity(
+        "tension at the straight pose; 0: control.pretension_n, or four times limits.safe_n",
+        "N",
+        default=0.0,
+        ge=0,
+        le=1e4,
+    )
+    sway_m: float = quantity("amplitude of the sway in Clarke coordinates", "m", default=2e-3, gt=0, le=0.1)
+    sway_period_s: float = quantity("time of a turn", "s", default=1.0, ge=0.1, le=60)
+    sway_rise_n_per_s: float = quantity(
+        "how fast the swaying force grows until the robot moves", "N/s", default=0.5, gt=0, le=1e3
+    )
+    turns: int = quantity("whole turns over which the middle is measured", default=3, ge=1, le=100)
+    settle_s: float = quantity("time in which the sway fades away", "s", default=1.0, gt=0, le=60)
+    timeout_s: float = quantity("longest time until the robot sways", "s", default=60.0, gt=0, le=600)
+
+
+@dataclass(frozen=True, slots=True)
+class Homed:
+    """Result of a homing.
+
+    Attributes
+    ----------
+    zero_m : reading of every tendon at the straight pose, shape (N,), m
+    slack_m : taken up from every tendon, shape (N,), m
+    tension_n : on every tendon at the straight pose, N
+    force_n : amplitude of the tensions that swayed the robot, N: mostly friction
+    inconsistency_m : root mean square by which displacements missed the Clarke manifold while swaying, per segment, m
+    """
+
+    zero_m: Vector
+    slack_m: Vector
+    tension_n: float
+    force_n: float
+    inconsistency_m: Vector
+
+
+class Homing:
+    """The procedure; see the module. Pure.
+
+    Parameters
+    ----------
+    robot : with actuators and limits
+    settings : see :class:`HomingSettings`
+    take_up : see :class:`TakeUpSettings`
+
+    Attributes
+    ----------
+    measuring : the readings of this cycle belong to those of which the middle is taken, for sensors that are zeroed too
+    result : set when done
+
+    Raises
+    ------
+    ParameterError : a tension that the limits do not allow
+    """
+
+    def __init__(
+        self, robot: Robot, settings: HomingSettings | None = None, take_up: TakeUpSettings | None = None
+    ) -> None:
+        self.settings = settings = settings or HomingSettings()
+        _, limits = driven_parts(robot)
+        default_n = 4 * limits.safe_n if robot.control is None else robot.control.pretension_n
+        self._count = robot.tendon_count
+        self._tension_n = settings.tension_n or max(default_n, limits.minimum_n)
+        allowed_n = min(limits.maximum_n, limits.total_n / self._count) / 2
+        if not limits.minimum_n < self._tension_n <= allowed_n:
+            raise ParameterError(
+                "tension_n",
+                self._tension_n,
+                f"more than {limits.minimum_n:g} N and at most {allowed_n:g} N, half of what every tendon may carry",
+            )
+        self._limits = limits
+        self._manifold: ClarkeManifold = clarke_manifold(robot)
+        self._directions = np.concatenate([segment.tendons.angles_rad for segment in robot.segments])
+        self._take_up = TakeUp(np.full(self._count, self._tension_n), robot.tendon_names, take_up)
+        self._phase = TAKE_UP
+        self._angle_rad = self._force_n = self._elapsed_s = self._fade_s = 0.0
+        self._rise_n_per_s = settings.sway_rise_n_per_s
+        self._turn: list[Vector] = []
+        self._measured: list[Vector] = []
+        self._stopped = False
+        self.measuring = False
+        self.result: Homed | None = None
+
+    def update(self, reading: TendonReading, dt: float) -> Step:
+        """The next step; raises :class:`ProcedureError` where the tendons do not behave as those of this robot."""
+        require_finite(reading)
+        self.measuring = False
+        if self._stopped:
+            return Step(np.full(self._count, self._tension_n), "stopped", 1.0, done=True)
+        if self._phase == TAKE_UP:
+            tension, tight = self._take_up.update(reading, dt)
+            if tight:
+                self._phase = SWAY
+            return Step(tension, TAKE_UP, 0.1)
+        if self._phase == DONE:
+            return Step(np.full(self._count, self._tension_n), DONE, 1.0, done=True)
+        self._angle_rad += 2 * math.pi * dt / self.settings.sway_period_s
+        self._elapsed_s += dt
+        progress = {SWAY: self._sway, MEASURE: self._measure, SETTLE: self._settle}[self._phase](reading, dt)
+        swaying = self._force_n * np.cos(self._directions - self._angle_rad)
+        return Step(self._tension_n + swaying, self._phase, progress)
+
+    def stop(self) -> None:
+        """End with the next step."""
+        self._stopped = True
+
+    def _sway(self, reading: TendonReading, dt: float) -> float:
+        """Let the force grow until the robot goes in circles of the wanted size."""
+        self._turn.append(reading.displacement_m.copy())
+        if self._angle_rad < 2 * math.pi:
+            self._force_n += self._rise_n_per_s * dt
+        else:
+            amplitude_m = self._amplitude(np.array(self._turn))
+            self._turn, self._angle_rad = [], self._angle_rad - 2 * math.pi
+            if amplitude_m > self._limits.maximum_displacement_m / 2:
+                # Once friction is overcome the robot goes further than it takes.
+                self._force_n, self._rise_n_per_s = 0.85 * self._force_n, 0.0
+            elif amplitude_m >= self.settings.sway_m:
+                self._phase = MEASURE
+            else:
+                self._rise_n_per_s = self.settings.sway_rise_n_per_s
+        largest_n = self._tension_n - self._limits.minimum_n
+        if self._force_n > largest_n or self._elapsed_s > self.settings.timeout_s:
+            raise ProcedureError(
+                f"the robot does not sway under {min(self._force_n, largest_n):.2g} N more and less on its tendons",
+                "Free what blocks it, or home with a greater tension where friction is high.",
+            )
+        return 0.2 + 0.3 * self._force_n / largest_n
+
+    def _measure(self, reading: TendonReading, _dt: float) -> float:
+        self.measuring = True
+        self._measured.append(reading.displacement_m.copy())
+        turns = self._angle_rad / (2 * math.pi)
+        if turns >= self.settings.turns:
+            self._phase = SETTLE
+            self._fade_n_per_s = self._force_n / self.settings.settle_s
+            self.result = self._evaluate(np.array(self._measured))
+        return 0.5 + 0.4 * min(1.0, turns / self.settings.turns)
+
+    def _settle(self, _reading: TendonReading, dt: float) -> float:
+        self._fade_s += dt
+        self._force_n = max(0.0, self._force_n - self._fade_n_per_s * dt)
+        if self._fade_s >= self.settings.settle_s:
+            self._force_n, self._phase = 0.0, DONE
+        return 0.9 + 0.1 * min(1.0, self._fade_s / self.settings.settle_s)
+
+    def _amplitude(self, displacement: Vector) -> float:
+        """Least amplitude of a segment's Clarke coordinates in any direction over a turn, m."""
+        clarke = self._manifold.clarke(displacement)
+        least = (np.linalg.eigvalsh(np.cov(clarke[:, [i, i + 1]].T))[0] for i in range(0, clarke.shape[1], 2))
+        return math.sqrt(2 * max(0.0, min(least)))
+
+    def _evaluate(self, displacement: Vector) -> Homed:
+        # Whole turns, so that every direction counts alike.
+        zero = displacement.mean(axis=0)
+        away = displacement - zero
+        inconsistency = np.sqrt(np.mean([self._manifold.inconsistency_m(q) ** 2 for q in away], axis=0))
+        if (inconsistency > self._limits.inconsistency_m).any() or self._amplitude(
+            displacement
+        ) < self.settings.sway_m / 2:
+            raise ProcedureError(
+                f"the tendons miss the robot's shapes by {1e3 * inconsistency.max():.2g} mm while it sways",
+                "Run the tendon check: a tendon is slack, swapped with another, or its gear ratio is wrong.",
+            )
+        return Homed(zero, self._take_up.slack_m.copy(), self._tension_n, self._force_n, inconsistency)

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Torque constant from a hung weight: lift and lower it at one speed; the mean of both currents is without friction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.errors import ParameterError
+from continuum_robot.identification.procedures.procedure import ProcedureError, Step, driven_parts, require_finite
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.schema import quantity
+
+Vector = NDArray[np.float64]
+
+GRAVITY_M_PER_S2 = 9.80665
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HungWeightSettings:
+    """How the weight is moved."""
+
+    clearance_m: float = quantity("how far it is lifted off its support first", "m", default=0.01, gt=0, le=1)
+    stroke_m: float = quantity("travel over which the currents are averaged", "m", default=0.02, gt=0, le=1)
+    strokes: int = quantity("how often it is lifted and lowered", default=3, ge=1, le=100)
+    speed_m_per_s: float = quantity("speed of lifting and lowering", "m/s", default=0.01, gt=0, le=0.5)
+    lag_m: float = quantity(
+        "how far it may lag behind before it counts as not moving", "m", default=0.008, gt=0, le=0.5
+    )
+    stiffness_n_per_m: float = quantity("gain on the position", "N/m", default=1500.0, gt=0, le=1e6)
+    damping_ns_per_m: float = quantity("gain on the velocity", "N.s/m", default=80.0, ge=0, le=1e5)
+
+
+@dataclass(frozen=True, slots=True)
+class HungWeightResult:
+    """What one weight on one tendon gave.
+
+    Attributes
+    ----------
+    tendon : index from 0
+    mass_kg : of the weight
+    current_up_a, current_down_a : means while lifting and lowering, A
+    newton_per_ampere : tension for a current without friction, N/A
+    torque_constant_nm_per_a : of the motor, N.m/A, with gear ratio and spool radius of the robot file
+    friction_n : half the difference between lifting and lowering, N
+    """
+
+    tendon: int
+    mass_kg: float
+    current_up_a: float
+    current_down_a: float
+    newton_per_ampere: float
+    torque_constant_nm_per_a: float
+    friction_n: float
+
+
+class HungWeight:
+    """The procedure; see the module. The tendon is unhooked from the robot, the weight lies on its support. Pure.
+
+    Parameters
+    ----------
+    robot : with actuators and limits
+    tendon : index from 0
+    mass_kg : of the weight
+    settings : see :class:`HungWeightSettings`
+
+    Attributes
+    ----------
+    result : set when done
+
+    Raises
+    ------
+    ParameterError : no such tendon, or a weight that the limits do not allow to lift
+    """
+
+    def __init__(self, robot: Robot, tendon: int, mass_kg: float, settings: HungWeightSettings | None = None) -> None:
+        self.settings = settings = settings or HungWeightSettings()
+        _, limits = driven_parts(robot)
+        if not 0 <= tendon < robot.tendon_count:
+            raise ParameterError("tendon", tendon + 1, f"1 to {robot.tendon_count}")
+        heaviest_kg = 0.6 * min(limits.maximum_n, limits.total_n) / GRAVITY_M_PER_S2
+        if not 0 < mass_kg <= heaviest_kg:
+            raise ParameterError("mass_kg", mass_kg, f"more than 0 and at most {heaviest_kg:.3g} kg, by the limits")
+        self._robot, self._tendon, self._mass_kg = robot, tendon, mass_kg
+        self._weight_n = mass_kg * GRAVITY_M_PER_S2
+        self._limits, self._count = limits, robot.tendon_count
+        self._start_m: float | None = None
+        # Up over the clearance, up and down over the stroke (the first time for practice), down to the support.
+        height = [0.0, settings.clearance_m]
+        for _ in range(settings.strokes + 1):
+            height += [settings.clearance_m + settings.stroke_m, settings.clearance_m]
+        self._heights = [*height, 0.0]
+        self._leg, self._along_m = 0, 0.0
+        self._up: list[float] = []
+        self._down: list[float] = []
+        self._tightened_s = self._height_m = 0.0
+        self._stopped = self._down_again = False
+        self.result: HungWeightResult | None = None
+
+    def update(self, reading: TendonReading, dt: float) -> Step:
+        """The next step; raises :class:`ProcedureError` where the weight does not follow."""
+        require_finite(reading)
+        q, v = float(reading.displacement_m[self._tendon]), float(reading.velocity_m_per_s[self._tendon])
+        tension = np.full(self._count, self._limits.minimum_n)
+        if self._down_again or (self._stopped and self._start_m is None):
+            return Step(tension, "stopped" if self._stopped else "done", 1.0, done=True)
+        if self._start_m is None:
+            # Half the weight tightens the tendon and leaves the weight on its support.
+            self._tightened_s = self._tightened_s + dt if abs(v) < 0.2 * self.settings.speed_m_per_s else 0.0
+            if self._tightened_s > 0.3:
+                self._start_m = q
+            tension[self._tendon] = max(0.0, 0.5 * self._weight_n * (1 - v / (2 * self.settings.speed_m_per_s)))
+            return Step(tension, "tightening the tendon", 0.05)
+        tension[self._tendon] = self._servo(reading, q, v, dt)
+        return Step(tension, self._phase(), 0.1 + 0.9 * self._leg / len(self._heights))
+
+    def stop(self) -> None:
+        """Put the weight down, then end."""
+        if not self._stopped:
+            self._stopped = True
+            self._heights, self._leg, self._along_m = [self._height_m, 0.0], 0, 0.0
+
+    def _servo(self, reading: TendonReading, q: float, v: float, dt: float) -> float:
+        settings = self.settings
+        begin, end = self._heights[self._leg], self._heights[self._leg + 1]
+        direction = math.copysign(1.0, end - begin)
+        self._along_m += settings.speed_m_per_s * dt
+        length = abs(end - begin)
+        self._height_m = begin + direction * min(self._along_m, length)
+        lag = (self._start_m or 0.0) + self._height_m - q
+        if abs(lag) > settings.lag_m:
+            raise ProcedureError(
+                f"{self._robot.tendon_names[self._tendon]} lags {1e3 * abs(lag):.0f} mm behind",
+                "Check that the weight hangs freely on this tendon, its mass, and the gear ratio in the robot file.",
+            )
+        # Only the middle of a stroke counts: at its ends the weight turns round.
+        if 1 < self._leg < len(self._heights) - 2 and 0.25 * length < self._along_m < 0.95 * length:
+            (self._up if direction > 0 else self._down).append(float(reading.current_a[self._tendon]))
+        if self._along_m >= length:
+            if self._leg < len(self._heights) - 2:
+                self._leg, self._along_m = self._leg + 1, 0.0
+            elif not self._down_again:
+                self._down_again = True
+                self.result = None if self._stopped else self._evaluate()
+        force = self._weight_n + settings.stiffness_n_per_m * lag
+        return force + settings.damping_ns_per_m * (direction * settings.speed_m_per_s - v)
+
+    def _phase(self) -> str:
+        if self._leg >= len(self._heights) - 2:
+            return "putting the weight down"
+        if self._leg == 0:
+            return "lifting the weight off its support"
+        return "lifting" if self._heights[self._leg + 1] > self._heights[self._leg] else "lowering"
+
+    def _evaluate(self) -> HungWeightResult:
+        up_a, down_a = abs(float(np.mean(self._up))), abs(float(np.mean(self._down)))
+        balance_a = (up_a + down_a) / 2
+        if balance_a <= 0:
+            raise ProcedureError("no current balances the weight", "Check that the weight hangs on this tendon.")
+        per_ampere = self._weight_n / balance_a
+        lever_m = nominal_lever_m(self._robot, self._tendon)
+        friction_n = per_ampere * (up_a - down_a) / 2
+        return HungWeightResult(
+            self._tendon, self._mass_kg, up_a, down_a, per_ampere, per_ampere * lever_m, max(0.0, friction_n)
+        )
+
+
+def nominal_lever_m(robot: Robot, tendon: int) -> float:
+    """Motor torque for a newton on a tendon (index from 0), by the robot file: spool radius over gear ratio, m."""
+    actuators, _ = driven_parts(robot)
+    if robot.hardware is not None:
+        for motor in robot.hardware.tendon_actuators.motors:
+            if motor.tendon == tendon + 1:
+                return motor.meter_per_turn(actuators) / (2 * math.pi)
+    return actuators.spool_radius_m / actuators.gear_ratio
+
+
+@dataclass(frozen=True, slots=True)
+class TorqueFit:
+    """Torque constant from several weights.
+
+    Attributes
+    ----------
+    torque_constant_nm_per_a : N.m/A
+    deviation_nm_per_a : its standard deviation, NaN from a single weight, N.m/A
+    friction_n : mean friction, N
+    """
+
+    torque_constant_nm_per_a: float
+    deviation_nm_per_a: float
+    friction_n: float
+
+
+def fit_torque_constant(results: Sequence[HungWeightResult]) -> TorqueFit:
+    """Least squares of weight = constant / lever * current through the origin.
+
+    Raises
+    ------
+    ParameterError : no result, or results of different tendons
+    """
+    if not results or len({result.tendon for result in results}) != 1:
+        raise ParameterError("results", [result.tendon for result in results], "at least one, all of one tendon")
+    balance = np.array([(result.current_up_a + result.current_down_a) / 2 for result in results])
+    weight = GRAVITY_M_PER_S2 * np.array([result.mass_kg for result in results])
+    lever_m = results[0].torque_constant_nm_per_a / results[0].newton_per_ampere
+    per_ampere, deviation = _through_origin(balance, weight)
+    friction_n = float(np.mean([result.friction_n for result in results]))
+    return TorqueFit(per_ampere * lever_m, deviation * lever_m, friction_n)
+
+
+def _through_origin(x: ArrayLike, y: ArrayLike) -> tuple[float, float]:
+    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    slope = float(x @ y / (x @ x))
+    if x.size < 2:
+        return slope, math.nan
+    return slope, float(np.sqrt(np.sum((y - slope * x) ** 2) / (x.size - 1) / (x @ x)))

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all procedures share: a step for each cycle of the driver, a gentle pull, and the error that ends one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
+from continuum_robot.robot.actuation import Actuators, TensionLimits
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.schema import quantity
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a procedure wants in this cycle.
+
+    Attributes
+    ----------
+    tension : wanted tensions, shape (N,), N; the driver's limits act on them
+    phase : what it does now, for a person
+    progress : 0 to 1
+    done : it has ended, and its result is there
+    """
+
+    tension: Vector
+    phase: str
+    progress: float
+    done: bool = False
+
+
+class ProcedureError(ContinuumRobotError):
+    """A procedure found something that keeps it from going on: ``problem``, ``remedy`` (what to do)."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        self.problem, self.remedy = problem, remedy
+        super().__init__(f"{problem}. {remedy}")
+
+
+class Procedure(Protocol):
+    """Pure: no clock, no thread. Driven by the driver's cycle, which checks, limits and sends the tensions."""
+
+    def update(self, reading: TendonReading, dt: float) -> Step:
+        """The next step.
+
+        Parameters
+        ----------
+        reading : the newest, with displacements before any zero; all values finite
+        dt : time since the previous call, s
+
+        Raises
+        ------
+        ProcedureError : it cannot go on
+        """
+
+    def stop(self) -> None:
+        """End early and in good order: the next steps lead to one that is done, without a result."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeUpSettings:
+    """How slack is taken up: a tendon is pulled with a force that falls to zero at a low speed."""
+
+    speed_m_per_s: float = quantity("speed at which nothing pulls any more", "m/s", default=0.02, gt=0, le=1)
+    longest_slack_m: float = quantity(
+        "slack beyond which a tendon counts as not attached", "m", default=0.05, gt=0, le=2
+    )
+    rest_m_per_s: float = quantity("speed below which a tendon rests", "m/s", default=0.002, gt=0, le=1)
+    rest_time_s: float = quantity("how long all must rest to be tight", "s", default=0.3, gt=0, le=10)
+    timeout_s: float = quantity("longest time for it", "s", default=20.0, gt=0, le=600)
+
+
+class TakeUp:
+    """Pulls tendons gently until all of them rest under a tension.
+
+    Parameters
+    ----------
+    tension : to rest under, shape (N,), N
+    names : of the tendons
+    settings : see :class:`TakeUpSettings`
+
+    Attributes
+    ----------
+    slack_m : what was taken up so far, shape (N,), m
+    """
+
+    def __init__(self, tension: Vector, names: tuple[str, ...], settings: TakeUpSettings | None = None) -> None:
+        self.settings = settings or TakeUpSettings()
+        self._level, self._names = tension, names
+        self._start: Vector | None = None
+        self._rested_s = self._elapsed_s = 0.0
+        self.slack_m = np.zeros(tension.size)
+
+    def update(self, reading: TendonReading, dt: float) -> tuple[Vector, bool]:
+        """The tensions of this cycle, and whether all tendons are tight.
+
+        Raises
+        ------
+        ProcedureError : a tendon runs without resistance, or does not come to rest
+        """
+        settings, q = self.settings, reading.displacement_m
+        if self._start is None:
+            self._start = q.copy()
+        self.slack_m = q - self._start
+        ran = np.flatnonzero(np.abs(self.slack_m) > settings.longest_slack_m)
+        if ran.size:
+            raise ProcedureError(
+                f"{_listed(self._names, ran)} ran {1e3 * np.abs(self.slack_m[ran]).max():.0f} mm without resistance",
+                "It is not attached, or its polarity in the robot file is wrong: fasten it, or change the sign.",
+            )
+        self._elapsed_s += dt
+        resting = bool((np.abs(reading.velocity_m_per_s) < settings.rest_m_per_s).all())
+        self._rested_s = self._rested_s + dt if resting else 0.0
+        if self._elapsed_s > settings.timeout_s:
+            moving = np.flatnonzero(np.abs(reading.velocity_m_per_s) >= settings.rest_m_per_s)
+            raise ProcedureError(
+                f"{_listed(self._names, moving) or 'the robot'} did not come to rest within {settings.timeout_s:g} s",
+                "Look for a tendon that slips on its spool, and for a motor that oscillates.",
+            )
+        return self.gentle(reading.velocity_m_per_s), self._rested_s >= settings.rest_time_s
+
+    def gentle(self, velocity: Vector) -> Vector:
+        """The tension at which a tendon comes in slowly: falls from the level at rest to 0 at the speed, (N,), N."""
+        return np.clip(self._level * (1.0 - velocity / self.settings.speed_m_per_s), 0.0, self._level)
+
+
+def driven_parts(robot: Robot) -> tuple[Actuators, TensionLimits]:
+    """Actuators and limits of a robot that has both.
+
+    Raises
+    ------
+    ParameterError : one of them is missing
+    """
+    if robot.actuators is None or robot.limits is None:
+        raise ParameterError("robot", robot.name, "a robot file with actuators and limits")
+    return robot.actuators, robot.limits
+
+
+def require_finite(reading: TendonReading) -> None:
+    """Refuse a reading with unknown values, which a procedure cannot judge. Raises :class:`DeviceError`."""
+    if not np.isfinite([reading.displacement_m, reading.velocity_m_per_s, reading.current_a]).all():
+        raise DeviceError("tendon actuators", "displacement, velocity or current is unknown", "Check the bus.")
+
+
+def _listed(names: tuple[str, ...], indices: NDArray[np.intp]) -> str:
+    return ", ".join(names[index] for index in indices)

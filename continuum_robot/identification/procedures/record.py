@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stored homing of a robot: where its tendons and strings stand at the straight pose, and for which robot file."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from continuum_robot import __version__
+from continuum_robot.errors import DeviceError, RecordingError, RobotFileError
+from continuum_robot.identification.procedures.homing import Homed
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.schema import Source, quantity, read
+
+Vector = NDArray[np.float64]
+
+FOLDER_VARIABLE = "CONTINUUM_ROBOT_CALIBRATION"
+HOME_FIRST = "Home the robot: continuum-robot home, or the action home_tendons."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StringZero:
+    """Where a string stands at the straight pose."""
+
+    string: str = quantity("name of the string", filled=True)
+    zero_m: float = quantity("its reading there", "m", ge=-100, le=100)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomingRecord:
+    """A homing as it is stored, one file a robot."""
+
+    schema_version: int = quantity("version of this file", ge=1, le=1)
+    robot: str = quantity("name of the robot", filled=True)
+    serial_number: str = quantity("of the robot", filled=True)
+    robot_file_sha256: str = quantity("SHA-256 of the robot file with which it was homed", filled=True)
+    date: str = quantity("when, ISO 8601, UTC", filled=True)
+    program_version: str = quantity("of this package", filled=True)
+    tension_n: float = quantity("on every tendon at the straight pose", "N", gt=0, le=1e4)
+    zero_m: tuple[float, ...] = quantity("reading of every tendon at the straight pose", "m", ge=-1e3, le=1e3)
+    slack_m: tuple[float, ...] = quantity("slack that was taken up", "m", ge=-1e3, le=1e3)
+    strings: tuple[StringZero, ...] = quantity("readings of the strings at the straight pose", default=())
+
+    @property
+    def zero(self) -> Vector:
+        """``zero_m`` as an array, shape (N,), m."""
+        return np.array(self.zero_m)
+
+    def string_zero(self, names: tuple[str, ...]) -> Vector:
+        """Zeros of strings in the order of their names, NaN for one that was not measured, shape (strings,), m."""
+        known = {entry.string: entry.zero_m for entry in self.strings}
+        return np.array([known.get(name, np.nan) for name in names], dtype=float)
+
+
+def make_record(
+    robot: Robot, homed: Homed, string_zero: Mapping[str, float], now: datetime | None = None
+) -> HomingRecord:
+    """What is stored of a homing.
+
+    Parameters
+    ----------
+    robot : with a file and a hardware section
+    homed : the procedure's result
+    string_zero : mean reading of every string while the middle was measured, m; strings left out stay unknown
+    now : when it was done; None: now
+
+    Raises
+    ------
+    RobotFileError : no file or no hardware section
+    """
+    moment = (now or datetime.now(timezone.utc)).astimezone(timezone.utc)
+    return HomingRecord(
+        schema_version=1,
+        robot=robot.name,
+        serial_number=serial_number(robot),
+        robot_file_sha256=file_sha256(robot),
+        date=moment.isoformat(timespec="seconds"),
+        program_version=__version__,
+        tension_n=homed.tension_n,
+        zero_m=tuple(map(float, homed.zero_m)),
+        slack_m=tuple(map(float, homed.slack_m)),
+        strings=tuple(StringZero(string=name, zero_m=float(value)) for name, value in string_zero.items()),
+    )
+
+
+def serial_number(robot: Robot) -> str:
+    """The robot's serial number. Raises :class:`RobotFileError` where its file has no hardware section."""
+    if robot.hardware is None:
+        raise RobotFileError(robot.file_name or None, "hardware", None, "a section that describes the robot's devices")
+    return robot.hardware.serial_number
+
+
+def file_sha256(robot: Robot) -> str:
+    """SHA-256 of the robot's file, byte by byte. Raises :class:`RobotFileError` where it came from none."""
+    if not robot.file_name:
+        raise RobotFileError(None, "", robot.name, "a robot that was read from a file")
+    try:
+        return hashlib.sha256(Path(robot.file_name).read_bytes()).hexdigest()
+    except OSError as error:
+        raise RobotFileError(robot.file_name, "", str(error), "a readable file") from error
+
+
+def calibration_folder() -> Path:
+    """Where records are kept: $CONTINUUM_ROBOT_CALIBRATION, else a folder in the user's data folder."""
+    own = os.environ.get(FOLDER_VARIABLE)
+    if own:
+        return Path(own).expanduser()
+    data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(data).expanduser() / "continuum_robot" / "calibration"
+
+
+def record_path(robot: Robot, folder: Path | None = None) -> Path:
+    """The file of a robot's homing; ``folder`` None: :func:`calibration_folder`. Raises :class:`RobotFileError`."""
+    plain = re.sub(r"[^A-Za-z0-9._-]", lambda match: f"%{ord(match.group()):x}", f"{robot.name}.{serial_number(robot)}")
+    return (folder or calibration_folder()) / f"{plain}.homing.yaml"
+
+
+def store_record(record: HomingRecord, path: Path) -> None:
+    """Write a record; a reader never sees half of it.
+
+    Raises
+    ------
+    RecordingError : it cannot be written
+    """
+    text = "# SPDX-License-Identifier: Apache-2.0\n# Written by the homing procedure. SI units.\n"
+    mapping = dataclasses.asdict(record)
+    mapping = {name: [*value] if isinstance(value, tuple) else value for name, value in mapping.items()}
+    text += yaml.safe_dump(mapping, sort_keys=False, default_flow_style=None)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise RecordingError(
+            path, f"cannot be written ({error.strerror})", "Make room, or its folder writable."
+        ) from error
+
+
+def load_record(robot: Robot, path: Path) -> HomingRecord:
+    """Read the homing of a robot and make sure that it is this robot's, as its file is now.
+
+    Raises
+    ------
+    DeviceError : there is none, it cannot be read, or it belongs to another robot or another robot file; says which
+    """
+    try:
+        mapping = yaml.safe_load(path.read_text(encoding="utf-8"))
+        record: HomingRecord = read(HomingRecord, mapping, Source(path))
+    except FileNotFoundError:
+        raise DeviceError(robot.name, f"is not homed: there is no {path}", HOME_FIRST) from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RobotFileError) as error:
+        problem = " ".join(str(error).split())
+        raise DeviceError(robot.name, f"is not homed: its record cannot be used ({problem})", HOME_FIRST) from None
+    for what, stored, now in (
+        ("serial number", record.serial_number, serial_number(robot)),
+        ("robot", record.robot, robot.name),
+        ("robot file", record.robot_file_sha256[:12], file_sha256(robot)[:12]),
+        ("number of tendons", len(record.zero_m), robot.tendon_count),
+    ):
+        if stored != now:
+            raise DeviceError(
+                robot.name, f"was homed on {record.date} with another {what} ({stored}, now {now})", HOME_FIRST
+            )
+    return record

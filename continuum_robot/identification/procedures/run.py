@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A procedure under the driver's safety logic: how it begins, ends, is cancelled, and lets go of the tendons."""
+
+from __future__ import annotations
+
+from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.drivers.tendon_safety import ACTIVE, FAULTS, TendonSafety
+from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.identification.procedures.procedure import Procedure, Step, Vector
+
+CANCELLED = "cancelled"
+
+
+class ProcedureRun:
+    """Runs a procedure in the driver's cycle. The caller reads the devices, asks :meth:`wanted`, lets
+    ``TendonSafety.update`` limit it, and writes; after :attr:`finished` it switches the torque off and calls
+    :meth:`restore`. Whatever ends the run, the tensions ramp to ``limits.safe_n`` first.
+
+    Parameters
+    ----------
+    procedure : what to run
+    safety : of the driver, inactive
+
+    Attributes
+    ----------
+    step : the newest, None before the first
+    succeeded : the procedure came to its end
+    problem : why it did not, "" where it did or still runs
+    """
+
+    def __init__(self, procedure: Procedure, safety: TendonSafety) -> None:
+        self.procedure, self._safety = procedure, safety
+        self.step: Step | None = None
+        self.succeeded, self.problem = False, ""
+        self._cancelled = False
+        self._known_before = safety.positions_known
+
+    def begin(self, reading: TendonReading, now_s: float) -> None:
+        """Take the tendons over, without a jump. Raises :class:`DeviceError` where the driver cannot be activated."""
+        self._safety.positions_known = False
+        try:
+            self._safety.activate(reading, now_s)
+        except ContinuumRobotError:
+            self.restore()
+            raise
+
+    def wanted(self, reading: TendonReading | None, dt: float) -> Vector | None:
+        """The tensions that the procedure wants in this cycle, None once it lets go; ``dt`` as in the procedure."""
+        if self.succeeded or self.problem:
+            return None
+        safety = self._safety
+        if safety.state != ACTIVE:
+            meanings = "; ".join(f"{name}: {FAULTS[name]}" for name in safety.faults)
+            self.problem = f"the driver stopped it ({meanings})" if meanings else CANCELLED
+            return None
+        if reading is None:
+            return None  # the driver's own reading timeout decides how long
+        try:
+            self.step = step = self.procedure.update(reading, dt)
+        except ContinuumRobotError as error:
+            self.problem = str(error)
+            safety.deactivate()
+            return None
+        if step.done:
+            self.succeeded, self.problem = not self._cancelled, CANCELLED if self._cancelled else ""
+            safety.deactivate()
+            return None
+        return step.tension
+
+    def cancel(self) -> None:
+        """End it early: a hung weight is put down first, tensions ramp to the safe one."""
+        self._cancelled = True
+        self.procedure.stop()
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has ended and the tendons are at their safe tension, so that the torque may go off."""
+        return bool(self.succeeded or self.problem) and self._safety.released
+
+    def restore(self) -> None:
+        """Let the driver judge displacements as before."""
+        self._safety.positions_known = self._known_before
