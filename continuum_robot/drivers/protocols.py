@@ -129,10 +129,18 @@ class StringEncoders(Protocol):
 
 @runtime_checkable
 class ForceSensor(Protocol):
-    """A force-torque sensor; ``frame_id`` names the frame in which it measures."""
+    """A force-torque sensor.
+
+    Attributes
+    ----------
+    simulated : whether it is
+    frame_id : name of the frame in which it measures
+    tare_problem : why the last tare changed nothing, empty where it did
+    """
 
     simulated: bool
     frame_id: str
+    tare_problem: str
 
     def open(self) -> None:
         """Start communication and set the sensor up. Raises :class:`DeviceError`."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bota Rokubi force-torque sensors: frames, set-up, readings."""

@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Rokubi force-torque sensor as the nodes see it: set up, read, tared, plugged out and in at will."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Generator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.drivers.device_clock import DeviceClock, wrapped_difference
+from continuum_robot.drivers.protocols import ForceReading
+from continuum_robot.drivers.rokubi_serial import codec
+from continuum_robot.drivers.rokubi_serial.codec import Acknowledgements, ForceFrame, FrameStream, Status
+from continuum_robot.drivers.serial_port import SerialPort
+from continuum_robot.drivers.tare import Tare
+from continuum_robot.errors import DeviceError
+from continuum_robot.robot.hardware import RokubiSerial
+
+Vector = NDArray[np.float64]
+
+DEVICE = "Rokubi force sensor"
+SETTING = "hardware.force_sensor.port"
+STALE_AFTER_S = 0.05
+SILENT_AFTER_S = 1.0
+RECONNECT_EVERY_S = 0.5
+_ACKNOWLEDGE_S = 0.2
+_BOOT_S = 2.0
+_FIRST_FRAME_S = 0.5
+_POLL_S = 0.002
+_NO_WRENCH = int(Status.INVALID | Status.RAW)
+
+# A conversation with the sensor: receives the time at every poll, never waits itself.
+_Talk = Generator[None, float, None]
+
+
+class RokubiForceSensor:
+    """A sensor behind a serial port.
+
+    The conversation that sets it up goes on in :meth:`read`, poll by poll; :meth:`open` waits for its end. It finds
+    the sensor at any of its baud rates, running or not. After a second of silence, or when it was plugged out and in,
+    the sensor is set up again.
+
+    Parameters
+    ----------
+    settings : of the sensor
+    port : instead of ``settings.port``
+    simulated : whether a simulated sensor stands behind the port
+    wait : whether :meth:`open` waits until the sensor measures; not in virtual time
+
+    Attributes
+    ----------
+    frame_id : of the sensor
+    restarts : how often its clock went back
+    reconnects : how often it was set up again
+    """
+
+    def __init__(
+        self, settings: RokubiSerial, *, port: str | None = None, simulated: bool = False, wait: bool = True
+    ) -> None:
+        self.simulated, self.frame_id = simulated, settings.frame_id
+        self._settings, self._wait = settings, wait
+        name = settings.port if port is None else port
+        self._port = SerialPort(name, settings.baud_bps, device=DEVICE, setting=SETTING)
+        self._stream, self._acknowledgements = FrameStream(), Acknowledgements()
+        self._clock, self._tare = DeviceClock(), Tare()
+        self.restarts = self.reconnects = 0
+        self._talk: _Talk | None = None
+        self._lost: DeviceError | None = None
+        self._is_open = False
+        self._next_attempt_s = -math.inf
+        self._forget()
+
+    def open(self) -> None:
+        """Open the port and set the sensor up.
+
+        Raises
+        ------
+        DeviceError : no such port, no permission, open elsewhere; no answer; a refused setting
+        """
+        if self._is_open:
+            return
+        self._port.open()
+        self._lost, self._is_open = None, True
+        self._begin_set_up()
+        if not self._wait:
+            return
+        try:
+            # Bounded: every wait of the conversation is.
+            while self._talk is not None:
+                self.read(time.monotonic())
+                time.sleep(_POLL_S)
+        except BaseException:
+            self.close()
+            raise
+
+    def read(self, now_s: float) -> ForceReading:
+        """The newest reading, the tare taken off; NaN where unknown, and the faults say why.
+
+        Parameters
+        ----------
+        now_s : monotonic or virtual time, s
+
+        Raises
+        ------
+        DeviceError : not open, unplugged, or it does not answer (it is tried again twice a second)
+        """
+        self._require_open()
+        if self._lost is not None:
+            self._reconnect(now_s)
+        try:
+            if self._talk is not None:
+                self._go_on(now_s)
+            elif data := self._port.read():
+                self._take(self._stream.feed(data), now_s)
+        except DeviceError as error:
+            self._port.close()
+            self._talk = None
+            self._lost, self._next_attempt_s = error, now_s + RECONNECT_EVERY_S
+            self._tare.stop("the sensor was lost meanwhile")
+            raise
+        return self._reading(now_s)
+
+    @property
+    def taring(self) -> bool:
+        """Whether a tare is on its way."""
+        return self._tare.active
+
+    @property
+    def tare_problem(self) -> str:
+        """Why the last tare changed nothing; empty where it did."""
+        return self._tare.problem
+
+    def start_tare(self, samples: int = 200) -> None:
+        """From now on measure from the mean of the next samples; they are collected in :meth:`read`.
+
+        Raises
+        ------
+        DeviceError : not open, or no measurement at present
+        ParameterError : fewer than one sample
+        """
+        self._require_open()
+        if self._lost is not None:
+            raise self._lost
+        if self._talk is not None or self._last is None:
+            raise DeviceError(self._where, "does not measure yet", "Wait until it is set up.")
+        self._tare.start(samples)
+
+    def statistics(self) -> dict[str, float]:
+        """Numbers for diagnostics, by name."""
+        return {
+            "frames": self._stream.accepted,
+            "frames_rejected": self._stream.rejected,
+            "bytes_skipped": self._stream.skipped_bytes,
+            "sensor_restarts": self.restarts,
+            "reconnects": self.reconnects,
+            "clock_drift_ppm": self._clock.drift * 1e6,
+            "baud_bps": self._port.baud_bps,
+        }
+
+    def close(self) -> None:
+        """End. Safe to call at any time; the sensor goes on measuring."""
+        self._is_open, self._talk = False, None
+        self._tare.stop("the sensor was closed meanwhile")
+        self._port.close()
+
+    @property
+    def _where(self) -> str:
+        return f"{DEVICE} at {self._port.name}"
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise DeviceError(self._where, "is not open", "Open it first.")
+
+    def _forget(self) -> None:
+        self._clock.reset()
+        self._last: ForceFrame | None = None
+        self._wrench: Vector = np.full(6, math.nan)
+        self._stamp_s = self._arrival_s = -math.inf
+
+    # --- measuring
+
+    def _take(self, frames: list[ForceFrame], now_s: float) -> None:
+        for frame in frames:
+            if self._last is not None and wrapped_difference(frame.time_us, self._last.time_us) <= 0:
+                self.restarts += 1
+                self._clock.reset()
+            self._last = frame
+            if frame.status & _NO_WRENCH:
+                self._wrench = np.full(6, math.nan)
+            else:
+                wrench = np.array(frame.wrench)
+                self._wrench = np.where(np.isfinite(wrench), wrench, math.nan)
+            self._tare.update(self._wrench)
+        if frames:
+            self._stamp_s, self._arrival_s = self._clock.update(frames[-1].time_us, now_s), now_s
+
+    def _reading(self, now_s: float) -> ForceReading:
+        last, silence_s = self._last, now_s - self._arrival_s
+        unknown = np.full(6, math.nan)
+        if self._talk is not None:
+            return ForceReading(now_s, unknown, math.inf, math.nan, ("sensor is being set up",))
+        if last is None or silence_s > STALE_AFTER_S:
+            if silence_s > SILENT_AFTER_S:
+                self.reconnects += 1
+                self._begin_set_up()
+            fault = f"sensor silent for more than {STALE_AFTER_S:g} s"
+            return ForceReading(now_s, unknown, silence_s, math.nan, (fault,))
+        return ForceReading(
+            self._stamp_s,
+            self._wrench - self._tare.bias,
+            now_s - self._stamp_s,
+            last.temperature_c if math.isfinite(last.temperature_c) else math.nan,
+            codec.fault_names(last.status),
+        )
+
+    def _reconnect(self, now_s: float) -> None:
+        lost = self._lost
+        if lost is None:
+            return
+        if now_s < self._next_attempt_s:
+            raise lost
+        self._next_attempt_s = now_s + RECONNECT_EVERY_S
+        try:
+            self._port.open()
+        except DeviceError as error:
+            self._lost = error
+            raise
+        self._lost = None
+        self.reconnects += 1
+        self._begin_set_up()
+
+    # --- setting up
+
+    def _begin_set_up(self) -> None:
+        self._forget()
+        self._tare.stop("the sensor was set up anew meanwhile")
+        self._talk = self._set_up()
+        next(self._talk)
+
+    def _go_on(self, now_s: float) -> None:
+        talk = self._talk
+        if talk is None:
+            return
+        try:
+            talk.send(now_s)
+        except StopIteration:
+            self._talk = None
+
+    def _set_up(self) -> _Talk:
+        yield
+        settings = self._settings
+        self._stream.restart()
+        before = self._stream.received_bytes
+        found = yield from self._find()
+        if not found:
+            received = self._stream.received_bytes - before
+            if received:
+                problem = f"{received} bytes came, but no answer at any of its baud rates"
+            else:
+                problem = "no answer at any of its baud rates"
+            raise DeviceError(
+                self._where,
+                problem,
+                "Check its power and the two pairs of its RS-422 line, and that this is its port; "
+                "the first Rokubi generation (2.0 and 2.1) speaks another protocol.",
+            )
+        spoken_bps = self._port.baud_bps
+        yield from self._demand(codec.set_communication(settings.baud_bps), (spoken_bps,))
+        # A new baud rate may hold at once, when the sensor runs, or when it is started the next time.
+        rates = tuple(dict.fromkeys((settings.baud_bps, spoken_bps)))
+        yield from self._demand(codec.set_filter(settings.sinc), rates[::-1])
+        self._port.write(codec.run())
+        yield
+        for baud_bps in rates:
+            self._port.set_baud(baud_bps)
+            self._stream.restart()
+            accepted = self._stream.accepted
+            now_s = yield
+            end_s = now_s + _FIRST_FRAME_S
+            while now_s < end_s:
+                frames = self._stream.feed(self._port.read())
+                if self._stream.accepted > accepted:
+                    self._take(frames, now_s)
+                    return
+                now_s = yield
+        raise DeviceError(
+            self._where, "took its settings and sends no measurements", "Switch the sensor off and on again."
+        )
+
+    def _find(self) -> Generator[None, float, bool]:
+        """Make the sensor listen, at whatever speed it speaks."""
+        rates = list(dict.fromkeys((self._settings.baud_bps, codec.DEFAULT_BAUD_BPS, *reversed(codec.BAUD_RATES_BPS))))
+        for rate in rates:
+            self._port.set_baud(rate)
+            if (yield from self._acknowledged(codec.configure())) == 0:
+                return True
+        for rate in rates:
+            self._port.set_baud(rate)
+            self._port.write(codec.hard_reset())
+            yield
+        self._port.set_baud(codec.DEFAULT_BAUD_BPS)
+        now_s = yield
+        end_s = now_s + _BOOT_S
+        while now_s < end_s:
+            if (yield from self._acknowledged(codec.configure())) == 0:
+                return True
+            now_s = yield
+        return False
+
+    def _demand(self, command: bytes, rates: Sequence[int]) -> _Talk:
+        """Set something, at the first of the baud rates at which the sensor answers."""
+        code = None
+        for rate in rates:
+            self._port.set_baud(rate)
+            code = yield from self._acknowledged(command)
+            if code is not None:
+                break
+        if code != 0:
+            answer = "did not answer" if code is None else f"answered with code {code}"
+            raise DeviceError(
+                self._where, f"{answer} to the setting {command.decode()}", "Switch the sensor off and on again."
+            )
+
+    def _acknowledged(self, command: bytes) -> Generator[None, float, int | None]:
+        """The code with which a command is acknowledged in time, None where it is not."""
+        self._port.discard()
+        self._acknowledgements.clear()
+        self._port.write(command)
+        now_s = yield
+        end_s = now_s + _ACKNOWLEDGE_S
+        while True:
+            data = self._port.read()
+            self._stream.received_bytes += len(data)
+            self._acknowledgements.feed(data)
+            code = self._acknowledgements.code(command)
+            if code is not None or now_s >= end_s:
+                return code
+            now_s = yield
