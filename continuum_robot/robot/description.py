@@ -524,8 +524,6 @@ class Robot:
                 raise refuse("recording.displacement_columns", columns, "a different column for each tendon")
         if self.limits is not None:
             self._check_limits(self.limits)
-        if self.hardware is not None:
-            self._check_hardware(self.hardware)
 
     def _check_paths(self) -> None:
         names = [tendon.name for tendon in self.routed_tendons]
@@ -583,7 +581,16 @@ class Robot:
                 "control.pretension_n", self.control.pretension_n, f"at most limits.maximum_n = {limits.maximum_n:g} N"
             )
 
-    def _check_hardware(self, hardware: Hardware) -> None:
+    def check_hardware(self) -> None:
+        """Refuse a hardware section that does not fit the robot. Robots made from others may keep one that does not.
+
+        Raises
+        ------
+        RobotFileError : a tendon without a motor, a string that is not there, and the like; names the key
+        """
+        hardware = self.hardware
+        if hardware is None:
+            return
         if self.actuators is None:
             raise refuse("actuators", None, "the actuators' properties too, since hardware is given")
         hardware.check_tendons(self.tendon_count)

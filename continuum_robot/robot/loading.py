@@ -91,7 +91,12 @@ def parse_robot(text: str, file: Path | str | None = None) -> Robot:
             f"{SCHEMA_VERSION}, the version that this release reads; see CHANGELOG.md for what changed",
             lines.get("schema_version"),
         )
-    robot: Robot = read(Robot, mapping, Source(path, lines))
+    source = Source(path, lines)
+    robot: Robot = read(Robot, mapping, source)
+    try:
+        robot.check_hardware()
+    except RobotFileError as error:
+        raise source.error(error.key, error.value, error.expected) from None
     for index, key in enumerate(robot.assumed):
         if not _exists(robot, key):
             raise RobotFileError(
