@@ -31,6 +31,10 @@ WATCH = WatchSettings(unknown_s=0.5, bending_rate_rad_per_s=8.0, higher_mode_sha
 stretches them."""
 
 
+CLOCK_SET_BACK_NS = 1_000_000_000
+"""Strings that are older than the last shape by more than this come from a clock that was set back."""
+
+
 class ShapeEstimatorNode(ManagedNode):
     """Event-driven on ``tendon_states_decimated``; strings are used while they are fresh and finite."""
 
@@ -148,14 +152,20 @@ class ShapeEstimatorNode(ManagedNode):
         if estimator.watch is not None and self._power.lasts_s(states) < self.parameters.get("settle_s"):
             estimator.watch.reset()
         stamp_ns = conversions.stamp_ns(states.header.stamp)
+        strings = self._strings(stamp_ns)
+        if strings is not None and self._newest_string is not None:
+            # Both together make a shape, and are read at different times: it is that of the strings' instant, with
+            # their clock. With the tendons' stamps the time steps would be wrong by up to a period of the strings.
+            acquired_ns = self._newest_string[1]
+            if 0 <= self._last_stamp_ns - acquired_ns < CLOCK_SET_BACK_NS:
+                return  # nothing new of the strings since the last shape
+            displacement = self._at_strings(displacement, velocity, (acquired_ns - stamp_ns) * 1e-9)
+            stamp_ns = acquired_ns
         step_s = (stamp_ns - self._last_stamp_ns) * 1e-9
         if not 0 < step_s < 1:
             step_s = self._period_ns * 1e-9
         self._last_stamp_ns = stamp_ns
         try:
-            strings = self._strings(stamp_ns)
-            if strings is not None and estimator.needs_strings:
-                displacement = self._at_strings(displacement, velocity, stamp_ns)
             estimate = estimator.update(displacement, velocity, strings, step_s)
         except ContinuumRobotError as error:
             self._complain(str(error))
@@ -163,7 +173,7 @@ class ShapeEstimatorNode(ManagedNode):
         self._estimate = estimate
         self._estimated += 1
         message = self._message
-        message.header.stamp = states.header.stamp
+        conversions.set_stamp(message.header.stamp, stamp_ns)
         message.sequence = states.sequence
         message.simulated = states.simulated
         self._coefficients[:] = estimate.coefficients
@@ -188,15 +198,11 @@ class ShapeEstimatorNode(ManagedNode):
             return None
         return extension
 
-    def _at_strings(self, displacement: Vector, velocity: Vector, stamp_ns: int) -> Vector:
-        """Displacements at the instant of the strings: both together make a shape, and are read at different times.
-
-        A tendon that repeats itself stays as it is, or it could not be found frozen.
-        """
+    def _at_strings(self, displacement: Vector, velocity: Vector, lag_s: float) -> Vector:
+        """Displacements ``lag_s`` later; a tendon that repeats itself stays as it is, or no freeze would be found."""
         last, self._last_displacement = self._last_displacement, displacement
-        if self._newest_string is None or last.size != displacement.size or velocity.size != displacement.size:
+        if last.size != displacement.size or velocity.size != displacement.size:
             return displacement
-        lag_s = (self._newest_string[1] - stamp_ns) * 1e-9
         moved = displacement + velocity * lag_s
         return np.where((displacement != last) & np.isfinite(moved), moved, displacement)
 
