@@ -330,6 +330,23 @@ class BoundaryValueProblem:
             ) from error
         return solution.reshape(-1, STATE)
 
+    def check_strain(self, states: Vector) -> None:
+        """Refuse a solution of the linear law (4) beyond what a rod can do.
+
+        Raises
+        ------
+        ParameterError : a cross-section is pushed through the next one, v_z <= 0
+        """
+        for k, link in enumerate(self.links):
+            if isinstance(link, Step):
+                stretch = link.section[8] + states[k : k + 2, 9] / link.section[2]
+                if stretch.min() <= 0:
+                    raise ParameterError(
+                        f"stretch of the rod at {link.start_m:.4g} m",
+                        float(stretch.min()),
+                        "positive: the loads compress the rod to nothing",
+                    )
+
     def integration_error(self, states: Vector) -> tuple[float, Vector]:
         """What the steps' local errors do to the solution.
 

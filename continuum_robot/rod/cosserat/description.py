@@ -221,3 +221,10 @@ class Loads:
     def follows_body(self) -> bool:
         """Whether a load turns with the rod: then there is no potential."""
         return "body" in {*(load.frame for load in self.points), *(load.frame for load in self.distributed)}
+
+    @property
+    def has_moments(self) -> bool:
+        """Whether moments act from outside: one that is constant in base axes has no potential either."""
+        return any(np.any(point.moment_nm) for point in self.points) or any(
+            callable(load.moment_nm_per_m) or np.any(load.moment_nm_per_m) for load in self.distributed
+        )

@@ -101,8 +101,12 @@ def _tendon_loads(v: Any, u: Any, rates: Any, tension: Any, stage: Any) -> Any:
     return ca.vertcat(force, moment)
 
 
-def _stage(tendons: int) -> ca.Function:
-    """(y, section, tension, coupling, stage) -> y', and its Jacobian (13, 10) per (q, n, m)."""
+def stage_function(tendons: int) -> ca.Function:
+    """The rates of rucker (16), (y, section, tension, coupling, stage) -> y', and its Jacobian (13, 10) per
+    (q, n, m).
+
+    Arguments as of :attr:`CosseratFunctions.step`, ``stage`` being one row of its stages.
+    """
     y, section = ca.SX.sym("y", STATE), ca.SX.sym("section", SECTION)
     tension, coupling = ca.SX.sym("tension", tendons), ca.SX.sym("coupling")
     stage, rates = ca.SX.sym("stage", ROUTING * tendons + LOADS), ca.SX.sym("rates", 6)
@@ -140,7 +144,7 @@ def _stage(tendons: int) -> ca.Function:
 
 
 def _step(tendons: int) -> ca.Function:
-    rate = _stage(tendons)
+    rate = stage_function(tendons)
     y, step_m, section = ca.MX.sym("y", STATE), ca.MX.sym("step_m"), ca.MX.sym("section", SECTION)
     tension, coupling = ca.MX.sym("tension", tendons), ca.MX.sym("coupling")
     stages = ca.MX.sym("stages", ROUTING * tendons + LOADS, STAGES)

@@ -19,8 +19,6 @@ from continuum_robot.rod.cosserat.equations import STATE
 
 Vector = NDArray[np.float64]
 
-_SHARES = (1.0, 1.0)
-
 
 @dataclass(frozen=True, slots=True)
 class Stability:
@@ -39,13 +37,14 @@ class Stability:
     tip_compliance: Vector
 
 
-def stability(problem: BoundaryValueProblem, states: Vector) -> Stability:
+def stability(problem: BoundaryValueProblem, states: Vector, shares: tuple[float, float] = (1.0, 1.0)) -> Stability:
     """Second variation at a solution of the coupled model.
 
     Parameters
     ----------
-    problem : under its full tensions and loads
+    problem : the problem
     states : (k, 13) its solution
+    shares : of the tensions and of the loads under which it is one
 
     Returns
     -------
@@ -57,9 +56,9 @@ def stability(problem: BoundaryValueProblem, states: Vector) -> Stability:
     for k, link in enumerate(problem.links):
         if not isinstance(link, Step):
             continue
-        _, jacobian, _ = problem.step(link, states[k], _SHARES)
-        _, to_state = _canonical(problem, link, 0, states[k])
-        from_state, _ = _canonical(problem, link, -1, states[k + 1])
+        _, jacobian, _ = problem.step(link, states[k], shares)
+        _, to_state = _canonical(problem, link, 0, states[k], shares)
+        from_state, _ = _canonical(problem, link, -1, states[k + 1], shares)
         transition = from_state @ jacobian @ to_state
         a, b, c, d = transition[:6, :6], transition[:6, 6:], transition[6:, :6], transition[6:, 6:]
         inverse = np.linalg.inv(b)
@@ -83,9 +82,11 @@ def stability(problem: BoundaryValueProblem, states: Vector) -> Stability:
     return Stability(negative, asymmetry / largest, compliance)
 
 
-def _canonical(problem: BoundaryValueProblem, link: Step, end: int, state: Vector) -> tuple[Vector, Vector]:
+def _canonical(
+    problem: BoundaryValueProblem, link: Step, end: int, state: Vector, shares: tuple[float, float]
+) -> tuple[Vector, Vector]:
     """Change of pose and total wrench per change of state (12, 13), and the reverse (13, 12); base axes."""
-    wrench, jacobian = problem.wrench(problem.bearing(link, end), state, _SHARES)
+    wrench, jacobian = problem.wrench(problem.bearing(link, end), state, shares)
     rotation = so3.matrix_from_quaternion(state[3:7] / np.linalg.norm(state[3:7]))
     both = np.kron(np.eye(2), rotation)
     total = both @ wrench

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,8 @@ _NEWTON_ITERATIONS = 12
 _FAST_ITERATIONS = 5
 _SMALLEST_LOAD_STEP = 2.0**-12
 _LARGEST_TURN_RAD = 1.0
+_LONGEST_SLOW_STEP = 1 / 16
+_SMALLEST_GUARDED_STEP = 2.0**-10
 _REFINEMENTS = 6
 # Gauss's rule on [-1, 1], for the length of a tendon within a step.
 _GAUSS_POINTS, _GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(5)
@@ -89,8 +91,16 @@ class CosseratSolution:
 
     @property
     def stable(self) -> bool | None:
-        """Whether the energy has a minimum there; None where there is no potential."""
-        return None if self.stability is None else self.stability.unstable_directions == 0
+        """Whether the work that any small displacement takes is positive.
+
+        None where that says nothing: loads without a potential, to which moments constant in base axes belong, may
+        hold a rod though a displacement without turning back would release work.
+        """
+        if self.stability is None:
+            return None
+        if self.stability.unstable_directions == 0:
+            return True
+        return None if self.problem.loads.has_moments else False
 
     @property
     def tip_m(self) -> Vector:
@@ -194,7 +204,8 @@ def solve(
     """Static shape under tensions and loads.
 
     From the rod at rest, tensions and loads grow together, in steps that shrink where Newton's method fails or the rod
-    turns far; where that ends at a load at which the rod would snap, they are tried one after the other. Steps of
+    turns far; where that ends at a load at which the rod would snap, they are tried one after the other. Where the
+    result is unstable, it is tried again in short steps, which stay on the branch that begins at rest. Steps of
     integration are halved until their error is below ``accuracy_m``.
 
     Parameters
@@ -216,7 +227,8 @@ def solve(
 
     Raises
     ------
-    ParameterError : a negative tension or a wrong number of them; a load outside the rod; an unknown model
+    ParameterError : a negative tension or a wrong number of them; a load outside the rod, or one that compresses it to
+        nothing; an unknown model
     ConvergenceError : none found; says up to which share of the load there was one
     """
     loads = Loads() if loads is None else loads
@@ -230,9 +242,31 @@ def solve(
     if start is not None:
         problem.adopt_grid(start.problem)
         states, residual, iterations = problem.newton(start.states, (1.0, 1.0), 4 * _NEWTON_ITERATIONS)
-        steps, route = 1, "warm"
-    else:
-        states, residual, iterations, steps, route = _continued(problem)
+        return _finished(problem, states, accuracy_m, _Effort(residual, iterations, 1, "warm"))
+    solution = _finished(problem, *_continued(problem, accuracy_m, guarded=False))
+    if solution.stable is False:
+        # Long steps may have changed over to a branch of shapes that does not begin at rest.
+        try:
+            slow = _finished(problem, *_continued(problem, accuracy_m, guarded=True))
+        except ConvergenceError:
+            return solution
+        return slow if slow.stable else solution
+    return solution
+
+
+@dataclass(frozen=True, slots=True)
+class _Effort:
+    """How a solution was found."""
+
+    residual: float
+    iterations: int
+    load_steps: int
+    route: str
+
+
+def _finished(problem: BoundaryValueProblem, states: Vector, accuracy_m: float, effort: _Effort) -> CosseratSolution:
+    """Refine the grid until the integration is accurate enough, and judge the stability."""
+    residual, iterations = effort.residual, effort.iterations
     for _ in range(_REFINEMENTS):
         error_m, local = problem.integration_error(states)
         if error_m < accuracy_m:
@@ -242,9 +276,10 @@ def solve(
         iterations += more
     else:
         raise ConvergenceError("integration along the rod", error_m, accuracy_m, _REFINEMENTS)
-    has_potential = problem.coupling == 1 and problem.junction_load and not loads.follows_body
+    problem.check_strain(states)
+    has_potential = problem.coupling == 1 and problem.junction_load and not problem.loads.follows_body
     judged = stability(problem, states) if has_potential else None
-    return CosseratSolution(problem, states, residual, error_m, iterations, steps, route, judged)
+    return CosseratSolution(problem, states, residual, error_m, iterations, effort.load_steps, effort.route, judged)
 
 
 def _checked_tension(rod: CosseratRod, tension_n: ArrayLike) -> Vector:
@@ -256,9 +291,10 @@ def _checked_tension(rod: CosseratRod, tension_n: ArrayLike) -> Vector:
     return tension
 
 
-def _continued(problem: BoundaryValueProblem) -> tuple[Vector, float, int, int, str]:
+def _continued(problem: BoundaryValueProblem, accuracy_m: float, *, guarded: bool) -> tuple[Vector, float, _Effort]:
+    """States under the full load, with the arguments of :func:`_finished` that go with them."""
     first: ConvergenceError | None = None
-    iterations = steps = 0
+    iterations = 0
     tendons_and_loads = np.any(problem.tension_n > 0) and (
         problem.loads.points or problem.loads.distributed or np.any(np.asarray(problem.loads.gravity_m_per_s2) != 0)
     )
@@ -266,22 +302,27 @@ def _continued(problem: BoundaryValueProblem) -> tuple[Vector, float, int, int, 
         if name != "together" and not tendons_and_loads:
             break
         try:
-            states, residual, spent, taken = _follow(problem, shares)
+            states, effort = _follow(problem, name, shares, guarded=guarded)
         except ConvergenceError as error:
             iterations += error.iterations
             first = first or error
             continue
-        return states, residual, iterations + spent, steps + taken, name
+        return states, accuracy_m, replace(effort, iterations=effort.iterations + iterations)
     if first is None:
         raise ConvergenceError("boundary-value problem", float("nan"), 0.0, iterations)
     raise first
 
 
 def _follow(
-    problem: BoundaryValueProblem, shares: Callable[[float], tuple[float, float]]
-) -> tuple[Vector, float, int, int]:
-    """States along a route from rest to the full load; tries the whole of it first where the load is small."""
-    states, done, step = problem.rest(), 0.0, 1.0
+    problem: BoundaryValueProblem, route: str, shares: Callable[[float], tuple[float, float]], *, guarded: bool
+) -> tuple[Vector, _Effort]:
+    """States along a route from rest to the full load.
+
+    The whole of it is tried first; ``guarded``, in short steps, and no step goes from a stable state to an unstable one
+    while shorter ones do not.
+    """
+    longest_step = _LONGEST_SLOW_STEP if guarded else 1.0
+    states, done, step = problem.rest(), 0.0, longest_step
     before: tuple[float, Vector] | None = None
     residual, iterations, steps = 0.0, 0, 0
     while done < 1:
@@ -289,30 +330,35 @@ def _follow(
         guess = states
         if before is not None:
             guess = states + (wanted - done) / (done - before[0]) * (states - before[1])
+        failed: ConvergenceError | None = None
         try:
             found, size, spent = problem.newton(guess, shares(wanted), _NEWTON_ITERATIONS)
-            iterations += spent
             turned = 2 * float(np.abs(found[:, 3:7] - states[:, 3:7]).max())
-            failed = None if turned < _LARGEST_TURN_RAD else ConvergenceError("turned far", size, size, spent)
+            if turned > _LARGEST_TURN_RAD:
+                failed = ConvergenceError("turn of the rod in a load step", turned, _LARGEST_TURN_RAD, spent)
+            elif guarded:
+                unstable = stability(problem, found, shares(wanted)).unstable_directions > 0
+                if unstable and step > _SMALLEST_GUARDED_STEP:
+                    failed = ConvergenceError("stability lost in a load step", float("nan"), 0.0, spent)
+                guarded = not unstable or failed is not None
         except ConvergenceError as error:
-            iterations += error.iterations
             failed, spent = error, error.iterations
-        if failed is not None:
-            step /= 2
-            before = before if step > _SMALLEST_LOAD_STEP * 16 else None
-            if step < _SMALLEST_LOAD_STEP:
-                raise ConvergenceError(
-                    f"no static shape found beyond {100 * done:.4g} % of the load",
-                    failed.residual,
-                    failed.tolerance,
-                    iterations,
-                ) from failed
+        iterations += spent
+        if failed is None:
+            before, states, residual = (done, states), found, size
+            done, steps = wanted, steps + 1
+            if spent <= _FAST_ITERATIONS:
+                step = min(2 * step, longest_step)
             continue
-        before, states, residual = (done, states), found, size
-        done, steps = wanted, steps + 1
-        if spent <= _FAST_ITERATIONS:
-            step *= 2
-    return states, residual, iterations, steps
+        step /= 2
+        if step < _SMALLEST_LOAD_STEP:
+            raise ConvergenceError(
+                f"no static shape found beyond {100 * done:.4g} % of the load",
+                failed.residual,
+                failed.tolerance,
+                iterations,
+            ) from failed
+    return states, _Effort(residual, iterations, steps, route)
 
 
 def _rotation(quaternion: Vector) -> Vector:
