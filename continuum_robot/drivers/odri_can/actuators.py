@@ -1,0 +1,411 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All tendon actuators of a robot behind ODRI motor boards: tensions to currents, motor turns to displacements."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.drivers.odri_can.board import Board
+from continuum_robot.drivers.odri_can.bus import BusFactory, CanChannel
+from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.hardware import OdriCan
+
+Vector = NDArray[np.float64]
+
+ANSWER_TIMEOUT_S = 1.5
+"""A status comes once a second."""
+WAIT_S = 0.002
+SECOND_OFF_AFTER_S = 0.003
+
+
+class OdriTendonActuators:
+    """Tendon actuators on 1 to k CAN channels, one dual-motor board a channel.
+
+    A tension becomes a current, which is limited to ``maximum_current_a`` (the boards have no limit), and what was
+    limited is told. The tension that is read is the measured current's. Displacements count from the boards' power-on
+    pose, from where an alignment ended, or from :meth:`set_zero`, whichever came last.
+
+    Each waiting is bounded. :meth:`enable` may take the seconds of an alignment: then call it from another thread
+    than the cycle's, whose readings and writes go on meanwhile; or use :meth:`begin_enable` and
+    :meth:`continue_enable`.
+
+    Parameters
+    ----------
+    robot : with ``hardware`` and ``actuators``, which have what the motors' entries do not state
+    settings : instead of the robot's own
+    bus_factory : opens the bus of a channel, instead of python-can's own way
+    clock : monotonic time, s, the one of ``now_s``
+    sleep : waits for a time, s
+    threaded : receive in a thread for each channel; otherwise in :meth:`read`, for runs in virtual time
+    simulated : whether simulated boards are at the other end
+
+    Attributes
+    ----------
+    simulated : as given
+    tendon_count : N
+    limited : where the newest tensions were beyond the largest current, shape (N,), bool
+    commanded_current_a : newest currents towards the motors, before polarity, shape (N,), A; NaN before the first
+    zeroed : displacements count from a pose that somebody chose, and no board lost it since
+
+    Raises
+    ------
+    ParameterError : a robot without this hardware, or a tendon without a motor or with two
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        settings: OdriCan | None = None,
+        *,
+        bus_factory: BusFactory | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        threaded: bool = True,
+        simulated: bool = False,
+    ) -> None:
+        if settings is None:
+            settings = None if robot.hardware is None else _odri(robot.hardware.tendon_actuators)
+        if settings is None:
+            raise ParameterError("robot.hardware", None, f"motor boards in the file of robot {robot.name!r}")
+        if robot.actuators is None:
+            raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
+        self.simulated, self.tendon_count, self.settings = simulated, robot.tendon_count, settings
+        motors = sorted(settings.motors, key=lambda entry: entry.tendon)
+        if [entry.tendon for entry in motors] != list(range(1, self.tendon_count + 1)):
+            raise ParameterError(
+                "hardware.tendon_actuators.motors",
+                [entry.tendon for entry in motors],
+                f"each of the tendons 1 to {self.tendon_count} once",
+            )
+        polarity = np.array([entry.polarity for entry in motors], dtype=float)
+        self._ampere_per_newton = 1.0 / np.array([entry.newton_per_ampere(robot.actuators) for entry in motors])
+        self._signed_n_per_a = polarity / self._ampere_per_newton
+        self._signed_m_per_rev = polarity * np.array([entry.meter_per_turn(robot.actuators) for entry in motors])
+        self._polarity = polarity
+        self._clock, self._sleep, self._threaded = clock, sleep, threaded
+        self.channels: list[CanChannel] = []
+        self.boards: list[Board] = []
+        places: dict[tuple[str, int], tuple[int, int]] = {}
+        for name in settings.channels:
+            used = sorted(entry.motor for entry in motors if entry.channel == name)
+            if not used:
+                continue
+            self._add(name, used, bus_factory)
+            for motor in used:
+                places[name, motor] = (len(self.boards) - 1, motor - 1)
+        self._places = [places[entry.channel, entry.motor] for entry in motors]
+        self._tendon_at = {place: index for index, place in enumerate(self._places)}
+        self._zero_rev = np.zeros(self.tendon_count)
+        self._is_open = self.zeroed = False
+        self._forget_commands()
+
+    def _add(self, name: str, motors: Sequence[int], bus_factory: BusFactory | None) -> None:
+        settings = self.settings
+
+        def receive(identifier: int, data: bytes, stamp_s: float) -> None:
+            board.receive(identifier, data, stamp_s)
+
+        channel = CanChannel(
+            settings.interface,
+            name,
+            settings.bitrate_bps,
+            receive,
+            bus_factory=bus_factory,
+            clock=self._clock,
+            threaded=self._threaded,
+        )
+        board = Board(name, motors, settings, channel.send)
+        self.channels.append(channel)
+        self.boards.append(board)
+
+    # --- the protocol
+
+    def open(self) -> None:
+        """Open all channels, switch the torque off, and wait until each board answers.
+
+        Raises
+        ------
+        DeviceError : names every channel that cannot be opened, or every board that does not answer; all are closed
+        """
+        if self._is_open:
+            return
+        try:
+            self._open_channels()
+            self._shake_hands()
+        except BaseException:
+            self._close_channels()
+            raise
+        self._is_open = True
+        self.clear_faults()
+
+    def _open_channels(self) -> None:
+        errors = []
+        for channel, board in zip(self.channels, self.boards, strict=True):
+            board.forget()
+            try:
+                channel.open()
+            except DeviceError as error:
+                errors.append(error)
+        if len(errors) == 1:
+            raise errors[0]
+        if errors:
+            raise DeviceError(
+                "CAN channels",
+                "; ".join(f"{error.device.removeprefix('CAN channel ')}: {error.problem}" for error in errors),
+                " ".join(dict.fromkeys(error.remedy for error in errors)),
+            )
+
+    def _shake_hands(self) -> None:
+        for board in self.boards:
+            board.start_streams(self._clock())
+        end_s = self._clock() + ANSWER_TIMEOUT_S
+        while self._clock() < end_s and any(board.answer() for board in self.boards):
+            self._sleep(WAIT_S)
+            self._poll()
+            for board in self.boards:
+                board.pump(self._clock())
+        pairs = list(zip(self.channels, self.boards, strict=True))
+        foreign = [board.name for board in self.boards if board.other_host]
+        if foreign:
+            raise DeviceError(
+                f"motor boards on {', '.join(foreign)}",
+                "another program sends commands to them",
+                "Stop it: nothing was enabled.",
+            )
+        silent = [f"{board.name} {board.answer()}{_hint(channel)}" for channel, board in pairs if board.answer()]
+        if silent:
+            raise DeviceError(
+                "motor boards",
+                "; ".join(silent),
+                "Check the boards' supply, the CAN wiring and termination, and the bit rate of 1 Mbit/s.",
+            )
+
+    def enable(self) -> None:
+        """Switch torque on with zero current; the first :meth:`write` afterwards moves.
+
+        The first time after the boards' power-on the rotors are aligned, which takes seconds and needs slack tendons.
+        Later it takes until the boards' next status, a second at most; nothing where they are on.
+
+        Raises
+        ------
+        DeviceError : not open; or a board reports an error, its stop input, or is not ready in time. All are off then
+        """
+        self.begin_enable(self._clock())
+        while not self.continue_enable(self._clock()):
+            self._sleep(WAIT_S)
+            self._poll()
+
+    def begin_enable(self, now_s: float) -> None:
+        """Begin to switch torque on, without waiting; :meth:`continue_enable` goes on. Raises :class:`DeviceError`."""
+        self._require_open()
+        for board in self.boards:
+            board.begin_enable(now_s)
+
+    def continue_enable(self, now_s: float) -> bool:
+        """Go on with enabling, every few milliseconds; whether all are on.
+
+        Raises
+        ------
+        DeviceError : as :meth:`enable`
+        """
+        self._require_open()
+        try:
+            done = [board.continue_enable(now_s) for board in self.boards]
+        except DeviceError:
+            self.disable()
+            raise
+        if not all(done):
+            return False
+        for number, board in enumerate(self.boards):
+            if board.aligned_anew and board.sample is not None:
+                board.aligned_anew = board.zero_lost = self.zeroed = False
+                for motor in board.motors:
+                    self._zero_rev[self._tendon_at[number, motor - 1]] = board.sample.position_rev[motor - 1]
+        return True
+
+    def read(self, now_s: float) -> TendonReading:
+        """The newest values, which arrived before this call; never waits.
+
+        Raises
+        ------
+        DeviceError : not open
+        """
+        self._require_open()
+        self._poll()
+        samples = []
+        faults: list[str] = []
+        for channel, board in zip(self.channels, self.boards, strict=True):
+            board.look(now_s, bus_off=channel.bus_off, bus_failed=channel.failed)
+            faults += board.faults
+            self.zeroed = self.zeroed and not board.zero_lost
+            samples.append(board.sample)
+        known = [sample.stamp_s for sample in samples if sample is not None]
+        stamp_s = min(max(known), now_s) if known else now_s
+        rows = []
+        for number, motor in self._places:
+            sample = samples[number]
+            if sample is None:
+                rows.append((math.nan, math.nan, math.nan, math.inf))
+                continue
+            age_s = max(0.0, stamp_s - sample.oldest_s)
+            rows.append((sample.position_rev[motor], sample.velocity_rev_per_s[motor], sample.current_a[motor], age_s))
+        turns, speed, current, age = np.array(rows).T.copy()
+        return TendonReading(
+            stamp_s,
+            (turns - self._zero_rev) * self._signed_m_per_rev,
+            speed * self._signed_m_per_rev,
+            current * self._signed_n_per_a,
+            current * self._polarity,
+            np.full(self.tendon_count, np.nan),
+            age,
+            tuple(faults),
+        )
+
+    def write(self, tension_n: ArrayLike, now_s: float) -> None:
+        """Send a tension (N) to every tendon; nothing is sent to a board that is not on.
+
+        Parameters
+        ----------
+        tension_n : shape (N,), finite
+        now_s : s
+
+        Raises
+        ------
+        ParameterError : wrong shape or not finite
+        DeviceError : not open
+        """
+        self._require_open()
+        tension = np.asarray(tension_n, dtype=float)
+        if tension.shape != (self.tendon_count,) or not math.isfinite(tension.sum()):
+            raise ParameterError("tension_n", tension_n, f"{self.tendon_count} finite tensions in N")
+        wanted = tension * self._ampere_per_newton
+        highest = self.settings.maximum_current_a
+        current = np.clip(wanted, -highest, highest)
+        self.limited = current != wanted
+        self.commanded_current_a = current
+        signed = (current * self._polarity).tolist()
+        pairs = [[0.0, 0.0] for _ in self.boards]
+        for (number, motor), value in zip(self._places, signed, strict=True):
+            pairs[number][motor] = value
+        for board, (first, second) in zip(self.boards, pairs, strict=True):
+            board.write(first, second, now_s)
+
+    def disable(self) -> None:
+        """Currents to zero and torque off, on all boards, whatever fails. Safe to call at any time."""
+        self._forget_commands()
+        reachable = [pair for pair in zip(self.channels, self.boards, strict=True) if pair[0].is_open]
+        if not reachable:
+            return
+        for _, board in reachable:
+            board.disable()
+        self._sleep(SECOND_OFF_AFTER_S)
+        for _, board in reachable:
+            board.pump(self._clock())
+
+    def close(self) -> None:
+        """Torque off, and end. Safe to call at any time."""
+        self.disable()
+        self._close_channels()
+        self._is_open = False
+
+    def clear_faults(self) -> None:
+        """Forget what the boards latched; what is still wrong comes back with the next reading."""
+        for board in self.boards:
+            board.clear_faults()
+
+    # --- the zero of the displacements
+
+    @property
+    def zero_rev(self) -> Vector:
+        """Motor revolutions at displacement zero, shape (N,); valid as long as the boards are powered."""
+        return self._zero_rev.copy()
+
+    @zero_rev.setter
+    def zero_rev(self, value: ArrayLike) -> None:
+        turns = np.array(value, dtype=float)
+        if turns.shape != (self.tendon_count,) or not np.isfinite(turns).all():
+            raise ParameterError("zero_rev", value, f"{self.tendon_count} finite numbers of revolutions")
+        self._zero_rev, self.zeroed = turns, True
+
+    def set_zero(self, displacement_m: ArrayLike | None = None) -> None:
+        """Let displacements count so that the present pose has these values.
+
+        Parameters
+        ----------
+        displacement_m : shape (N,), m; None: zero
+
+        Raises
+        ------
+        DeviceError : not open, or a board's position is unknown
+        ParameterError : wrong shape or not finite
+        """
+        self._require_open()
+        wanted = np.zeros(self.tendon_count) if displacement_m is None else np.asarray(displacement_m, dtype=float)
+        if wanted.shape != (self.tendon_count,) or not np.isfinite(wanted).all():
+            raise ParameterError("displacement_m", displacement_m, f"{self.tendon_count} finite displacements in m")
+        turns = []
+        for number, motor in self._places:
+            sample = self.boards[number].sample
+            if sample is None:
+                raise DeviceError(f"motor board on {self.boards[number].name}", "sent no position yet", "Read first.")
+            turns.append(sample.position_rev[motor])
+        self.zero_rev = np.array(turns) - wanted / self._signed_m_per_rev
+        for board in self.boards:
+            board.zero_lost = False
+
+    # --- diagnostics
+
+    @property
+    def aligned(self) -> bool:
+        """Whether all rotors are aligned, so that enabling takes no alignment with slack tendons."""
+        return all(
+            board.status is not None and all(board.status[1].motor_ready(motor) for motor in board.motors)
+            for board in self.boards
+        )
+
+    def counters(self) -> dict[str, dict[str, Any]]:
+        """Counters of every channel and its board, and the newest error of the channel, by the channel's name."""
+        return {
+            channel.name: {
+                **dataclasses.asdict(channel.counters),
+                **dataclasses.asdict(board.counters),
+                "last_error": channel.last_error,
+            }
+            for channel, board in zip(self.channels, self.boards, strict=True)
+        }
+
+    # --- helpers
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise DeviceError("motor boards", "are not open", "Open them first.")
+
+    def _poll(self) -> None:
+        if not self._threaded:
+            for channel in self.channels:
+                channel.poll()
+
+    def _close_channels(self) -> None:
+        for channel in self.channels:
+            channel.close()
+
+    def _forget_commands(self) -> None:
+        self.limited = np.zeros(self.tendon_count, dtype=bool)
+        self.commanded_current_a = np.full(self.tendon_count, np.nan)
+
+
+def _odri(settings: Any) -> OdriCan | None:
+    return settings if isinstance(settings, OdriCan) else None
+
+
+def _hint(channel: CanChannel) -> str:
+    return f" ({channel.last_error})" if channel.last_error else ""

@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A CAN channel over python-can: frames in from a thread of its own, frames out in bounded time, errors counted.
+
+Nothing is ever sent periodically by the operating system or a thread: a current reference comes from the control loop
+or not at all, so that a board's receive timeout sees a loop that stands still.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import can
+
+from continuum_robot.drivers.serial_port import UDEV_RULES, explain
+from continuum_robot.errors import DeviceError
+
+SEND_TIMEOUT_S = 0.02
+"""Longer than a frame needs: pyserial calls a write late that was only interrupted."""
+NEXT_SEND_TIMEOUT_S = 0.001
+"""After a failure: a channel that takes nothing must not stop the loop."""
+RECEIVE_WAIT_S = 0.05
+FRAMES_AT_ONCE = 4096
+REOPEN_AFTER = 5
+REOPEN_PERIOD_S = 0.5
+SEND_FAILURES = 3
+JOIN_TIMEOUT_S = 2.0
+BUS_OFF_CLASS = 0x40
+MULTICAST_PORT = 43113
+
+BUS_ERRORS = (can.CanError, ValueError, OSError)
+"""What python-can's interfaces raise: slcan a ValueError for a bad line, socketcan a plain OSError."""
+
+BusFactory = Callable[[str], can.BusABC]
+Receive = Callable[[int, bytes, float], None]
+
+
+@dataclass(slots=True)
+class ChannelCounters:
+    """What happened on a channel since it was made; read by the diagnostics.
+
+    Attributes
+    ----------
+    frames_in, frames_out : data frames of 11-bit identifiers
+    refused_frames : remote, extended or FD frames, and such whose length is not what they state
+    error_frames : reports of the CAN controller
+    receive_errors, send_errors : failed calls
+    reopened : how often the channel was opened again after errors
+    """
+
+    frames_in: int = 0
+    frames_out: int = 0
+    refused_frames: int = 0
+    error_frames: int = 0
+    receive_errors: int = 0
+    send_errors: int = 0
+    reopened: int = 0
+
+
+class CanChannel:
+    """One channel with one board.
+
+    Parameters
+    ----------
+    interface : of python-can: socketcan, slcan, virtual or udp_multicast
+    name : can0, a serial port, any name, or ADDRESS[:PORT]
+    bitrate_bps : bit/s; socketcan's is set with ``ip link``
+    receive : called with identifier, data and time of arrival (s, on ``clock``) for each sound frame
+    bus_factory : opens the bus of a channel instead of python-can's own way
+    clock : monotonic time, s
+    threaded : receive in a thread of its own; otherwise in :meth:`poll`
+
+    Attributes
+    ----------
+    counters : see :class:`ChannelCounters`
+    bus_off : the CAN controller reported bus-off, and no sound frame came since
+    last_error : what the newest failed call said, "" before the first
+    """
+
+    def __init__(
+        self,
+        interface: str,
+        name: str,
+        bitrate_bps: int,
+        receive: Receive,
+        *,
+        bus_factory: BusFactory | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        threaded: bool = True,
+    ) -> None:
+        self.interface, self.name, self.bitrate_bps = interface, name, bitrate_bps
+        self.counters = ChannelCounters()
+        self.bus_off = False
+        self.last_error = ""
+        self._receive, self._factory, self._clock, self._threaded = receive, bus_factory, clock, threaded
+        self._bus: can.BusABC | None = None
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+        self._errors_in_a_row = self._failures_in_a_row = 0
+        self._reopen_s = 0.0
+
+    def open(self) -> None:
+        """Open the channel and begin to receive.
+
+        Raises
+        ------
+        DeviceError : why it cannot be opened, and what to do
+        """
+        if self._bus is not None or self._thread is not None:
+            return
+        self._bus = self._opened()
+        self._errors_in_a_row = self._failures_in_a_row = 0
+        self.bus_off = False
+        self._stop.clear()
+        if self._threaded:
+            self._thread = threading.Thread(target=self._run, name=f"receive {self.name}", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """End. Safe to call at any time."""
+        self._stop.set()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join(JOIN_TIMEOUT_S)
+        self._drop_bus()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was opened and not closed."""
+        return self._bus is not None or self._thread is not None
+
+    @property
+    def failed(self) -> bool:
+        """Whether frames cannot be received or sent: errors in a row, or the receive thread died."""
+        dead = self._thread is not None and not self._thread.is_alive()
+        return (
+            dead
+            or self._bus is None
+            or self._errors_in_a_row >= REOPEN_AFTER
+            or self._failures_in_a_row >= SEND_FAILURES
+        )
+
+    def send(self, identifier: int, data: bytes) -> bool:
+        """Send a frame, in at most 20 ms, and 1 ms after a failure.
+
+        Parameters
+        ----------
+        identifier : 11 bits
+        data : at most 8 bytes
+
+        Returns
+        -------
+        whether it went out; :attr:`failed` tells when several in a row did not
+        """
+        bus = self._bus
+        if bus is None:
+            self._failures_in_a_row += 1
+            return False
+        timeout_s = NEXT_SEND_TIMEOUT_S if self._failures_in_a_row else SEND_TIMEOUT_S
+        try:
+            bus.send(can.Message(arbitration_id=identifier, data=data, is_extended_id=False), timeout=timeout_s)
+        except BUS_ERRORS as error:
+            self.last_error = str(error)
+            self.counters.send_errors += 1
+            self._failures_in_a_row += 1
+            return False
+        self.counters.frames_out += 1
+        self._failures_in_a_row = 0
+        return True
+
+    def poll(self) -> None:
+        """Receive what arrived; for channels without a thread."""
+        if self._bus is None:
+            self._reopen()
+        for _ in range(FRAMES_AT_ONCE):
+            bus = self._bus
+            if bus is None or not (self._receive_one(0.0) or _more_to_read(bus)):
+                return
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            if self._bus is None:
+                self._stop.wait(REOPEN_PERIOD_S)
+                if not self._stop.is_set():
+                    self._reopen()
+            else:
+                self._receive_one(RECEIVE_WAIT_S)
+
+    def _receive_one(self, wait_s: float) -> bool:
+        """Receive a frame; False where none came or it failed."""
+        bus = self._bus
+        if bus is None:
+            return False
+        try:
+            message = bus.recv(wait_s)
+        except BUS_ERRORS as error:
+            self.last_error = str(error)
+            self._on_receive_error(bus)
+            return False
+        if message is None:
+            return False
+        self._errors_in_a_row = 0
+        if message.is_error_frame:
+            self.counters.error_frames += 1
+            self.bus_off = self.bus_off or bool(message.arbitration_id & BUS_OFF_CLASS)
+        elif (
+            message.is_remote_frame
+            or message.is_extended_id
+            or message.is_fd
+            or message.data is None
+            or len(message.data) != message.dlc
+        ):
+            self.counters.refused_frames += 1
+        else:
+            self.counters.frames_in += 1
+            self.bus_off = False
+            self._receive(message.arbitration_id, bytes(message.data), self._clock())
+        return True
+
+    def _on_receive_error(self, bus: can.BusABC) -> None:
+        self.counters.receive_errors += 1
+        self._errors_in_a_row += 1
+        if self._errors_in_a_row >= REOPEN_AFTER:
+            self._drop_bus()
+            self._reopen_s = self._clock() + REOPEN_PERIOD_S
+            return
+        # slcan keeps a line that it could not read in a private buffer, and would stumble over it for ever.
+        flush: Any = getattr(bus, "flush", None)
+        if flush is not None:
+            with contextlib.suppress(*BUS_ERRORS):
+                flush()
+
+    def _reopen(self) -> None:
+        now_s = self._clock()
+        if now_s < self._reopen_s:
+            return
+        self._reopen_s = now_s + REOPEN_PERIOD_S
+        with contextlib.suppress(DeviceError):
+            self._bus = self._opened()
+            self._errors_in_a_row = 0
+            self.counters.reopened += 1
+
+    def _drop_bus(self) -> None:
+        bus, self._bus = self._bus, None
+        if bus is None:
+            return
+        with contextlib.suppress(*BUS_ERRORS):  # a port that was pulled out cannot be told that it is closed
+            bus.shutdown()
+        port = getattr(bus, "serialPortOrig", None)
+        if port is not None:
+            with contextlib.suppress(*BUS_ERRORS):
+                port.close()
+
+    def _opened(self) -> can.BusABC:
+        try:
+            return (self._factory or self._python_can)(self.name)
+        except BUS_ERRORS as error:
+            if isinstance(error, DeviceError):
+                raise
+            problem, remedy = explain_can(self.interface, self.name, self.bitrate_bps, error)
+            raise DeviceError(f"CAN channel {self.name}", problem, remedy) from error
+
+    def _python_can(self, name: str) -> can.BusABC:
+        options: dict[str, Any] = {"interface": self.interface, "channel": name, "ignore_config": True}
+        if self.interface == "slcan":
+            # The board answers or not; waiting two seconds for an Arduino to boot is not ours.
+            options |= {"bitrate": self.bitrate_bps, "sleep_after_open": 0.0}
+        elif self.interface == "udp_multicast":
+            address, _, port = name.rpartition(":")
+            # No hop: the frames stay on this computer.
+            options |= {"channel": address or name, "port": int(port) if address else MULTICAST_PORT, "hop_limit": 0}
+        bus = can.Bus(**options)
+        serial_port = getattr(bus, "serialPortOrig", None)
+        if serial_port is not None:
+            try:
+                serial_port.exclusive = True  # a second reader would steal bytes
+            except OSError:
+                with contextlib.suppress(*BUS_ERRORS):
+                    bus.shutdown()
+                serial_port.close()
+                raise
+        return bus
+
+
+def explain_can(interface: str, name: str, bitrate_bps: int, error: Exception) -> tuple[str, str]:
+    """Why a CAN channel could not be opened, and what to do.
+
+    Parameters
+    ----------
+    interface : of python-can
+    name : of the channel
+    bitrate_bps : bit/s
+    error : that opening raised
+
+    Returns
+    -------
+    problem and remedy; a sentence each, the problem without its full stop
+    """
+    cause = _origin(error)
+    number = getattr(cause, "errno", None)
+    if isinstance(error, (can.CanInterfaceNotImplementedError, ImportError)) or isinstance(cause, ImportError):
+        extra = {"udp_multicast": "multicast", "slcan": "serial"}.get(interface, interface)
+        return f"interface {interface} lacks a package ({error})", f"Run: pip install 'python-can[{extra}]'."
+    if interface == "slcan":
+        port, _, baud = name.partition("@")
+        if "bitrate" in str(error):
+            return f"slcan cannot do {bitrate_bps} bit/s", "Set bitrate_bps to 1000000, the boards' own."
+        bauds = int(baud) if baud.isdigit() else 115200
+        trouble = cause if isinstance(cause, (OSError, ValueError)) else OSError(str(cause))
+        return explain(port, bauds, "hardware.tendon_actuators.channels", trouble)
+    if number == errno.EAFNOSUPPORT:
+        return "this computer's kernel has no CAN", "Load it with `sudo modprobe can can_raw`, or use interface slcan."
+    if number in (errno.ENODEV, errno.ENXIO):
+        return (
+            f"there is no CAN interface {name} (here: {_can_interfaces()})",
+            "Plug the adapter in, or correct hardware.tendon_actuators.channels.",
+        )
+    if number == errno.ENETDOWN:
+        return (
+            "the interface is down",
+            f"Run: sudo ip link set {name} up type can bitrate {bitrate_bps} sample-point 0.867",
+        )
+    if number in (errno.EACCES, errno.EPERM):
+        return "no permission for CAN sockets", f"Run outside of the container or sandbox, or install {UDEV_RULES}."
+    if number == errno.EBUSY:
+        return "the adapter is in use by another program", "Stop that program first."
+    return f"cannot be opened ({cause})", "`continuum-robot devices` lists what is there."
+
+
+def _more_to_read(bus: can.BusABC) -> bool:
+    """Whether bytes wait behind the acknowledgement of an slcan adapter, for which ``recv`` returns nothing."""
+    port = getattr(bus, "serialPortOrig", None)
+    try:
+        return port is not None and port.in_waiting > 0
+    except OSError:
+        return False
+
+
+def _origin(error: BaseException) -> BaseException:
+    """The first error of a chain, which has the number that the others lost."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _can_interfaces() -> str:
+    """Names of the CAN interfaces of this computer; type 280 is ARPHRD_CAN."""
+    found = []
+    for kind in Path("/sys/class/net").glob("*/type"):
+        with contextlib.suppress(OSError):
+            if kind.read_text().strip() == "280":
+                found.append(kind.parent.name)
+    return ", ".join(sorted(found)) or "none"

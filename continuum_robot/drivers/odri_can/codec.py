@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames of the ODRI dual-motor CAN firmware: bytes to values and back, both directions, without any bus.
+
+All fields are big-endian. Currents, positions, velocities and ADC values are Q24: a signed 32-bit integer over 2^24.
+Source: udriver_firmware c98d229, ``canapi.h`` and doc/can; the frames stand in hardware/odri.dbc too.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import struct
+from typing import Any, NamedTuple
+
+from continuum_robot.errors import FrameError, ParameterError
+
+PROTOCOL = "ODRI CAN"
+
+COMMAND_ID = 0x000
+CURRENT_REFERENCE_ID = 0x005
+STATUS_ID = 0x010
+CURRENT_ID = 0x020
+POSITION_ID = 0x030
+VELOCITY_ID = 0x040
+ADC_ID = 0x050
+ENCODER_INDEX_ID = 0x060
+
+ROLLOVER_REV = 200.0
+"""A position is a sawtooth of this period: it goes from -100 to +100 motor revolutions."""
+HIGHEST_POSITION_REV = ROLLOVER_REV / 2
+
+_Q24 = float(1 << 24)
+_LSB = 1.0 / _Q24
+_LOWEST, _HIGHEST = -(1 << 31), (1 << 31) - 1
+_PAIR = struct.Struct(">ii")
+_WORDS = struct.Struct(">II")
+_INDEX = struct.Struct(">iB")
+
+
+class CommandCode(enum.IntEnum):
+    """What a command frame sets."""
+
+    ENABLE_SYSTEM = 1
+    ENABLE_MOTOR_1 = 2
+    ENABLE_MOTOR_2 = 3
+    ENABLE_VIRTUAL_SPRING_1 = 4
+    ENABLE_VIRTUAL_SPRING_2 = 5
+    SEND_CURRENT = 12
+    SEND_POSITION = 13
+    SEND_VELOCITY = 14
+    SEND_ADC = 15
+    SEND_ENCODER_INDEX = 16
+    SEND_ALL = 20
+    RECEIVE_TIMEOUT_MS = 30
+    ENABLE_ROLLOVER_ERROR = 31
+
+
+class ErrorCode(enum.IntEnum):
+    """Why a board switched its motors off. The firmware sets 3 and 7 nowhere, and has no 6."""
+
+    NONE = 0
+    ENCODER = 1
+    RECEIVE_TIMEOUT = 2
+    MOTOR_TEMPERATURE = 3
+    POSITION_CONVERTER = 4
+    POSITION_ROLLOVER = 5
+    RESERVED = 6
+    OTHER = 7
+
+
+class Command(NamedTuple):
+    """Host to board: ``code`` is set to ``value``, 0 or 1, or milliseconds (0: off) for the receive timeout."""
+
+    code: CommandCode
+    value: int
+
+
+class CurrentReference(NamedTuple):
+    """Host to board: wanted currents of both motors, A. The board has no limit of its own."""
+
+    motor_1_a: float
+    motor_2_a: float
+
+
+class Status(NamedTuple):
+    """Board to host at 1 Hz. A motor is ready when its rotor was aligned, and stays so until power-off."""
+
+    system_enabled: bool
+    motor_1_enabled: bool
+    motor_1_ready: bool
+    motor_2_enabled: bool
+    motor_2_ready: bool
+    error: ErrorCode
+
+    def motor_enabled(self, motor: int) -> bool:
+        """Whether motor 1 or 2 is enabled."""
+        return self.motor_1_enabled if motor == 1 else self.motor_2_enabled
+
+    def motor_ready(self, motor: int) -> bool:
+        """Whether motor 1 or 2 is ready."""
+        return self.motor_1_ready if motor == 1 else self.motor_2_ready
+
+
+class Current(NamedTuple):
+    """Board to host at 1 kHz: measured currents, A."""
+
+    motor_1_a: float
+    motor_2_a: float
+
+
+class Position(NamedTuple):
+    """Board to host at 1 kHz: motor revolutions since power-on, in [-100, 100]."""
+
+    motor_1_rev: float
+    motor_2_rev: float
+
+
+class Velocity(NamedTuple):
+    """Board to host at 1 kHz: speeds, thousand revolutions a minute."""
+
+    motor_1_krpm: float
+    motor_2_krpm: float
+
+
+class Adc(NamedTuple):
+    """Board to host at 1 kHz: analog inputs A6 and B6 as shares of their full scale."""
+
+    a6: float
+    b6: float
+
+
+class EncoderIndex(NamedTuple):
+    """Board to host once in a motor revolution: position (rev) at the index of motor 1 or 2 (0 or 1 on the wire)."""
+
+    position_rev: float
+    motor: int
+
+
+Frame = Command | CurrentReference | Status | Current | Position | Velocity | Adc | EncoderIndex
+
+
+def _to_q24(name: str, value: float) -> int:
+    if not math.isfinite(value):
+        raise ParameterError(name, value, "a finite number")
+    counts = round(value * _Q24)
+    if not _LOWEST <= counts <= _HIGHEST:
+        raise ParameterError(name, value, "a number in [-128, 128)")
+    return counts
+
+
+def encode_command(code: CommandCode, value: int) -> bytes:
+    """Bytes of a command.
+
+    Parameters
+    ----------
+    code : what is set
+    value : 0 or 1; milliseconds below 2^32 for the receive timeout
+
+    Raises
+    ------
+    ParameterError : a value that the code does not take
+    """
+    highest = 0xFFFFFFFF if code == CommandCode.RECEIVE_TIMEOUT_MS else 1
+    if not 0 <= value <= highest:
+        raise ParameterError(code.name, value, f"a whole number from 0 to {highest}")
+    return _WORDS.pack(value, code)
+
+
+def encode_current_reference(motor_1_a: float, motor_2_a: float) -> bytes:
+    """Bytes of wanted currents (A).
+
+    Raises
+    ------
+    ParameterError : not finite, or out of the range of Q24
+    """
+    return _PAIR.pack(_to_q24("motor_1_a", motor_1_a), _to_q24("motor_2_a", motor_2_a))
+
+
+def encode(frame: Frame) -> tuple[int, bytes]:
+    """Identifier and bytes of a frame.
+
+    Raises
+    ------
+    ParameterError : a value that the frame cannot hold
+    """
+    if isinstance(frame, Command):
+        return COMMAND_ID, encode_command(frame.code, frame.value)
+    if isinstance(frame, Status):
+        bits = sum(bool(bit) << place for place, bit in enumerate(frame[:5]))
+        return STATUS_ID, bytes([bits | int(ErrorCode(frame.error)) << 5])
+    if isinstance(frame, EncoderIndex):
+        if frame.motor not in (1, 2):
+            raise ParameterError("motor", frame.motor, "1 or 2")
+        _check_position("position_rev", frame.position_rev)
+        return ENCODER_INDEX_ID, _INDEX.pack(_to_q24("position_rev", frame.position_rev), frame.motor - 1)
+    if isinstance(frame, Position):
+        for name, value in frame._asdict().items():
+            _check_position(name, value)
+    first, second = frame._fields
+    return _ID_OF[type(frame)], _PAIR.pack(_to_q24(first, frame[0]), _to_q24(second, frame[1]))
+
+
+def _check_position(name: str, value: float) -> None:
+    if not abs(value) <= HIGHEST_POSITION_REV:
+        raise ParameterError(name, value, f"a number in [-{HIGHEST_POSITION_REV:g}, {HIGHEST_POSITION_REV:g}] rev")
+
+
+def decode(identifier: int, data: bytes | bytearray) -> Frame:
+    """The frame of an identifier and its bytes.
+
+    Raises
+    ------
+    FrameError : an identifier, a length or a value that the firmware does not know
+    """
+    decoder = _DECODERS.get(identifier)
+    if decoder is None:
+        raise _frame_error(identifier, data, "an identifier that is not of this protocol")
+    try:
+        frame: Frame = decoder(data)
+        return frame
+    except struct.error:
+        raise _frame_error(identifier, data, f"a length of {len(data)} bytes, which this frame never has") from None
+
+
+def _frame_error(identifier: int, data: bytes | bytearray, problem: str) -> FrameError:
+    return FrameError(PROTOCOL, f"frame 0x{identifier:03X} [{bytes(data[:8]).hex(' ')}]: {problem}")
+
+
+def _decode_command(data: bytes) -> Command:
+    value, code = _WORDS.unpack(data)
+    known = _COMMANDS.get(code)
+    if known is None:
+        raise _frame_error(COMMAND_ID, data, f"unknown command code {code}")
+    if value > 1 and known is not CommandCode.RECEIVE_TIMEOUT_MS:
+        raise _frame_error(COMMAND_ID, data, f"{known.name} = {value}, which is neither 0 nor 1")
+    return Command(known, value)
+
+
+def _decode_reference(data: bytes) -> CurrentReference:
+    first, second = _PAIR.unpack(data)
+    return CurrentReference(first * _LSB, second * _LSB)
+
+
+def _decode_status(data: bytes) -> Status:
+    if len(data) != 1:
+        raise struct.error
+    return _STATUSES[data[0]]
+
+
+def _decode_current(data: bytes) -> Current:
+    first, second = _PAIR.unpack(data)
+    return Current(first * _LSB, second * _LSB)
+
+
+def _decode_position(data: bytes) -> Position:
+    first, second = _PAIR.unpack(data)
+    position = Position(first * _LSB, second * _LSB)
+    if not (-HIGHEST_POSITION_REV <= position[0] <= HIGHEST_POSITION_REV >= position[1] >= -HIGHEST_POSITION_REV):
+        raise _frame_error(POSITION_ID, data, f"a position beyond {HIGHEST_POSITION_REV:g} revolutions")
+    return position
+
+
+def _decode_velocity(data: bytes) -> Velocity:
+    first, second = _PAIR.unpack(data)
+    return Velocity(first * _LSB, second * _LSB)
+
+
+def _decode_adc(data: bytes) -> Adc:
+    first, second = _PAIR.unpack(data)
+    return Adc(first * _LSB, second * _LSB)
+
+
+def _decode_index(data: bytes) -> EncoderIndex:
+    counts, motor = _INDEX.unpack(data)
+    if motor > 1:
+        raise _frame_error(ENCODER_INDEX_ID, data, f"motor {motor}, which is neither 0 nor 1")
+    if abs(counts) > HIGHEST_POSITION_REV * _Q24:
+        raise _frame_error(ENCODER_INDEX_ID, data, f"a position beyond {HIGHEST_POSITION_REV:g} revolutions")
+    return EncoderIndex(counts * _LSB, motor + 1)
+
+
+def _status_of(byte: int) -> Status:
+    system, on_1, ready_1, on_2, ready_2 = (bool(byte >> place & 1) for place in range(5))
+    return Status(system, on_1, ready_1, on_2, ready_2, ErrorCode(byte >> 5))
+
+
+_COMMANDS = {int(code): code for code in CommandCode}
+_STATUSES = tuple(_status_of(byte) for byte in range(256))
+KNOWN_IDS = frozenset(
+    {COMMAND_ID, CURRENT_REFERENCE_ID, STATUS_ID, CURRENT_ID, POSITION_ID, VELOCITY_ID, ADC_ID, ENCODER_INDEX_ID}
+)
+"""Identifiers of this protocol."""
+
+_ID_OF: dict[type, int] = {
+    CurrentReference: CURRENT_REFERENCE_ID,
+    Current: CURRENT_ID,
+    Position: POSITION_ID,
+    Velocity: VELOCITY_ID,
+    Adc: ADC_ID,
+}
+_DECODERS: dict[int, Any] = {
+    COMMAND_ID: _decode_command,
+    CURRENT_REFERENCE_ID: _decode_reference,
+    STATUS_ID: _decode_status,
+    CURRENT_ID: _decode_current,
+    POSITION_ID: _decode_position,
+    VELOCITY_ID: _decode_velocity,
+    ADC_ID: _decode_adc,
+    ENCODER_INDEX_ID: _decode_index,
+}

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Listens to a CAN channel without sending anything, and says what is there."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from continuum_robot.drivers.odri_can import codec
+from continuum_robot.drivers.odri_can.board import ONE_BOARD_HZ, describe
+from continuum_robot.drivers.odri_can.bus import BusFactory, CanChannel
+from continuum_robot.drivers.odri_can.codec import Status
+from continuum_robot.errors import FrameError
+
+BITRATE_BPS = 1_000_000
+DURATION_S = 1.5
+_HOST_IDS = (codec.COMMAND_ID, codec.CURRENT_REFERENCE_ID)
+_WAIT_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelSurvey:
+    """What was heard on a channel.
+
+    Attributes
+    ----------
+    channel : its name
+    status : newest status of a board; None where none came
+    frame_rates_hz : frames a second of each identifier
+    unexpected_ids : identifiers that are not of these boards
+    bad_frames : frames with these boards' identifiers whose content is not theirs
+    other_host : somebody sends commands there
+    problem : what is wrong, as a sentence without its full stop; "" where nothing is
+    """
+
+    channel: str
+    status: Status | None
+    frame_rates_hz: dict[int, float]
+    unexpected_ids: tuple[int, ...]
+    bad_frames: int
+    other_host: bool
+    problem: str
+
+    @property
+    def board_found(self) -> bool:
+        """Whether a board sent its status."""
+        return self.status is not None
+
+    def summary(self) -> str:
+        """A line for a person."""
+        words = self.problem if self.status is None else f"motor board: {describe(self.status)}"
+        if self.status is not None and self.problem:
+            words += f"; {self.problem}"
+        return words
+
+
+def survey(
+    interface: str,
+    channel: str,
+    bitrate_bps: int = BITRATE_BPS,
+    *,
+    duration_s: float = DURATION_S,
+    bus_factory: BusFactory | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> ChannelSurvey:
+    """Listen to a channel. Nothing is sent, so nothing is enabled.
+
+    Parameters
+    ----------
+    interface : of python-can
+    channel : its name
+    bitrate_bps : bit/s
+    duration_s : how long to listen, s; a board tells its status once a second
+    bus_factory : opens the bus instead of python-can's own way
+    clock, sleep : time to listen by
+
+    Raises
+    ------
+    DeviceError : the channel cannot be opened
+    """
+    counts: Counter[int] = Counter()
+    statuses: list[Status] = []
+    bad: list[int] = []
+
+    def receive(identifier: int, data: bytes, _stamp_s: float) -> None:
+        counts[identifier] += 1
+        try:
+            frame = codec.decode(identifier, data)
+        except FrameError:
+            if identifier in codec.KNOWN_IDS:
+                bad.append(identifier)
+            return
+        if isinstance(frame, Status):
+            statuses.append(frame)
+
+    listener = CanChannel(
+        interface, channel, bitrate_bps, receive, bus_factory=bus_factory, clock=clock, threaded=False
+    )
+    listener.open()
+    try:
+        begin_s = clock()
+        while clock() - begin_s < duration_s:
+            listener.poll()
+            sleep(_WAIT_S)
+        listener.poll()
+        elapsed_s = clock() - begin_s
+        trouble = listener.last_error or ("the adapter is bus-off" if listener.bus_off else "")
+    finally:
+        listener.close()
+    rates = {identifier: count / elapsed_s for identifier, count in sorted(counts.items())}
+    unexpected = tuple(identifier for identifier in rates if identifier not in codec.KNOWN_IDS)
+    other_host = any(identifier in counts for identifier in _HOST_IDS)
+    status = statuses[-1] if statuses else None
+    problems = []
+    if status is None:
+        heard = ", ".join(f"0x{identifier:03X}" for identifier in rates)
+        problems.append(f"no motor board answers (heard: {heard})" if heard else "no frame at all")
+    if rates.get(codec.POSITION_ID, 0.0) > ONE_BOARD_HZ:
+        problems.append("more than one board on this channel, which cannot be told apart")
+    if unexpected:
+        problems.append("frames of something else: " + ", ".join(f"0x{identifier:03X}" for identifier in unexpected))
+    if bad:
+        problems.append(f"{len(bad)} frames that no such board sends")
+    if other_host:
+        problems.append("another program sends commands here")
+    if trouble:
+        problems.append(trouble)
+    return ChannelSurvey(channel, status, rates, unexpected, len(bad), other_host, "; ".join(problems))

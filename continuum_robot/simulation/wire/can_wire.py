@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The device's end of a CAN channel: over python-can, or as an slcan adapter on a pseudo-terminal."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Protocol
+
+import can
+import numpy as np
+
+from continuum_robot.simulation.wire.pty import Pty
+
+SEND_TIMEOUT_S = 0.001
+BUS_OFF_CLASS = 0x40
+_FRAMES_AT_ONCE = 4096
+_LONGEST_LINE = 64
+_ANSWERS = {ord("V"): b"V1013\r", ord("N"): b"N0001\r", ord("F"): b"F00\r"}
+_PLAIN_COMMANDS = frozenset(b"COLSsYZ")
+
+
+class CanWire(Protocol):
+    """What a simulated board needs of a CAN channel."""
+
+    def receive(self) -> list[tuple[int, bytes]]:
+        """Data frames that arrived; never waits."""
+
+    def send(self, identifier: int, data: bytes) -> bool:
+        """Send a frame; whether somebody took it."""
+
+    def disturb(self, rng: np.random.Generator) -> None:
+        """Put something on the wire that is no frame of any board."""
+
+    def report_bus_off(self) -> None:
+        """Tell the host that its controller went bus-off, where the wire has a way to."""
+
+    def close(self) -> None:
+        """End. Safe to call at any time."""
+
+
+class PythonCanWire:
+    """A wire over a python-can bus, which it owns.
+
+    Parameters
+    ----------
+    bus : e.g. of interface virtual, whose other end is in the same process
+    """
+
+    def __init__(self, bus: can.BusABC) -> None:
+        self._bus: can.BusABC | None = bus
+
+    def receive(self) -> list[tuple[int, bytes]]:
+        """Data frames that arrived; never waits."""
+        found: list[tuple[int, bytes]] = []
+        while self._bus is not None and len(found) < _FRAMES_AT_ONCE:
+            try:
+                message = self._bus.recv(0.0)
+            except (can.CanError, OSError):
+                break
+            if message is None:
+                break
+            if not (message.is_error_frame or message.is_remote_frame or message.is_extended_id):
+                found.append((message.arbitration_id, bytes(message.data)))
+        return found
+
+    def send(self, identifier: int, data: bytes) -> bool:
+        """Send a frame; whether it was taken."""
+        return self._send(can.Message(arbitration_id=identifier, data=data, is_extended_id=False))
+
+    def disturb(self, rng: np.random.Generator) -> None:
+        """A remote, extended or error frame, or one with a random identifier and random bytes."""
+        kind = int(rng.integers(4))
+        identifier = int(rng.integers(0x7FF))
+        if kind == 0:
+            self._send(can.Message(arbitration_id=identifier, is_extended_id=False, is_remote_frame=True, dlc=8))
+            return
+        if kind == 1:
+            self._send(can.Message(is_error_frame=True, arbitration_id=0x04, data=bytes(8)))
+            return
+        data = rng.bytes(int(rng.integers(9)))
+        extended = kind == 2
+        identifier = identifier << 18 | 1 if extended else 0x100 + identifier % 0x600
+        self._send(can.Message(arbitration_id=identifier, data=data, is_extended_id=extended))
+
+    def report_bus_off(self) -> None:
+        """An error frame of class bus-off, as socketcan gives it."""
+        self._send(can.Message(is_error_frame=True, arbitration_id=BUS_OFF_CLASS, data=bytes(8)))
+
+    def close(self) -> None:
+        """End."""
+        bus, self._bus = self._bus, None
+        if bus is not None:
+            bus.shutdown()
+
+    def _send(self, message: can.Message) -> bool:
+        if self._bus is None:
+            return False
+        try:
+            self._bus.send(message, timeout=SEND_TIMEOUT_S)
+        except (can.CanError, OSError):
+            return False
+        return True
+
+
+class SlcanAdapter:
+    """A CAN adapter with the slcan protocol on a pseudo-terminal: the host opens :attr:`port` as interface slcan.
+
+    Parameters
+    ----------
+    link : a symbolic link that names the port; None: one of its own
+
+    Attributes
+    ----------
+    pty : the line, which can hang up and be plugged in
+    is_open : the host opened the channel
+    """
+
+    def __init__(self, link: Path | None = None) -> None:
+        self.pty = Pty(link)
+        self.is_open = False
+        self._line = bytearray()
+
+    @property
+    def port(self) -> str:
+        """What the host opens."""
+        return str(self.pty.path)
+
+    def receive(self) -> list[tuple[int, bytes]]:
+        """Data frames that arrived; never waits."""
+        found = []
+        for byte in self.pty.receive():
+            if byte != 0x0D:
+                self._line.append(byte)
+                del self._line[:-_LONGEST_LINE]
+                continue
+            line, self._line = bytes(self._line), bytearray()
+            frame = self._take(line)
+            if frame is not None:
+                found.append(frame)
+        return found
+
+    def _take(self, line: bytes) -> tuple[int, bytes] | None:
+        if not line:
+            return None
+        kind = line[0]
+        if kind in _PLAIN_COMMANDS:
+            self.is_open = kind in b"OL" or (self.is_open and kind != ord("C"))
+            self.pty.send(b"\r")
+        elif kind in _ANSWERS:
+            self.pty.send(_ANSWERS[kind])
+        elif kind == ord("t") and self.is_open:
+            with contextlib.suppress(ValueError, IndexError):
+                identifier, length = int(line[1:4], 16), int(line[4:5], 16)
+                data = bytes.fromhex(line[5:].decode("ascii", "replace"))
+                if len(data) == length <= 8:
+                    self.pty.send(b"z\r")
+                    return identifier, data
+            self.pty.send(b"\a")
+        else:
+            self.pty.send(b"\a")
+        return None
+
+    def send(self, identifier: int, data: bytes) -> bool:
+        """Send a frame; whether somebody took it."""
+        if not self.is_open:
+            return False
+        return self.pty.send(f"t{identifier:03X}{len(data)}{data.hex().upper()}\r".encode())
+
+    def disturb(self, rng: np.random.Generator) -> None:
+        """Random bytes, half of a line, or a line with a wrong digit."""
+        kind = int(rng.integers(3))
+        noise = (rng.bytes(int(rng.integers(1, 24))), b"t0308001", b"t0308G0000000FFFFFFFF\r")[kind]
+        self.pty.send(noise)
+
+    def report_bus_off(self) -> None:
+        """The protocol has no word for it."""
+
+    def close(self) -> None:
+        """End."""
+        self.pty.close()

@@ -1,0 +1,438 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated dual-motor board with the ODRI CAN firmware: the same frames, times, latches and faults.
+
+What it does comes from udriver_firmware c98d229, ``mw_dual_motor_torque_ctrl``; what is inferred there is so here.
+Driven by ``step(now_s)`` with monotonic or virtual time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from continuum_robot.drivers.odri_can import codec
+from continuum_robot.drivers.odri_can.codec import Command, CommandCode, CurrentReference, ErrorCode, Status
+from continuum_robot.errors import FrameError, ParameterError
+from continuum_robot.simulation.wire.can_wire import CanWire
+
+TICK_S = 0.001
+STATUS_PERIOD_S = 1.0
+COUNTS_PER_REV = 20000
+FULL_SCALE_A = 24.0
+# Low-pass of three ticks on the speed, spintac.c.
+VELOCITY_SMOOTHING = 1 / 3
+LONGEST_LAG_S = 0.05
+
+LOST_FRAMES = "lost_frames"
+LATE_FRAMES = "late_frames"
+DUPLICATED_FRAMES = "duplicated_frames"
+CORRUPTED_FRAMES = "corrupted_frames"
+REORDERED_FRAMES = "reordered_frames"
+LOST_COMMANDS = "lost_commands"
+SILENT = "silent"
+WRONG_BOARD = "wrong_board"
+SECOND_BOARD = "second_board"
+OTHER_HOST = "other_host"
+BUS_OFF = "bus_off"
+NOISE = "noise"
+REBOOT = "reboot"
+ENCODER_ERROR = "encoder_error"
+ESTOP = "estop"
+STUCK_MOTOR = "stuck_motor"
+OPEN_PHASE = "open_phase"
+FROZEN_POSITION = "frozen_position"
+POSITION_JUMP = "position_jump"
+
+FAULTS: dict[str, str] = {
+    LOST_FRAMES: "frames to the host get lost with this probability (0 means 1)",
+    LATE_FRAMES: "frames to the host come later by this time, s",
+    DUPLICATED_FRAMES: "frames to the host come twice with this probability (0 means 1)",
+    CORRUPTED_FRAMES: "a bit of a frame to the host is flipped with this probability (0 means 1)",
+    REORDERED_FRAMES: "a frame to the host changes places with the next with this probability (0 means 1)",
+    LOST_COMMANDS: "frames from the host get lost with this probability (0 means 1)",
+    SILENT: "the board sends nothing, and hears nothing",
+    WRONG_BOARD: "another device is on the channel, with other identifiers",
+    SECOND_BOARD: "a second board without motors sends on the same channel",
+    OTHER_HOST: "another program sends current references of zero on the same channel",
+    BUS_OFF: "the controller of the host is bus-off: nothing passes either way",
+    NOISE: "in a tick, with this probability (0 means 1), something that is no frame is on the wire",
+    REBOOT: "the board starts anew, once",
+    ENCODER_ERROR: "an encoder lost counts: motors off until power is switched off",
+    ESTOP: "the stop input is closed",
+    STUCK_MOTOR: "the rotor of a motor is blocked",
+    OPEN_PHASE: "a motor gets no current",
+    FROZEN_POSITION: "positions repeat",
+    POSITION_JUMP: "positions jump by this many revolutions, once",
+}
+"""Name and meaning of every fault that can be injected, with the meaning of the magnitude."""
+
+_SHARES = frozenset({LOST_FRAMES, DUPLICATED_FRAMES, CORRUPTED_FRAMES, REORDERED_FRAMES, LOST_COMMANDS, NOISE})
+_ONCE = frozenset({REBOOT, POSITION_JUMP})
+_FOREIGN_OFFSET = 0x200
+
+
+class MotorPort(Protocol):
+    """A motor behind a board.
+
+    Attributes
+    ----------
+    position_rev : revolutions of its rotor
+    velocity_rev_per_s : its speed
+    current_a : current that flows
+    """
+
+    position_rev: float
+    velocity_rev_per_s: float
+    current_a: float
+
+    def drive(self, current_a: float, held: bool) -> None:
+        """Give a motor a current (A); ``held``: its rotor is kept where it is."""
+
+
+class FreeMotor:
+    """A motor without load: inertia and friction; follows its current at once.
+
+    Parameters
+    ----------
+    acceleration_rev_per_s2_a : for a current, rev/(s^2.A)
+    damping_per_s : friction
+    position_rev : at the start
+    """
+
+    def __init__(
+        self, acceleration_rev_per_s2_a: float = 50.0, damping_per_s: float = 2.0, position_rev: float = 0.0
+    ) -> None:
+        self.position_rev, self.velocity_rev_per_s, self.current_a = position_rev, 0.0, 0.0
+        self.held = False
+        self._gain, self._damping = acceleration_rev_per_s2_a, damping_per_s
+
+    def drive(self, current_a: float, held: bool) -> None:
+        """Give it a current, A."""
+        self.current_a, self.held = current_a, held
+
+    def advance(self, duration_s: float) -> None:
+        """Let it turn."""
+        rate = self._gain * self.current_a - self._damping * self.velocity_rev_per_s
+        self.velocity_rev_per_s = 0.0 if self.held else self.velocity_rev_per_s + rate * duration_s
+        self.position_rev += self.velocity_rev_per_s * duration_s
+
+
+@dataclass(slots=True)
+class _Injected:
+    magnitude: float
+    end_s: float
+    motor: int
+
+
+class FakeOdriBoard:
+    """A board with two motors on a wire.
+
+    Parameters
+    ----------
+    wire : its CAN channel
+    motors : motor 1 and 2; None where nothing is connected, whose alignment succeeds all the same
+    alignment_s : how long the first enable after power-on takes, s
+    aligned : as if it had been enabled before
+    start_rev : what it counts at power-on, to begin near the rollover at 100
+    current_noise_a : standard deviation of measured currents, A
+    single_slot : of several commands in one step it sees the last, as the mailbox of the real one; only where steps
+        are as short as a tick
+    rng : draws noise and faults
+
+    Attributes
+    ----------
+    system_enabled, error, receive_timeout_ms : as the firmware has them
+    motor_enabled, motor_ready : of motor 1 and 2
+    reference_a : newest current reference, which stays in its mailbox
+    lost_ticks : ticks for which a step came too late
+    timeouts : how often the receive timeout struck
+    """
+
+    def __init__(
+        self,
+        wire: CanWire,
+        motors: tuple[MotorPort | None, MotorPort | None],
+        *,
+        alignment_s: float = 2.0,
+        aligned: bool = False,
+        start_rev: float = 0.0,
+        current_noise_a: float = 0.0,
+        single_slot: bool = False,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        if not 0 <= alignment_s < math.inf:
+            raise ParameterError("alignment_s", alignment_s, "a time of at least 0 s")
+        if not abs(start_rev) < codec.HIGHEST_POSITION_REV:
+            raise ParameterError("start_rev", start_rev, "revolutions between -100 and 100")
+        self.wire, self.motors = wire, motors
+        self.lost_ticks = self.timeouts = 0
+        self._alignment_s, self._start_rev, self._noise_a = alignment_s, start_rev, current_noise_a
+        self._single_slot = single_slot
+        self._rng = np.random.default_rng(0) if rng is None else rng
+        self._faults: dict[str, _Injected] = {}
+        self._late: deque[tuple[float, int, bytes]] = deque()
+        self._held_back: tuple[int, bytes] | None = None
+        self._frozen: list[float] | None = None
+        self._now_s: float | None = None
+        self._boot(aligned=aligned)
+
+    def _boot(self, *, aligned: bool) -> None:
+        """The state after power-on: the system is on, the motors are off, nothing is streamed."""
+        self.system_enabled, self.error = True, ErrorCode.NONE
+        self.motor_enabled, self.motor_ready = [False, False], [aligned, aligned]
+        self.receive_timeout_ms = 0
+        self.reference_a = (0.0, 0.0)
+        self._encoder_lost = False
+        self._streams = dict.fromkeys(range(CommandCode.SEND_CURRENT, CommandCode.SEND_ENCODER_INDEX + 1), False)
+        self._aligning_since_s: list[float | None] = [None, None]
+        self._reference_s = 0.0
+        self._booted_s: float | None = None
+        self._status_s = self._tick_s = -math.inf
+        self._speed = [0.0, 0.0]
+        self._zero = [(0.0 if motor is None else motor.position_rev) - self._start_rev for motor in self.motors]
+        self._turn = [0, 0]
+
+    # --- faults
+
+    def inject(self, fault: str, magnitude: float = 0.0, duration_s: float = 0.0, motor: int = 0) -> None:
+        """Inject a fault from the next step on.
+
+        Parameters
+        ----------
+        fault : name of :data:`FAULTS`; "" ends all (an encoder error stays until a reboot)
+        magnitude : meaning as :data:`FAULTS` says
+        duration_s : s; 0: until ended
+        motor : 1 or 2, 0: both
+
+        Raises
+        ------
+        ParameterError : unknown name, or a value out of range
+        """
+        if not fault:
+            self._faults.clear()
+            return
+        if fault not in FAULTS:
+            raise ParameterError("fault", fault, "one of " + ", ".join(FAULTS) + ", or empty to end all")
+        if motor not in (0, 1, 2):
+            raise ParameterError("motor", motor, "1 or 2, or 0 for both")
+        if not math.isfinite(magnitude) or (fault in _SHARES and not 0 <= magnitude <= 1):
+            raise ParameterError("magnitude", magnitude, FAULTS[fault])
+        if not 0 <= duration_s < math.inf:
+            raise ParameterError("duration_s", duration_s, "a duration of at least 0 s; 0: until ended")
+        now_s = 0.0 if self._now_s is None else self._now_s
+        self._faults[fault] = _Injected(magnitude, now_s + duration_s if duration_s > 0 else math.inf, motor)
+
+    def _has(self, fault: str, motor: int = 0) -> bool:
+        injected = self._faults.get(fault)
+        return injected is not None and (motor == 0 or injected.motor in (0, motor))
+
+    def _happens(self, fault: str) -> bool:
+        injected = self._faults.get(fault)
+        return injected is not None and self._rng.random() < (injected.magnitude or 1.0)
+
+    def _begin_faults(self, now_s: float) -> None:
+        for name in [name for name, injected in self._faults.items() if injected.end_s <= now_s]:
+            del self._faults[name]
+        if self._faults.pop(REBOOT, None) is not None:
+            self._boot(aligned=False)
+        jump = self._faults.pop(POSITION_JUMP, None)
+        if jump is not None:
+            for index in (0, 1):
+                if jump.motor in (0, index + 1):
+                    self._zero[index] -= jump.magnitude
+        if self._has(ENCODER_ERROR):
+            self._encoder_lost = True
+        if not self._has(FROZEN_POSITION):
+            self._frozen = None
+
+    # --- time
+
+    def step(self, now_s: float) -> None:
+        """Do what is due: take commands, drive the motors, send frames.
+
+        Parameters
+        ----------
+        now_s : monotonic or virtual time, s, not decreasing
+        """
+        self._now_s = now_s
+        self._begin_faults(now_s)
+        if self._booted_s is None:
+            self._booted_s = self._tick_s = now_s
+            self._status_s = -math.inf
+        self._hear(now_s)
+        self._supervise(now_s)
+        self._drive(now_s)
+        if now_s >= self._tick_s - 1e-9:
+            behind = int((now_s - self._tick_s) / TICK_S + 1e-6)
+            self.lost_ticks += behind
+            self._tick_s += (behind + 1) * TICK_S
+            self._tick(now_s)
+        while self._late and self._late[0][0] <= now_s:
+            _, identifier, data = self._late.popleft()
+            self._put(identifier, data)
+
+    # --- frames from the host
+
+    def _hear(self, now_s: float) -> None:
+        commands: list[Command] = []
+        deaf = self._has(SILENT) or self._has(BUS_OFF) or self._has(WRONG_BOARD)
+        for identifier, data in self.wire.receive():
+            if deaf or self._happens(LOST_COMMANDS):
+                continue
+            try:
+                frame = codec.decode(identifier, data)
+            except FrameError:
+                continue
+            if isinstance(frame, CurrentReference):
+                self.reference_a, self._reference_s = (frame[0], frame[1]), now_s
+            elif isinstance(frame, Command):
+                commands.append(frame)
+        for command in commands[-1:] if self._single_slot else commands:
+            self._obey(command, now_s)
+
+    def _obey(self, command: Command, now_s: float) -> None:
+        code, on = command.code, bool(command.value)
+        if code == CommandCode.ENABLE_SYSTEM:
+            if on and not self.system_enabled:
+                self.error = ErrorCode.NONE
+                self.system_enabled = True
+            elif not on:
+                self._switch_off(self.error)
+        elif code in (CommandCode.ENABLE_MOTOR_1, CommandCode.ENABLE_MOTOR_2):
+            index = code - CommandCode.ENABLE_MOTOR_1
+            self.motor_enabled[index] = on and self.system_enabled
+            starts = self.motor_enabled[index] and not self.motor_ready[index]
+            self._aligning_since_s[index] = now_s if starts else None
+        elif code == CommandCode.SEND_ALL:
+            self._streams = dict.fromkeys(self._streams, on)
+        elif code in self._streams:
+            self._streams[code] = on
+        elif code == CommandCode.RECEIVE_TIMEOUT_MS:
+            self.receive_timeout_ms = command.value
+
+    def _switch_off(self, error: ErrorCode) -> None:
+        self.system_enabled, self.error = False, error
+        self.motor_enabled = [False, False]
+        self._aligning_since_s = [None, None]
+
+    def _supervise(self, now_s: float) -> None:
+        """Errors are evaluated only while the system is on; the code stays in the status afterwards."""
+        if not self.system_enabled:
+            return
+        waited_s = now_s - self._reference_s
+        driven = any(on and value != 0 for on, value in zip(self.motor_enabled, self.reference_a, strict=True))
+        if self._encoder_lost:
+            self._switch_off(ErrorCode.ENCODER)
+        elif self._has(ESTOP):
+            self._switch_off(ErrorCode.NONE)
+        elif self.receive_timeout_ms and driven and waited_s > self.receive_timeout_ms / 1000:
+            self.timeouts += 1
+            self._switch_off(ErrorCode.RECEIVE_TIMEOUT)
+
+    def _drive(self, now_s: float) -> None:
+        for index, motor in enumerate(self.motors):
+            since_s = self._aligning_since_s[index]
+            if since_s is not None and now_s - since_s >= self._alignment_s:
+                self._aligning_since_s[index] = None
+                self.motor_ready[index] = True
+            aligning = self._aligning_since_s[index] is not None
+            obeys = self.system_enabled and self.motor_enabled[index] and self.motor_ready[index]
+            if motor is not None:
+                current = self.reference_a[index] if obeys and not self._has(OPEN_PHASE, index + 1) else 0.0
+                motor.drive(current, aligning or self._has(STUCK_MOTOR, index + 1))
+
+    # --- frames to the host
+
+    def _tick(self, now_s: float) -> None:
+        position, velocity, current = self._snapshot()
+        if self._streams[CommandCode.SEND_CURRENT]:
+            self._send(now_s, codec.Current(current[0], current[1]))
+        if self._streams[CommandCode.SEND_POSITION]:
+            self._send(now_s, codec.Position(position[0], position[1]))
+        if self._streams[CommandCode.SEND_VELOCITY]:
+            self._send(now_s, codec.Velocity(velocity[0], velocity[1]))
+        if self._streams[CommandCode.SEND_ADC]:
+            self._send(now_s, codec.Adc(0.0, 0.0))
+        if self._streams[CommandCode.SEND_ENCODER_INDEX]:
+            self._send_index(now_s, position)
+        # The firmware compares unsigned milliseconds with now - 1000, so that it sends at every look in the first
+        # second.
+        booting = now_s - (self._booted_s or 0.0) < STATUS_PERIOD_S
+        if booting or now_s >= self._status_s + STATUS_PERIOD_S - 1e-9:
+            self._status_s = now_s
+            self._send(now_s, self._status())
+        if self._has(SECOND_BOARD):
+            for frame in (codec.Current(0.0, 0.0), codec.Position(0.0, 0.0), codec.Velocity(0.0, 0.0)):
+                self._send(now_s, frame)
+        if self._has(OTHER_HOST):
+            self._send(now_s, CurrentReference(0.0, 0.0))
+        if self._happens(NOISE):
+            self.wire.disturb(self._rng)
+        if self._has(BUS_OFF):
+            self.wire.report_bus_off()
+
+    def _snapshot(self) -> tuple[list[float], list[float], list[float]]:
+        position, velocity, current = [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]
+        for index, motor in enumerate(self.motors):
+            if motor is None:
+                continue
+            turns = round((motor.position_rev - self._zero[index]) * COUNTS_PER_REV) / COUNTS_PER_REV
+            half = codec.HIGHEST_POSITION_REV
+            position[index] = (turns + half) % codec.ROLLOVER_REV - half
+            self._speed[index] += VELOCITY_SMOOTHING * (motor.velocity_rev_per_s - self._speed[index])
+            velocity[index] = self._speed[index] * 60 / 1000
+            value = motor.current_a + (self._noise_a * self._rng.standard_normal() if self._noise_a else 0.0)
+            current[index] = (value + FULL_SCALE_A) % (2 * FULL_SCALE_A) - FULL_SCALE_A
+        if self._has(FROZEN_POSITION):
+            self._frozen = position if self._frozen is None else self._frozen
+            position = self._frozen
+        return position, velocity, current
+
+    def _send_index(self, now_s: float, position: list[float]) -> None:
+        for index, value in enumerate(position):
+            turn = math.floor(value)
+            if turn != self._turn[index] and self.motors[index] is not None:
+                self._send(now_s, codec.EncoderIndex(float(max(turn, self._turn[index])), index + 1))
+            self._turn[index] = turn
+
+    def _status(self) -> Status:
+        on, ready = self.motor_enabled, self.motor_ready
+        return Status(self.system_enabled, on[0], ready[0], on[1], ready[1], self.error)
+
+    def _send(self, now_s: float, frame: codec.Frame) -> None:
+        identifier, data = codec.encode(frame)
+        if not self._faults:
+            self._flush_held_back()
+            self.wire.send(identifier, data)
+            return
+        if self._has(SILENT) or self._has(BUS_OFF) or self._happens(LOST_FRAMES):
+            return
+        if self._has(WRONG_BOARD):
+            identifier += _FOREIGN_OFFSET
+        if self._happens(CORRUPTED_FRAMES):
+            place = int(self._rng.integers(8 * len(data)))
+            changed = bytearray(data)
+            changed[place // 8] ^= 1 << place % 8
+            data = bytes(changed)
+        if self._held_back is None and self._happens(REORDERED_FRAMES):
+            self._held_back = identifier, data
+            return
+        late = self._faults.get(LATE_FRAMES)
+        for _ in range(2 if self._happens(DUPLICATED_FRAMES) else 1):
+            if late is not None:
+                self._late.append((now_s + late.magnitude, identifier, data))
+            else:
+                self._put(identifier, data)
+        self._flush_held_back()
+
+    def _flush_held_back(self) -> None:
+        held, self._held_back = self._held_back, None
+        if held is not None:
+            self._put(*held)
+
+    def _put(self, identifier: int, data: bytes) -> None:
+        self.wire.send(identifier, data)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The motors of one simulated robot as the boards' motors: currents to the plant, its positions to the encoders."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.hardware import OdriCan
+from continuum_robot.simulation.plant import Plant
+
+Vector = NDArray[np.float64]
+
+LONGEST_CATCH_UP_S = 0.05
+
+
+class PlantMotor:
+    """A motor of :class:`PlantMotors`; a ``MotorPort`` of simulation/wire/odri_board.py.
+
+    Attributes
+    ----------
+    position_rev, velocity_rev_per_s, current_a : in the motor's own direction, after the latest advance
+    wanted_a : newest current
+    held : its rotor is kept where it is
+    """
+
+    def __init__(self) -> None:
+        self.position_rev = self.velocity_rev_per_s = self.current_a = self.wanted_a = 0.0
+        self.held = False
+
+    def drive(self, current_a: float, held: bool) -> None:
+        """Give it a current (A) from now on."""
+        self.wanted_a, self.held = current_a, held
+
+
+class PlantMotors:
+    """All motors of a robot, moved by its plant.
+
+    The wiring says polarity, gear ratio, spool radius and torque constant of each, as the driver believes them too.
+
+    Parameters
+    ----------
+    robot : with ``actuators``
+    settings : the wiring
+    plant : with motors
+
+    Attributes
+    ----------
+    stuck : tendons whose motor is blocked whatever the boards do, shape (N,), bool; may be written
+    skipped_s : time that was skipped after stalls of the caller, s
+
+    Raises
+    ------
+    ParameterError : a plant with ideal actuation, or a robot without actuators
+    """
+
+    def __init__(self, robot: Robot, settings: OdriCan, plant: Plant) -> None:
+        if plant.motor is None or robot.actuators is None:
+            raise ParameterError("plant", plant, 'a plant with actuation="motors"')
+        entries = sorted(settings.motors, key=lambda entry: entry.tendon)
+        polarity = np.array([entry.polarity for entry in entries], dtype=float)
+        self._n_per_a = polarity * np.array([entry.newton_per_ampere(robot.actuators) for entry in entries])
+        self._rev_per_m = polarity / np.array([entry.meter_per_turn(robot.actuators) for entry in entries])
+        self._plant_n_per_a = plant.motor.newton_per_ampere
+        self._motors = [PlantMotor() for _ in entries]
+        self._by_place = {(entry.channel, entry.motor): m for entry, m in zip(entries, self._motors, strict=True)}
+        self.plant = plant
+        self.stuck = np.zeros(len(entries), dtype=bool)
+        self.skipped_s = 0.0
+        self._now_s: float | None = None
+        self._show()
+
+    def port(self, channel: str, motor: int) -> PlantMotor | None:
+        """Motor 1 or 2 of the board on a channel; None where none is connected."""
+        return self._by_place.get((channel, motor))
+
+    def advance(self, now_s: float) -> None:
+        """Move the robot up to ``now_s`` (s), 50 ms at most, under the motors' currents."""
+        if self._now_s is None:
+            self._now_s = now_s
+        duration_s = now_s - self._now_s
+        if duration_s <= 0:
+            return
+        self._now_s = now_s
+        if duration_s > LONGEST_CATCH_UP_S:
+            self.skipped_s += duration_s - LONGEST_CATCH_UP_S
+            duration_s = LONGEST_CATCH_UP_S
+        current = np.array([motor.wanted_a for motor in self._motors])
+        held = np.array([motor.held for motor in self._motors])
+        self.plant.motor_free = np.where(held | self.stuck, 0.0, 1.0)
+        self.plant.advance(current * self._n_per_a, duration_s)
+        self._show()
+
+    def _show(self) -> None:
+        position = (self.plant.displacement * self._rev_per_m).tolist()
+        velocity = (self.plant.velocity * self._rev_per_m).tolist()
+        current = (self.plant.current * self._plant_n_per_a / self._n_per_a).tolist()
+        for motor, turns, speed, amperes in zip(self._motors, position, velocity, current, strict=True):
+            motor.position_rev, motor.velocity_rev_per_s, motor.current_a = turns, speed, amperes
