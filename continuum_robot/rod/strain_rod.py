@@ -1,0 +1,437 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rod that bends, twists, shears and stretches under tendons on any path: strain xi_i(s) = xi*_i + B_i(s) c_i.
+
+Elastic energy and tendon lengths depend on the local strain alone; gravity and other loads need the pose. All parts
+have exact gradients and Hessians. Coefficients: curvature and torsion in 1/m, shear and extension dimensionless, in the
+order of :attr:`continuum_robot.robot.description.Basis.functions`, segment by segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.description import Basis, Robot
+from continuum_robot.robot.routing import RoutedPath
+from continuum_robot.rod.bases import REFERENCE_STRAIN, basis_matrix, gauss_legendre
+from continuum_robot.rod.inertia import passing_segments
+from continuum_robot.rod.loads import DistributedLoad, Load, PointWrench
+from continuum_robot.rod.path_lengths import PathLengths
+from continuum_robot.rod.strain_kinematics import MagnusChain, Stretch, hat, lobatto
+
+Vector = NDArray[np.float64]
+
+_CHAINS_KEPT = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class RodSegment:
+    """A length of rod with one cross-section and one basis.
+
+    Attributes
+    ----------
+    length_m : m
+    basis : which strains it has
+    stiffness : (6,) E I_x, E I_y, G J (N.m^2), G A, G A, E A (N); rucker prints E I_zz where G J is meant in K_bt
+    linear_density_kg_per_m : mass per length that gravity acts on, kg/m
+    rotary_inertia_kg_m : moments of inertia per length about x, y and z, kg.m
+    rest_strain : xi* = (u*, v*), (6,)
+    name : for messages
+    """
+
+    length_m: float
+    basis: Basis
+    stiffness: tuple[float, ...]
+    linear_density_kg_per_m: float = 0.0
+    rotary_inertia_kg_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    rest_strain: tuple[float, ...] = REFERENCE_STRAIN
+    name: str = "segment"
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.length_m) and self.length_m > 0):
+            raise ParameterError(f"length_m of {self.name}", self.length_m, "a positive length in m")
+        values = np.asarray(self.stiffness, dtype=float)
+        if values.shape != (6,) or not np.isfinite(values).all() or (values <= 0).any():
+            raise ParameterError(f"stiffness of {self.name}", self.stiffness, "six positive numbers")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LumpedMass:
+    """A body fixed to the rod, such as a disk.
+
+    Attributes
+    ----------
+    s_m : arc length from the base, m
+    mass_kg : kg
+    center_of_mass_m : (3,) in the body frame there, m
+    inertia_kg_m2 : (3, 3) about the centre of mass in the axes of the body frame, kg.m^2
+    """
+
+    s_m: float
+    mass_kg: float
+    center_of_mass_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    inertia_kg_m2: Vector = field(default_factory=lambda: np.zeros((3, 3)))
+
+
+class StrainRod:
+    """Kinematics, tendon lengths and energies of a rod. Not changed by use, but for what it remembers.
+
+    Parameters
+    ----------
+    segments : from the base to the tip
+    tendons, strings : their paths
+    masses : bodies fixed to it
+    gravity_m_per_s2 : (3,) in the base frame
+    name : for messages
+    magnus_steps : least number of steps on each segment; None chooses by the basis
+
+    Attributes
+    ----------
+    size : number n of coefficients
+    stiffness : (n, n) of the coefficients, block by segment: elastic energy c^T K c / 2
+    tendons, strings : :class:`PathLengths` of both
+    """
+
+    def __init__(
+        self,
+        segments: Sequence[RodSegment],
+        tendons: Sequence[RoutedPath] = (),
+        strings: Sequence[RoutedPath] = (),
+        masses: Sequence[LumpedMass] = (),
+        gravity_m_per_s2: ArrayLike = (0.0, 0.0, 0.0),
+        *,
+        name: str = "rod",
+        magnus_steps: int | None = None,
+    ) -> None:
+        if not segments:
+            raise ParameterError("segments", segments, "one segment or more")
+        self.name = name
+        self.segments, self.masses = tuple(segments), tuple(masses)
+        self.tendon_paths, self.string_paths = tuple(tendons), tuple(strings)
+        self.gravity_m_per_s2 = np.asarray(gravity_m_per_s2, dtype=float)
+        self.length_m = float(sum(segment.length_m for segment in segments))
+        self.starts_m = np.concatenate([[0.0], np.cumsum([segment.length_m for segment in segments])[:-1]])
+        for path in (*tendons, *strings):
+            if not 0 <= path.start_m < path.end_m <= self.length_m * (1 + 1e-12):
+                raise ParameterError(path.name, (path.start_m, path.end_m), f"ends in [0, {self.length_m:g}] m")
+        self.stretches = tuple(
+            Stretch(
+                segment.length_m,
+                segment.basis,
+                segment.rest_strain,
+                magnus_steps or 8 + 2 * segment.basis.highest_order,
+            )
+            for segment in segments
+        )
+        counts = [segment.basis.coefficient_count for segment in segments]
+        ends = np.cumsum(counts)
+        self.size = int(ends[-1])
+        self.columns = tuple(slice(int(end) - count, int(end)) for end, count in zip(ends, counts, strict=True))
+        self.tendons = PathLengths(self.stretches, self.tendon_paths)
+        self.strings = PathLengths(self.stretches, self.string_paths)
+        self.stiffness = np.zeros((self.size, self.size))
+        self.strain_scale = np.ones(self.size)
+        for segment, place in zip(segments, self.columns, strict=True):
+            for node, weight in zip(*gauss_legendre(segment.basis.highest_order + 1), strict=True):
+                rows = basis_matrix(segment.basis, float(node))
+                self.stiffness[place, place] += (
+                    segment.length_m * weight * rows.T @ (np.array(segment.stiffness)[:, None] * rows)
+                )
+            turning = np.array([row < 3 for row, _ in segment.basis.functions])
+            self.strain_scale[place] = np.where(turning, segment.length_m, 1.0)
+        self._chains: dict[tuple[float, ...], MagnusChain] = {}
+
+    @classmethod
+    def from_robot(cls, robot: Robot, *, magnus_steps: int | None = None) -> StrainRod:
+        """The rod of a robot file: backbone, disks, tendons, strings, gravity.
+
+        Tendons bend with the backbone, as in :func:`continuum_robot.rod.inertia.stiffness_matrix`; their mass is
+        neglected. Tendons are in the order of :attr:`Robot.tendon_paths`.
+        """
+        segments, masses = [], []
+        for index, (segment, start_m) in enumerate(zip(robot.segments, robot.segment_starts_m, strict=True)):
+            rod = segment.backbone
+            of_tendons_nm2 = sum(
+                later.tendons.count * later.tendons.bending_stiffness_nm2 for later in passing_segments(robot, index)
+            )
+            x_nm2, y_nm2 = (own + of_tendons_nm2 for own in rod.bending_stiffnesses_nm2)
+            shear_n, rotary = rod.shear_modulus_pa * rod.area_m2, rod.rotary_inertia_kg_m
+            segments.append(
+                RodSegment(
+                    length_m=segment.length_m,
+                    basis=segment.basis,
+                    stiffness=(
+                        x_nm2,
+                        y_nm2,
+                        2 * rod.shear_modulus_pa * rod.second_moment_m4,  # G J, not rucker's E I_zz
+                        shear_n,
+                        shear_n,
+                        rod.youngs_modulus_pa * rod.area_m2,
+                    ),
+                    linear_density_kg_per_m=rod.linear_density_kg_per_m,
+                    rotary_inertia_kg_m=(rotary, rotary, 2 * rotary),
+                    name=segment.name,
+                )
+            )
+            disks = segment.disks
+            if disks.individual:
+                masses += [
+                    LumpedMass(
+                        s_m=float(start_m) + disk.arc_length_m,
+                        mass_kg=disk.mass_kg,
+                        center_of_mass_m=(
+                            disk.center_of_mass_m[0],
+                            disk.center_of_mass_m[1],
+                            disk.center_of_mass_m[2],
+                        ),
+                        inertia_kg_m2=disk.inertia_tensor_kg_m2,
+                    )
+                    for disk in disks.individual
+                ]
+            else:
+                across, along = disks.inertia_transverse_kg_m2, disks.inertia_axial_kg_m2
+                masses += [
+                    LumpedMass(
+                        s_m=float(start_m) + float(s),
+                        mass_kg=float(mass),
+                        inertia_kg_m2=np.diag([across, across, along]),
+                    )
+                    for s, mass in zip(disks.positions_m(segment.length_m), disks.masses_kg, strict=True)
+                ]
+        return cls(
+            segments,
+            robot.tendon_paths,
+            [string.path for string in robot.strings],
+            masses,
+            robot.gravity_m_per_s2,
+            name=robot.name,
+            magnus_steps=magnus_steps,
+        )
+
+    # --- kinematics
+
+    def chain(self, stations_m: Sequence[float] = ()) -> MagnusChain:
+        """The chain of frames with stations at the given arc lengths; the latest ones are kept."""
+        key = tuple(sorted(set(map(float, stations_m))))
+        if key not in self._chains:
+            places = np.asarray(key)
+            if not np.all((places >= 0) & (places <= self.length_m * (1 + 1e-9))):
+                raise ParameterError("arc length", key, f"arc lengths in [0, {self.length_m:g}] m")
+            while len(self._chains) >= _CHAINS_KEPT:
+                del self._chains[next(iter(self._chains))]
+            self._chains[key] = MagnusChain(self.stretches, key)
+        return self._chains[key]
+
+    def coefficients(self, c: ArrayLike) -> Vector:
+        """Check coefficients (n,): finite and of the right number."""
+        array = np.asarray(c, dtype=float)
+        if array.shape != (self.size,) or not np.isfinite(array).all():
+            raise ParameterError("c", c, f"{self.size} finite coefficients")
+        return array
+
+    def poses(self, c: ArrayLike, s: ArrayLike) -> Vector:
+        """Frames of the backbone.
+
+        Parameters
+        ----------
+        c : (n,) coefficients
+        s : (k,) arc lengths from the base, m
+
+        Returns
+        -------
+        (k, 4, 4) homogeneous matrices in the base frame
+        """
+        places = np.atleast_1d(np.asarray(s, dtype=float))
+        chain = self.chain(places.tolist())
+        frames = chain.frames(self.coefficients(c))
+        picked = [chain.index(place) for place in places]
+        poses = np.zeros((len(places), 4, 4))
+        poses[:, :3, :3], poses[:, :3, 3], poses[:, 3, 3] = frames.rotation[picked], frames.position[picked], 1
+        return poses
+
+    def body_jacobian(self, c: ArrayLike, s: float) -> Vector:
+        """Jacobian of the twist (linear, angular) of the frame at arc length ``s`` (m), in its own axes, (6, n)."""
+        chain = self.chain([float(s)])
+        frames = chain.frames(self.coefficients(c))
+        k = chain.index(float(s))
+        rotation, turning = frames.rotation[k], frames.jacobian[k, :3]
+        velocity = frames.jacobian[k, 3:] - hat(frames.position[k]) @ turning
+        return np.concatenate([rotation.T @ velocity, rotation.T @ turning])
+
+    def strain(self, c: ArrayLike, s: ArrayLike) -> Vector:
+        """Strain (u, v) at arc lengths (k,), m: (k, 6), 1/m and dimensionless; at a segment's end that before it."""
+        coefficients = self.coefficients(c)
+        rows = []
+        for place in np.atleast_1d(np.asarray(s, dtype=float)):
+            index = max(0, int(np.searchsorted(self.starts_m, place, side="left")) - 1)
+            segment, own = self.segments[index], self.columns[index]
+            ratio = (place - self.starts_m[index]) / segment.length_m
+            rows.append(np.array(segment.rest_strain) + basis_matrix(segment.basis, ratio) @ coefficients[own])
+        return np.array(rows)
+
+    # --- tendons and strings
+
+    @property
+    def tendon_count(self) -> int:
+        """Number of tendons N."""
+        return len(self.tendon_paths)
+
+    def tendon_lengths(self, c: ArrayLike) -> Vector:
+        """Length of every tendon in the body, (N,), m."""
+        return np.asarray(self.tendons.lengths(self.coefficients(c)))
+
+    def tendon_displacement(self, c: ArrayLike) -> Vector:
+        """Displacement of every tendon against c = 0, pulled in positive, (N,), m."""
+        return self.tendons.rest_m - self.tendon_lengths(c)
+
+    def displacement_jacobian(self, c: ArrayLike) -> Vector:
+        """dq/dc, (N, n)."""
+        return -np.asarray(self.tendons.jacobian(self.coefficients(c)))
+
+    def string_extension(self, c: ArrayLike) -> Vector:
+        """Extension of every string against c = 0, positive when it left the body, (strings,), m."""
+        return np.asarray(self.strings.rest_m - self.strings.lengths(self.coefficients(c)))
+
+    def string_jacobian(self, c: ArrayLike) -> Vector:
+        """Derivative of the strings' extensions, (strings, n)."""
+        return -np.asarray(self.strings.jacobian(self.coefficients(c)))
+
+    # --- energies
+
+    def elastic_energy(self, c: ArrayLike) -> float:
+        """c^T K c / 2, J."""
+        coefficients = self.coefficients(c)
+        return float(coefficients @ self.stiffness @ coefficients) / 2
+
+    @cached_property
+    def weight(self) -> tuple[Load, ...]:
+        """Gravity as loads on the rod and on the bodies fixed to it."""
+        if not self.gravity_m_per_s2.any():
+            return ()
+        g = self.gravity_m_per_s2
+        loads: list[Load] = [
+            DistributedLoad(
+                force_n_per_m=_triple(segment.linear_density_kg_per_m * g),
+                start_m=float(start_m),
+                end_m=float(start_m) + segment.length_m,
+            )
+            for segment, start_m in zip(self.segments, self.starts_m, strict=True)
+            if segment.linear_density_kg_per_m > 0
+        ]
+        loads += [
+            PointWrench(s_m=mass.s_m, force_n=_triple(mass.mass_kg * g), offset_m=mass.center_of_mass_m)
+            for mass in self.masses
+            if mass.mass_kg > 0
+        ]
+        return tuple(loads)
+
+
+def _triple(vector: Any) -> tuple[float, float, float]:
+    return float(vector[0]), float(vector[1]), float(vector[2])
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTerms:
+    """What loads do at given coefficients.
+
+    Attributes
+    ----------
+    potential_j : of the forces in the base frame, J; the others have none
+    force : (n,) generalised force
+    stiffness : (n, n) minus its derivative; symmetric where all loads are conservative. None where not asked for
+    wrench : (k, 6) wrench (moment about the base's origin, force) on every station in the base frame
+    """
+
+    potential_j: Any
+    force: Any
+    stiffness: Any
+    wrench: Any
+
+
+class LoadedChain:
+    """Loads on the stations of a chain.
+
+    Parameters
+    ----------
+    rod : what they act on
+    loads : gravity is not among them by itself, see :attr:`StrainRod.weight`
+
+    Attributes
+    ----------
+    conservative : whether all of them have a potential (forces in the base frame)
+    """
+
+    def __init__(self, rod: StrainRod, loads: Sequence[Load]) -> None:
+        points: list[tuple[float, Vector, Vector, Vector, bool]] = []
+        for load in loads:
+            if isinstance(load, PointWrench):
+                points.append(
+                    (
+                        float(load.s_m),
+                        np.array(load.force_n, dtype=float),
+                        np.array(load.moment_nm, dtype=float),
+                        np.array(load.offset_m, dtype=float),
+                        load.frame == "body",
+                    )
+                )
+            else:
+                points += _lumped(rod, load)
+        self.chain = rod.chain([point[0] for point in points])
+        self.size = rod.size
+        count = len(points)
+        self.station = np.array([self.chain.index(point[0]) for point in points], dtype=int)
+        force = np.array([point[1] for point in points]).reshape(count, 3)
+        moment = np.array([point[2] for point in points]).reshape(count, 3)
+        self.offset = np.array([point[3] for point in points]).reshape(count, 3)
+        following = np.array([point[4] for point in points], dtype=bool).reshape(count, 1)
+        self.force, self.moment = np.where(following, 0, force), np.where(following, 0, moment)
+        self.body_force, self.body_moment = np.where(following, force, 0), np.where(following, moment, 0)
+        self.conservative = not (self.moment.any() or self.body_force.any() or self.body_moment.any())
+        self.empty = not (force.any() or moment.any())
+
+    def terms(self, c: Any, *, stiffness: bool = True) -> LoadTerms:
+        """Potential, generalised force and stiffness of the loads at coefficients (n,)."""
+        frames = self.chain.frames(c)
+        rotation = frames.rotation[self.station]
+        point = frames.position[self.station] + (rotation @ self.offset[..., None])[..., 0]
+        following = (rotation @ self.body_force[..., None])[..., 0]
+        turning = (rotation @ self.body_moment[..., None])[..., 0]
+        force = self.force + following
+        wrench = np.zeros((len(self.chain.s_m), 6), dtype=point.dtype)
+        np.add.at(wrench, self.station, np.concatenate([self.moment + turning + np.cross(point, force), force], axis=1))
+        generalized = np.tensordot(wrench, frames.jacobian, axes=([0, 1], [0, 1]))
+        potential = -np.sum(self.force * point)
+        if not stiffness:
+            return LoadTerms(potential, generalized, None, wrench)
+        motion = np.zeros((len(self.station), 6, 6), dtype=point.dtype)  # wrench per twist of its station
+        motion[:, :3, :3] = -hat(turning) + hat(force) @ hat(point) - hat(point) @ hat(following)
+        motion[:, :3, 3:] = -hat(force)
+        motion[:, 3:, :3] = -hat(following)
+        jacobian = frames.jacobian[self.station]
+        moved = jacobian.reshape(-1, self.size).T @ (motion @ jacobian).reshape(-1, self.size)
+        return LoadTerms(potential, generalized, -(moved + self.chain.contraction(frames, wrench)), wrench)
+
+
+def _lumped(rod: StrainRod, load: DistributedLoad) -> list[tuple[float, Vector, Vector, Vector, bool]]:
+    """Point loads at Gauss-Lobatto nodes that stand for a distributed load; at a segment's ends the chain's own."""
+    end_m = rod.length_m if load.end_m is None else load.end_m
+    if not 0 <= load.start_m < end_m <= rod.length_m * (1 + 1e-12):
+        raise ParameterError("distributed load", (load.start_m, end_m), f"start < end in [0, {rod.length_m:g}] m")
+    points = []
+    for start_m, stretch in zip(rod.starts_m, rod.stretches, strict=True):
+        low, high = max(load.start_m, float(start_m)), min(end_m, float(start_m) + stretch.length_m)
+        if high - low <= 1e-12 * rod.length_m:
+            continue
+        for node, weight in zip(*lobatto(stretch.steps), strict=True):
+            force, moment = load.at(low + node * (high - low))
+            share_m = weight * (high - low)
+            points.append(
+                (low + node * (high - low), share_m * force, share_m * moment, np.zeros(3), load.frame == "body")
+            )
+    return points

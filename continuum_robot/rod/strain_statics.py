@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Equilibria of a rod with general strains: tensions or displacements of its tendons and loads in, shape out.
+
+V(c) + sum tau_j l_j(c) - work of the loads is stationary. Newton's method with the exact Hessian; along the energy with
+a line search where all loads have a potential, else along the residual; and where that fails, the load is put on in
+steps with a tangent predictor. In the coordinates y = L^T c with K = L L^T the elastic energy is |y|^2 / 2, so the
+eigenvalues of the Hessian there are 1 for the rod alone and 0 where it buckles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import solve_triangular
+
+from continuum_robot.errors import ConvergenceError, ParameterError
+from continuum_robot.geometry import se3
+from continuum_robot.rod.loads import Load
+from continuum_robot.rod.strain_kinematics import GAUSS_SHARES
+from continuum_robot.rod.strain_rod import LoadedChain, StrainRod
+
+Vector = NDArray[np.float64]
+
+RESIDUAL_TOLERANCE = 1e-9
+_ITERATIONS = 40
+_CORRECTIONS = 10
+_LARGEST_TURN_RAD = 0.8
+_LARGEST_STRETCH = 0.2
+_ARMIJO = 1e-4
+_SMALLEST_SHARE = 1e-6
+_FIRST_LOAD_STEP = 0.25
+_SMALLEST_LOAD_STEP = 1 / 1024
+_LEAST_CURVATURE = 1e-3
+_SETTLING_STEP = 1e-2
+
+
+@dataclass(frozen=True, slots=True)
+class StrainEquilibrium:
+    """A state of rest.
+
+    Attributes
+    ----------
+    c : (n,) strain coefficients
+    tension : (N,) tension of every tendon, N
+    residual : bending angle, or relative stretch, that the force out of balance would cause on the elastic rod alone
+    iterations : evaluations of the Hessian, of all load steps together
+    load_steps : steps of load continuation; 0: solved at once
+    stability : smallest real part of an eigenvalue of the Hessian against the elastic stiffness: 1 for the unloaded
+        rod, 0 where it buckles
+    condition : largest over smallest modulus of these eigenvalues
+    stable : whether ``stability`` is positive; for loads without a potential this excludes divergence, not flutter
+    conservative : whether all loads have a potential; then the Hessian is symmetric
+    snapped : the state on the loading path, or the first one found, had lost its stability, and this is another one
+    snapped_at : shares of the load after which that was seen
+    energy_j : potential energy with the work of tendons and loads, J; None where a load has no potential
+    defect_m, defect_rad : by how much the strain that the loads ask for at every cross-section, and the basis does not
+        have, would move and turn the tip; large where a load meets a strain that is not in the basis
+    """
+
+    c: Vector
+    tension: Vector
+    residual: float
+    iterations: int
+    load_steps: int
+    stability: float
+    condition: float
+    conservative: bool
+    snapped: bool
+    snapped_at: tuple[float, ...]
+    energy_j: float | None
+    defect_m: float
+    defect_rad: float
+
+    @property
+    def stable(self) -> bool:
+        """Whether small disturbances die out."""
+        return self.stability > 0
+
+
+@dataclass(slots=True)
+class _State:
+    """Energy, residual force and Hessian at some coefficients, in the scaled coordinates."""
+
+    c: Vector
+    energy: float
+    force: Vector
+    hessian: Vector
+    residual: float
+
+
+class StaticProblem:
+    """The energy of a rod under its weight, loads and tendons; make it once for loads that stay at their places.
+
+    Parameters
+    ----------
+    rod : the rod
+    loads : besides its weight
+    """
+
+    def __init__(self, rod: StrainRod, loads: Sequence[Load] = ()) -> None:
+        self.rod = rod
+        self.loaded = LoadedChain(rod, [*rod.weight, *loads])
+        self.conservative = self.loaded.conservative
+        self.root = np.linalg.cholesky(rod.stiffness)
+        self.inverse_root = solve_triangular(self.root, np.eye(rod.size), lower=True)
+        self._flexibility = rod.strain_scale[:, None] * self.inverse_root.T
+
+    def terms(self, c: Vector, tension: Vector, load_scale: float = 1.0) -> tuple[float, Vector, Vector]:
+        """Energy (J; of no meaning with loads without a potential), its gradient (n,) and Hessian (n, n).
+
+        Parameters
+        ----------
+        c : (n,)
+        tension : (N,), N
+        load_scale : share of weight and loads
+        """
+        elastic = self.rod.stiffness @ c
+        energy, gradient, hessian = float(c @ elastic) / 2, elastic, self.rod.stiffness
+        if tension.any():
+            lengths, _, pull, curve = self.rod.tendons.weighted(c, tension)
+            energy += float(tension @ (lengths - self.rod.tendons.rest_m))
+            gradient, hessian = gradient + pull, hessian + curve
+        if load_scale and not self.loaded.empty:
+            terms = self.loaded.terms(c)
+            energy += load_scale * float(terms.potential_j)
+            gradient, hessian = gradient - load_scale * terms.force, hessian + load_scale * terms.stiffness
+        return energy, gradient, hessian
+
+    def state(self, c: Vector, tension: Vector, load_scale: float) -> _State:
+        """The same in the coordinates in which the elastic stiffness is 1."""
+        energy, gradient, hessian = self.terms(c, tension, load_scale)
+        force = self.inverse_root @ gradient
+        scaled = self.inverse_root @ hessian @ self.inverse_root.T
+        return _State(c, energy, force, scaled, self.residual(force))
+
+    def residual(self, force: Vector) -> float:
+        """Angle or relative stretch that a force out of balance, in scaled coordinates, causes on the rod alone."""
+        return float(np.linalg.norm(self._flexibility @ force))
+
+    def step(self, direction: Vector) -> tuple[Vector, float]:
+        """A step in c for one in scaled coordinates, and the share of it that the rod's kinematics allow at once."""
+        c_step = self.inverse_root.T @ direction
+        size = np.abs(self.rod.strain_scale * c_step)
+        turning = self.rod.strain_scale != 1.0
+        largest = max(
+            float(size[turning].max(initial=0.0)) / _LARGEST_TURN_RAD,
+            float(size[~turning].max(initial=0.0)) / _LARGEST_STRETCH,
+        )
+        return c_step, min(1.0, 1.0 / largest) if largest > 0 else 1.0
+
+
+def equilibrium(
+    rod: StrainRod | StaticProblem,
+    tension: ArrayLike | None = None,
+    loads: Sequence[Load] = (),
+    start: ArrayLike | None = None,
+    *,
+    continuation: str = "auto",
+    settle: bool = True,
+) -> StrainEquilibrium:
+    """State of rest under tendon tensions, the rod's weight and loads.
+
+    Parameters
+    ----------
+    rod : the rod; or a problem with its loads, which spares making it again
+    tension : (N,) tension of every tendon, not negative, N; None for none
+    loads : besides the weight; none where ``rod`` is a problem
+    start : (n,) first guess; None for the rod at rest
+    continuation : "auto": the load is put on in steps where Newton's method fails from ``start``; "always": from the
+        rod at rest in steps, so that every loss of stability on the way is seen
+    settle : go on from an unstable equilibrium to a stable one, which is then told by ``snapped``; False: return it
+
+    Returns
+    -------
+    the equilibrium; see its ``stable``, ``snapped``, ``defect_m`` and ``defect_rad``
+
+    Raises
+    ------
+    ParameterError : a tension that is negative or not finite, a wrong number of them, or an unknown ``continuation``
+    ConvergenceError : none found, e.g. beyond the load under which the rod has any
+    """
+    problem = rod if isinstance(rod, StaticProblem) else StaticProblem(rod, loads)
+    if continuation not in ("auto", "always"):
+        raise ParameterError("continuation", continuation, "auto or always")
+    pull = checked_tension(problem.rod, tension)
+    search = _Search(problem, pull, settle)
+    c = np.zeros(problem.rod.size) if start is None else problem.rod.coefficients(start).copy()
+    if continuation == "always":
+        state = search.continued(None)
+    else:
+        try:
+            state = search.newton(c, 1.0, _ITERATIONS)
+        except ConvergenceError as error:
+            state = search.continued(error)
+        else:
+            state = search.settled(state, 1.0)
+    return search.result(state)
+
+
+def checked_tension(rod: StrainRod, tension: ArrayLike | None) -> Vector:
+    """Tensions (N,), checked: finite, not negative, as many as there are tendons; None for zeros."""
+    pull = np.zeros(rod.tendon_count) if tension is None else np.asarray(tension, dtype=float)
+    if pull.shape != (rod.tendon_count,) or not np.isfinite(pull).all() or (pull < 0).any():
+        raise ParameterError("tension", tension, f"{rod.tendon_count} finite tensions, none negative, N")
+    return pull
+
+
+class _Search:
+    """Newton's method and continuation for one load."""
+
+    def __init__(self, problem: StaticProblem, tension: Vector, settle: bool) -> None:
+        self.problem, self.tension, self.settle = problem, tension, settle
+        self.iterations = self.load_steps = 0
+        self.snaps: list[float] = []
+
+    def state(self, c: Vector, scale: float) -> _State:
+        self.iterations += 1
+        return self.problem.state(c, scale * self.tension, scale)
+
+    def newton(self, c: Vector, scale: float, iterations: int) -> _State:
+        """Newton's method from ``c``; raises ConvergenceError."""
+        state = self.state(c, scale)
+        along_energy = self.problem.conservative
+        for _ in range(iterations):
+            if not np.isfinite(state.residual):
+                break
+            if state.residual < RESIDUAL_TOLERANCE:
+                return state
+            direction = _direction(state, along_energy)
+            c_step, share = self.problem.step(direction)
+            slope = float(state.force @ direction)
+            while True:
+                trial = self.state(state.c + share * c_step, scale)
+                if trial.residual < 0.5 * state.residual or (
+                    # Near the solution the energy's decrease drowns in rounding: there the residual decides.
+                    trial.energy <= state.energy + _ARMIJO * share * slope
+                    if along_energy
+                    else np.linalg.norm(trial.force) <= (1 - _ARMIJO * share) * np.linalg.norm(state.force)
+                ):
+                    break
+                share /= 2
+                if share < _SMALLEST_SHARE:
+                    raise self._failure("line search failed", state.residual)
+            state = trial
+        if state.residual < RESIDUAL_TOLERANCE:
+            return state
+        raise self._failure("Newton's method did not converge", state.residual)
+
+    def settled(self, state: _State, scale: float) -> _State:
+        """From an unstable equilibrium along its most unstable direction to a stable one, where it is wanted."""
+        if not self.settle or stability_of(state.hessian) > 0:
+            return state
+        _, vectors = np.linalg.eigh((state.hessian + state.hessian.T) / 2)
+        direction = vectors[:, 0] * (1 if vectors[np.argmax(np.abs(vectors[:, 0])), 0] > 0 else -1)
+        c_step, share = self.problem.step(direction)
+        size = np.abs(self.problem.rod.strain_scale * c_step).max()
+        try:
+            found = self.newton(state.c + share * _SETTLING_STEP / size * c_step, scale, _ITERATIONS)
+        except ConvergenceError:
+            return state
+        if stability_of(found.hessian) <= 0:
+            return state
+        self.snaps.append(scale)
+        return found
+
+    def continued(self, first: ConvergenceError | None) -> _State:
+        """The load put on in steps, each with the tangent as a predictor; a step halves where Newton's method fails."""
+        state = self.state(np.zeros(self.problem.rod.size), 0.0)
+        done, step = 0.0, _FIRST_LOAD_STEP
+        tangent = self._tangent(state)
+        while done < 1:
+            scale = min(1.0, done + step)
+            try:
+                found = self.newton(state.c + (scale - done) * tangent, scale, _CORRECTIONS)
+                if stability_of(found.hessian) <= 0 < stability_of(state.hessian) and step > _FIRST_LOAD_STEP / 16:
+                    raise self._failure("passed a loss of stability", found.residual)
+            except ConvergenceError as error:
+                step /= 2
+                if step < _SMALLEST_LOAD_STEP:
+                    try:
+                        # The branch ends here: the rod snaps to whatever minimum of the energy is below.
+                        found = self.newton(state.c, scale, 3 * _ITERATIONS)
+                    except ConvergenceError:
+                        raise ConvergenceError(
+                            f"no static equilibrium found beyond {100 * done:.3g} % of the load",
+                            error.residual,
+                            RESIDUAL_TOLERANCE,
+                            self.iterations,
+                        ) from (first or error)
+                    self.snaps.append(scale)
+                    step = 2 * _SMALLEST_LOAD_STEP
+                else:
+                    continue
+            found = self.settled(found, scale)
+            self.load_steps += 1
+            done, step, state = scale, 2 * step, found
+            if done < 1:
+                tangent = self._tangent(state)
+        return state
+
+    def _tangent(self, state: _State) -> Vector:
+        """Dc per share of the load."""
+        load = self.problem.inverse_root @ (
+            self.problem.terms(state.c, self.tension, 1.0)[1] - self.problem.rod.stiffness @ state.c
+        )
+        step: Vector = self.problem.inverse_root.T @ -np.linalg.lstsq(state.hessian, load, rcond=1e-9)[0]
+        return step
+
+    def result(self, state: _State) -> StrainEquilibrium:
+        problem = self.problem
+        values = np.linalg.eigvals(state.hessian)
+        moduli = np.abs(values)
+        defect_m, defect_rad = defect(problem, state.c, self.tension)
+        return StrainEquilibrium(
+            c=state.c,
+            tension=self.tension,
+            residual=state.residual,
+            iterations=self.iterations,
+            load_steps=self.load_steps,
+            stability=float(values.real.min()),
+            condition=float(moduli.max() / moduli.min()) if moduli.min() > 0 else float("inf"),
+            conservative=problem.conservative,
+            snapped=bool(self.snaps),
+            snapped_at=tuple(self.snaps),
+            energy_j=state.energy if problem.conservative else None,
+            defect_m=defect_m,
+            defect_rad=defect_rad,
+        )
+
+    def _failure(self, problem: str, residual: float) -> ConvergenceError:
+        return ConvergenceError(f"static equilibrium: {problem}", residual, RESIDUAL_TOLERANCE, self.iterations)
+
+
+def _direction(state: _State, along_energy: bool) -> Vector:
+    """Newton's step in scaled coordinates; along the energy with negative curvatures turned positive."""
+    if not along_energy:
+        return np.asarray(-np.linalg.solve(state.hessian, state.force))
+    symmetric = (state.hessian + state.hessian.T) / 2
+    try:
+        np.linalg.cholesky(symmetric - _LEAST_CURVATURE * np.eye(len(symmetric)))
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(symmetric)
+        return -vectors @ ((vectors.T @ state.force) / np.maximum(np.abs(values), _LEAST_CURVATURE))
+    return np.asarray(-np.linalg.solve(symmetric, state.force))
+
+
+def stability_of(hessian: Vector) -> float:
+    """Smallest real part of an eigenvalue."""
+    return float(np.linalg.eigvals(hessian).real.min())
+
+
+def defect(problem: StaticProblem, c: Vector, tension: Vector) -> tuple[float, float]:
+    """What the basis cannot represent: displacement (m) and rotation (rad) of the tip by the strain that it lacks.
+
+    At every cross-section the wrench beyond it, less what the tendons bear, over the stiffness is the strain that
+    equilibrium asks for; its difference from the basis' strain moves the tip by the geometric Jacobian.
+    """
+    chain = problem.loaded.chain
+    frames = chain.frames(c)
+    wrench = np.zeros((len(chain.s_m), 6)) if problem.loaded.empty else problem.loaded.terms(c, stiffness=False).wrench
+    beyond = np.cumsum(wrench[::-1], axis=0)[::-1][1:]
+    mean = chain.rest + (chain.first + chain.second) @ c / 2
+    turning, moving = np.zeros(3), np.zeros(3)
+    for share, basis in zip(GAUSS_SHARES, (chain.first, chain.second), strict=True):
+        part = se3.exp((share * chain.step_m)[:, None] * np.roll(mean, 3, axis=1))  # se3 has the linear part first
+        rotation = frames.rotation[:-1] @ part[:, :3, :3]
+        position = frames.position[:-1] + (frames.rotation[:-1] @ part[:, :3, 3:])[..., 0]
+        moment = beyond[:, :3] - np.cross(position, beyond[:, 3:])
+        stress = np.concatenate([(moment[:, None] @ rotation)[:, 0], (beyond[:, None, 3:] @ rotation)[:, 0]], axis=1)
+        places_m = chain.s_m[:-1] + share * chain.step_m
+        stress -= _tendon_stress(problem.rod, places_m, chain.rest + basis @ c, tension)
+        index = np.searchsorted(problem.rod.starts_m, places_m, side="right") - 1
+        stiffness = np.array([segment.stiffness for segment in problem.rod.segments])[index]
+        missing = (stress / stiffness - basis @ c) * chain.step_m[:, None] / 2
+        turn = (rotation @ missing[:, :3, None])[..., 0]
+        move = (rotation @ missing[:, 3:, None])[..., 0] + np.cross(turn, frames.position[-1] - position)
+        turning, moving = turning + turn.sum(axis=0), moving + move.sum(axis=0)
+    return float(np.linalg.norm(moving)), float(np.linalg.norm(turning))
+
+
+def _tendon_stress(rod: StrainRod, places_m: Vector, strain: Vector, tension: Vector) -> Vector:
+    """Moment and force of all tendons across the cross-sections at (k,) arc lengths with strains (k, 6): (k, 6)."""
+    stress = np.zeros((len(places_m), 6))
+    for path, pull in zip(rod.tendon_paths, tension, strict=True):
+        if pull:
+            x, y, x_slope, y_slope = path.at(places_m)
+            zero = np.zeros_like(x)
+            arm = np.stack([x, y, zero], axis=1)
+            tangent = strain[:, 3:] + np.cross(strain[:, :3], arm) + np.stack([x_slope, y_slope, zero], axis=1)
+            runs = (path.start_m < places_m) & (places_m < path.end_m)
+            unit = runs[:, None] * tangent / np.linalg.norm(tangent, axis=1)[:, None]
+            stress += pull * np.concatenate([np.cross(arm, unit), unit], axis=1)
+    return stress
