@@ -72,7 +72,7 @@ class DeviceClock:
         elif offset_s - self._minima[-1][1] < self.drift * (device_s - self._minima[-1][0]):
             self._minima[-1] = (device_s, offset_s)
         least_s = min(offset - self.drift * (time_s - device_s) for time_s, offset in self._minima)
-        return device_s + min(least_s, offset_s)
+        return min(device_s + least_s, arrival_s)
 
     def _fit_drift(self) -> None:
         if len(self._minima) < 3:

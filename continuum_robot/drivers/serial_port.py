@@ -17,6 +17,8 @@ from continuum_robot.errors import DeviceError, ParameterError
 
 UDEV_RULES = "hardware/99-continuum-robot.rules"
 _WRITE_TIMEOUT_S = 0.1
+_LARGEST_READ = 65536
+_READS_AT_ONCE = 64
 _LARGEST_DATAGRAM = 2048
 _DATAGRAMS_AT_ONCE = 1024
 
@@ -68,13 +70,18 @@ class SerialPort:
         DeviceError : the device is gone
         """
         port = self._require_open()
+        found: list[bytes] = []
         try:
-            waiting = port.in_waiting
-            return os.read(port.fileno(), waiting) if waiting else b""
-        except BlockingIOError:
-            return b""
-        except OSError as error:  # pyserial's own is one; in_waiting raises the plain one
+            while data := _read_once(port.fileno()):
+                found.append(data)
+                if len(found) == _READS_AT_ONCE:
+                    break
+            if not found:
+                # A port whose device is gone reads as one that is silent, but has no number of waiting bytes.
+                _ = port.in_waiting
+        except OSError as error:
             raise self._lost(error) from error
+        return b"".join(found)
 
     def write(self, data: bytes) -> None:
         """Send.
@@ -141,6 +148,13 @@ class SerialPort:
     def _refusal(self, error: OSError | ValueError) -> DeviceError:
         problem, remedy = explain(self.name, self.baud_bps, self._setting, error)
         return DeviceError(f"{self._device} at {self.name}", problem, remedy)
+
+
+def _read_once(file: int) -> bytes:
+    try:
+        return os.read(file, _LARGEST_READ)
+    except BlockingIOError:
+        return b""
 
 
 def explain(name: str, baud_bps: int, setting: str, error: OSError | ValueError) -> tuple[str, str]:
