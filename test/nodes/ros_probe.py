@@ -103,6 +103,13 @@ class Probe:
     def stack_state(self) -> str:
         return self.newest("stack_status").state if self.received["stack_status"] else ""
 
+    def bring_up(self) -> None:
+        """Whatever the test before left behind, the stack is up."""
+        if self.stack_state() != "up":
+            response = self.manage(ManageStack.Request.RESET)
+            assert response.success, response.message
+        self.wait(lambda: self.stack_state() == "up" and self.driver_state() == "active")
+
     def wait_for_fault(self, name: str, timeout_s: float = 8.0) -> None:
         """Latched, and the tensions ramped to the safe value."""
         self.wait(lambda: name in self.faults(), timeout_s, f"no fault {name}")

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from nav_msgs.msg import Path as PathMessage
-from ros_probe import PATIENT, Probe, pause, wait_for
+from ros_probe import Probe, pause, wait_for
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
@@ -24,6 +24,8 @@ def program(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "continuum_robot.nodes.composition", "--ros-args", *arguments]
 
 
+# Three stacks share the machine here, and none of these tests is about a late command.
+UNHURRIED = {"limits.command_timeout_s": 3.0, "limits.reading_timeout_s": 2.0}
 RIGHT = ["-r", "__ns:=/lab/right", "-p", "robot:=two_segment", "-p", "prefix:=right_"]
 
 
@@ -31,7 +33,7 @@ RIGHT = ["-r", "__ns:=/lab/right", "-p", "robot:=two_segment", "-p", "prefix:=ri
 def two(domain, tmp_path_factory):
     """A process each: what one does cannot delay the other."""
     log = (tmp_path_factory.mktemp("two") / "log").open("wb")
-    patient = [word for name, value in PATIENT.items() for word in ("-p", f"{name}:={value}")]
+    patient = [word for name, value in UNHURRIED.items() for word in ("-p", f"{name}:={value}")]
     commands = (program("-r", "__ns:=/left", "-p", "prefix:=left_", *patient), program(*RIGHT, *patient))
     processes = [subprocess.Popen(command, stdout=log, stderr=log) for command in commands]
     with Probe("left") as left, Probe("lab/right") as right:
@@ -65,6 +67,8 @@ def assert_commanded(probe) -> None:
 
 def test_two_robots_do_not_mix(two):
     left, right = two
+    left.bring_up()
+    right.bring_up()
     assert len(left.wait_for_message("tendon_states").displacement) == 5
     assert len(right.wait_for_message("tendon_states").displacement) == 10
     left.wait(lambda: left.driver_state() == "active" and right.driver_state() == "active")
@@ -83,6 +87,7 @@ def test_two_robots_do_not_mix(two):
 
 def test_frames_path_and_markers_carry_the_prefix(two):
     _, probe = two
+    probe.bring_up()
     probe.listen(TFMessage, "/tf")
     probe.listen(PathMessage, "backbone")
     probe.listen(MarkerArray, "markers")
@@ -106,12 +111,13 @@ def test_frames_path_and_markers_carry_the_prefix(two):
 
 
 def test_a_second_stack_of_the_same_name_is_refused_and_the_first_goes_on(two):
+    _, right = two
+    right.bring_up()
     command = program(*RIGHT, "-p", "visualize:=false")
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "namespace" in done.stderr
     assert "Traceback" not in done.stderr
-    _, right = two
     assert right.faults() == []
     right.wait(lambda: right.stack_state() == "up", 5.0, described(right))  # the last word was the refused one's
     assert_commanded(right)

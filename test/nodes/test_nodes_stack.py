@@ -46,14 +46,6 @@ def probe(stack):
         yield probe
 
 
-def up(probe: Probe) -> None:
-    """Whatever the test before left behind, the stack is up."""
-    if probe.stack_state() != "up":
-        response = probe.manage(ManageStack.Request.RESET)
-        assert response.success, response.message
-    probe.wait(lambda: probe.stack_state() == "up" and probe.driver_state() == "active")
-
-
 def test_all_nodes_come_up_and_say_that_they_are_simulated(stack, probe):
     status = stack.status()
     assert status.state == "up"
@@ -67,7 +59,7 @@ def test_all_nodes_come_up_and_say_that_they_are_simulated(stack, probe):
 
 
 def test_it_tracks_the_trajectory_of_the_robot_file(stack, probe):
-    up(probe)
+    probe.bring_up()
     stack.run(lambda: None)
     probe.trigger("reference_source/restart")
     pause(1.2)  # the blend into the trajectory
@@ -88,7 +80,7 @@ def test_it_tracks_the_trajectory_of_the_robot_file(stack, probe):
 
 
 def test_states_carry_sequence_stamp_age_and_what_was_commanded(stack, probe):
-    up(probe)
+    probe.bring_up()
     probe.received["tendon_states"].clear()
     pause(0.5)
     states = list(probe.received["tendon_states"])
@@ -105,7 +97,7 @@ def test_states_carry_sequence_stamp_age_and_what_was_commanded(stack, probe):
 
 
 def test_commands_answer_states_by_sequence(stack, probe):
-    up(probe)
+    probe.bring_up()
     probe.received["tendon_commands"].clear()
     pause(0.3)
     newest = probe.newest("tendon_commands").sequence
@@ -116,7 +108,7 @@ def test_commands_answer_states_by_sequence(stack, probe):
 
 
 def test_the_estimated_shape_agrees_with_the_tendons(stack, probe):
-    up(probe)
+    probe.bring_up()
     shape = probe.wait_for_message("shape")
     assert len(shape.coefficients) == ROBOT.coefficient_count
     assert len(shape.covariance) == ROBOT.coefficient_count**2
@@ -133,7 +125,7 @@ def test_the_estimated_shape_agrees_with_the_tendons(stack, probe):
 
 
 def test_down_and_up_again_in_the_same_process(stack, probe):
-    up(probe)
+    probe.bring_up()
     assert probe.manage(ManageStack.Request.SHUTDOWN).success
     probe.wait(lambda: probe.stack_state() == "down")
     assert {node.state for name, node in stack.nodes.items() if name != "supervisor"} == {"unconfigured"}
@@ -150,7 +142,7 @@ def test_down_and_up_again_in_the_same_process(stack, probe):
 
 
 def test_activation_does_not_jump(stack, probe):
-    up(probe)
+    probe.bring_up()
     assert probe.set_parameter("reference_source", "reference.kind", "hold").successful
     pause(1.3)
     for _ in range(2):
@@ -173,7 +165,7 @@ def test_activation_does_not_jump(stack, probe):
 
 
 def test_gains_change_live_and_bumpless(stack, probe):
-    up(probe)
+    probe.bring_up()
     before = probe.get_parameter("clarke_controller", "gains.segment_1.p")
     assert probe.set_parameter("clarke_controller", "gains.segment_1.p", before * 0.8).successful
     pause(0.2)
@@ -184,7 +176,7 @@ def test_gains_change_live_and_bumpless(stack, probe):
 
 
 def test_pid_state_is_published_when_asked_for(stack, probe):
-    up(probe)
+    probe.bring_up()
     probe.listen(PidState, "pid_state")
     pause(0.3)
     assert probe.received["pid_state"] == []
@@ -241,7 +233,7 @@ def test_several_parameters_change_together_or_not_at_all(stack, probe):
 
 
 def test_a_second_operation_is_told_to_wait(stack, probe):
-    up(probe)
+    probe.bring_up()
     response = probe.manage(99)
     assert not response.success
     assert "0 to 4" in response.message
@@ -249,7 +241,7 @@ def test_a_second_operation_is_told_to_wait(stack, probe):
 
 def test_plain_publishers_and_best_effort_subscribers_are_compatible(stack, probe):
     """A script's default profile reaches the controller, and a best-effort viewer sees the states."""
-    up(probe)
+    probe.bring_up()
     probe.listen(TendonStates, "tendon_states", QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT))
     probe.wait_for_message("tendon_states")
     probe.trigger("reference_source/hold")
