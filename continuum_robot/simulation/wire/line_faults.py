@@ -49,7 +49,7 @@ class LineFaults:
         self._rng = rng
         self._active: list[_Active] = []
         self._held: list[bytes] = []
-        self._later = b""
+        self._later: list[bytes] = []
         self.damaged = 0
 
     def inject(self, name: str, *, count: int = 1, duration_s: float = 0.0, share: float = 1.0) -> None:
@@ -76,27 +76,33 @@ class LineFaults:
         frames = math.inf if duration_s > 0 else count
         self._active.append(_Active(name, share, frames, duration_s))
 
-    def apply(self, frame: bytes, now_s: float) -> bytes:
+    def apply(self, frame: bytes, now_s: float) -> list[bytes]:
         """What arrives when a frame is sent.
 
         Parameters
         ----------
         frame : as it is sent
         now_s : s
+
+        Returns
+        -------
+        pieces in their order, frames whole or damaged; a stream joins them, over UDP each is a datagram
         """
         names = [fault.name for fault in list(self._active) if self._strikes(fault, now_s)]
         self.damaged += bool(names)
-        later, self._later = self._later, b""
+        pieces, self._later = self._later, []
         for name in names:
             frame = self._damaged(name, frame)
+        sent = [frame, frame] if "duplicate" in names else [frame]
         if "reorder" in names:
-            self._later, frame = frame, b""
-        frame += later
+            self._later = sent
+        else:
+            pieces = sent + pieces
         if "stall" in names:
-            self._held.append(frame)
-            return b""
+            self._held += pieces
+            return []
         held, self._held = self._held, []
-        return b"".join(held) + frame
+        return [piece for piece in held + pieces if piece]
 
     def _strikes(self, fault: _Active, now_s: float) -> bool:
         """Whether a fault touches the next frame; takes it off the list where it is over."""
@@ -124,8 +130,6 @@ class LineFaults:
             data[:0] = rng.bytes(20)
         elif name == "babble":
             data[:] = rng.bytes(len(data))
-        elif name == "duplicate":
-            data += frame
         elif name == "silence":
             data.clear()
         return bytes(data)

@@ -277,6 +277,7 @@ class FakeRokubi:
             self._held = clipped if self._held is None else self._held
             clipped = self._held
         f0, f1, f2, m0, m1, m2 = clipped.tolist()
-        data = self._faults.apply(encode(ForceFrame(status, (f0, f1, f2, m0, m1, m2), time_us, TEMPERATURE_C)), now_s)
-        if data and not self._line.send(data):
+        frame = ForceFrame(status, (f0, f1, f2, m0, m1, m2), time_us, TEMPERATURE_C)
+        pieces = self._faults.apply(encode(frame), now_s)
+        if pieces and not self._line.send(b"".join(pieces)):
             self.dropped += 1

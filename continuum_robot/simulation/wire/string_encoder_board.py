@@ -320,8 +320,8 @@ class _PtyEnd:
         return str(self._line.path)
 
     def send(self, frame: CountsFrame | BoardFrame, faults: LineFaults, now_s: float) -> bool:
-        data = faults.apply(encode(frame), now_s)
-        return not data or self._line.send(data)
+        pieces = faults.apply(encode(frame), now_s)
+        return not pieces or self._line.send(b"".join(pieces))
 
     def receive(self) -> list[CommandFrame]:
         return [frame for frame in self._stream.feed(self._line.receive()) if isinstance(frame, CommandFrame)]
@@ -346,13 +346,15 @@ class _UdpEnd:
         self.plug_in()
 
     def send(self, frame: CountsFrame | BoardFrame, faults: LineFaults, now_s: float) -> bool:
-        data = faults.apply(encode_payload(frame), now_s)
+        pieces = faults.apply(encode_payload(frame), now_s)
         if self._plug is None:
             return False
         try:
-            return not data or self._plug.sendto(data, self._host) == len(data)
+            for piece in pieces:
+                self._plug.sendto(piece, self._host)
         except OSError:
             return False
+        return True
 
     def receive(self) -> list[CommandFrame]:
         found: list[CommandFrame] = []
