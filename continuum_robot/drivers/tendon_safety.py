@@ -143,6 +143,8 @@ class TendonSafety:
         self.estop_reason = ""
         self._count = robot.tendon_count
         self._actuators = robot.actuators
+        self._newton_per_ampere = robot.newton_per_ampere
+        self._ampere_per_newton = (1.0 / self._newton_per_ampere).tolist()
         self._limiter = TensionLimiter(robot.limits, self._count)
         self._watch = _ReadingWatch(robot.limits, clarke_manifold(robot), self.settings)
         self._state = INACTIVE
@@ -403,7 +405,7 @@ class TendonSafety:
     def _measured_tension(self, reading: TendonReading) -> Vector:
         tension = np.asarray(reading.tension_n, dtype=float)
         if self._actuators is not None:
-            from_current = np.asarray(reading.current_a, dtype=float) * self._actuators.newton_per_ampere
+            from_current = np.asarray(reading.current_a, dtype=float) * self._newton_per_ampere
             tension = np.where(np.isfinite(tension), tension, from_current)
         return np.where(np.isfinite(tension), tension, self.limits.minimum_n)
 
@@ -411,10 +413,9 @@ class TendonSafety:
         if reading is None or self._actuators is None or not self._engaged:
             self._mismatch_s = 0.0
             return False
-        ratio = 1.0 / self._actuators.newton_per_ampere
         tolerated_a = self.settings.current_mismatch_share * self._actuators.maximum_current_a
-        pairs = zip(reading.current_a.tolist(), self._command.tolist(), strict=True)
-        if not any(abs(current - tension * ratio) > tolerated_a for current, tension in pairs):
+        pairs = zip(reading.current_a.tolist(), self._command.tolist(), self._ampere_per_newton, strict=True)
+        if not any(abs(current - tension * ratio) > tolerated_a for current, tension, ratio in pairs):
             self._mismatch_s = 0.0
             return False
         self._mismatch_s += dt

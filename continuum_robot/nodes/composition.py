@@ -20,6 +20,7 @@ from continuum_robot.errors import ContinuumRobotError, DeviceError
 from continuum_robot.msg import StackStatus
 from continuum_robot.nodes.clarke_controller import ClarkeControllerNode
 from continuum_robot.nodes.contact_monitor import ContactMonitorNode
+from continuum_robot.nodes.force_sensor import ForceSensorNode
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import ParameterServer
 from continuum_robot.nodes.recorder import Recorder
@@ -44,6 +45,7 @@ from continuum_robot.robot.loading import load_robot
 NODES: dict[str, Callable[..., ManagedNode]] = {
     "tendon_driver": TendonDriver,
     "string_encoder": StringEncoder,
+    "force_sensor": ForceSensorNode,
     "shape_estimator": ShapeEstimatorNode,
     "contact_monitor": ContactMonitorNode,
     "clarke_controller": ClarkeControllerNode,
@@ -64,13 +66,14 @@ class StackOptions:
     ----------
     robot : robot file, or the name of a shipped robot
     simulated : the wires end in a simulator
-    fake_level : ``dynamics`` or ``mirror``
+    fake_level : ``wire``, ``dynamics`` or ``mirror``
     namespace : ROS namespace of all nodes
     prefix : put in front of every tf frame
     record_directory : folder in which the recording's folder is made, None: no recording
     record_name : name of the recording's folder, empty: date and time
     visualize : tf, path and markers
     controller : False: driver and estimators only, for a controller of one's own
+    force : read a force-torque sensor
     contact : look for contacts; off by default, as the monitor takes a tenth of a core
     autostart : bring the stack up at once
     parameters : for each node name, parameters over the defaults
@@ -86,6 +89,7 @@ class StackOptions:
     record_name: str = ""
     visualize: bool = True
     controller: bool = True
+    force: bool = False
     contact: bool = False
     autostart: bool = True
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -99,6 +103,8 @@ class StackOptions:
             left_out.add("recorder")
         if not self.visualize:
             left_out.add("robot_visualizer")
+        if not self.force:
+            left_out.add("force_sensor")
         if not self.contact:
             left_out.add("contact_monitor")
         if not self.controller:
@@ -110,6 +116,8 @@ class StackOptions:
         base_frame = f"{self.prefix}base"
         own: dict[str, dict[str, Any]] = {
             "tendon_driver": {"fake_level": self.fake_level, "base_frame": base_frame},
+            "string_encoder": {"fake_level": self.fake_level},
+            "force_sensor": {"fake_level": self.fake_level},
             "shape_estimator": {"base_frame": base_frame},
             "contact_monitor": {"base_frame": base_frame},
             # The supervisor activates them, not their own start.
@@ -301,6 +309,7 @@ class _CommandLine(Node):
             record_directory=directory if record else None,
             visualize=bool(declare("visualize", True, "tf, path and markers")),
             controller=bool(declare("controller", True, "false: driver and estimators only")),
+            force=bool(declare("force", False, "read a force-torque sensor")),
             contact=bool(declare("contact", False, "look for contacts")),
             autostart=bool(declare("autostart", True, "bring the stack up at once")),
             arguments=arguments,

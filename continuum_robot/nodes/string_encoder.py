@@ -6,12 +6,17 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from std_srvs.srv import Trigger
 
+from continuum_robot.drivers import backends
 from continuum_robot.drivers.protocols import StringEncoders, StringReading
-from continuum_robot.errors import ContinuumRobotError, DeviceError
+from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
+from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.identification.procedures.record import load_record, record_path
 from continuum_robot.msg import StringLengths
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, LoopThresholds, StatusBuilder
@@ -22,6 +27,11 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.simulation.devices import SimulatedStringEncoders
 from continuum_robot.simulation.plant_link import PlantLink
+from continuum_robot.simulation.wire.link_strings import LinkedStringBoard
+from continuum_robot.srv import InjectFault
+
+FAKE_LEVELS = ("dynamics", "mirror", "wire")
+HOMING_POLICIES = ("auto", "required", "ignored")
 
 
 class StringEncoder(ManagedNode):
@@ -32,7 +42,27 @@ class StringEncoder(ManagedNode):
         self.parameters.declare(
             "rate_hz", 100.0, "rate of the readings", rules=Quantity("", "Hz", ge=1, le=2000), read_only=True
         )
+        declare = self.parameters.declare
+        declare(
+            "fake_level",
+            "dynamics",
+            "wire: the real driver reads a simulated board",
+            rules=Quantity("", choices=FAKE_LEVELS),
+            read_only=True,
+        )
+        declare(
+            "homing",
+            "auto",
+            "whether strings count from a stored homing; auto: on hardware",
+            rules=Quantity("", choices=HOMING_POLICIES),
+            read_only=True,
+        )
+        declare("calibration_folder", "", "where homings are kept, empty: in the user's data folder", read_only=True)
+        declare("serial_port", "", "port of the board instead of the robot file's, empty: that", read_only=True)
         self._thresholds = LoopThresholds(self)
+        self._fake: LinkedStringBoard | None = None
+        self._zero = np.zeros(0)
+        self._not_homed = ""
         self._encoders: StringEncoders | None = None
         self._loop: PeriodicThread | None = None
         self._reading: StringReading | None = None
@@ -41,6 +71,9 @@ class StringEncoder(ManagedNode):
         self._problems = 0
         self._absent = False
         self._lengths = self.create_publisher(StringLengths, "string_lengths", qos.state_publisher())
+        self.create_service(Trigger, "~/zero", self._serve_zero)
+        self.create_service(Trigger, "~/apply_homing", self._serve_apply_homing)
+        self.create_service(InjectFault, "~/inject_fault", self._serve_inject_fault)
         self.diagnostics.add_task("encoders", self._diagnose)
 
     def configure(self) -> None:
@@ -53,6 +86,8 @@ class StringEncoder(ManagedNode):
         encoders = self._make_encoders(robot)
         encoders.open()
         self._encoders = encoders
+        self._zero = np.zeros(len(robot.strings))
+        self._apply_homing()
         self._message = StringLengths(simulated=self.simulated)
         self._extension = conversions.preallocate(self._message, "extension", len(robot.strings))
         self._age = conversions.preallocate(self._message, "age", len(robot.strings))
@@ -73,7 +108,9 @@ class StringEncoder(ManagedNode):
             self.get_logger().error("the encoders' loop hangs in a call to the device")
         if self._encoders is not None:
             self._encoders.close()
-        self._encoders = self._reading = None
+        if self._fake is not None:
+            self._fake.close()
+        self._encoders = self._reading = self._fake = None
 
     def _cycle(self, now_s: float, _elapsed_s: float) -> None:
         encoders = self._encoders
@@ -93,7 +130,7 @@ class StringEncoder(ManagedNode):
         self._sequence += 1
         message = self._message
         message.sequence = self._sequence
-        self._extension[:] = reading.extension_m
+        self._extension[:] = reading.extension_m - self._zero
         self._age[:] = reading.age_s
         since_ns = time.monotonic_ns() - round(reading.stamp_s * 1e9)
         conversions.set_stamp(message.header.stamp, conversions.now_ns(self.get_clock()) - since_ns)
@@ -108,13 +145,67 @@ class StringEncoder(ManagedNode):
             self.get_logger().warning(sentence)
 
     def _make_encoders(self, robot: Robot) -> StringEncoders:
+        get = self.parameters.get
         if not self.simulated:
-            raise DeviceError(
-                f"string encoders of {robot.name}",
-                "this release has no driver for a string-encoder board",
-                "Set use_fake_hardware to true; drivers/protocols.py says what a driver must offer",
-            )
-        return SimulatedStringEncoders(robot, PlantLink.reader(self.get_namespace(), robot=robot.name))
+            return backends.string_encoders(robot, str(get("serial_port")))
+        source = PlantLink.reader(self.get_namespace(), robot=robot.name)
+        if get("fake_level") == "wire" and LinkedStringBoard.can_read(robot):
+            self._fake = LinkedStringBoard(robot, source)
+            self._fake.start()
+            return self._fake.string_encoders()
+        return SimulatedStringEncoders(robot, source)
+
+    # Homing
+
+    def _apply_homing(self) -> None:
+        """Count from the stored homing where one is needed; the raw reading, and a warning, where there is none."""
+        policy = self.parameters.get("homing")
+        self._not_homed = ""
+        if policy == "ignored" or (policy == "auto" and self.simulated):
+            return
+        robot = self.load_robot()
+        folder = str(self.parameters.get("calibration_folder"))
+        try:
+            record = load_record(robot, record_path(robot, Path(folder).expanduser() if folder else None))
+            # A string that was not measured stays unknown.
+            self._zero = record.string_zero(tuple(string.name for string in robot.strings))
+        except ContinuumRobotError as error:
+            self._not_homed = str(error)
+            self.get_logger().warning(self._not_homed)
+
+    def _serve_zero(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        """The strings count from here; what a homing said before is void."""
+        encoders = self._encoders
+        if encoders is None:
+            response.message = "refused: configure the string encoder first"
+            return response
+        if isinstance(encoders, StringEncoderReader):
+            encoders.request_zero()
+        self._zero = np.zeros_like(self._zero)
+        response.success = True
+        return response
+
+    def _serve_apply_homing(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        if self._encoders is None:
+            response.message = "refused: configure the string encoder first"
+            return response
+        self._apply_homing()
+        response.success, response.message = not self._not_homed, self._not_homed
+        return response
+
+    def _serve_inject_fault(self, request: InjectFault.Request, response: InjectFault.Response) -> InjectFault.Response:
+        device = self._fake if self._fake is not None else self._encoders
+        if not isinstance(device, (LinkedStringBoard, SimulatedStringEncoders)):
+            response.message = "refused: faults are injected into simulated string encoders only, once configured"
+            return response
+        try:
+            device.inject(request.fault, request.tendon, request.magnitude, request.duration_s)
+        except ContinuumRobotError as error:
+            response.message = f"refused: {error}"
+            return response
+        response.success = True
+        response.message = f"injected {request.fault}" if request.fault else "injected faults cleared"
+        return response
 
     def _diagnose(self, status: StatusBuilder) -> None:
         if self._absent:
@@ -129,10 +220,17 @@ class StringEncoder(ManagedNode):
         unknown = int(np.count_nonzero(~np.isfinite(reading.extension_m)))
         if unknown:
             status.summary(Level.WARN, f"{unknown} strings unknown")
+        if reading.device_faults:
+            status.summary(Level.ERROR, "the board reports " + ", ".join(reading.device_faults))
+        if self._not_homed:
+            status.summary(Level.WARN, self._not_homed)
         self._thresholds.diagnose(status, loop.statistics.report(), loop.period_s)
         status.add("extension_m", reading.extension_m)
         status.add("age_s", reading.age_s)
         status.add("read_errors", self._problems)
+        if isinstance(self._encoders, StringEncoderReader):
+            for name, value in self._encoders.statistics().items():
+                status.add(name, value)
 
 
 def main() -> int:

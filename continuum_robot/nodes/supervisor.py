@@ -31,6 +31,7 @@ from continuum_robot.srv import ManageStack
 MANAGED_NODES = (
     "tendon_driver",
     "string_encoder",
+    "force_sensor",
     "shape_estimator",
     "contact_monitor",
     "clarke_controller",

@@ -6,8 +6,10 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
+import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,14 +19,21 @@ from rclpy.clock import Clock, ClockType
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
+from continuum_robot.drivers import backends
+from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.protocols import TendonActuators, TendonReading
 from continuum_robot.drivers.tendon_safety import ESTOP, FAULTS, INCONSISTENT_DISPLACEMENT, SafetyOutput, TendonSafety
+from continuum_robot.drivers.zeroed import ZeroedActuators
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
+from continuum_robot.identification.procedures.procedure import Procedure
+from continuum_robot.identification.procedures.record import HOME_FIRST, HomingRecord, load_record, record_path
+from continuum_robot.identification.procedures.run import ProcedureRun
 from continuum_robot.msg import Contact, TendonCommands, TendonStates
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, LoopThresholds, StatusBuilder
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.periodic import FrozenGarbage, PeriodicThread, RealtimeSettings
+from continuum_robot.nodes.procedures import ProcedureActions
 from continuum_robot.nodes.simulated_contact import TrueContacts
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.nodes.timing import LoopReport, RoundTripReport, RoundTripStatistics, WriterWatch
@@ -32,16 +41,20 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.simulation.contact import load_contacts
 from continuum_robot.simulation.devices import SimulatedTendonActuators
+from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.plant_link import PlantLink
+from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.srv import InjectFault
 
 Vector = NDArray[np.float64]
 
-FAKE_LEVELS = ("dynamics", "mirror")
+FAKE_LEVELS = ("dynamics", "mirror", "wire")
+HOMING_POLICIES = ("auto", "required", "ignored")
 GRAPH_PERIOD_S = 0.5
 FOREIGN_STATES_S = 0.5
 SETTLE_TIMEOUT_S = 1.0
 REST_M_PER_S = 2e-3
+PROCEDURE_TIMEOUT_S = 600.0
 OWN_REASONS = ("two_writers", "internal_error")
 """Reasons for which the driver itself asks for the e-stop."""
 
@@ -70,10 +83,20 @@ class TendonDriver(ManagedNode):
         declare(
             "fake_level",
             "dynamics",
-            "how much of the robot is simulated",
+            "how much of the robot is simulated: mirror, dynamics, or wire, where the real driver speaks to simulated"
+            " motor boards",
             rules=Quantity("", choices=FAKE_LEVELS),
             read_only=True,
         )
+        declare(
+            "homing",
+            "auto",
+            "whether a stored homing of this robot and robot file is needed to be activated; auto: on hardware",
+            rules=Quantity("", choices=HOMING_POLICIES),
+            read_only=True,
+        )
+        declare("calibration_folder", "", "where homings are kept, empty: in the user's data folder", read_only=True)
+        declare("can_interface", "", "python-can interface instead of the robot file's, empty: that", read_only=True)
         declare(
             "contacts",
             "",
@@ -99,13 +122,16 @@ class TendonDriver(ManagedNode):
         self._limits: Any = None
 
         self._robot: Robot | None = None
-        self._actuators: TendonActuators | None = None
+        self._actuators: ZeroedActuators | None = None
+        self._fakes: SimulatedHardware | None = None
+        self._not_homed = ""
+        self._procedure: ProcedureRun | None = None
         self._touching: TrueContacts | None = None
         self._safety: TendonSafety | None = None
         self._loop: PeriodicThread | None = None
         self._round_trip: RoundTripStatistics | None = None
         self._writers = WriterWatch()
-        self._powered = False
+        self._powered = self._enabled = False
         self._take_up: Vector | None = None
         self._frozen = False
         self._sequence = 0
@@ -142,6 +168,7 @@ class TendonDriver(ManagedNode):
             ("bus", self._diagnose_bus),
         ):
             self.diagnostics.add_task(name, task)
+        self._actions = ProcedureActions(self)
         self.create_timer(GRAPH_PERIOD_S, self._watch_graph, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._publish_status()
 
@@ -161,15 +188,16 @@ class TendonDriver(ManagedNode):
         self.parameters.forget_settings(self._limits)
         self._limits = self.parameters.declare_settings("limits", robot.limits)
         robot = dataclasses.replace(robot, limits=self._limits.value)
-        actuators = self._make_actuators(robot)
+        actuators = ZeroedActuators(self._make_actuators(robot))
         actuators.open()
         self._touching = None
-        if isinstance(actuators, SimulatedTendonActuators) and self.parameters.get("contacts"):
-            self._touching = TrueContacts(actuators.plant, str(self.parameters.get("base_frame")))
+        if self.parameters.get("contacts"):
+            self._touching = TrueContacts(self._plant_of(actuators), str(self.parameters.get("base_frame")))
         if self._safety is None or self._robot != robot:
             # Otherwise the old one is kept, so that closing and opening the device clears no fault.
             self._safety = TendonSafety(robot)
         self._robot, self._actuators = robot, actuators
+        self._read_homing(robot, actuators)
         if self._early_estop is not None:
             self._safety.estop(self._early_estop[0], held=self._early_estop[1])
             self._early_estop = None
@@ -194,12 +222,13 @@ class TendonDriver(ManagedNode):
         Without torque a bent robot springs back and leaves tendons slack, their displacements then fit no shape.
         """
         loop, safety, actuators = self._ready()
+        self._refuse_procedure()
+        self._require_homing(actuators)
 
         def start() -> None:
             now_s = time.monotonic()
             safety.activate(actuators.read(now_s), now_s)
             self._command = None
-            actuators.enable()
             self._take_up = None
             self._powered = True
             if self._touching is not None:
@@ -207,7 +236,10 @@ class TendonDriver(ManagedNode):
 
         FrozenGarbage.hold()
         self._frozen = True
-        self._take_up_slack(loop, safety, actuators)
+        # Not in the loop: a board may take a second to say that it is on, and the readings go on meanwhile.
+        self._enabled = True
+        actuators.enable()
+        self._take_up_slack(loop, safety)
         loop.call(start)
         loop.statistics.reset()
         self._trips().reset()
@@ -216,6 +248,7 @@ class TendonDriver(ManagedNode):
     def deactivate(self) -> None:
         """Ramp to the safe tension, then switch the torque off. Takes the time of the ramp, and is bounded."""
         loop, safety, actuators = self._loop, self._safety, self._actuators
+        self._end_procedure()
         try:
             if loop is not None and loop.running and safety is not None and self._powered:
                 loop.call(safety.deactivate)
@@ -223,7 +256,7 @@ class TendonDriver(ManagedNode):
                 # Torque that goes off while the robot still swings back would leave tendons slack.
                 self._wait_for_rest()
         finally:
-            if actuators is not None and (self._powered or self._take_up is not None):
+            if actuators is not None and (self._powered or self._enabled):
                 if loop is not None and loop.running:
                     loop.call(self._power_off)
                 else:
@@ -235,15 +268,23 @@ class TendonDriver(ManagedNode):
 
     def cleanup(self) -> None:
         """Stop the loop and close the actuators."""
+        self._end_procedure()
         loop, self._loop = self._loop, None
         if loop is not None and not loop.stop():
             self.get_logger().error("the driver's loop hangs in a call to the device")
         if self._actuators is not None:
             self._power_off()
             self._actuators.close()
-        self._actuators = self._reading = self._output = None
+        if self._fakes is not None:
+            self._fakes.close()
+        self._actuators = self._reading = self._output = self._fakes = None
         self._closed_s = time.monotonic()
         self._publish_status()
+
+    def destroy_node(self) -> None:
+        """End the actions, release everything, then destroy the node."""
+        self._actions.close()
+        super().destroy_node()
 
     def on_defect(self, error: BaseException) -> None:
         """A callback failed: what it leaves undone is unknown, so the tendons are made safe."""
@@ -302,8 +343,12 @@ class TendonDriver(ManagedNode):
         if reading is not None:
             self._reading = reading
         self._publish_states(reading if reading is not None else self._unknown_reading(now_s))
-        command = self._command
-        if command is None:
+        command, procedure = self._command, self._procedure
+        if procedure is not None:
+            # The procedure is the commander: what it wants was born from this reading.
+            tensions = procedure.wanted(reading, elapsed_s)
+            output = safety.update(reading, tensions, 0.0, now_s, elapsed_s, command_sequence=self._sequence)
+        elif command is None:
             output = safety.update(reading, None, 0.0, now_s, elapsed_s)
         else:
             wanted, born_s, sequence = command
@@ -382,12 +427,12 @@ class TendonDriver(ManagedNode):
             self._actuators.disable()
         if self._safety is not None:
             self._safety.torque_off()
-        self._powered = False
+        self._powered = self._enabled = False
         self._command = self._take_up = None
         self._commanded[:] = np.nan
         self._limited[:] = 0
 
-    def _take_up_slack(self, loop: PeriodicThread, safety: TendonSafety, actuators: TendonActuators) -> None:
+    def _take_up_slack(self, loop: PeriodicThread, safety: TendonSafety) -> None:
         """Pull all tendons alike until the displacements fit a shape, from the safe tension up to ``take_up_n``.
 
         More than the safe tension may be needed, since friction and cogging hold a motor against it. Whether it worked
@@ -401,7 +446,6 @@ class TendonDriver(ManagedNode):
             return
 
         def begin() -> None:
-            actuators.enable()
             self._take_up = np.full(self._message_size, lowest_n)
 
         loop.call(begin)
@@ -440,7 +484,7 @@ class TendonDriver(ManagedNode):
 
     def _on_command(self, message: TendonCommands) -> None:
         trips = self._round_trip
-        if not self._powered or trips is None:
+        if not self._powered or trips is None or self._procedure is not None:
             return
         now_ns = time.monotonic_ns()
         sequence = message.sequence
@@ -528,16 +572,19 @@ class TendonDriver(ManagedNode):
         return response
 
     def _serve_inject_fault(self, request: InjectFault.Request, response: InjectFault.Response) -> InjectFault.Response:
-        actuators, loop = self._actuators, self._loop
+        actuators, loop, fakes = self._actuators, self._loop, self._fakes
         if not self.simulated:
             response.message = "refused: faults are injected into simulated hardware only"
         elif actuators is None or loop is None:
             response.message = "refused: configure the driver first"
         else:
             try:
-                loop.call(
-                    lambda: actuators.inject(request.fault, request.tendon, request.magnitude, request.duration_s)
-                )
+                wanted = (request.fault, request.tendon, request.magnitude, request.duration_s)
+                if fakes is not None:
+                    fakes.inject(*wanted)
+                elif isinstance(actuators.inner, SimulatedTendonActuators):
+                    device = actuators.inner
+                    loop.call(lambda: device.inject(*wanted))
                 response.success = True
                 response.message = f"injected {request.fault}" if request.fault else "injected faults cleared"
             except ContinuumRobotError as error:
@@ -575,6 +622,9 @@ class TendonDriver(ManagedNode):
         status.add("estop_reason", reason)
         status.add("simulated", self.simulated)
         status.add("powered", self._powered)
+        status.add("homed", not self._not_homed)
+        if self._not_homed:
+            status.summary(Level.WARN, self._not_homed)
 
     def _diagnose_loop(self, status: StatusBuilder) -> None:
         report = self.loop_report()
@@ -626,6 +676,11 @@ class TendonDriver(ManagedNode):
         status.add("current_a", reading.current_a)
         status.add("temperature_c", reading.temperature_c)
         status.add("device_faults", list(reading.device_faults))
+        inner = None if self._actuators is None else self._actuators.inner
+        if isinstance(inner, OdriTendonActuators):
+            for channel, counters in inner.counters().items():
+                for name, value in counters.items():
+                    status.add(f"{channel}.{name}", value)
 
     # Helpers
 
@@ -634,7 +689,7 @@ class TendonDriver(ManagedNode):
         if self._loop is None and time.monotonic() - self._closed_s > FOREIGN_STATES_S:
             self._foreign_s = time.monotonic()
 
-    def _ready(self) -> tuple[PeriodicThread, TendonSafety, TendonActuators]:
+    def _ready(self) -> tuple[PeriodicThread, TendonSafety, ZeroedActuators]:
         if self._loop is None or self._safety is None or self._actuators is None:
             raise DeviceError("tendon_driver", "is not configured", "Configure it first")
         return self._loop, self._safety, self._actuators
@@ -645,22 +700,174 @@ class TendonDriver(ManagedNode):
         return self._round_trip
 
     def _make_actuators(self, robot: Robot) -> TendonActuators:
+        get = self.parameters.get
         if not self.simulated:
-            raise DeviceError(
-                f"tendon actuators of {robot.name}",
-                "this release has no driver for real actuators",
-                "Set use_fake_hardware to true; drivers/protocols.py says what a driver must offer",
-            )
-        contacts_file = self.parameters.get("contacts")
+            return backends.tendon_actuators(robot, str(get("can_interface")))
+        contacts = load_contacts(get("contacts"), robot) if get("contacts") else ()
+        link = PlantLink.writer(self.get_namespace(), len(robot.strings), robot=robot.name)
+        if get("fake_level") == "wire":
+            self._fakes = SimulatedHardware(robot, contacts=contacts, link=link, progress=self.get_logger().info)
+            self._fakes.start()
+            return self._fakes.tendon_actuators()
         return SimulatedTendonActuators(
             robot,
-            contacts=load_contacts(contacts_file, robot) if contacts_file else (),
-            level=self.parameters.get("fake_level"),
-            link=PlantLink.writer(self.get_namespace(), len(robot.strings), robot=robot.name),
+            contacts=contacts,
+            level=get("fake_level"),
+            link=link,
             # The board lets go on its own, but after the driver had its chance to ramp down.
             receive_timeout_s=1.5 * self._limits.value.command_timeout_s,
             progress=self.get_logger().info,
         )
+
+    def _plant_of(self, actuators: ZeroedActuators) -> Plant:
+        """The plant behind simulated actuators."""
+        if self._fakes is not None:
+            return self._fakes.plant
+        if isinstance(actuators.inner, SimulatedTendonActuators):
+            return actuators.inner.plant
+        raise ParameterError(
+            "contacts", self.parameters.get("contacts"), "none on hardware, which touches what it does"
+        )
+
+    # Homing and procedures
+
+    @property
+    def configured_robot(self) -> Robot:
+        """The robot as configured. Raises :class:`DeviceError` where it is not."""
+        self._ready()
+        if self._robot is None:
+            raise DeviceError("tendon_driver", "is not configured", "Configure it first")
+        return self._robot
+
+    @property
+    def calibration_folder(self) -> Path | None:
+        """Where homings are kept, None for the user's data folder."""
+        folder = str(self.parameters.get("calibration_folder"))
+        return Path(folder).expanduser() if folder else None
+
+    @property
+    def newest_reading(self) -> TendonReading | None:
+        """The newest reading, None before the first."""
+        return self._reading
+
+    @property
+    def homing_required(self) -> bool:
+        """Whether a stored homing is needed to be activated."""
+        policy = self.parameters.get("homing")
+        return policy == "required" or (policy == "auto" and not self.simulated)
+
+    def _read_homing(self, robot: Robot, actuators: ZeroedActuators) -> None:
+        """Take the stored homing over, or note why there is none. Before the loop runs."""
+        self._not_homed = ""
+        if self._safety is not None:
+            self._safety.positions_known = not self.homing_required
+        if not self.homing_required:
+            return
+        try:
+            record = load_record(robot, record_path(robot, self.calibration_folder))
+            self._require_power(actuators)
+        except ContinuumRobotError as error:
+            self._not_homed = str(error)
+            self.get_logger().warning(self._not_homed)
+            return
+        self._use_homing(record)
+
+    def take_homing(self, record: HomingRecord) -> None:
+        """Count displacements from a homing from now on. Raises :class:`DeviceError` while not configured."""
+        loop, _, _ = self._ready()
+        loop.call(lambda: self._use_homing(record))
+        self._publish_status()
+
+    def _use_homing(self, record: HomingRecord) -> None:
+        if self._actuators is not None and self._safety is not None:
+            self._actuators.zero_m = record.zero
+            self._safety.positions_known = True
+            self._not_homed = ""
+            self.get_logger().info(f"homed on {record.date} at {record.tension_n:g} N")
+
+    def _require_power(self, actuators: ZeroedActuators) -> None:
+        """A board that was switched off since forgot its alignment, and where it stood."""
+        inner = actuators.inner
+        if self.homing_required and isinstance(inner, OdriTendonActuators) and not inner.aligned:
+            raise DeviceError("motor boards", "one lost its power since the homing", HOME_FIRST)
+
+    def _require_homing(self, actuators: ZeroedActuators) -> None:
+        if self._not_homed:
+            raise DeviceError("tendon_driver", self._not_homed.removesuffix(f" {HOME_FIRST}").rstrip("."), HOME_FIRST)
+        self._require_power(actuators)
+
+    def _refuse_procedure(self) -> None:
+        if self._procedure is not None:
+            raise DeviceError("tendon_driver", "a procedure is under way", "Wait for it, or cancel it")
+
+    def begin_procedure(self, procedure: Procedure) -> ProcedureRun:
+        """Switch the torque on and let a procedure drive the tendons; not in the executor's thread.
+
+        Raises
+        ------
+        DeviceError : the driver is not inactive, a fault is latched, or a device cannot be enabled
+        """
+        loop, safety, actuators = self._ready()
+        if self.state != "inactive":
+            raise DeviceError("tendon_driver", f"is {self.state}", "Procedures need it inactive: deactivate it first")
+        self._refuse_procedure()
+        run = ProcedureRun(procedure, safety)
+        self._procedure_zero = actuators.zero_m
+
+        def begin() -> None:
+            actuators.zero_m = np.zeros(actuators.tendon_count)
+            now_s = time.monotonic()
+            run.begin(actuators.read(now_s), now_s)
+            self._powered, self._command, self._procedure = True, None, run
+
+        self._enabled = True
+        try:
+            actuators.enable()
+            if isinstance(actuators.inner, OdriTendonActuators):
+                # Homings count from the boards' own zero, which outlasts this program; not from the alignment.
+                actuators.inner.zero_rev = np.zeros(actuators.tendon_count)
+            loop.call(begin)
+        except BaseException:
+            loop.call(self._power_off)
+            actuators.zero_m = self._procedure_zero
+            raise
+        self._publish_status()
+        return run
+
+    def finish_procedure(self, run: ProcedureRun, cancelled: threading.Event) -> None:
+        """Wait until a procedure has ended and let go of the tendons; not in the executor's thread."""
+        loop, safety, actuators = self._ready()
+        end_s, asked = time.monotonic() + PROCEDURE_TIMEOUT_S, False
+        try:
+            while not run.finished and loop.running and self._procedure is run:
+                if (cancelled.is_set() or time.monotonic() > end_s) and not asked:
+                    asked = True
+                    loop.call(run.cancel)
+                time.sleep(0.01)
+        finally:
+            if self._procedure is run:
+                if loop.running:
+                    loop.call(self._power_off)
+                else:
+                    self._power_off()
+                self._procedure = None
+            run.restore()
+            actuators.zero_m = self._procedure_zero
+            # What was read until now counts from another zero: no jump.
+            safety.torque_off()
+            if not run.succeeded and not run.problem:
+                run.problem = "the driver's loop ended"
+            self._publish_status()
+
+    def _end_procedure(self) -> None:
+        """The node is brought down meanwhile: ramp to the safe tension and let go."""
+        run, loop, safety = self._procedure, self._loop, self._safety
+        if run is None or loop is None or safety is None:
+            return
+        if loop.running:
+            loop.call(safety.deactivate)
+            self._wait_for_ramp(safety)
+        self._procedure = None
 
     def _prepare_message(self, count: int) -> None:
         message = TendonStates(simulated=self.simulated)

@@ -671,6 +671,21 @@ class Robot:
         )
 
     @property
+    def newton_per_ampere(self) -> Vector:
+        """Tension of every tendon for its motor's current, shape (N,), N/A; NaN without actuators.
+
+        As the hardware section says where it has every tendon's motor, else as the actuators say.
+        """
+        if self.actuators is None:
+            return np.full(self.tendon_count, np.nan)
+        values = np.full(self.tendon_count, self.actuators.newton_per_ampere)
+        motors = () if self.hardware is None else self.hardware.tendon_actuators.motors
+        if sorted(entry.tendon for entry in motors) == list(range(1, self.tendon_count + 1)):
+            for entry in motors:
+                values[entry.tendon - 1] = entry.newton_per_ampere(self.actuators)
+        return values
+
+    @property
     def coordinate_count(self) -> int:
         """Number of Clarke coordinates, two a segment."""
         return 2 * len(self.segments)

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tendon driver's actions: procedures in its cycle, with progress, cancelled in good order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rclpy.action import ActionServer, CancelResponse
+from rclpy.action.server import ServerGoalHandle
+from rclpy.clock import Clock, ClockType
+from rclpy.task import Future
+from std_srvs.srv import Trigger
+
+from continuum_robot.action import CalibrateTorque, CheckTendons, HomeTendons
+from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.identification.procedures.homing import Homing, HomingSettings
+from continuum_robot.identification.procedures.hung_weight import HungWeight
+from continuum_robot.identification.procedures.procedure import Procedure
+from continuum_robot.identification.procedures.record import make_record, record_path, store_record
+from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
+from continuum_robot.identification.procedures.tendon_check import TendonCheck, TendonCheckSettings
+from continuum_robot.msg import StringLengths
+from continuum_robot.nodes import conversions, qos
+
+if TYPE_CHECKING:
+    from continuum_robot.nodes.tendon_driver import TendonDriver
+
+FEEDBACK_PERIOD_S = 0.1
+SERVICE_TIMEOUT_S = 3.0
+
+
+class _Work:
+    """A procedure in a thread of its own, so that the executor never waits for it."""
+
+    def __init__(self, work: Callable[[_Work], None]) -> None:
+        self.run: ProcedureRun | None = None
+        self.cancelled = threading.Event()
+        self.problem = ""
+        self._work = work
+        self._thread = threading.Thread(target=self._main, name="procedure", daemon=True)
+        self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def _main(self) -> None:
+        try:
+            self._work(self)
+        except ContinuumRobotError as error:
+            self.problem = str(error)
+        except Exception as error:
+            self.problem = f"a defect of the program: {error!r}"
+
+
+class ProcedureActions:
+    """Serves ``home_tendons``, ``check_tendons`` and ``calibrate_torque`` for the driver node.
+
+    Parameters
+    ----------
+    node : the driver
+    """
+
+    def __init__(self, node: TendonDriver) -> None:
+        self._node = node
+        self._waiting: list[Future[None]] = []
+        self._homing: Homing | None = None
+        self._strings: list[np.ndarray[Any, Any]] = []
+        self._servers = [
+            ActionServer(node, kind, name, execute_callback=execute, cancel_callback=lambda _: CancelResponse.ACCEPT)
+            for kind, name, execute in (
+                (HomeTendons, "home_tendons", self._home),
+                (CheckTendons, "check_tendons", self._check),
+                (CalibrateTorque, "calibrate_torque", self._calibrate),
+            )
+        ]
+        node.create_subscription(StringLengths, "string_lengths", self._on_strings, qos.newest_state())
+        self._zero_strings = node.create_client(Trigger, "string_encoder/zero")
+        self._apply_homing = node.create_client(Trigger, "string_encoder/apply_homing")
+        self._timer = node.create_timer(FEEDBACK_PERIOD_S, self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    def close(self) -> None:
+        """End the action servers, before the node is destroyed."""
+        for server in self._servers:
+            server.destroy()
+        self._servers = []
+
+    # The actions
+
+    async def _home(self, goal: ServerGoalHandle) -> Any:
+        node, result = self._node, HomeTendons.Result()
+        told = await self._call(self._zero_strings)
+        self._strings = []
+
+        def work(job: _Work) -> None:
+            robot = node.configured_robot
+            path = record_path(robot, node.calibration_folder)
+            procedure = self._homing = Homing(robot, HomingSettings(tension_n=float(goal.request.tension)))
+            self._run(job, procedure)
+            homed = procedure.result
+            if job.run is None or not job.run.succeeded or homed is None:
+                return
+            names = [string.name for string in robot.strings]
+            zeros = np.mean(self._strings, axis=0) if self._strings else np.full(len(names), np.nan)
+            known = {name: float(zero) for name, zero in zip(names, zeros, strict=True) if np.isfinite(zero)}
+            record = make_record(robot, homed, known)
+            store_record(record, path)
+            node.take_homing(record)
+            result.file = str(path)
+            result.zero, result.slack = homed.zero_m.tolist(), homed.slack_m.tolist()
+            result.message = f"homed at {homed.tension_n:g} N, stored in {path}; {len(known)} of {len(names)} strings"
+
+        await self._follow(goal, _Work(work), result)
+        self._homing = None
+        if result.success:
+            told = await self._call(self._apply_homing) or told
+            result.message += f" ({told})" if told else ""
+        return result
+
+    async def _check(self, goal: ServerGoalHandle) -> Any:
+        node, result = self._node, CheckTendons.Result()
+
+        def work(job: _Work) -> None:
+            procedure = TendonCheck(node.configured_robot, TendonCheckSettings(pull_n=float(goal.request.pull)))
+            self._run(job, procedure)
+            verdicts = procedure.result
+            if verdicts is None:
+                return
+            result.verdicts, result.response = list(verdicts.verdicts), verdicts.response_m.ravel().tolist()
+            names = node.configured_robot.tendon_names
+            wrong = [
+                f"{name} {verdict}" for name, verdict in zip(names, verdicts.verdicts, strict=True) if verdict != "ok"
+            ]
+            result.message = (
+                "; ".join(wrong) or f"all tendons are as the robot file says (misfit {verdicts.misfit:.2f})"
+            )
+            if wrong:
+                job.problem = result.message
+
+        await self._follow(goal, _Work(work), result)
+        return result
+
+    async def _calibrate(self, goal: ServerGoalHandle) -> Any:
+        node, result = self._node, CalibrateTorque.Result()
+
+        def work(job: _Work) -> None:
+            procedure = HungWeight(node.configured_robot, int(goal.request.tendon) - 1, float(goal.request.mass))
+            self._run(job, procedure)
+            found = procedure.result
+            if found is None:
+                return
+            result.torque_constant, result.newton_per_ampere = found.torque_constant_nm_per_a, found.newton_per_ampere
+            result.friction, result.current_up, result.current_down = (
+                found.friction_n,
+                found.current_up_a,
+                found.current_down_a,
+            )
+            result.message = f"{found.torque_constant_nm_per_a:.4g} N.m/A, friction {found.friction_n:.2g} N"
+
+        await self._follow(goal, _Work(work), result)
+        return result
+
+    # What they share
+
+    def _run(self, job: _Work, procedure: Procedure) -> None:
+        job.run = self._node.begin_procedure(procedure)
+        self._node.finish_procedure(job.run, job.cancelled)
+        job.problem = job.run.problem
+
+    async def _follow(self, goal: ServerGoalHandle, job: _Work, result: Any) -> None:
+        """Publish progress until the work has ended, then say how it ended."""
+        kind = type(result)
+        feedback = {HomeTendons.Result: HomeTendons, CheckTendons.Result: CheckTendons}.get(
+            kind, CalibrateTorque
+        ).Feedback()
+        while job.running:
+            await self._sleep()
+            if goal.is_cancel_requested:
+                job.cancelled.set()
+            step, reading = None if job.run is None else job.run.step, self._node.newest_reading
+            feedback.phase = "switching the torque on" if step is None else step.phase
+            feedback.progress = 0.0 if step is None else step.progress
+            if reading is not None:
+                feedback.displacement = reading.displacement_m.tolist()
+                feedback.tension = reading.tension_n.tolist()
+            goal.publish_feedback(feedback)
+        result.success = not job.problem
+        result.message = job.problem or result.message
+        if job.problem and not job.problem.startswith(CANCELLED):
+            self._node.get_logger().error(job.problem)
+        if goal.is_cancel_requested and job.problem == CANCELLED:
+            goal.canceled()
+        elif job.problem:
+            goal.abort()
+        else:
+            goal.succeed()
+
+    def _on_strings(self, message: StringLengths) -> None:
+        homing = self._homing
+        if homing is not None and homing.measuring:
+            self._strings.append(conversions.vector(message.extension).copy())
+
+    async def _call(self, client: Any) -> str:
+        """Ask the string encoder for something; "" when it did it or is not there, else what it said."""
+        if not client.service_is_ready():
+            return ""
+        call, waited_s = client.call_async(Trigger.Request()), 0.0
+        while not call.done() and waited_s < SERVICE_TIMEOUT_S:
+            await self._sleep()
+            waited_s += FEEDBACK_PERIOD_S
+        if not call.done():
+            client.remove_pending_request(call)
+            return f"{client.srv_name} did not answer"
+        response = call.result()
+        return "" if response.success else str(response.message)
+
+    async def _sleep(self) -> None:
+        future: Future[None] = Future()
+        self._waiting.append(future)
+        await future
+
+    def _tick(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            future.set_result(None)

@@ -1,0 +1,421 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All devices of a robot, simulated to the byte and moved by one plant: what the real drivers are pointed at."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import can
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
+from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
+from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
+from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.hardware import (
+    ODRI_CAN,
+    ROKUBI_SERIAL,
+    STRING_ENCODER_SERIAL,
+    EncoderString,
+    Hardware,
+    OdriCan,
+    OdriMotor,
+    RokubiSerial,
+    StringEncoderSerial,
+)
+from continuum_robot.simulation import faults
+from continuum_robot.simulation.contact import Contact
+from continuum_robot.simulation.plant import Plant
+from continuum_robot.simulation.plant_link import PlantLinkWriter
+from continuum_robot.simulation.wire import odri_board, rokubi, string_encoder_board
+from continuum_robot.simulation.wire.can_wire import PythonCanWire
+from continuum_robot.simulation.wire.line_faults import LINE_FAULTS
+from continuum_robot.simulation.wire.odri_board import FakeOdriBoard
+from continuum_robot.simulation.wire.pacing import Pacer
+from continuum_robot.simulation.wire.plant_motors import PlantMotors
+from continuum_robot.simulation.wire.rokubi import FakeRokubi
+from continuum_robot.simulation.wire.string_encoder_board import FakeStringEncoderBoard
+
+Vector = NDArray[np.float64]
+Device = TypeVar("Device")
+
+PERIOD_S = 0.001
+BOARD, STRINGS, FORCE = "board", "strings", "force"
+MECHANICAL = (faults.SLACK_TENDON, faults.SNAPPED_TENDON, faults.STUCK_MOTOR, faults.SATURATE_CURRENT)
+
+_MOTORS_A_BOARD = 2
+_COUNTERS_A_BOARD = 4
+_PULLEY_RADIUS_M = 0.015
+_channel_numbers = itertools.count()
+
+
+def catalog() -> dict[str, str]:
+    """Name and meaning of every fault of :meth:`SimulatedHardware.inject`."""
+    named = {name: faults.FAULTS[name].meaning for name in MECHANICAL}
+    for prefix, kinds in (
+        (BOARD, odri_board.FAULTS),
+        (STRINGS, string_encoder_board.BOARD_FAULTS | LINE_FAULTS),
+        (FORCE, rokubi.SENSOR_FAULTS | LINE_FAULTS),
+    ):
+        named |= {f"{prefix}.{name}": meaning for name, meaning in kinds.items()}
+    return named
+
+
+def wired(robot: Robot) -> Robot:
+    """The robot with a hardware section that can be simulated: its own, or one made up where it has none.
+
+    Motors take their properties from ``actuators``; a string-encoder board reads four strings, further ones are left
+    out.
+    """
+    own = robot.hardware
+    if own is not None and isinstance(own.tendon_actuators, OdriCan):
+        return robot
+    actuators = robot.actuators
+    if actuators is None:
+        raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
+    boards = -(-robot.tendon_count // _MOTORS_A_BOARD)
+    channels = tuple(f"can{index}" for index in range(boards))
+    motors = tuple(
+        OdriMotor(
+            channel=channels[index // _MOTORS_A_BOARD],
+            motor=index % _MOTORS_A_BOARD + 1,
+            tendon=index + 1,
+            gear_ratio=actuators.gear_ratio,
+        )
+        for index in range(robot.tendon_count)
+    )
+    timeout_ms = 150 if robot.limits is None else math.ceil(1500 * robot.limits.command_timeout_s)
+    tendon_actuators = OdriCan(
+        kind=ODRI_CAN,
+        channels=channels,
+        maximum_current_a=min(actuators.maximum_current_a, 0.99 * odri_board.FULL_SCALE_A),
+        current_mismatch_a=0.2 * min(actuators.maximum_current_a, odri_board.FULL_SCALE_A),
+        receive_timeout_ms=min(1000, max(5, timeout_ms)),
+        motors=motors,
+    )
+    encoders = None if own is None else own.string_encoders
+    if encoders is None and 0 < len(robot.strings) <= _COUNTERS_A_BOARD:
+        encoders = StringEncoderSerial(
+            kind=STRING_ENCODER_SERIAL,
+            port="simulated",
+            strings=tuple(
+                EncoderString(string=string.name, channel=index, pulley_radius_m=_PULLEY_RADIUS_M)
+                for index, string in enumerate(robot.strings)
+            ),
+        )
+    return dataclasses.replace(
+        robot,
+        hardware=Hardware(
+            serial_number="simulated" if own is None else own.serial_number,
+            tendon_actuators=tendon_actuators,
+            string_encoders=encoders,
+            force_sensor=None if own is None else own.force_sensor,
+        ),
+    )
+
+
+class SimulatedHardware:
+    """Motor boards on CAN, a string-encoder board and a force sensor on pseudo-terminals, and the robot between them.
+
+    Time passes by :meth:`step`: in virtual time, or from a thread between :meth:`start` and :meth:`stop`. The drivers
+    are those of the real devices.
+
+    Parameters
+    ----------
+    robot : with ``actuators``; :func:`wired` completes its hardware section
+    plant : the robot that moves; None: made when opened
+    rng : draws noise, faults and the rotors' angles; None: from the robot's seed
+    contacts : what touches the robot
+    aligned : the boards were enabled before; otherwise their first enable aligns the rotors
+    alignment_s : how long that takes, s
+    zeroed : the string-encoder board's zero was set at the straight pose already
+    link : where the strings are published for another process; opened and closed with the devices
+    strings, force : simulate the string-encoder board, the force sensor
+    folder : where the serial ports get their names; None: each in a temporary folder
+    wrench : on the force sensor, shape (6,); None: none
+    progress : receives a line when something takes long
+
+    Attributes
+    ----------
+    robot : with its hardware section
+    motors : the plant's motors as the boards see them; None while closed
+    boards : by channel
+    string_board, rokubi : None where not simulated
+    longest_step_s : what a step took at most, s
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        plant: Plant | None = None,
+        rng: np.random.Generator | None = None,
+        *,
+        contacts: Sequence[Contact] = (),
+        aligned: bool = True,
+        alignment_s: float = 2.0,
+        zeroed: bool = True,
+        link: PlantLinkWriter | None = None,
+        strings: bool = False,
+        force: bool = False,
+        folder: Path | None = None,
+        wrench: Callable[[], Vector] | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        self.robot = wired(robot)
+        self._rng = np.random.default_rng(robot.simulation.seed) if rng is None else rng
+        self._plant, self._contacts, self._progress = plant, tuple(contacts), progress
+        self._aligned, self._alignment_s, self._zeroed = aligned, alignment_s, zeroed
+        self._link, self._folder = link, folder
+        self._has_strings, self._has_force = strings and self._hardware.string_encoders is not None, force
+        self._wrench = wrench or (lambda: np.zeros(6))
+        self._number = next(_channel_numbers)
+        self._lock = threading.RLock()
+        self._pacer: Pacer | None = None
+        self._mechanical = faults.FaultBoard(robot.tendon_count, "tendon", MECHANICAL)
+        self._altered = False
+        self._now_s: float | None = None
+        self.longest_step_s = 0.0
+        self.motors: PlantMotors | None = None
+        self.boards: dict[str, FakeOdriBoard] = {}
+        self.string_board: FakeStringEncoderBoard | None = None
+        self.rokubi: FakeRokubi | None = None
+
+    # --- life
+
+    def open(self) -> None:
+        """Make the plant and all devices; the first time on a machine that takes a few seconds.
+
+        Raises
+        ------
+        DeviceError : the link to the string encoders is taken by another process
+        """
+        if self.motors is not None:
+            return
+        if self._link is not None:
+            self._link.open()
+        try:
+            if self._plant is None:
+                self._plant = Plant(self.robot, rng=self._rng, progress=self._progress, contacts=self._contacts)
+            self._make_devices(self._plant)
+        except BaseException:
+            self.close()
+            raise
+
+    def start(self) -> None:
+        """Let time pass in a thread, on the monotonic clock."""
+        self.open()
+        if self._pacer is None:
+            self._pacer = Pacer(self.step, PERIOD_S)
+            self._pacer.start()
+
+    def stop(self) -> None:
+        """End the thread. Raises what a step raised in it."""
+        pacer, self._pacer = self._pacer, None
+        if pacer is not None:
+            pacer.stop()
+
+    def close(self) -> None:
+        """End all devices; the robot stays as it is for a later :meth:`open`. Safe to call at any time."""
+        try:
+            self.stop()
+        finally:
+            for board in self.boards.values():
+                board.wire.close()
+            for device in (self.string_board, self.rokubi):
+                if device is not None:
+                    device.close()
+            self.boards, self.motors, self.string_board, self.rokubi = {}, None, None, None
+            self._now_s = None
+            if self._link is not None:
+                self._link.close()
+
+    def step(self, now_s: float) -> None:
+        """Move the robot up to ``now_s`` (s, monotonic or virtual) and let every device do what is due."""
+        with self._lock:
+            begun_s = time.perf_counter()
+            motors, plant = self.motors, self.plant
+            if motors is None:
+                raise DeviceError("simulated hardware", "is not open", "Open it first.")
+            self._now_s = now_s
+            if not self._mechanical.empty or self._altered:
+                self._apply_mechanical(motors, plant, now_s)
+            motors.advance(now_s)
+            for board in self.boards.values():
+                board.step(now_s)
+            if self.string_board is not None:
+                self.string_board.step(now_s)
+            if self.rokubi is not None:
+                self.rokubi.step(now_s)
+            if self._link is not None:
+                self._link.write(now_s, plant.string_extension)
+            self.longest_step_s = max(self.longest_step_s, time.perf_counter() - begun_s)
+
+    # --- the drivers of these devices
+
+    def tendon_actuators(
+        self,
+        *,
+        threaded: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> OdriTendonActuators:
+        """The real driver of the motor boards, not open yet; arguments as its own."""
+        return OdriTendonActuators(
+            self.robot, bus_factory=self.bus, threaded=threaded, clock=clock, sleep=sleep, simulated=True
+        )
+
+    def string_encoders(self, *, answer_timeout_s: float = 1.0) -> StringEncoderReader:
+        """The real driver of the string-encoder board, not open yet. Raises :class:`DeviceError` without one."""
+        settings, board = self._hardware.string_encoders, self.string_board
+        if settings is None or board is None:
+            raise DeviceError("simulated string-encoder board", "is not there", "Open the hardware with strings.")
+        names = [string.name for string in self.robot.strings]
+        return StringEncoderReader(settings, names, port=board.port, simulated=True, answer_timeout_s=answer_timeout_s)
+
+    def force_sensor(self) -> RokubiForceSensor:
+        """The real driver of the force sensor, not open yet. Raises :class:`DeviceError` where there is none."""
+        if self.rokubi is None:
+            raise DeviceError("simulated force sensor", "is not there", "Open the hardware with force.")
+        return RokubiForceSensor(self._force_settings, port=self.rokubi.port, simulated=True)
+
+    def bus(self, channel: str) -> can.BusABC:
+        """The host's end of a CAN channel."""
+        return can.Bus(interface="virtual", channel=f"continuum_robot {os.getpid()} {self._number} {channel}")
+
+    # --- what tests look at
+
+    @property
+    def plant(self) -> Plant:
+        """The robot that moves. Raises :class:`DeviceError` before the first :meth:`open`."""
+        if self._plant is None:
+            raise DeviceError("simulated hardware", "is not open", "Open it first.")
+        return self._plant
+
+    def board_of(self, tendon: int) -> tuple[FakeOdriBoard, int]:
+        """The board that has a tendon's motor, and the motor's number on it; ``tendon`` counts from 0."""
+        for entry in self._wiring.motors:
+            if entry.tendon == tendon + 1:
+                return self.boards[entry.channel], entry.motor
+        raise ParameterError("tendon", tendon, f"0 to {self.robot.tendon_count - 1}")
+
+    # --- faults
+
+    def inject(self, fault: str, target: int = -1, magnitude: float = 0.0, duration_s: float = 0.0) -> None:
+        """Inject a fault from the next step on.
+
+        Parameters
+        ----------
+        fault : a name of :func:`catalog`; "" ends all that end by being ended
+        target : index from 0 of the tendon whose motor or board is meant, or of the string's counter; -1: all
+        magnitude : meaning and unit as the fault's meaning says
+        duration_s : s; 0: until ended
+
+        Raises
+        ------
+        ParameterError : unknown name (lists the known ones), or a value out of range
+        DeviceError : a device that is not simulated now
+        """
+        with self._lock:
+            if not fault:
+                self._mechanical.inject("", -1, 0.0, 0.0, 0.0)
+                for device in (*self.boards.values(), self.string_board, self.rokubi):
+                    if device is not None:
+                        device.inject("")
+                return
+            if fault not in catalog():
+                raise ParameterError("fault", fault, "one of " + ", ".join(catalog()) + ", or empty to end all")
+            prefix, _, name = fault.rpartition(".")
+            if prefix == BOARD:
+                self._inject_boards(name, target, magnitude, duration_s)
+            elif prefix == STRINGS:
+                self._present(self.string_board, "string-encoder board").inject(
+                    name, target, magnitude, duration_s=duration_s
+                )
+            elif prefix == FORCE:
+                self._present(self.rokubi, "force sensor").inject(name, magnitude, duration_s=duration_s)
+            else:
+                begin_s = -math.inf if self._now_s is None else self._now_s
+                self._mechanical.inject(fault, target, magnitude, begin_s, duration_s)
+
+    def _inject_boards(self, name: str, target: int, magnitude: float, duration_s: float) -> None:
+        if target < 0:
+            for board in self.boards.values():
+                board.inject(name, magnitude, duration_s)
+        else:
+            board, motor = self.board_of(target)
+            board.inject(name, magnitude, duration_s, motor)
+
+    def _apply_mechanical(self, motors: PlantMotors, plant: Plant, now_s: float) -> None:
+        board = self._mechanical
+        board.forget_ended(now_s)
+        self._altered = not board.empty  # once more after the last fault, to restore the plant
+        slack = board.magnitude(faults.SLACK_TENDON, now_s)
+        plant.tendon_offset_m = np.where(np.isnan(slack), 0.0, slack)
+        plant.stiffness_share = np.where(board.mask(faults.SNAPPED_TENDON, now_s), 0.0, 1.0)
+        motors.stuck = board.mask(faults.STUCK_MOTOR, now_s)
+        limit = board.magnitude(faults.SATURATE_CURRENT, now_s)
+        highest = math.inf if self.robot.actuators is None else self.robot.actuators.maximum_current_a
+        plant.current_limit_a = np.where(np.isnan(limit), highest, np.minimum(limit, highest))
+
+    # --- making it
+
+    @property
+    def _hardware(self) -> Hardware:
+        if self.robot.hardware is None:
+            raise ParameterError("robot.hardware", None, "a hardware section")
+        return self.robot.hardware
+
+    @property
+    def _wiring(self) -> OdriCan:
+        wiring = self._hardware.tendon_actuators
+        if not isinstance(wiring, OdriCan):
+            raise ParameterError("hardware.tendon_actuators.kind", wiring.kind, ODRI_CAN)
+        return wiring
+
+    @property
+    def _force_settings(self) -> RokubiSerial:
+        return self._hardware.force_sensor or RokubiSerial(kind=ROKUBI_SERIAL, port="simulated")
+
+    def _make_devices(self, plant: Plant) -> None:
+        self.motors = PlantMotors(self.robot, self._wiring, plant)
+        used = {entry.channel for entry in self._wiring.motors}
+        for channel in self._wiring.channels:
+            if channel in used:
+                ports = (self.motors.port(channel, 1), self.motors.port(channel, 2))
+                self.boards[channel] = FakeOdriBoard(
+                    PythonCanWire(self.bus(channel)),
+                    ports,
+                    alignment_s=self._alignment_s,
+                    aligned=self._aligned,
+                    current_noise_a=self.robot.simulation.current_noise_a,
+                    rng=self._rng,
+                )
+        encoders = self._hardware.string_encoders
+        if self._has_strings and encoders is not None:
+            self.string_board = FakeStringEncoderBoard(
+                encoders,
+                [string.name for string in self.robot.strings],
+                lambda: plant.string_extension,
+                link=None if self._folder is None else self._folder / "strings",
+                zeroed=self._zeroed,
+                rng=self._rng,
+            )
+        if self._has_force:
+            link = None if self._folder is None else self._folder / "force"
+            self.rokubi = FakeRokubi(self._wrench, link=link, rng=self._rng)
+
+    @staticmethod
+    def _present(device: Device | None, name: str) -> Device:
+        if device is None:
+            raise DeviceError(f"simulated {name}", "is not there", "Open the hardware with it.")
+        return device
