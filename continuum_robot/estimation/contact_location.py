@@ -15,6 +15,7 @@ With the likelihood over the whole arc length goes its width: where it leaves th
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.estimation.compiled_algebra import CompiledAlgebra
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.contact_functions import ContactFunctions
@@ -82,6 +84,17 @@ class LocationEstimate:
     log_likelihood: Vector
 
 
+@dataclass(frozen=True, slots=True)
+class _Belief:
+    """Log likelihoods of the places (p,), cumulated probability at the cells' edges (p + 1,), moments."""
+
+    profile: Vector
+    cumulative: Vector
+    top: float
+    spread_m: float
+    of_segment: Vector
+
+
 class ContactLocator:
     """Likelihood of the arc length over the whole robot.
 
@@ -90,10 +103,21 @@ class ContactLocator:
     functions : gives the nodes of the Jacobians and their interpolation
     directions : N, wrenches that the contact can transmit, (6, m)
     settings : see :class:`LocationSettings`
+    algebra : the likelihood of forces in two directions as machine code; None: NumPy
+
+    Attributes
+    ----------
+    places_m : places that are compared, increasing, (p,), m
+    cells_m : length that each of them stands for, (p,), m
+    segment : index of its segment, (p,)
     """
 
     def __init__(
-        self, functions: ContactFunctions, directions: ArrayLike, settings: LocationSettings | None = None
+        self,
+        functions: ContactFunctions,
+        directions: ArrayLike,
+        settings: LocationSettings | None = None,
+        algebra: CompiledAlgebra | None = None,
     ) -> None:
         self.settings = settings or LocationSettings()
         robot = functions.model.robot
@@ -103,15 +127,18 @@ class ContactLocator:
             raise ParameterError("directions", directions, "a (6, m) array of at least one wrench")
         self._free = self._directions.shape[1]
         self._size = functions.size
-        self._fine_m, self._coarse, self._segment = _places(robot, self.settings.coarse_places)
+        self._fine_m, self._coarse, self.segment = _places(robot, self.settings.coarse_places)
         self.places_m: Vector = self._fine_m[self._coarse]
         self._to_fine = functions.interpolation(self._fine_m)
         self._to_coarse = np.ascontiguousarray(self._to_fine[self._coarse])
         self._rows = np.ascontiguousarray(self._directions.T)
+        self._fine: list[float] = self._fine_m.tolist()
+        self._algebra = algebra if self._free == 2 else None
         # The share of the arc length that each place stands for, and where the shares meet.
         self._edges_m = np.concatenate([[0.0], (self.places_m[1:] + self.places_m[:-1]) / 2, [robot.length_m]])
-        self._cells_m = np.diff(self._edges_m)
+        self.cells_m = np.diff(self._edges_m)
         self._nothing = np.zeros(self.places_m.size)
+        self._last_row = self._fine_m.size - 1
         self._quantile = NormalDist().inv_cdf((1 + self.settings.confidence) / 2)
         self._segments = len(robot.segments)
         self.reset()
@@ -154,7 +181,7 @@ class ContactLocator:
         ParameterError : a covariance that cannot be inverted
         """
         r = np.asarray(residual, dtype=float)
-        if not math.isfinite(float(r.sum())):
+        if not math.isfinite(np.vdot(r, r)):
             self.reset()
             return self._undecided("the residual is not a number", self._nothing, 0.0)
         if self._size <= self._free:
@@ -168,44 +195,57 @@ class ContactLocator:
                 information = np.linalg.inv(np.asarray(covariance, dtype=float))
             except np.linalg.LinAlgError:
                 raise ParameterError("covariance", covariance, "a positive definite matrix") from None
-        newest = self._log_likelihood(jacobians, r, information)
-        if self._profile is None or self.settings.memory_s == 0:
-            self._profile, self._weight = newest, 1.0
+        fresh = self._profile is None or self.settings.memory_s == 0
+        before = self._nothing if self._profile is None or fresh else self._profile
+        self._weight = 1.0 if fresh else 1 + math.exp(-dt / self.settings.memory_s) * self._weight
+        if self._algebra is not None:
+            B, prior = self._forces(jacobians), 1 / self.settings.plausible_force_n**2
+            belief = _Belief(
+                *self._algebra.place_evidence(B, r, information, prior=prior, before=before, share=1 / self._weight)
+            )
         else:
-            self._weight = 1 + math.exp(-dt / self.settings.memory_s) * self._weight
-            self._profile = self._profile + (newest - self._profile) / self._weight
-        return self._decided(self._profile)
+            newest = self._log_likelihood(jacobians, r, information)
+            belief = self._believed(before + (newest - before) / self._weight)
+        self._profile = belief.profile
+        return self._decided(belief)
 
     def jacobian_at(self, jacobians: Vector, arc_length_m: float) -> Vector:
         """Body Jacobian at an arc length (m), (6, n), linear between the fine places."""
-        row = min(max(int(np.searchsorted(self._fine_m, arc_length_m)), 1), self._fine_m.size - 1)
-        left, right = float(self._fine_m[row - 1]), float(self._fine_m[row])
+        row = min(max(bisect_left(self._fine, arc_length_m), 1), self._last_row)
+        left, right = self._fine[row - 1], self._fine[row]
         share = min(max((arc_length_m - left) / (right - left), 0.0), 1.0)
-        weights = (1 - share) * self._to_fine[row - 1] + share * self._to_fine[row]
+        weights = self._to_fine[row]
+        if share < 1:
+            weights = (1 - share) * self._to_fine[row - 1] + share * weights
         return np.asarray((weights @ jacobians.reshape(weights.size, -1)).reshape(6, -1))
 
-    def _decided(self, profile: Vector) -> LocationEstimate:
-        settings = self.settings
-        best = int(profile.argmax())
-        evidence = float(profile[best])
-        if evidence < settings.least_evidence:
-            return self._undecided("the residual does not stand out of its noise", profile, evidence)
-        place_m, sigma = self._refined(best, profile)
-        probability = self._cells_m * np.exp(profile - evidence)
-        probability /= probability.sum()
+    def _believed(self, profile: Vector) -> _Belief:
+        """Moments of the place for log likelihoods (p,)."""
+        top = float(profile.max())
+        parts = self.cells_m * np.exp(profile - top)
+        cumulative = np.concatenate([[0.0], np.cumsum(parts)])
+        probability = parts / cumulative[-1]
         of_segment = np.zeros(self._segments)
-        np.add.at(of_segment, self._segment, probability)
+        np.add.at(of_segment, self.segment, probability)
         mean = float(probability @ self.places_m)
         spread = math.sqrt(float(probability @ (self.places_m - mean) ** 2))
-        if spread < self._cells_m[best]:  # narrower than the grid: the curvature says it
+        return _Belief(profile, cumulative / cumulative[-1], top, spread, of_segment)
+
+    def _decided(self, belief: _Belief) -> LocationEstimate:
+        settings, profile, evidence = self.settings, belief.profile, belief.top
+        if evidence < settings.least_evidence:
+            return self._undecided("the residual does not stand out of its noise", profile, evidence)
+        best = int(profile.argmax())
+        place_m, sigma = self._refined(best, profile)
+        of_segment = belief.of_segment
+        if belief.spread_m < self.cells_m[best]:  # narrower than the grid: the curvature says it
             reach = self._quantile * sigma
             low, high = max(place_m - reach, 0.0), min(place_m + reach, self._robot_length_m)
         else:
-            sigma, tail = spread, (1 - settings.confidence) / 2
-            cumulative = np.concatenate([[0.0], np.cumsum(probability)])
-            low, high = (float(end) for end in np.interp([tail, 1 - tail], cumulative, self._edges_m))
+            sigma, tail = belief.spread_m, (1 - settings.confidence) / 2
+            low, high = np.interp([tail, 1 - tail], belief.cumulative, self._edges_m).tolist()
         interval = np.array([min(low, place_m), max(high, place_m)])
-        share = (interval[1] - interval[0]) / self._robot_length_m
+        share = float(interval[1] - interval[0]) / self._robot_length_m
         if share > settings.widest_share:
             return self._undecided(
                 f"the interval covers {share:.0%} of the robot",
@@ -221,7 +261,7 @@ class ContactLocator:
             interval,
             True,
             "",
-            int(self._segment[best]),
+            int(self.segment[best]),
             of_segment,
             place_m,
             evidence,
@@ -229,11 +269,15 @@ class ContactLocator:
             profile,
         )
 
+    def _forces(self, jacobians: Vector) -> Vector:
+        """Generalised forces of unit wrenches, B^T of place after place, (p, m n)."""
+        allowed = (self._rows @ jacobians).reshape(jacobians.shape[0], -1)  # N^T J at the nodes
+        return np.asarray(self._to_coarse @ allowed)
+
     def _log_likelihood(self, jacobians: Vector, residual: Vector, information: Vector) -> Vector:
         """Of the coarse places, over that of no contact."""
         m, count = self._free, self.places_m.size
-        allowed = (self._rows @ jacobians).reshape(jacobians.shape[0], -1)  # N^T J at the nodes
-        B = (self._to_coarse @ allowed).reshape(count * m, self._size)  # B^T of place after place
+        B = self._forces(jacobians).reshape(count * m, self._size)
         h = (B @ (information @ residual)).reshape(count, m)
         weighted, rows = (B @ information).reshape(count, m, -1), B.reshape(count, m, -1)
         prior = 1 / self.settings.plausible_force_n**2
@@ -252,13 +296,16 @@ class ContactLocator:
     def _refined(self, best: int, profile: Vector) -> tuple[float, float]:
         """Maximum of the parabola through the best place and its neighbours, and the width there by the curvature."""
         last = profile.size - 1
-        place = float(self.places_m[best])
+        first = min(max(best - 1, 0), last - 2)
+        places, values = self.places_m[first : first + 3].tolist(), profile[first : first + 3].tolist()
+        at = best - first
+        place = places[at]
         if best in (0, last):
-            inner = 1 if best == 0 else last - 1
-            slope = abs(float((profile[best] - profile[inner]) / (place - self.places_m[inner])))
+            inner = 1 if best == 0 else at - 1
+            slope = abs((values[at] - values[inner]) / (place - places[inner]))
             return place, min(1 / max(slope, 1e-9), self._robot_length_m)
-        left, _, right = (float(s) for s in self.places_m[best - 1 : best + 2])
-        below, top, above = (float(value) for value in profile[best - 1 : best + 2])
+        left, _, right = places
+        below, top, above = values
         up, down = (top - below) / (place - left), (above - top) / (right - place)
         curvature = 2 * (down - up) / (right - left)
         if not curvature < 0:

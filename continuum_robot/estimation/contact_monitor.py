@@ -12,15 +12,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.estimation.compiled_algebra import CompiledAlgebra
 from continuum_robot.estimation.contact_location import ContactLocator, LocationEstimate, LocationSettings
 from continuum_robot.estimation.disturbance_observer import DisturbanceObserver, StateTerms
+from continuum_robot.estimation.error_budget import SHARES, Budget, Budgets, PlainBudgets
 from continuum_robot.estimation.joint_force_deviation import BackwardGaussian, JointForceDeviation
 from continuum_robot.estimation.momentum_observer import MomentumObserver
-from continuum_robot.estimation.thresholds import NoiseFloor, ResidualSensitivity, noise_covariance
+from continuum_robot.estimation.shape import sensor_accuracy
+from continuum_robot.estimation.thresholds import NoiseFloor, ResidualSensitivity
 from continuum_robot.estimation.wrench import CONTACT_TYPES, WrenchEstimate, WrenchEstimator
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity, quantity_of
-from continuum_robot.rod.capstans import torque_from_tension
+from continuum_robot.rod.capstans import drives, torque_from_tension
 from continuum_robot.rod.contact_functions import ContactFunctions, ContactTerms, FrictionTerms
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.tendon_friction import TendonFriction
@@ -34,6 +37,8 @@ _QUADRATURE_NODES = 3  # of the backbone's own mass, which is a small part of a 
 _MOTION_FILTER_S = 0.05
 _FROZEN_FACTOR = 10.0
 _JUMP_STEP_S = 0.01
+_WALK_SHARE = 0.15
+_COLLISION_SHARES = (0.25, 0.3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +90,28 @@ class MonitorSettings:
     acceleration_noise_per_m_s2: float = quantity(
         "standard deviation of the accelerations' noise, for jfd", "1/(m.s^2)", default=5.0, ge=0, le=1e6, live=True
     )
-    stiffness_error_share: float = quantity("error of the bending stiffness", default=0.03, ge=0, le=1, live=True)
-    friction_error_share: float = quantity("error of the friction", default=0.3, ge=0, le=1, live=True)
+    stiffness_error_share: float = quantity(
+        "error of the bending stiffness: a calibration finds it to 2 %, temperature and wear add to that",
+        default=0.03,
+        ge=0,
+        le=1,
+        live=True,
+    )
+    friction_error_share: float = quantity(
+        "error of the friction of the tendons in the disks: a calibration finds the coefficients to 10 %, and the "
+        "pretension, which it is proportional to, drifts by a fifth",
+        default=0.3,
+        ge=0,
+        le=1,
+        live=True,
+    )
+    motor_friction_share: float = quantity(
+        "share of the motors' dry friction and cogging that a threshold lies above, where tensions are the motors'",
+        default=1.0,
+        ge=0,
+        le=10,
+        live=True,
+    )
     sigma: float = quantity(
         "standard deviations of noise that a threshold lies above it", default=4.0, gt=0, le=20, live=True
     )
@@ -160,6 +185,67 @@ class MonitorSettings:
                     )
 
 
+def default_settings(robot: Robot) -> MonitorSettings:
+    """Settings that follow from a robot's description; the others are those of the class.
+
+    - ``coefficient_error_per_m``: what the systematic errors of strings and tendons make of a coefficient, the largest
+      of all coefficients; 0.041 1/m for vanderbilt_segment.
+    - ``rate_noise_per_m_s``: standard deviation of the rates of the shape's Kalman filter at 100 Hz, the largest;
+      used only where a shape comes without its own covariance.
+    - forces, as shares of what the tendons balance at the tip in the weakest direction, F = min over phi of
+      sum of r max(cos(psi_j - phi), 0) (maximum - minimum) / length, the least of all segments (194 N for
+      vanderbilt_segment, 1.1 N for opencr_five_tendon): ``force_walk_n_per_sqrt_s`` 0.15 F, so that a contact that
+      grows to a seventh of F within a second is followed; collisions 0.25 F at rest, 0.3 F accelerating.
+
+    Parameters
+    ----------
+    robot : without ``limits`` the forces are those of the class
+    """
+    sensors = sensor_accuracy(robot)
+    values: dict[str, float] = {
+        "coefficient_error_per_m": float(np.ceil(1e3 * sensors.coefficient_error_per_m.max()) / 1e3),
+        "rate_noise_per_m_s": float(np.ceil(1e3 * sensors.rate_noise_per_m_s.max()) / 1e3),
+    }
+    force_n = balanced_tip_force_n(robot)
+    if math.isfinite(force_n):
+        values |= {
+            "force_walk_n_per_sqrt_s": _two_digits(_WALK_SHARE * force_n),
+            "collision_force_steady_n": _two_digits(_COLLISION_SHARES[0] * force_n),
+            "collision_force_accelerating_n": _two_digits(_COLLISION_SHARES[1] * force_n),
+        }
+    return MonitorSettings(**values)
+
+
+def default_location(robot: Robot) -> LocationSettings:
+    """Settings of the location with forces expected up to a quarter of what the tendons balance at the tip."""
+    force_n = balanced_tip_force_n(robot)
+    if not math.isfinite(force_n):
+        return LocationSettings()
+    return LocationSettings(plausible_force_n=_two_digits(_COLLISION_SHARES[0] * force_n))
+
+
+def balanced_tip_force_n(robot: Robot) -> float:
+    """Force across the tip that the tendons balance in their weakest direction, the least of all segments, N.
+
+    NaN for a robot without limits.
+    """
+    if robot.limits is None:
+        return math.nan
+    span_n = robot.limits.maximum_n - robot.limits.minimum_n
+    directions = np.linspace(0, 2 * np.pi, 360, endpoint=False)
+    found = []
+    for segment in robot.segments:
+        tendons = segment.tendons
+        angles = tendons.angle_offset_rad + 2 * np.pi * np.arange(tendons.count) / tendons.count
+        lever_m = tendons.pitch_radius_m * np.maximum(np.cos(angles - directions[:, None]), 0).sum(axis=1).min()
+        found.append(lever_m * span_n / segment.length_m)
+    return float(min(found))
+
+
+def _two_digits(value: float) -> float:
+    return float(f"{value:.2g}")
+
+
 @dataclass(frozen=True, slots=True)
 class ContactEstimate:
     """What the monitor says after an update.
@@ -214,6 +300,59 @@ class _Level:
 
 
 @dataclass(frozen=True, slots=True)
+class _Motors:
+    """Motors between the measured tensions and the rod: n coefficients, N tendons.
+
+    Attributes
+    ----------
+    mass : of the rotors in the coefficients, (n, n); zero where capstans carry the inertia already
+    damping : their viscous friction, (n, n)
+    covariance : of what dry friction and cogging make, each motor on its own, (n, n)
+    largest : of each channel, were all motors against it, (n,), N.m^2
+    """
+
+    mass: Vector
+    damping: Vector
+    covariance: Vector
+    largest: Vector
+
+    @classmethod
+    def of(cls, robot: Robot, tendon_matrix: Vector) -> _Motors | None:
+        """Of a robot's file; None without actuators."""
+        actuators = robot.actuators
+        if actuators is None:
+            return None
+        turns_per_m = actuators.gear_ratio / actuators.spool_radius_m
+        both = tendon_matrix.T @ tendon_matrix
+        mass = np.zeros_like(both) if drives(robot) else actuators.reflected_mass_kg * both
+        dry_n, cogging_n = actuators.coulomb_friction_nm * turns_per_m, actuators.cogging_amplitude_nm * turns_per_m
+        return cls(
+            mass,
+            actuators.viscous_friction_nms * turns_per_m**2 * both,
+            (dry_n**2 + cogging_n**2 / 2) * both,
+            (dry_n + cogging_n) * np.abs(tendon_matrix).sum(axis=0),
+        )
+
+    def moving_with(self, terms: ContactTerms, rate: Vector) -> ContactTerms:
+        """The rod's terms with the motors'."""
+        return dataclasses.replace(
+            terms,
+            momentum=terms.momentum + self.mass @ rate,
+            mass=terms.mass + self.mass,
+            known_force=terms.known_force - self.damping @ rate,
+            force_by_rate=terms.force_by_rate - self.damping,
+        )
+
+    def widened(self, errors: Budget, share: float) -> Budget:
+        """An error budget with a share of dry friction and cogging."""
+        if share == 0 or not self.largest.any():
+            return errors
+        covariance = errors.covariance + share**2 * self.covariance
+        information: Vector = np.asarray(np.linalg.inv(covariance), dtype=float)
+        return Budget(errors.bound + share * self.largest, covariance, information)
+
+
+@dataclass(frozen=True, slots=True)
 class _Cycle:
     """What one update was given; ``load`` is that of the tendons and of everything else that is known."""
 
@@ -230,10 +369,10 @@ class _Cycle:
 
 @dataclass(frozen=True, slots=True)
 class _Observation:
-    """Residual before the tare, its covariance, the bound of each channel, the model."""
+    """Residual before the tare, its errors, the bound of each channel with what was learnt, the model."""
 
     residual: Vector
-    covariance: Vector
+    errors: Budget
     bound: Vector
     terms: ContactTerms
 
@@ -248,6 +387,10 @@ class ContactMonitor:
     location : how the place is found
     functions : the terms of a rod model; None: those of the robot's, quick rather than exact to the last digit
     friction : of the tendons; None: that of the robot's capstans, if it has some
+    plain : leave the algebra to NumPy even where the model is machine code: several times slower, and the same numbers
+    motors : tensions are what the motors' currents say, as a driver reads them: the rotors' inertia and viscous
+        friction belong to the model, dry friction and cogging, whose sign and phase nobody knows at rest, to the
+        threshold. Without, tensions are those of the tendons
     compile, progress : as in :func:`~continuum_robot.rod.code_generation.compile_functions`
 
     Raises
@@ -264,6 +407,8 @@ class ContactMonitor:
         *,
         functions: ContactFunctions | None = None,
         friction: TendonFriction | None = None,
+        motors: bool = False,
+        plain: bool = False,
         compile: str = "auto",
         progress: Callable[[str], None] | None = None,
     ) -> None:
@@ -275,25 +420,51 @@ class ContactMonitor:
         self.size = model.size
         self._tendon_matrix = model.tendon_matrix
         self._stiffness = np.asarray(model.stiffness)
-        self._planes = [(np.arange(self.size) % 2 == plane).astype(float) for plane in range(2)]
+        self._softness = np.linalg.inv(self._stiffness)
         self._torque_from_tension = torque_from_tension(robot)
         friction = friction or TendonFriction(robot, compile=compile, progress=progress)
         self._capstan_jacobian = friction.jacobian
         self._friction = (
             FrictionTerms(friction, compile=compile, progress=progress) if np.any(friction.coefficients > 0) else None
         )
-        self._location_settings = location or LocationSettings()
+        self._motors = _Motors.of(robot, self._tendon_matrix) if motors else None
+        self._location_settings = location or default_location(robot)
+        self._algebra: CompiledAlgebra | None = None
+        if functions.compiled and not plain:
+            places = ContactLocator(functions, np.eye(6)[:, :2], self._location_settings)
+            algebra = CompiledAlgebra(
+                self._stiffness,
+                places.places_m,
+                places.cells_m,
+                places.segment,
+                robot.name,
+                compile=compile,
+                progress=progress,
+            )
+            self._algebra = algebra if algebra.compiled else None
+        self._budgets: Budgets = PlainBudgets(self._stiffness) if self._algebra is None else self._algebra
         self._tare: Vector = np.zeros(self.size)
         self._blind = ""
         self._contact, self._collision = _Level(), _Level()
         self._floor: NoiseFloor | None = None
         self._learning = False
         self._tare_left_s = 0.0
-        self.settings = settings or MonitorSettings()
-        self._apply(self.settings)
+        self._settings = settings or default_settings(robot)
+        self._take_shares()
+        self._apply(self._settings)
         self.reset()
 
     # --- settings and states
+
+    @property
+    def settings(self) -> MonitorSettings:
+        """In use; change them by :meth:`with_settings`."""
+        return self._settings
+
+    def _take_shares(self) -> None:
+        """What of the settings every cycle needs as arrays."""
+        self._shares: Vector = np.array([getattr(self._settings, name) for name in SHARES])
+        self._rate_noise: Vector = np.eye(self.size) * self._settings.rate_noise_per_m_s**2
 
     def with_settings(self, settings: MonitorSettings) -> None:
         """Take other settings before the next update; all or nothing. The tare is kept unless the method changes.
@@ -309,7 +480,7 @@ class ContactMonitor:
         if not method_changed and dataclasses.replace(settings, gain_per_s=old.gain_per_s) == old:
             self._observer.with_gain(self._gain(settings))
             self._sensitivity.gain = self._observer.gain[:, None]
-            self.settings = settings
+            self._settings = settings
             return
         rebuilt = any(
             getattr(settings, name) != getattr(old, name)
@@ -328,7 +499,8 @@ class ContactMonitor:
             blind, level_contact, level_collision = self._blind, self._contact, self._collision
             self._reset_observers()
             self._blind, self._contact, self._collision = blind, level_contact, level_collision
-        self.settings = settings
+        self._settings = settings
+        self._take_shares()
         if method_changed:
             self._tare = np.zeros(self.size)
 
@@ -345,8 +517,8 @@ class ContactMonitor:
             )
         observer = MomentumObserver(self._gain(settings), settings.reset_cycles, self.size)
         wrench = WrenchEstimator(settings.contact_type)
-        disturbance = DisturbanceObserver(self.size, wrench.directions, settings.force_walk_n_per_sqrt_s)
-        locator = ContactLocator(self.functions, wrench.directions, self._location_settings)
+        disturbance = DisturbanceObserver(self.size, wrench.directions, settings.force_walk_n_per_sqrt_s, self._algebra)
+        locator = ContactLocator(self.functions, wrench.directions, self._location_settings, self._algebra)
         deviation = JointForceDeviation(settings.smoothing_points)
         smoother = BackwardGaussian(settings.smoothing_points)
         sensitivity = ResidualSensitivity(observer.gain)
@@ -460,7 +632,7 @@ class ContactMonitor:
         else:
             torque = np.asarray(capstan_torque, dtype=float)
             load = self._capstan_jacobian.T @ torque
-        rate_noise = np.eye(self.size) * self.settings.rate_noise_per_m_s**2
+        rate_noise = self._rate_noise
         if c_rate_covariance is not None:
             rate_noise = np.asarray(c_rate_covariance, dtype=float)
         cycle = _Cycle(shape, rate, noise, rate_noise, load, load + extra, torque, c_acceleration, dt)
@@ -478,8 +650,10 @@ class ContactMonitor:
             return
         c, noise, tendons, dt = cycle.c, cycle.noise, cycle.tendons, cycle.dt
         unknown: list[str] = []
-        total = c.sum() + cycle.rate.sum() + noise.sum() + cycle.load.sum() + dt
-        if not math.isfinite(total):
+        total = (
+            np.vdot(c, c) + np.vdot(cycle.rate, cycle.rate) + np.vdot(noise, noise) + np.vdot(cycle.load, cycle.load)
+        )
+        if not math.isfinite(total + dt):
             named = (
                 ("coefficients", c),
                 ("coefficient rates", cycle.rate),
@@ -503,7 +677,7 @@ class ContactMonitor:
                 self._frozen_s, self._frozen_load = 0.0, tendons
             else:
                 self._frozen_s += dt
-                expected = np.abs(np.linalg.solve(self._stiffness, tendons - self._frozen_load)).max()
+                expected = np.abs(self._softness @ (tendons - self._frozen_load)).max()
                 least = _FROZEN_FACTOR * max(self.settings.coefficient_error_per_m, math.sqrt(float(noise.max())), 1e-3)
                 if self._frozen_s > self.settings.frozen_s and expected > least:
                     self._blind = f"coefficients frozen for {self._frozen_s:.2g} s while the tensions changed"
@@ -513,6 +687,8 @@ class ContactMonitor:
 
     def _evaluate(self, c: Vector, rate: Vector, load: Vector, torque: Vector) -> StateTerms:
         terms = self.functions(c, rate)
+        if self._motors is not None:
+            terms = self._motors.moving_with(terms, rate)
         if self._friction is None:
             self._friction_force = None
             return StateTerms(terms, load)
@@ -523,48 +699,54 @@ class ContactMonitor:
     def _observe(self, cycle: _Cycle) -> _Observation:
         """The residual with what is known of its errors."""
         c, rate, noise, load, torque, dt = cycle.c, cycle.rate, cycle.noise, cycle.load, cycle.torque, cycle.dt
-        c_acceleration = cycle.c_acceleration
         settings, n = self.settings, self.size
         if settings.method == "best":
             raw = self._disturbance.update(c, noise, lambda x, v: self._evaluate(x, v, load, torque), dt)
             self._blind = self._disturbance.blind_reason
             state = self._disturbance.model
-            c, rate = self._disturbance.coefficients, self._disturbance.rates
+            c = self._disturbance.coefficients
         else:
             state = self._evaluate(c, rate, load, torque)
-        terms = state.terms
+        terms, friction = state.terms, self._friction_force
         by_c, by_rate = terms.force_by_c, terms.force_by_rate
         if state.force_by_c is not None and state.force_by_rate is not None:
             by_c, by_rate = by_c + state.force_by_c, by_rate + state.force_by_rate
-        # Errors of stiffness scale the elastic force of each plane, those of friction all of it.
-        elastic = settings.stiffness_error_share * (self._stiffness @ c)
-        model_errors = [elastic * self._planes[0], elastic * self._planes[1]]
+        shares, noises = self._shares, (noise, cycle.rate_noise)
         if settings.method == "best":
-            spread = self._disturbance.covariance
-            systematic = np.abs(by_c).sum(axis=1) * settings.coefficient_error_per_m
-            systematic += np.abs(terms.force_by_rate).sum(axis=1) * settings.rate_error_per_m_s
+            errors = self._budgets.best_budget(
+                shares,
+                c,
+                spread=self._disturbance.covariance,
+                by_c=by_c,
+                rod_by_rate=terms.force_by_rate,
+                friction=friction,
+            )
         elif settings.method == "gmo":
             raw = self._observer.update(terms.momentum, terms.known_force + state.force, dt)
             self._blind = self._observer.blind_reason
             raw = self._smoother.update(raw) if settings.smoothing_points > 1 and not self._blind else raw
-            momentum_by_state = np.concatenate([terms.momentum_by_c, terms.mass], axis=1)
-            force_by_state = np.concatenate([by_c, by_rate], axis=1)
-            matrix = self._sensitivity.update(momentum_by_state, force_by_state, dt)
-            systematic = np.abs(matrix[:, :n]).sum(axis=1) * settings.coefficient_error_per_m
-            systematic += np.abs(matrix[:, n:]).sum(axis=1) * settings.rate_error_per_m_s  # johnston (64)
-            state_noise = np.zeros((2 * n, 2 * n))
-            state_noise[:n, :n] = noise
-            state_noise[n:, n:] = cycle.rate_noise
-            spread = noise_covariance(self._observer.gain, dt, momentum_by_state, force_by_state, state_noise)
             if self._last_raw is not None and dt > 0:
                 share = dt / (_MOTION_FILTER_S + dt)
                 change = (raw - self._last_raw) / dt / self._observer.gain  # johnston (54): what r is late by
                 self._lag = self._lag + share * (change - self._lag)
             self._last_raw = raw
-            model_errors.append(self._lag)
+            by_state = (
+                np.concatenate([terms.momentum_by_c, terms.mass], axis=1),
+                np.concatenate([by_c, by_rate], axis=1),
+            )
+            errors = self._budgets.gmo_budget(
+                shares,
+                c,
+                lag=self._lag,
+                sensitivity=self._sensitivity,
+                dt=dt,
+                by_state=by_state,
+                noise=noises,
+                friction=friction,
+            )
         else:
-            if c_acceleration is not None:
-                acceleration = np.asarray(c_acceleration, dtype=float)
+            if cycle.c_acceleration is not None:
+                acceleration = np.asarray(cycle.c_acceleration, dtype=float)
             elif self._last_rate is None or dt == 0:
                 acceleration = np.zeros(n)
             else:
@@ -572,38 +754,37 @@ class ContactMonitor:
             self._last_rate = rate
             raw = self._deviation.update(terms, rate, acceleration, state.force)
             self._blind = self._deviation.blind_reason
-            systematic = np.abs(by_c).sum(axis=1) * settings.coefficient_error_per_m
-            systematic += np.abs(by_rate).sum(axis=1) * settings.rate_error_per_m_s
-            spread = by_c @ noise @ by_c.T + by_rate @ cycle.rate_noise @ by_rate.T
-            spread += terms.mass @ terms.mass.T * settings.acceleration_noise_per_m_s2**2
-        systematic = systematic + np.abs(elastic)
-        if self._friction_force is not None:
-            model_errors.append(settings.friction_error_share * self._friction_force)
-            systematic = systematic + np.abs(model_errors[-1])
-        bound = systematic + settings.sigma * np.sqrt(np.diag(spread))
-        columns = np.array(model_errors)
-        # A constant error of the coefficients is as likely in each of them: its variance is a third of its square.
-        shift = by_c * (settings.coefficient_error_per_m / math.sqrt(3))
-        covariance = spread + columns.T @ columns + shift @ shift.T
-        covariance[range(n), range(n)] += 1e-12 * float(np.trace(self._stiffness)) ** 2
+            errors = self._budgets.jfd_budget(
+                shares,
+                c,
+                by_c=by_c,
+                by_rate=by_rate,
+                mass=terms.mass,
+                noise=noises,
+                acceleration_noise=settings.acceleration_noise_per_m_s2,
+                friction=friction,
+            )
+        if self._motors is not None:
+            errors = self._motors.widened(errors, settings.motor_friction_share)
+        bound = errors.bound
         if self._floor is not None:
             if self._learning:
                 self._floor.learn(raw - self._tare)
             bound = np.maximum(bound, self._floor.bound)
-        return _Observation(raw, covariance, bound, terms)
+        return _Observation(raw, errors, bound, terms)
 
     def _judge(self, seen: _Observation, dt: float) -> ContactEstimate:
         """State, place and wrench."""
-        raw, covariance, bound, momentum = seen.residual, seen.covariance, seen.bound, seen.terms.momentum
+        raw, bound, momentum = seen.residual, seen.bound, seen.terms.momentum
+        covariance, information = seen.errors.covariance, seen.errors.information
         settings = self.settings
         if self._last_momentum is not None and dt > 0:
             share = dt / (_MOTION_FILTER_S + dt)
             self._motion = self._motion + share * ((momentum - self._last_momentum) / dt - self._motion)
         self._last_momentum = momentum
-        accelerating = bool(np.any(np.abs(self._motion) > bound))
+        accelerating = bool((np.abs(self._motion) > bound).any())
         motion = "accelerating" if accelerating else "steady"
         residual = raw - self._tare
-        information: Vector = np.asarray(np.linalg.inv(covariance), dtype=float)
         location = self.locator.update(seen.terms.jacobians, residual, covariance, dt, information=information)
         known = settings.known_arc_length_m >= 0
         assumed = not known and not location.observable
@@ -611,11 +792,12 @@ class ContactMonitor:
         wrench = self._wrench.estimate(
             residual, self.locator.jacobian_at(seen.terms.jacobians, place_m), covariance, information=information
         )
-        force_n = float(np.linalg.norm(wrench.wrench[:3]))
-        contact_threshold = bound * getattr(settings, f"contact_factor_{motion}")
-        collision_threshold = bound * getattr(settings, f"collision_factor_{motion}")
-        size = np.abs(residual)
-        ratio, collision_ratio = float((size / contact_threshold).max()), float((size / collision_threshold).max())
+        force_n = math.sqrt(float(wrench.wrench[:3] @ wrench.wrench[:3]))
+        contact_factor = getattr(settings, f"contact_factor_{motion}")
+        collision_factor = getattr(settings, f"collision_factor_{motion}")
+        contact_threshold, collision_threshold = bound * contact_factor, bound * collision_factor
+        ratio = float((np.abs(residual) / contact_threshold).max())
+        collision_ratio = ratio * contact_factor / collision_factor
         if self._tare_left_s > 0:
             running = dataclasses.replace(
                 self._nothing(TARING, ""),

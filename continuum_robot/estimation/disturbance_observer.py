@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.estimation.compiled_algebra import CompiledAlgebra
 from continuum_robot.rod.contact_functions import ContactTerms
 
 Vector = NDArray[np.float64]
@@ -53,6 +54,7 @@ class DisturbanceObserver:
     size : n
     directions : N, wrenches that contacts can transmit, (6, m)
     force_walk_n_per_sqrt_s : the contact force changes by about that much in a second (and its root of time), N/sqrt(s)
+    algebra : the filter's as machine code; None: NumPy
 
     Attributes
     ----------
@@ -68,10 +70,12 @@ class DisturbanceObserver:
         size: int,
         directions: ArrayLike,
         force_walk_n_per_sqrt_s: float = 30.0,
+        algebra: CompiledAlgebra | None = None,
     ) -> None:
         if not 0 < force_walk_n_per_sqrt_s < math.inf:
             raise ParameterError("force_walk_n_per_sqrt_s", force_walk_n_per_sqrt_s, "a positive number")
         self.size = size
+        self._algebra = algebra
         self._directions = np.asarray(directions, dtype=float)
         self.force_walk_n_per_sqrt_s = force_walk_n_per_sqrt_s
         n = size
@@ -133,25 +137,39 @@ class DisturbanceObserver:
         measured, noise = np.asarray(c, dtype=float), np.asarray(c_covariance, dtype=float)
         if dt < 0:
             raise ParameterError("dt", dt, "a time step of at least 0 s")
-        if not self.blind_reason and not math.isfinite(float(measured.sum()) + float(noise.sum()) + dt):
+        if not self.blind_reason and not math.isfinite(np.vdot(measured, measured) + np.vdot(noise, noise) + dt):
             self.blind_reason = "a coefficient, its covariance or the time step is not a number"
         if self.blind_reason:
             return np.full(n, np.nan)
         if self._state is None or self._model is None:
             state, model = self._start(measured, noise, evaluate)
         else:
-            predicted = self._predict(self._state, self._model, dt)
-            gain = np.linalg.solve(self._P[self._c, self._c] + noise, self._P[self._c, :]).T
-            state = predicted + gain @ (measured - predicted[self._c])
-            updated = self._P - gain @ self._P[self._c, :]
-            self._P = (updated + updated.T) / 2
+            # The series is for short steps; longer ones are put together from halves, so that stiff modes stay stable.
+            halvings = max(0, math.ceil(math.log2(dt / _LONGEST_STEP_S) - 1e-9)) if dt > _LONGEST_STEP_S else 0
+            if self._algebra is None:
+                predicted = self._predict(self._state, self._model, dt, halvings)
+                gain = np.linalg.solve(self._P[self._c, self._c] + noise, self._P[self._c, :]).T
+                state = predicted + gain @ (measured - predicted[self._c])
+                updated = self._P - gain @ self._P[self._c, :]
+                self._P = (updated + updated.T) / 2
+            else:
+                state, self._P = self._algebra.filtered(
+                    self._state,
+                    self._P,
+                    self._model,
+                    walk=self._walk,
+                    measured=measured,
+                    noise=noise,
+                    dt=dt,
+                    halvings=halvings,
+                )
             model = evaluate(state[self._c], state[self._rate])
             self._cycle += 1
             if self._cycle % _REFRESH == 0:
                 self._walk = self._spread(model.terms.jacobians)
         self._state, self._model = state, model
         estimate = state[self._d].copy()
-        if not math.isfinite(float(estimate.sum()) + float(model.force.sum())):
+        if not math.isfinite(np.vdot(estimate, estimate) + np.vdot(model.force, model.force)):
             self.blind_reason = "the known force is not a number"
             return np.full(n, np.nan)
         return estimate
@@ -178,7 +196,7 @@ class DisturbanceObserver:
         walk[np.diag_indices(self.size)] += _FLOOR * float(np.trace(walk))
         return np.asarray(walk)
 
-    def _predict(self, state: Vector, model: StateTerms, dt: float) -> Vector:
+    def _predict(self, state: Vector, model: StateTerms, dt: float, halvings: int) -> Vector:
         n, terms = self.size, model.terms
         inverse = np.linalg.inv(terms.mass)
         by_c, by_rate = terms.force_by_c, terms.force_by_rate - terms.momentum_by_c
@@ -186,8 +204,6 @@ class DisturbanceObserver:
             by_c = by_c + model.force_by_c
         if model.force_by_rate is not None:
             by_rate = by_rate + model.force_by_rate
-        # The series is for short steps; longer ones are put together from halves, so that stiff modes stay stable.
-        halvings = max(0, math.ceil(math.log2(dt / _LONGEST_STEP_S) - 1e-9)) if dt > _LONGEST_STEP_S else 0
         h = dt * 0.5**halvings
         A = np.zeros((3 * n, 3 * n))
         A[self._c, self._rate] = np.eye(n) * h

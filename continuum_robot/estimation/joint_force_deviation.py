@@ -136,7 +136,7 @@ class JointForceDeviation:
         """
         rate, acceleration = np.asarray(c_rate, dtype=float), np.asarray(c_acceleration, dtype=float)
         force = terms.mass @ acceleration + terms.momentum_by_c @ rate - terms.known_force - other_force
-        if not self.blind_reason and not math.isfinite(float(force.sum())):
+        if not self.blind_reason and not math.isfinite(np.vdot(force, force)):
             self.blind_reason = "the state or the known force is not a number"
         if self.blind_reason:
             return np.full(force.shape, np.nan)

@@ -95,7 +95,7 @@ class MomentumObserver:
                 self._go_blind("the time step is not a number")
             else:
                 raise ParameterError("dt", dt, "a time step of at least 0 s")
-        if not self.blind_reason and not math.isfinite(float(p.sum() + force.sum())):
+        if not self.blind_reason and not math.isfinite(np.vdot(p, p) + np.vdot(force, force)):
             what = "momentum" if not np.all(np.isfinite(p)) else "known force"
             self._go_blind(f"the {what} is not a number")
         if self.blind_reason:

@@ -9,6 +9,7 @@ as noise, whose stationary covariance has a closed form.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +17,16 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ParameterError
 
 Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class SensitivityState:
+    """dr/dx and the derivatives of momentum and force of the last cycle, (n, 2 n) each; ``fresh`` before the first."""
+
+    matrix: Vector
+    momentum: Vector
+    force: Vector
+    fresh: bool
 
 
 class ResidualSensitivity:
@@ -68,6 +79,18 @@ class ResidualSensitivity:
         self.matrix = (self.matrix + gain * change) / (1 + gain * dt)
         self._momentum, self._force = momentum_by_state, force_by_state
         return self.matrix
+
+    @property
+    def before(self) -> SensitivityState:
+        """What the next cycle starts from, for those who compute it elsewhere."""
+        fresh = self._force is None
+        return SensitivityState(
+            self.matrix, self._momentum, np.zeros_like(self.matrix) if self._force is None else self._force, fresh
+        )
+
+    def take(self, matrix: Vector, momentum_by_state: Vector, force_by_state: Vector) -> None:
+        """Keep a cycle that was computed elsewhere."""
+        self.matrix, self._momentum, self._force = matrix, momentum_by_state, force_by_state
 
     def bound(self, state_error: ArrayLike) -> Vector:
         """Largest change of each channel for errors |Delta x_j| up to ``state_error`` (2 n,), shape (n,): (64)."""

@@ -134,6 +134,7 @@ class WrenchEstimator:
         self._wrenches = N @ self._back
         self._sizes = np.linalg.norm(self._wrenches, axis=1)
         self._least_gain = sensible_sigma / plausible
+        self._pair = self._wrenches.shape[1] == 2
         self.assumed_zero: Mask = np.linalg.norm(N, axis=1) < _SMALLEST_SHARE
 
     def estimate(
@@ -164,7 +165,7 @@ class WrenchEstimator:
         """
         r = np.asarray(residual, dtype=float)
         B = np.asarray(jacobian, dtype=float).T @ self._wrenches  # r = B z, johnston (58) on A w = 0
-        if not math.isfinite(float(r.sum() + B.sum())):
+        if not math.isfinite(np.vdot(r, r) + np.vdot(B, B)):
             unknown = np.full(6, np.nan)
             return WrenchEstimate(
                 unknown, np.full((6, 6), np.nan), np.zeros(6, bool), self.assumed_zero.copy(), 0, math.nan, 0
@@ -183,6 +184,10 @@ class WrenchEstimator:
     def _weighted(self, r: Vector, B: Vector, information: Vector) -> WrenchEstimate:
         """The same in the metric of the noise: squares of singular values are eigenvalues of B^T S^-1 B."""
         weighted = B.T @ information
+        if self._pair:
+            found = self._weighted_pair(r, weighted @ B, weighted @ r, information)
+            if found is not None:
+                return found
         squares, right = np.linalg.eigh(weighted @ B)
         seen = squares > self._least_gain**2
         rank = int(seen.sum())
@@ -199,6 +204,26 @@ class WrenchEstimator:
             rank,
             max(float(r @ information @ r - along @ shares), 0.0),
             r.size - rank,
+        )
+
+    def _weighted_pair(self, r: Vector, G: Vector, h: Vector, information: Vector) -> WrenchEstimate | None:
+        """The same in two directions that are both sensed, without an eigenvalue problem; else None."""
+        (xx, xy), (_, yy) = G.tolist()
+        half = (xx - yy) / 2
+        if (xx + yy) / 2 - math.hypot(half, xy) <= self._least_gain**2 * (1 + _MIXED):
+            return None
+        determinant = xx * yy - xy * xy
+        inverse = np.array([[yy, -xy], [-xy, xx]]) / determinant
+        shares = inverse @ h
+        to_wrench = self._wrenches @ inverse
+        return WrenchEstimate(
+            self._wrenches @ shares,
+            to_wrench @ self._wrenches.T,
+            ~self.assumed_zero,
+            self.assumed_zero.copy(),
+            2,
+            max(float(r @ information @ r - h @ shares), 0.0),
+            r.size - 2,
         )
 
     def _seen(self, directions: Vector) -> Mask:

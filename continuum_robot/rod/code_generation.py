@@ -50,6 +50,8 @@ class FastFunction:
     name : the function's name
     compiled : whether it runs as machine code
     instructions : number of elementary operations, the functions that it calls included
+    inputs, outputs : the buffers, (n,) or (rows, columns), for callers that fill them, :meth:`run` and read at once:
+        the next run overwrites the results
     """
 
     def __init__(self, function: ca.Function, library: ctypes.CDLL | None = None) -> None:
@@ -59,12 +61,9 @@ class FastFunction:
         self._function, self._library = function, library
         self._inputs = [np.zeros(function.nnz_in(i)) for i in range(function.n_in())]
         self._outputs = [np.zeros(function.nnz_out(i)) for i in range(function.n_out())]
-        self._single = len(self._outputs) == 1
-        # CasADi stores columns one after another: a (columns, rows) view, transposed.
-        self._views = [
-            buffer if function.size2_out(i) == 1 else buffer.reshape(function.size2_out(i), -1).T
-            for i, buffer in enumerate(self._outputs)
-        ]
+        self.inputs = tuple(_shaped(buffer, function.size2_in(i)) for i, buffer in enumerate(self._inputs))
+        self.outputs = tuple(_shaped(buffer, function.size2_out(i)) for i, buffer in enumerate(self._outputs))
+        self.run: Callable[[], None]
         if library is None:
             self._bind_virtual_machine(function)
         else:
@@ -72,7 +71,7 @@ class FastFunction:
 
     def _bind_virtual_machine(self, function: ca.Function) -> None:
         buffer: Any
-        buffer, self._run = function.buffer()
+        buffer, self.run = function.buffer()
         self._buffer = buffer  # keeps the memory that the evaluation reads and writes
         for i, array in enumerate(self._inputs):
             buffer.set_arg(i, array.data)
@@ -108,7 +107,7 @@ class FastFunction:
         def run() -> None:
             entry(*parameters)
 
-        self._run = run
+        self.run = run
 
     def clone(self) -> FastFunction:
         """The same function with buffers of its own, for another thread."""
@@ -130,6 +129,20 @@ class FastFunction:
         ------
         ParameterError : an argument of another size
         """
+        results = self.evaluate(*arguments)
+        return results[0].copy() if len(results) == 1 else tuple(result.copy() for result in results)
+
+    def evaluate(self, *arguments: Any) -> tuple[Array, ...]:
+        """Evaluate, and return the buffers of all results: the next call overwrites them.
+
+        Parameters
+        ----------
+        arguments : as for a call
+
+        Raises
+        ------
+        ParameterError : an argument of another size
+        """
         try:
             for buffer, argument in zip(self._inputs, arguments, strict=True):
                 buffer[:] = argument
@@ -137,10 +150,8 @@ class FastFunction:
             shapes = tuple(np.shape(argument) for argument in arguments)
             expected = tuple(buffer.shape for buffer in self._inputs)
             raise ParameterError(f"shapes of the arguments of {self.name}", shapes, str(expected)) from error
-        self._run()
-        if self._single:
-            return self._views[0].copy()
-        return tuple(view.copy() for view in self._views)
+        self.run()
+        return self.outputs
 
 
 def compile_functions(
@@ -188,7 +199,10 @@ class CompilationError(ContinuumRobotError, RuntimeError):
 
 def instruction_count(function: ca.Function) -> int:
     """Number of elementary operations of one call of a function, those of the functions that it calls included."""
-    total = int(function.n_instructions())
+    total = _own_instructions(function)
+    if function.is_a("Map"):
+        (mapped,) = function.find_functions(0)
+        return instruction_count(mapped) * (int(function.nnz_out(0)) // int(mapped.nnz_out(0)))
     if not function.find_functions():
         return total
     steps = function.instructions_sx() if function.is_a("SXFunction") else None
@@ -202,7 +216,12 @@ def instruction_count(function: ca.Function) -> int:
 def code_size(functions: Sequence[ca.Function]) -> int:
     """Number of elementary operations in the code of functions: what several of them call is counted once."""
     every = [inner for function in functions for inner in (function, *function.find_functions())]
-    return sum({function.__hash__(): int(function.n_instructions()) for function in every}.values())
+    return sum({function.__hash__(): _own_instructions(function) for function in every}.values())
+
+
+def _own_instructions(function: ca.Function) -> int:
+    """Without those of the functions that it calls; a map only calls."""
+    return 0 if function.is_a("Map") else int(function.n_instructions())
 
 
 def cache_folder() -> Path:
@@ -277,6 +296,11 @@ def _dense(function: ca.Function) -> ca.Function:
     if sparse:
         raise ParameterError(f"function {function.name()}", sparse, "dense inputs and outputs")
     return function
+
+
+def _shaped(buffer: Array, columns: int) -> Array:
+    """View of a buffer as a matrix; CasADi stores columns one after another."""
+    return buffer if columns == 1 else buffer.reshape(columns, -1).T
 
 
 def _say(progress: Progress | None, line: str) -> None:

@@ -103,7 +103,6 @@ class ContactFunctions:
             [function], f"the contact model of {model.robot.name}", compile=compile, progress=progress
         )[function.name()]
         self._damping = np.asarray(model.damping)
-        self._jacobians = np.zeros((self.nodes_m.size, 6, self.size))
 
     @property
     def compiled(self) -> bool:
@@ -117,10 +116,19 @@ class ContactFunctions:
 
     def __call__(self, c: ArrayLike, c_rate: ArrayLike) -> ContactTerms:
         """Terms at the state c (n,), c_rate (n,)."""
-        momentum, force, mass, momentum_by_c, force_by_c, jacobians = self._function(c, c_rate)
-        stacked = np.zeros_like(self._jacobians)
-        stacked[1:] = jacobians.reshape(-1, 6, self.size)
-        return ContactTerms(momentum, force, mass, momentum_by_c, force_by_c, momentum_by_c.T - self._damping, stacked)
+        *terms, jacobians = self._function.evaluate(c, c_rate)
+        momentum, force, mass, momentum_by_c, force_by_c = (term.copy() for term in terms)
+        stacked = np.empty((6 * self.nodes_m.size, self.size))
+        stacked[:6], stacked[6:] = 0.0, jacobians
+        return ContactTerms(
+            momentum,
+            force,
+            mass,
+            momentum_by_c,
+            force_by_c,
+            momentum_by_c.T - self._damping,
+            stacked.reshape(-1, 6, self.size),
+        )
 
     def interpolation(self, s_m: ArrayLike) -> Vector:
         """Matrix E that takes values at the nodes to arc lengths, shape (places, k).

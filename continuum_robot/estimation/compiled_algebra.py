@@ -1,0 +1,472 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contact monitor's algebra as machine code: each function does what a class of this folder does with NumPy.
+
+On matrices of 6 to 36 rows NumPy spends its time on calls, not on numbers. The classes stay as they read in the papers
+and are what runs without a compiler; the tests hold one against the other. Products of blocks are functions of their
+own, called again and again, so that the code stays small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import casadi as ca
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.estimation.error_budget import COVARIANCE_FLOOR, SHARES, Budget
+from continuum_robot.estimation.thresholds import ResidualSensitivity
+from continuum_robot.rod.code_generation import compile_functions
+
+Vector = NDArray[np.float64]
+
+
+class CompiledAlgebra:
+    """The functions for a robot. Not for use by two threads at once.
+
+    Parameters
+    ----------
+    stiffness : of the robot's coefficients, (n, n)
+    places_m, cells_m : places that are compared and the lengths that they stand for, (p,), m
+    segment : index of each place's segment, (p,)
+    name : of the robot, for the progress line
+    compile, progress : as in :func:`~continuum_robot.rod.code_generation.compile_functions`
+    """
+
+    def __init__(
+        self,
+        stiffness: Vector,
+        places_m: Vector,
+        cells_m: Vector,
+        segment: NDArray[np.intp],
+        name: str,
+        *,
+        compile: str = "auto",
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        n = len(stiffness)
+        blocks = _Blocks(n)
+        functions = [
+            _flow(blocks),
+            _doubled(blocks),
+            _filtered(blocks),
+            _best_budget(blocks, stiffness),
+            _gmo_budget(blocks, stiffness),
+            _jfd_budget(blocks, stiffness),
+            _place_evidence(n, places_m, cells_m, segment),
+        ]
+        made = compile_functions(functions, f"the contact monitor of {name}", compile=compile, progress=progress)
+        self.size = n
+        self._flow, self._doubled, self._filtered = made["flow"], made["doubled"], made["filtered"]
+        self._budgets = {method: made[f"{method}_budget"] for method in ("best", "gmo", "jfd")}
+        self._places = made["place_evidence"]
+        self._friction_free = np.zeros(n)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether it is machine code; in CasADi's virtual machine it is slower than NumPy."""
+        return self._flow.compiled
+
+    # --- Kalman disturbance observer
+
+    def filtered(
+        self,
+        state: Vector,
+        P: Vector,
+        model: Any,
+        *,
+        walk: Vector,
+        measured: Vector,
+        noise: Vector,
+        dt: float,
+        halvings: int,
+    ) -> tuple[Vector, Vector]:
+        """One cycle of the extended Kalman filter: state (3 n,) and covariance (3 n, 3 n) after it.
+
+        Parameters
+        ----------
+        state, P : before, (c, c_rate, d)
+        model : at ``state``, as :class:`~continuum_robot.estimation.disturbance_observer.StateTerms`
+        walk : spectral density of d, (n, n)
+        measured, noise : coefficients and their covariance
+        dt : of the cycle, s
+        halvings : how often it is halved for the series
+        """
+        n, terms, flow = self.size, model.terms, self._flow
+        mass, by_c, by_rate, transport, force, rate, disturbance, h = flow.inputs
+        mass[:], by_c[:], transport[:] = terms.mass, terms.force_by_c, terms.momentum_by_c
+        by_rate[:] = terms.force_by_rate
+        if model.force_by_c is not None:
+            by_c += model.force_by_c
+        if model.force_by_rate is not None:
+            by_rate += model.force_by_rate
+        np.add(terms.known_force, model.force, out=force)
+        rate[:], disturbance[:], h[:] = state[n : 2 * n], state[2 * n :], dt * 0.5**halvings
+        flow.run()
+        transition, step = flow.outputs
+        for _ in range(halvings):
+            self._doubled.inputs[0][:], self._doubled.inputs[1][:] = transition, step
+            self._doubled.run()
+            transition, step = self._doubled.outputs
+        last = self._filtered
+        given: tuple[Any, ...] = (state, P, transition, step, walk, dt, measured, noise)
+        for buffer, value in zip(last.inputs, given, strict=True):
+            buffer[:] = value
+        last.run()
+        return last.outputs[0].copy(), last.outputs[1].copy()
+
+    # --- error budgets
+
+    def best_budget(
+        self, shares: Vector, c: Vector, *, spread: Vector, by_c: Vector, rod_by_rate: Vector, friction: Vector | None
+    ) -> Budget:
+        """See :class:`~continuum_robot.estimation.error_budget.Budgets`."""
+        return self._budget("best", shares, c, by_c, friction, rod_by_rate, spread)[0]
+
+    def gmo_budget(
+        self,
+        shares: Vector,
+        c: Vector,
+        *,
+        lag: Vector,
+        sensitivity: ResidualSensitivity,
+        dt: float,
+        by_state: tuple[Vector, Vector],
+        noise: tuple[Vector, Vector],
+        friction: Vector | None,
+    ) -> Budget:
+        """See :class:`~continuum_robot.estimation.error_budget.Budgets`."""
+        before = sensitivity.before
+        steps = (0.0 if before.fresh else dt, dt)
+        old = (before.matrix, before.momentum, before.force)
+        given = (lag, sensitivity.gain[:, 0], steps, *old, *by_state, *noise)
+        budget, more = self._budget("gmo", shares, c, by_state[1][:, : self.size], friction, *given)
+        sensitivity.take(more[0].copy(), *by_state)
+        return budget
+
+    def jfd_budget(
+        self,
+        shares: Vector,
+        c: Vector,
+        *,
+        by_c: Vector,
+        by_rate: Vector,
+        mass: Vector,
+        noise: tuple[Vector, Vector],
+        acceleration_noise: float,
+        friction: Vector | None,
+    ) -> Budget:
+        """See :class:`~continuum_robot.estimation.error_budget.Budgets`."""
+        return self._budget("jfd", shares, c, by_c, friction, by_rate, mass, *noise, acceleration_noise)[0]
+
+    def _budget(
+        self, method: str, shares: Vector, c: Vector, by_c: Vector, friction: Vector | None, *more: Any
+    ) -> tuple[Budget, tuple[Vector, ...]]:
+        function = self._budgets[method]
+        given = (shares, c, by_c, self._friction_free if friction is None else friction, *more)
+        for buffer, value in zip(function.inputs, given, strict=True):
+            buffer[:] = value
+        function.run()
+        bound, covariance, information, *others = function.outputs
+        return Budget(bound.copy(), covariance.copy(), information.copy()), tuple(others)
+
+    # --- place
+
+    def place_evidence(
+        self, B: Vector, residual: Vector, information: Vector, *, prior: float, before: Vector, share: float
+    ) -> tuple[Vector, Vector, float, float, Vector]:
+        """Likelihood of the places for forces in two directions.
+
+        Parameters
+        ----------
+        B : generalised force of unit forces, of place after place, (p, 2, n)
+        residual, information : (n,), (n, n)
+        prior : 1 over the variance of an expected force
+        before : averaged log likelihoods so far, (p,)
+        share : weight of the newest in the average
+
+        Returns
+        -------
+        averaged log likelihoods (p,), cumulated probability at the edges of the cells (p + 1,), largest log
+        likelihood, standard deviation of the place (m), probability of each segment
+        """
+        n = self.size
+        rows = B.reshape(-1, n)
+        function = self._places
+        plain, weighted, along, expected, past, newest = function.inputs
+        plain.T.reshape(rows.shape)[:] = rows
+        np.matmul(rows, information, out=weighted.T.reshape(rows.shape))
+        np.matmul(information, residual, out=along)
+        expected[:], past[:], newest[:] = prior, before, share
+        function.run()
+        profile, cumulative, numbers, of_segment = function.outputs
+        top, spread_m = numbers.tolist()
+        return profile.copy(), cumulative, top, spread_m, of_segment.copy()
+
+
+class _Blocks:
+    """Products of (n, n) blocks as functions that others call."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        A, B = ca.SX.sym("A", n, n), ca.SX.sym("B", n, n)
+        options = {"never_inline": True}
+        self.product = ca.Function("product", [A, B], [ca.mtimes(A, B)], options)
+        self.transposed = ca.Function("product_transposed", [A, B], [ca.mtimes(A, B.T)], options)
+        self.inverse = ca.Function("inverse", [A], [_inverse(A)], {**options, "cse": True})
+
+    def sum(self, *pairs: tuple[Any, Any]) -> Any:
+        """A B + C D + ..."""
+        return sum(self.product(a, b) for a, b in pairs[1:]) + self.product(*pairs[0])
+
+    def symbol(self, name: str) -> Any:
+        """A block."""
+        return ca.MX.sym(name, self.n, self.n)
+
+    def vector(self, name: str) -> Any:
+        """A column of a block."""
+        return ca.MX.sym(name, self.n)
+
+    def split(self, matrix: Any) -> list[Any]:
+        """Blocks that stand side by side."""
+        return list(ca.horzsplit(matrix, self.n))
+
+
+def _inverse(S: Any) -> Any:
+    """Of a symmetric positive definite matrix, by its Cholesky factor."""
+    n = S.shape[0]
+    L, X = ca.SX(n, n), ca.SX(n, n)
+    for j in range(n):
+        L[j, j] = ca.sqrt(S[j, j] - ca.sumsqr(L[j, :j]))
+        for i in range(j + 1, n):
+            L[i, j] = (S[i, j] - ca.mtimes(L[i, :j], L[j, :j].T)) / L[j, j]
+    for j in range(n):
+        X[j, j] = 1 / L[j, j]
+        for i in range(j + 1, n):
+            X[i, j] = -ca.mtimes(L[i, j:i], X[j:i, j]) / L[i, i]
+    return ca.densify(ca.tril2symm(ca.tril(ca.mtimes(X.T, X))))
+
+
+# --- DisturbanceObserver
+
+
+def _flow(blocks: _Blocks) -> ca.Function:
+    """Transition [cc cr cd rc rr rd] and step [c r] of DisturbanceObserver._predict for one short step."""
+    mass, by_c, by_rate, transport = (blocks.symbol(name) for name in ("mass", "by_c", "by_rate", "transport"))
+    force, rate, disturbance = (blocks.vector(name) for name in ("force", "rate", "disturbance"))
+    h = ca.MX.sym("h")
+    inverse = blocks.inverse(mass)
+    Z = h * inverse
+    X, Y = blocks.product(Z, by_c), blocks.product(Z, by_rate - transport)
+    second = [blocks.product(Y, X), h * X + blocks.product(Y, Y), blocks.product(Y, Z)]
+    first, unit = [X, Y, Z], ca.MX(ca.DM.eye(blocks.n))
+    third = [h * blocks.product(X, a) + blocks.product(Y, b) for a, b in zip(first, second, strict=True)]
+    row_c = [(h / 2) * a + (h / 6) * b for a, b in zip(first, second, strict=True)]
+    row_r = [a + b / 2 + c / 6 for a, b, c in zip(first, second, third, strict=True)]
+    row_c[0], row_c[1], row_r[1] = row_c[0] + unit, row_c[1] + h * unit, row_r[1] + unit
+    step_c, step_r = h * rate, ca.mtimes(Z, force + disturbance - ca.mtimes(transport, rate))
+    term_c, term_r = step_c, step_r
+    for k in (2, 3, 4):
+        term_c, term_r = h * term_r / k, (ca.mtimes(X, term_c) + ca.mtimes(Y, term_r)) / k
+        step_c, step_r = step_c + term_c, step_r + term_r
+    return ca.Function(
+        "flow",
+        [mass, by_c, by_rate, transport, force, rate, disturbance, h],
+        [ca.densify(ca.horzcat(*row_c, *row_r)), ca.horzcat(step_c, step_r)],
+    )
+
+
+def _doubled(blocks: _Blocks) -> ca.Function:
+    """The same for twice the time."""
+    T, step = ca.MX.sym("T", blocks.n, 6 * blocks.n), ca.MX.sym("step", blocks.n, 2)
+    cc, cr, cd, rc, rr, rd = blocks.split(T)
+    columns = [[cc, rc], [cr, rr], [cd, rd]]
+    row_c = [blocks.sum((cc, a), (cr, b)) for a, b in columns]
+    row_r = [blocks.sum((rc, a), (rr, b)) for a, b in columns]
+    row_c[2], row_r[2] = row_c[2] + cd, row_r[2] + rd
+    step_c = step[:, 0] + ca.mtimes(cc, step[:, 0]) + ca.mtimes(cr, step[:, 1])
+    step_r = step[:, 1] + ca.mtimes(rc, step[:, 0]) + ca.mtimes(rr, step[:, 1])
+    return ca.Function("doubled", [T, step], [ca.horzcat(*row_c, *row_r), ca.horzcat(step_c, step_r)])
+
+
+def _filtered(blocks: _Blocks) -> ca.Function:
+    """Prediction with a transition and a step, and the correction by the measured coefficients."""
+    n = blocks.n
+    state, P = ca.MX.sym("state", 3 * n), ca.MX.sym("P", 3 * n, 3 * n)
+    T, step, walk, dt = ca.MX.sym("T", n, 6 * n), ca.MX.sym("step", n, 2), blocks.symbol("walk"), ca.MX.sym("dt")
+    measured, noise = blocks.vector("measured"), blocks.symbol("noise")
+    rows = [blocks.split(row) for row in ca.vertsplit(P, n)]
+    transition = blocks.split(T)
+    top = [transition[:3], transition[3:]]
+    moved = [[blocks.sum(*((row[k], rows[k][j]) for k in range(3))) for j in range(3)] for row in top]
+
+    def after(i: int, j: int) -> Any:
+        return sum(blocks.transposed(moved[i][k], top[j][k]) for k in range(3))
+
+    cc, rc, rr = after(0, 0), after(1, 0), after(1, 1)
+    dc, dr, dd = moved[0][2].T, moved[1][2].T, rows[2][2] + dt * walk
+    inverse = blocks.inverse(cc + noise)
+    gains = [blocks.product(block, inverse) for block in (cc, rc, dc)]
+    miss = measured - state[:n] - step[:, 0]
+    newest = ca.vertcat(state[:n] + step[:, 0], state[n : 2 * n] + step[:, 1], state[2 * n :])
+    newest = newest + ca.vertcat(*(ca.mtimes(gain, miss) for gain in gains))
+
+    def less(block: Any, i: int, j: int) -> Any:
+        updated = block - blocks.transposed(gains[i], (cc, rc, dc)[j])
+        return (updated + updated.T) / 2 if i == j else updated
+
+    cc, rc, rr, dc, dr, dd = (
+        less(cc, 0, 0),
+        less(rc, 1, 0),
+        less(rr, 1, 1),
+        less(dc, 2, 0),
+        less(dr, 2, 1),
+        less(dd, 2, 2),
+    )
+    covariance = ca.vertcat(ca.horzcat(cc, rc.T, dc.T), ca.horzcat(rc, rr, dr.T), ca.horzcat(dc, dr, dd))
+    return ca.Function("filtered", [state, P, T, step, walk, dt, measured, noise], [newest, covariance])
+
+
+# --- error budgets, as in contact_monitor.py
+
+
+def _best_budget(blocks: _Blocks, stiffness: Vector) -> ca.Function:
+    common = _BudgetSymbols(blocks)
+    rod_by_rate, spread = blocks.symbol("rod_by_rate"), blocks.symbol("spread")
+    systematic = common.by_errors(common.by_c, rod_by_rate)
+    return common.function("best", stiffness, [rod_by_rate, spread], systematic=systematic, spread=spread)
+
+
+def _gmo_budget(blocks: _Blocks, stiffness: Vector) -> ca.Function:
+    common, n = _BudgetSymbols(blocks), blocks.n
+    lag, gain, dt = blocks.vector("lag"), blocks.vector("gain"), ca.MX.sym("dt", 2)
+    old = [ca.MX.sym(name, n, 2 * n) for name in ("S", "old_momentum", "old_force")]
+    new = [ca.MX.sym(name, n, 2 * n) for name in ("momentum", "force")]
+    noise = [blocks.symbol("noise"), blocks.symbol("rate_noise")]
+    wide = ca.repmat(gain, 1, 2 * n)
+    change = new[0] - old[1] - (new[1] + old[2]) * (dt[0] / 2)
+    sensitivity = (old[0] + wide * change) / (1 + wide * dt[0])  # ResidualSensitivity
+    pole = 1 / (1 + gain * dt[1])
+    now = new[0] - new[1] * (dt[1] / 2)
+    before = -new[0] - new[1] * (dt[1] / 2)
+    tail = ca.repmat(pole, 1, 2 * n) * now + before  # noise_covariance
+    spread, later = (
+        sum(
+            blocks.transposed(blocks.product(part, covariance), part)
+            for part, covariance in zip(blocks.split(matrix), noise, strict=True)
+        )
+        for matrix in (now, tail)
+    )
+    spread = (spread + later / (1 - ca.mtimes(pole, pole.T))) * ca.mtimes(pole * gain, (pole * gain).T)
+    systematic = common.by_errors(*blocks.split(sensitivity))  # johnston (64)
+    more = [lag, gain, dt, *old, *new, *noise]
+    return common.function(
+        "gmo", stiffness, more, systematic=systematic, spread=spread, errors=[lag], results=[sensitivity]
+    )
+
+
+def _jfd_budget(blocks: _Blocks, stiffness: Vector) -> ca.Function:
+    common = _BudgetSymbols(blocks)
+    by_rate, mass = blocks.symbol("by_rate"), blocks.symbol("mass")
+    noise, rate_noise, acceleration = blocks.symbol("noise"), blocks.symbol("rate_noise"), ca.MX.sym("acceleration")
+    spread = (
+        blocks.transposed(blocks.product(common.by_c, noise), common.by_c)
+        + blocks.transposed(blocks.product(by_rate, rate_noise), by_rate)
+        + blocks.transposed(mass, mass) * acceleration**2
+    )
+    systematic = common.by_errors(common.by_c, by_rate)
+    return common.function(
+        "jfd",
+        stiffness,
+        [by_rate, mass, noise, rate_noise, acceleration],
+        systematic=systematic,
+        spread=spread,
+    )
+
+
+class _BudgetSymbols:
+    """What all budgets share."""
+
+    def __init__(self, blocks: _Blocks) -> None:
+        self.blocks = blocks
+        self.shares = ca.MX.sym("shares", len(SHARES))
+        self.c, self.by_c, self.friction = blocks.vector("c"), blocks.symbol("by_c"), blocks.vector("friction")
+
+    def by_errors(self, by_c: Any, by_rate: Any) -> Any:
+        """Largest change of each channel by the constant errors of c and c_rate."""
+        return ca.sum2(ca.fabs(by_c)) * self.shares[0] + ca.sum2(ca.fabs(by_rate)) * self.shares[1]
+
+    def function(
+        self,
+        method: str,
+        stiffness: Vector,
+        more: list[Any],
+        *,
+        systematic: Any,
+        spread: Any,
+        errors: Sequence[Any] = (),
+        results: Sequence[Any] = (),
+    ) -> ca.Function:
+        """(shares, c, by_c, friction, more) -> bound, covariance, its inverse, results."""
+        n = self.blocks.n
+        elastic = self.shares[2] * ca.mtimes(ca.MX(ca.DM(stiffness)), self.c)
+        planes = [ca.DM([float(k % 2 == plane) for k in range(n)]) for plane in range(2)]
+        rubbing = self.shares[3] * self.friction
+        bound = systematic + ca.fabs(elastic) + ca.fabs(rubbing) + self.shares[4] * ca.sqrt(ca.diag(spread))
+        columns = ca.horzcat(elastic * planes[0], elastic * planes[1], rubbing, *errors)
+        shift = self.by_c * (self.shares[0] / np.sqrt(3))
+        floor = COVARIANCE_FLOOR * float(np.trace(stiffness)) ** 2
+        covariance = spread + ca.mtimes(columns, columns.T) + self.blocks.transposed(shift, shift)
+        covariance = covariance + ca.MX(floor * ca.DM(np.eye(n)))
+        return ca.Function(
+            f"{method}_budget",
+            [self.shares, self.c, self.by_c, self.friction, *more],
+            [bound, ca.densify(covariance), self.blocks.inverse(covariance), *results],
+        )
+
+
+# --- ContactLocator
+
+
+def _place_evidence(n: int, places_m: Vector, cells_m: Vector, segment: NDArray[np.intp]) -> ca.Function:
+    """Log likelihoods of ContactLocator for two directions, averaged, and the moments of the place."""
+    count = len(places_m)
+    rows, weighted, along, prior = ca.SX.sym("B", 2 * n), ca.SX.sym("W", 2 * n), ca.SX.sym("a", n), ca.SX.sym("prior")
+    h = [ca.dot(rows[:n], along), ca.dot(rows[n:], along)]
+    xx = ca.dot(weighted[:n], rows[:n]) + prior
+    yy = ca.dot(weighted[n:], rows[n:]) + prior
+    xy = ca.dot(weighted[:n], rows[n:])
+    determinant = xx * yy - xy * xy
+    explained = (yy * h[0] ** 2 - 2 * xy * h[0] * h[1] + xx * h[1] ** 2) / determinant
+    value = (explained - ca.log(determinant / prior**2)) / 2
+    one = ca.Function("place_likelihood", [rows, weighted, along, prior], [value])
+
+    newest, before, share = ca.SX.sym("newest", count), ca.SX.sym("before", count), ca.SX.sym("share")
+    profile = before + (newest - before) * share
+    top = profile[0]
+    for k in range(1, count):
+        top = ca.fmax(top, profile[k])
+    parts = ca.DM(cells_m) * ca.exp(profile - top)
+    total = ca.SX(0)
+    edges = [ca.SX(0)]
+    for k in range(count):
+        total = total + parts[k]
+        edges.append(total)
+    probability = parts / total
+    mean = ca.dot(probability, ca.DM(places_m))
+    spread = ca.sqrt(ca.dot(probability, (ca.DM(places_m) - mean) ** 2))
+    of_segment = [
+        sum(probability[int(k)] for k in np.flatnonzero(segment == index)) for index in range(int(segment.max()) + 1)
+    ]
+    summary = ca.Function(
+        "place_summary",
+        [newest, before, share],
+        [profile, ca.vertcat(*edges) / total, ca.vertcat(top, spread), ca.vertcat(*of_segment)],
+        {"cse": True},
+    )
+    B, W = ca.MX.sym("B", 2 * n, count), ca.MX.sym("W", 2 * n, count)
+    a, p = ca.MX.sym("a", n), ca.MX.sym("prior")
+    old, weight = ca.MX.sym("before", count), ca.MX.sym("share")
+    values = one.map("place_likelihoods", "serial", count, [2, 3], [])(B, W, a, p)
+    return ca.Function("place_evidence", [B, W, a, p, old, weight], list(summary(values.T, old, weight)))
