@@ -57,7 +57,7 @@ class SimulatedForceSensor:
         if not (force_noise_n >= 0 and moment_noise_nm >= 0):
             raise ParameterError("noise", (force_noise_n, moment_noise_nm), "two standard deviations of at least 0")
         self.frame_id = frame_id
-        self._wrench, self._period_s = wrench, 1.0 / rate_hz
+        self._wrench, self._rate_hz = wrench, rate_hz
         self._noise = np.repeat([force_noise_n, moment_noise_nm], 3)
         self._offset = np.zeros(6) if offset is None else np.asarray(offset, dtype=float)
         self._rng = np.random.default_rng(0) if rng is None else rng
@@ -65,10 +65,12 @@ class SimulatedForceSensor:
         self._is_open = False
         self._sample: Vector = np.full(6, math.nan)
         self._stamp_s = -math.inf
+        self._start_s: float | None = None
+        self._samples = -1
 
     def open(self) -> None:
         """Start."""
-        self._is_open, self._stamp_s = True, -math.inf
+        self._is_open, self._start_s, self._samples = True, None, -1
 
     def read(self, now_s: float) -> ForceReading:
         """The newest sample.
@@ -78,8 +80,11 @@ class SimulatedForceSensor:
         DeviceError : not open
         """
         self._require_open()
-        if now_s - self._stamp_s >= self._period_s:
-            self._stamp_s = now_s
+        if self._start_s is None:
+            self._start_s = now_s
+        due = math.floor((now_s - self._start_s) * self._rate_hz + 1e-6)
+        if due > self._samples:
+            self._samples, self._stamp_s = due, now_s
             true = np.asarray(self._wrench(), dtype=float)
             self._sample = true + self._offset + self._noise * self._rng.standard_normal(6)
             self._tare.update(self._sample)
