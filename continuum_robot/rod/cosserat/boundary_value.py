@@ -12,6 +12,7 @@ the rod; one that goes on puts tau (t_plus - t_minus) there, which (20) leaves o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -22,15 +23,17 @@ from scipy.linalg import LinAlgError, solve_banded
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.geometry import so3
 from continuum_robot.rod.code_generation import Progress
-from continuum_robot.rod.cosserat.description import CosseratRod, Loads
+from continuum_robot.rod.cosserat.description import CosseratRod
 from continuum_robot.rod.cosserat.equations import (
     LOADS,
+    POINT_LOADS,
     ROUTING,
     STAGE_SHARES,
     STATE,
     CosseratFunctions,
     cosserat_functions,
 )
+from continuum_robot.rod.loads import DistributedLoad, Load, PointWrench
 
 Vector = NDArray[np.float64]
 
@@ -90,7 +93,7 @@ class BoundaryValueProblem:
         self,
         rod: CosseratRod,
         tension_n: Vector,
-        loads: Loads,
+        loads: Sequence[Load],
         *,
         model: str,
         junction_load: bool,
@@ -98,23 +101,25 @@ class BoundaryValueProblem:
         compile: str = "auto",
         progress: Progress | None = None,
     ) -> None:
-        self.rod, self.tension_n, self.loads = rod, tension_n, loads
+        self.rod, self.tension_n, self.loads = rod, tension_n, tuple(loads)
+        self.points = tuple(load for load in loads if isinstance(load, PointWrench))
+        self.spread = tuple(load for load in loads if isinstance(load, DistributedLoad))
         self.coupling = 1.0 if model == "coupled" else 0.0
         self.junction_load = junction_load and model == "coupled"
         self.functions: CosseratFunctions = cosserat_functions(len(rod.tendons), compile, progress)
-        self._breaks_m = _breaks(rod, loads)
+        self._breaks_m = _breaks(rod, self.points, self.spread)
         longest_m = rod.length_m / intervals
         counts = np.maximum(1, np.ceil(np.diff(self._breaks_m) / longest_m - 1e-9).astype(int))
         self._stretches = [
             np.linspace(a, b, count + 1) for (a, b), count in zip(pairwise(self._breaks_m), counts, strict=True)
         ]
-        bending = float(np.mean([section.bending_torsion_nm2[:2] for section in rod.sections]))
+        bending_nm = float(np.mean([section.bending_torsion_nm2[:2] for section in rod.sections])) / rod.length_m
         self._scale = np.concatenate(
             [
                 np.full(3, rod.length_m),
                 np.ones(4),
-                np.full(3, bending / rod.length_m**2),
-                np.full(3, bending / rod.length_m),
+                np.full(3, bending_nm / rod.length_m),
+                np.full(3, bending_nm),
             ]
         )
         self._lay_out()
@@ -155,12 +160,13 @@ class BoundaryValueProblem:
         section = self.rod.sections[self._section(stretch)]
         s_m = a_m + (b_m - a_m) * np.array(STAGE_SHARES)
         loads = np.zeros((len(s_m), LOADS))
-        loads[:, :3] = section.mass_per_length_kg_per_m * np.asarray(self.loads.gravity_m_per_s2)
-        for load in self.loads.distributed:
+        for load in self.spread:
             end_m = self.rod.length_m if load.end_m is None else load.end_m
-            if load.begin_m < (a_m + b_m) / 2 < end_m:
+            if load.start_m < (a_m + b_m) / 2 < end_m:
                 column = 0 if load.frame == "base" else 6
-                loads[:, column : column + 6] += load.at(s_m)
+                loads[:, column : column + 6] += [np.concatenate(load.at(float(s))) for s in s_m]
+        if not np.all(np.isfinite(loads)):
+            raise ParameterError("distributed load", "not finite", f"finite numbers from {a_m:.6g} to {b_m:.6g} m")
         return Step(
             a_m,
             b_m - a_m,
@@ -176,12 +182,14 @@ class BoundaryValueProblem:
         running = self._running(stretch)
         ending = running & ~others
         force = running if self.junction_load else ending
-        load = np.zeros(LOADS)
-        if loaded:
-            for point in self.loads.points:
-                if abs(point.arc_length_m - place_m) < 1e-9 * self.rod.length_m:
-                    column = 0 if point.frame == "base" else 6
-                    load[column : column + 6] += [*point.force_n, *point.moment_nm]
+        load = np.zeros(POINT_LOADS)
+        for point in self.points_at(place_m) if loaded else ():
+            column = 0 if point.frame == "base" else 6
+            load[column : column + 6] += [*point.force_n, *point.moment_nm]
+            if point.frame == "base":
+                load[LOADS:] += np.outer(point.offset_m, point.force_n).ravel()
+            else:
+                load[9:12] += np.cross(point.offset_m, point.force_n)
         return Cut(
             self.rod.sections[self._section(stretch)].parameters,
             np.where(force, self.coupling * self.tension_n, 0.0),
@@ -194,6 +202,22 @@ class BoundaryValueProblem:
         place_m = float(self._breaks_m[stretch])
         before, after = self._running(stretch - 1), self._running(stretch)
         return Jump(place_m, self._side(stretch - 1, place_m, after, True), self._side(stretch, place_m, before, False))
+
+    def points_at(self, place_m: float) -> list[PointWrench]:
+        """The point loads at a place."""
+        return [point for point in self.points if abs(point.s_m - place_m) < 1e-9 * self.rod.length_m]
+
+    @property
+    def follows_body(self) -> bool:
+        """Whether a load turns with the rod: then there is no potential."""
+        return any(load.frame == "body" for load in self.loads)
+
+    @property
+    def has_moments(self) -> bool:
+        """Whether moments act from outside: one that is constant in base axes has no potential either."""
+        return any(np.any(point.moment_nm) for point in self.points) or any(
+            callable(load.moment_n) or np.any(load.moment_n) for load in self.spread
+        )
 
     def rest(self) -> Vector:
         """States of the rod without tendons and loads, shape (k, 13)."""
@@ -225,7 +249,7 @@ class BoundaryValueProblem:
     def bearing(self, step: Step, end: int) -> Cut:
         """Rod and tendons at the first (0) or last (-1) cross-section of a step, without a point load."""
         tension = self.coupling * step.tension
-        return Cut(step.section, tension, tension, step.routing[end], np.zeros(LOADS))
+        return Cut(step.section, tension, tension, step.routing[end], np.zeros(POINT_LOADS))
 
     def equations(self, states: Vector, shares: tuple[float, float]) -> tuple[Vector, Vector]:
         """What the states leave unfulfilled, and its Jacobian as a band matrix.
@@ -413,20 +437,18 @@ class BoundaryValueProblem:
         return index, self._step(stretch, float(self.nodes_m[index]), s_m)
 
 
-def _breaks(rod: CosseratRod, loads: Loads) -> Vector:
+def _breaks(rod: CosseratRod, points: Sequence[PointWrench], spread: Sequence[DistributedLoad]) -> Vector:
     """Arc lengths between which everything is smooth, from 0 to the length."""
     places = [0.0, *rod.section_ends_m]
     for tendon in rod.tendons:
         inside = (place for place in tendon.path.kinks_m if tendon.begin_m < place < tendon.end_m)
         places += [tendon.begin_m, tendon.end_m, *inside]
-    for index, point in enumerate(loads.points):
-        if not 0 < point.arc_length_m <= rod.length_m * (1 + 1e-9):
-            raise ParameterError(
-                f"points[{index}].arc_length_m", point.arc_length_m, f"above 0 and at most {rod.length_m:g} m"
-            )
-        places.append(point.arc_length_m)
-    for load in loads.distributed:
-        places += [load.begin_m, rod.length_m if load.end_m is None else load.end_m]
+    for point in points:
+        if not 0 < point.s_m <= rod.length_m * (1 + 1e-9):
+            raise ParameterError("s_m of a point load", point.s_m, f"above 0 and at most {rod.length_m:g} m")
+        places.append(point.s_m)
+    for load in spread:
+        places += [load.start_m, rod.length_m if load.end_m is None else load.end_m]
     if min(places) < 0 or max(places) > rod.length_m * (1 + 1e-9):
         raise ParameterError("arc lengths of loads", (min(places), max(places)), f"0 to {rod.length_m:g} m")
     sorted_places = np.sort(places)

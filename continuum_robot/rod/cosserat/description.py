@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Cosserat rod with tendons, and its loads: what the boundary-value problem is posed for."""
+"""A Cosserat rod with tendons: what the boundary-value problem is posed for."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.rod.cosserat.paths import TendonPath
@@ -16,7 +15,6 @@ from continuum_robot.rod.cosserat.paths import TendonPath
 Vector = NDArray[np.float64]
 Triple = tuple[float, float, float]
 
-_FRAMES = ("base", "body")
 _ARC_LENGTH_TOLERANCE = 1e-9
 
 
@@ -29,7 +27,6 @@ class Section:
     length_m : length at rest, m
     shear_extension_n : diagonal of K_se, (G A, G A, E A), N
     bending_torsion_nm2 : diagonal of K_bt, (E I_xx, E I_yy, G J), N.m^2; rucker prints E I_zz for G J
-    mass_per_length_kg_per_m : with what is fixed to it, kg/m
     rest_strain : v* of rucker (4)
     rest_curvature_per_m : u* of rucker (4), 1/m
     """
@@ -37,7 +34,6 @@ class Section:
     length_m: float
     shear_extension_n: Triple
     bending_torsion_nm2: Triple
-    mass_per_length_kg_per_m: float = 0.0
     rest_strain: Triple = (0.0, 0.0, 1.0)
     rest_curvature_per_m: Triple = (0.0, 0.0, 0.0)
 
@@ -46,8 +42,6 @@ class Section:
             value = getattr(self, name)
             if not (np.all(np.isfinite(value)) and np.all(np.asarray(value) > 0)):
                 raise ParameterError(name, value, "positive and finite")
-        if not (math.isfinite(self.mass_per_length_kg_per_m) and self.mass_per_length_kg_per_m >= 0):
-            raise ParameterError("mass_per_length_kg_per_m", self.mass_per_length_kg_per_m, "0 or more")
         for name in ("rest_strain", "rest_curvature_per_m"):
             if not np.all(np.isfinite(getattr(self, name))):
                 raise ParameterError(name, getattr(self, name), "finite")
@@ -60,14 +54,7 @@ class Section:
         )
 
 
-def round_section(
-    length_m: float,
-    *,
-    youngs_modulus_pa: float,
-    poisson_ratio: float,
-    radius_m: float,
-    mass_per_length_kg_per_m: float = 0.0,
-) -> Section:
+def round_section(length_m: float, *, youngs_modulus_pa: float, poisson_ratio: float, radius_m: float) -> Section:
     """A solid round section without a shear correction, rucker (4).
 
     Parameters
@@ -75,7 +62,6 @@ def round_section(
     length_m : length, m
     youngs_modulus_pa, poisson_ratio : of the material
     radius_m : of the cross-section, m
-    mass_per_length_kg_per_m : with what is fixed to it, kg/m
 
     Returns
     -------
@@ -88,7 +74,6 @@ def round_section(
         length_m=length_m,
         shear_extension_n=(shear_modulus * area, shear_modulus * area, youngs_modulus_pa * area),
         bending_torsion_nm2=(bending, bending, 2 * shear_modulus * second_moment),
-        mass_per_length_kg_per_m=mass_per_length_kg_per_m,
     )
 
 
@@ -146,85 +131,3 @@ class CosseratRod:
     def section_ends_m(self) -> Vector:
         """Arc length of the end of each section, m."""
         return np.cumsum([section.length_m for section in self.sections])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PointLoad:
-    """A force and a moment at a place of the rod.
-
-    Attributes
-    ----------
-    arc_length_m : place, 0 < s <= length, m
-    force_n, moment_nm : in the axes of ``frame``, N and N.m; those of "body" turn with the rod
-    frame : "base" or "body"
-    """
-
-    arc_length_m: float
-    force_n: Triple = (0.0, 0.0, 0.0)
-    moment_nm: Triple = (0.0, 0.0, 0.0)
-    frame: str = "base"
-
-    def __post_init__(self) -> None:
-        if self.frame not in _FRAMES:
-            raise ParameterError("frame", self.frame, f"one of {', '.join(_FRAMES)}")
-        if not np.all(np.isfinite([*self.force_n, *self.moment_nm])):
-            raise ParameterError("force_n, moment_nm", (self.force_n, self.moment_nm), "finite numbers")
-
-
-Density = Callable[[Vector], ArrayLike]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DistributedLoad:
-    """Force and moment per length at rest, over the whole rod or a stretch of it.
-
-    Attributes
-    ----------
-    force_n_per_m, moment_nm_per_m : constants (3,), or functions of arc lengths (k,) in m giving (k, 3); f_e and l_e
-    begin_m, end_m : where it acts, m; the tip for None
-    frame : "base" or "body"
-    """
-
-    force_n_per_m: Triple | Density = (0.0, 0.0, 0.0)
-    moment_nm_per_m: Triple | Density = (0.0, 0.0, 0.0)
-    begin_m: float = 0.0
-    end_m: float | None = None
-    frame: str = "base"
-
-    def __post_init__(self) -> None:
-        if self.frame not in _FRAMES:
-            raise ParameterError("frame", self.frame, f"one of {', '.join(_FRAMES)}")
-        if self.end_m is not None and self.end_m <= self.begin_m:
-            raise ParameterError("begin_m, end_m", (self.begin_m, self.end_m), "begin_m < end_m")
-
-    def at(self, s_m: Vector) -> Vector:
-        """Force and moment per length at arc lengths (k,), shape (k, 6)."""
-        columns = []
-        for density in (self.force_n_per_m, self.moment_nm_per_m):
-            values = density(s_m) if callable(density) else density
-            columns.append(np.broadcast_to(np.asarray(values, dtype=float), (len(s_m), 3)))
-        result = np.hstack(columns)
-        if not np.all(np.isfinite(result)):
-            raise ParameterError("distributed load", result[~np.isfinite(result)][0], "finite numbers")
-        return result
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loads:
-    """What acts on the rod besides its tendons: point loads, distributed loads, and gravity in the base frame."""
-
-    points: tuple[PointLoad, ...] = ()
-    distributed: tuple[DistributedLoad, ...] = ()
-    gravity_m_per_s2: Triple = (0.0, 0.0, 0.0)
-
-    @property
-    def follows_body(self) -> bool:
-        """Whether a load turns with the rod: then there is no potential."""
-        return "body" in {*(load.frame for load in self.points), *(load.frame for load in self.distributed)}
-
-    @property
-    def has_moments(self) -> bool:
-        """Whether moments act from outside: one that is constant in base axes has no potential either."""
-        return any(np.any(point.moment_nm) for point in self.points) or any(
-            callable(load.moment_nm_per_m) or np.any(load.moment_nm_per_m) for load in self.distributed
-        )

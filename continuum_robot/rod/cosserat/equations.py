@@ -22,6 +22,7 @@ STATE = 13
 SECTION = 12
 ROUTING = 6
 LOADS = 12
+POINT_LOADS = LOADS + 9
 STAGES = 12
 STAGE_SHARES = tuple(float(c) for c in DOP853.C[:STAGES])
 """Places of the stages in a step, as shares of it; Dormand and Prince's method of eighth order."""
@@ -38,8 +39,9 @@ class CosseratFunctions:
         ``stages`` of shape (12, 6 tendons + 12): for each stage the routing of every tendon and the loads per length
         (force and moment in base axes, then in body axes); ``coupling`` 0 leaves out the tendons' distributed load
     wrench : (y, section, tension_force, tension_moment, routing, load) -> force and moment in body axes that the part
-        before a cut with state y bears, rod and tendons together, less a point load there (12: in base, in body axes),
-        and its Jacobian (6, 13)
+        before a cut with state y bears, rod and tendons together, less point loads there, and its Jacobian (6, 13);
+        ``load``: force and moment in base axes, then in body axes (12), and for forces in base axes that act off the
+        backbone the sum of o F^T, row by row (9), o being the point of application in body axes
     """
 
     step: FastFunction
@@ -181,11 +183,13 @@ def _step(tendons: int) -> ca.Function:
 def _wrench(tendons: int) -> ca.Function:
     y, section = ca.SX.sym("y", STATE), ca.SX.sym("section", SECTION)
     tension_force, tension_moment = ca.SX.sym("tension_force", tendons), ca.SX.sym("tension_moment", tendons)
-    routing, load = ca.SX.sym("routing", ROUTING * tendons), ca.SX.sym("load", LOADS)
+    routing, load = ca.SX.sym("routing", ROUTING * tendons), ca.SX.sym("load", POINT_LOADS)
     rotation = _rotation(y[3:7])
     v, u = _strains(y[7:10], y[10:13], section)
     force = y[7:10] - rotation.T @ load[0:3] - load[6:9]
     moment = y[10:13] - rotation.T @ load[3:6] - load[9:12]
+    arms = ca.reshape(load[12:21], 3, 3).T @ rotation  # sum of o (R^T F)^T
+    moment -= ca.vertcat(arms[1, 2] - arms[2, 1], arms[2, 0] - arms[0, 2], arms[0, 1] - arms[1, 0])
     for j in range(tendons):
         r, r_1, _ = _path(routing[ROUTING * j : ROUTING * (j + 1)])
         p_1 = ca.cross(u, r) + r_1 + v

@@ -94,8 +94,8 @@ class HolePath:
     y_m: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if len(self.arc_length_m) < 2 or np.any(np.diff(self.arc_length_m) <= 0):
-            raise ParameterError("arc_length_m", self.arc_length_m, "two increasing arc lengths or more")
+        if not self.arc_length_m or np.any(np.diff(self.arc_length_m) <= 0):
+            raise ParameterError("arc_length_m", self.arc_length_m, "one arc length or more, increasing")
         for name, values in (("x_m", self.x_m), ("y_m", self.y_m)):
             if len(values) != len(self.arc_length_m) or not np.all(np.isfinite(values)):
                 raise ParameterError(name, values, f"{len(self.arc_length_m)} finite numbers")

@@ -27,13 +27,11 @@ class Stability:
     Attributes
     ----------
     unstable_directions : number of independent directions in which the energy falls
-    asymmetry : largest antisymmetric over largest symmetric entry of the stiffness per node; above rounding only where
-        a moment that is constant in base axes, which has no potential, acts
-    tip_compliance : (6, 6) displacement (m) and rotation (rad) of the tip per force and moment on it, base axes
+    tip_compliance : (6, 6) displacement (m) and rotation (rad) of the tip per force and moment on it, base axes;
+        symmetric where all loads have a potential
     """
 
     unstable_directions: int
-    asymmetry: float
     tip_compliance: Vector
 
 
@@ -65,12 +63,14 @@ def stability(problem: BoundaryValueProblem, states: Vector, shares: tuple[float
         block = np.block([[inverse @ a, -inverse], [c - d @ inverse @ a, d @ inverse]])
         place = slice(6 * int(node[k]), 6 * int(node[k]) + 12)
         stiffness[place, place] += block
+    for k, number in enumerate(node):
+        if k == len(node) - 1 or not isinstance(problem.links[k], Step):
+            turning = slice(6 * int(number) + 3, 6 * int(number) + 6)
+            stiffness[turning, turning] -= shares[1] * _turning_loads(problem, float(problem.nodes_m[k]), states[k])
     stiffness = stiffness[6:, 6:]  # the base is clamped
     scale = np.tile(np.repeat([problem.rod.length_m, 1.0], 3), len(stiffness) // 6)
     scaled = scale[:, None] * stiffness * scale
     symmetric = (scaled + scaled.T) / 2
-    blocks = [slice(k, k + 6) for k in range(0, len(scaled), 6)]
-    asymmetry = max(float(np.abs(scaled - scaled.T)[block, block].max()) / 2 for block in blocks)
     largest = float(np.abs(symmetric).max())
     negative = int(np.sum(np.linalg.eigvalsh(symmetric) < -1e-14 * largest))
     unit = np.zeros((len(stiffness), 6))
@@ -79,7 +79,7 @@ def stability(problem: BoundaryValueProblem, states: Vector, shares: tuple[float
         compliance: Vector = np.linalg.solve(stiffness, unit)[-6:].astype(float)
     except np.linalg.LinAlgError:
         compliance = np.full((6, 6), np.inf)
-    return Stability(negative, asymmetry / largest, compliance)
+    return Stability(negative, compliance)
 
 
 def _canonical(
@@ -106,3 +106,12 @@ def _canonical(
     backward[7:, 6:] = solved
     backward[7:, 3:6] = -solved @ turning
     return forward, backward
+
+
+def _turning_loads(problem: BoundaryValueProblem, place_m: float, state: Vector) -> Vector:
+    """Change of the moment of forces that act off the backbone per turn of it, (3, 3), base axes."""
+    rotation = so3.matrix_from_quaternion(state[3:7] / np.linalg.norm(state[3:7]))
+    change = np.zeros((3, 3))
+    for point in problem.points_at(place_m):
+        change += so3.hat(point.force_n) @ so3.hat(rotation @ np.array(point.offset_m))
+    return change

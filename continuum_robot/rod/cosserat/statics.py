@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,9 +13,10 @@ from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.geometry import so3
 from continuum_robot.rod.code_generation import Progress
 from continuum_robot.rod.cosserat.boundary_value import MODELS, BoundaryValueProblem, Step
-from continuum_robot.rod.cosserat.description import CosseratRod, Loads
+from continuum_robot.rod.cosserat.description import CosseratRod
 from continuum_robot.rod.cosserat.equations import ROUTING
 from continuum_robot.rod.cosserat.stability import Stability, stability
+from continuum_robot.rod.loads import Load
 
 Vector = NDArray[np.float64]
 
@@ -100,7 +101,7 @@ class CosseratSolution:
             return None
         if self.stability.unstable_directions == 0:
             return True
-        return None if self.problem.loads.has_moments else False
+        return None if self.problem.has_moments else False
 
     @property
     def tip_m(self) -> Vector:
@@ -191,7 +192,7 @@ class CosseratSolution:
 def solve(
     rod: CosseratRod,
     tension_n: ArrayLike = (),
-    loads: Loads | None = None,
+    loads: Sequence[Load] = (),
     *,
     model: str = "coupled",
     junction_load: bool = True,
@@ -212,7 +213,7 @@ def solve(
     ----------
     rod : the rod
     tension_n : (tendons,) tensions, 0 or more, N
-    loads : the other loads; None for none
+    loads : the other loads, weight among them
     model : "coupled", rucker (16) to (20), or "point_moment", section III-H: tendons put nothing but (19) on the rod
     junction_load : False leaves out the load of tendons that go on where the strain or their slope jumps, as (18) to
         (20) do by themselves; the result then is no equilibrium of the energy
@@ -231,7 +232,6 @@ def solve(
         nothing; an unknown model
     ConvergenceError : none found; says up to which share of the load there was one
     """
-    loads = Loads() if loads is None else loads
     tension = _checked_tension(rod, tension_n)
     if model not in MODELS:
         raise ParameterError("model", model, f"one of {', '.join(MODELS)}")
@@ -277,7 +277,7 @@ def _finished(problem: BoundaryValueProblem, states: Vector, accuracy_m: float, 
     else:
         raise ConvergenceError("integration along the rod", error_m, accuracy_m, _REFINEMENTS)
     problem.check_strain(states)
-    has_potential = problem.coupling == 1 and problem.junction_load and not problem.loads.follows_body
+    has_potential = problem.coupling == 1 and problem.junction_load and not problem.follows_body
     judged = stability(problem, states) if has_potential else None
     return CosseratSolution(problem, states, residual, error_m, iterations, effort.load_steps, effort.route, judged)
 
@@ -295,9 +295,7 @@ def _continued(problem: BoundaryValueProblem, accuracy_m: float, *, guarded: boo
     """States under the full load, with the arguments of :func:`_finished` that go with them."""
     first: ConvergenceError | None = None
     iterations = 0
-    tendons_and_loads = np.any(problem.tension_n > 0) and (
-        problem.loads.points or problem.loads.distributed or np.any(np.asarray(problem.loads.gravity_m_per_s2) != 0)
-    )
+    tendons_and_loads = np.any(problem.tension_n > 0) and (problem.points or problem.spread)
     for name, shares in _ROUTES.items():
         if name != "together" and not tendons_and_loads:
             break

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -18,18 +19,21 @@ from scipy.special import ellipe, ellipeinc, ellipk, ellipkinc
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.geometry import se3, so3
+from continuum_robot.robot.description import Basis
+from continuum_robot.robot.routing import HelicalRouting, HolesRouting, PolynomialRouting, RoutedPath, StraightRouting
+from continuum_robot.rod.cosserat.conversion import all_loads, cosserat_rod, tendon_path
 from continuum_robot.rod.cosserat.description import (
     CosseratRod,
     CosseratTendon,
-    DistributedLoad,
-    Loads,
-    PointLoad,
     Section,
     round_section,
 )
 from continuum_robot.rod.cosserat.equations import cosserat_functions, stage_function
 from continuum_robot.rod.cosserat.paths import HolePath, PolarPath
 from continuum_robot.rod.cosserat.statics import CosseratSolution, solve
+from continuum_robot.rod.loads import DistributedLoad, PointWrench
+from continuum_robot.rod.strain_rod import LumpedMass, RodSegment, StrainRod
+from continuum_robot.rod.strain_statics import equilibrium
 
 LENGTH = 0.242
 STEEL = round_section(LENGTH, youngs_modulus_pa=229.6e9, poisson_ratio=0.3125, radius_m=0.4e-3)
@@ -48,9 +52,8 @@ def rod_of(*paths: object, section: Section = STEEL, **options: object) -> Cosse
     return CosseratRod(sections=(section,), tendons=tendons, **options)
 
 
-def at_tip(rod: CosseratRod, force=(0.0, 0.0, 0.0), moment=(0.0, 0.0, 0.0), frame="base") -> Loads:
-    point = PointLoad(arc_length_m=rod.length_m, force_n=tuple(force), moment_nm=tuple(moment), frame=frame)
-    return Loads(points=(point,))
+def at_tip(rod: CosseratRod, force=(0.0, 0.0, 0.0), moment=(0.0, 0.0, 0.0), frame="base") -> tuple[PointWrench, ...]:
+    return (PointWrench(s_m=rod.length_m, force_n=tuple(force), moment_nm=tuple(moment), frame=frame),)
 
 
 def two_sections() -> CosseratRod:
@@ -72,6 +75,11 @@ def two_sections() -> CosseratRod:
 
 
 TENSIONS = np.array([2.5, 1.5, 1.0, 2.0])
+
+
+def unevenness(solution: CosseratSolution) -> float:
+    compliance = solution.stability.tip_compliance
+    return float(np.abs(compliance - compliance.T).max() / np.abs(compliance).max())
 
 
 # ---------------------------------------------------------------------------------------------- closed forms
@@ -216,7 +224,7 @@ def test_the_solution_integrates_the_printed_equations_and_meets_the_tip(path):
     """An adaptive integration of (16) from the clamped end must arrive at (18) to (20)."""
     rod = rod_of(path)
     force, tension = np.array([-0.196, 0.0, 0.0]), 4.91
-    solution = solve(rod, [tension], Loads(points=at_tip(rod, force).points, distributed=(WEIGHT,)))
+    solution = solve(rod, [tension], (*at_tip(rod, force), WEIGHT))
 
     def derivative(s, y):
         routing = path.at(np.array([s]), s)[0]
@@ -246,15 +254,15 @@ def test_rod_and_tendons_together_bear_what_lies_beyond():
     """Across ends, kinks, beginnings and a change of section: total force and moment are those of the loads beyond."""
     rod = two_sections()
     points = (
-        PointLoad(arc_length_m=0.22, force_n=(0.1, 0.2, -0.1), moment_nm=(1e-3, 0.0, 2e-3)),
-        PointLoad(arc_length_m=0.09, force_n=(-0.3, 0.1, 0.0)),
+        PointWrench(s_m=0.22, force_n=(0.1, 0.2, -0.1), moment_nm=(1e-3, 0.0, 2e-3)),
+        PointWrench(s_m=0.09, force_n=(-0.3, 0.1, 0.0)),
     )
-    solution = solve(rod, TENSIONS, Loads(points=points))
+    solution = solve(rod, TENSIONS, points)
     places = np.linspace(0.001, 0.2199, 41)
     there = solution.at(places)
-    ends = solution.at([point.arc_length_m for point in points]).position_m
+    ends = solution.at([point.s_m for point in points]).position_m
     for k, s in enumerate(places):
-        beyond = [(point, end) for point, end in zip(points, ends, strict=True) if point.arc_length_m > s]
+        beyond = [(point, end) for point, end in zip(points, ends, strict=True) if point.s_m > s]
         force = sum(np.array(point.force_n) for point, _ in beyond)
         moment = sum(
             np.array(point.moment_nm) + np.cross(end - there.position_m[k], point.force_n) for point, end in beyond
@@ -265,25 +273,31 @@ def test_rod_and_tendons_together_bear_what_lies_beyond():
 
 
 def test_weight_is_borne_towards_the_base():
-    solution = solve(rod_of(HELIX), [3.0], Loads(distributed=(WEIGHT,)))
+    solution = solve(rod_of(HELIX), [3.0], [WEIGHT])
     places = np.linspace(0, LENGTH, 20)
     expected = np.outer(LENGTH - places, [-0.47, 0, 0])
     assert solution.at(places).total_force_n == pytest.approx(expected, abs=1e-9)
 
 
-def test_gravity_is_a_distributed_load():
-    section = round_section(
-        LENGTH, youngs_modulus_pa=229.6e9, poisson_ratio=0.3125, radius_m=0.4e-3, mass_per_length_kg_per_m=0.05
-    )
-    heavy = solve(rod_of(HELIX, section=section), [3.0], Loads(gravity_m_per_s2=(-9.4, 0.0, 0.0)))
-    loaded = solve(rod_of(HELIX), [3.0], Loads(distributed=(WEIGHT,)))
-    assert heavy.tip_m == pytest.approx(loaded.tip_m, abs=1e-12)
+def test_a_force_off_the_backbone_has_a_moment_that_turns_with_it():
+    """Against a rigid arm: the end of a stiff section that sticks out sideways cannot be told from an offset."""
+    rod, offset = rod_of(HELIX), (0.01, -0.02, 0.005)
+    force = (0.1, 0.05, -0.2)
+    solution = solve(rod, [3.0], [PointWrench(s_m=LENGTH, force_n=force, offset_m=offset), WEIGHT])
+    arm = solution.tip_rotation @ offset
+    same = solve(rod, [3.0], [PointWrench(s_m=LENGTH, force_n=force, moment_nm=tuple(np.cross(arm, force))), WEIGHT])
+    assert same.tip_m == pytest.approx(solution.tip_m, abs=1e-9)
+    # It has a potential, a constant moment has not.
+    assert unevenness(solution) < 1e-9
+    assert unevenness(same) > 1e-3
+    follower = PointWrench(s_m=LENGTH, force_n=tuple(solution.tip_rotation.T @ force), offset_m=offset, frame="body")
+    assert solve(rod, [3.0], [follower, WEIGHT]).tip_m == pytest.approx(solution.tip_m, abs=1e-9)
 
 
 def test_a_distributed_load_may_act_on_a_stretch_and_vary():
     """Its beam formula: force density f on [a, L] deflects the tip by the integral of f(s) s^2 (3 L - s) / (6 E I)."""
-    load = DistributedLoad(force_n_per_m=lambda s: np.outer(1e-6 * s, [1.0, 0.0, 0.0]), begin_m=0.1)
-    tip = solve(rod_of(), loads=Loads(distributed=(load,)), accuracy_m=1e-14).tip_m[0]
+    load = DistributedLoad(force_n_per_m=lambda s: (1e-6 * s, 0.0, 0.0), start_m=0.1)
+    tip = solve(rod_of(), loads=[load], accuracy_m=1e-14).tip_m[0]
     s = np.linspace(0.1, LENGTH, 20001)
     bending = np.trapezoid(1e-6 * s * s**2 * (3 * LENGTH - s) / (6 * BENDING), s)
     shear = np.trapezoid(1e-6 * s * s / STEEL.shear_extension_n[0], s)
@@ -296,29 +310,25 @@ def test_loads_of_the_body_turn_with_it():
     solution = solve(rod, loads=at_tip(rod, (0.3, 0.0, 0.0), frame="body"))
     assert solution.at([0.0]).force_n[0] == pytest.approx(solution.tip_rotation @ [0.3, 0, 0], abs=1e-11)
     assert solution.stable is None  # no potential, so no claim
-    spread = solve(rod, loads=Loads(distributed=(DistributedLoad(force_n_per_m=(1.0, 0, 0), frame="body"),)))
+    spread = solve(rod, loads=[DistributedLoad(force_n_per_m=(1.0, 0, 0), frame="body")])
     places, weights = np.polynomial.legendre.leggauss(40)
     rotations = spread.at((places + 1) / 2 * LENGTH).rotation
     expected = np.einsum("k,kij,j->i", weights * LENGTH / 2, rotations, [1.0, 0, 0])
     assert spread.at([0.0]).force_n[0] == pytest.approx(expected, abs=1e-10)
 
 
-def turned_by(pose: np.ndarray, loads: Loads) -> Loads:
-    points = tuple(
-        PointLoad(
-            arc_length_m=point.arc_length_m,
-            force_n=tuple(pose[:3, :3] @ point.force_n),
-            moment_nm=tuple(pose[:3, :3] @ point.moment_nm),
-        )
-        for point in loads.points
-    )
-    return Loads(points=points, gravity_m_per_s2=tuple(pose[:3, :3] @ loads.gravity_m_per_s2))
+def turned_by(pose: np.ndarray, loads: tuple[PointWrench, ...]) -> list[PointWrench]:
+    turn = pose[:3, :3]
+    return [
+        PointWrench(s_m=load.s_m, force_n=tuple(turn @ load.force_n), moment_nm=tuple(turn @ load.moment_nm))
+        for load in loads
+    ]
 
 
 small = st.floats(-1, 1)
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(st.tuples(*[small] * 6), st.tuples(*[small] * 3), st.tuples(*[st.floats(0, 3)] * 4))
 @example((1.0, -2.0, 0.5, 0.1, 0.2, 0.3), (1.0, -0.5, 0.2), (2.5, 1.5, 1.0, 2.0))
 def test_shape_does_not_hang_on_the_frame(twist, force, tension):
@@ -341,7 +351,7 @@ def test_shape_does_not_hang_on_the_order_of_tendons():
     assert there.tendon_lengths_m == pytest.approx(here.tendon_lengths_m[order], abs=1e-12)
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(st.floats(-3, 3), st.tuples(small, small, small))
 def test_a_round_rod_may_be_turned_about_itself(angle, force):
     rod = CosseratRod(sections=(STEEL,), tendons=(CosseratTendon(path=HELIX, end_m=LENGTH),))
@@ -379,22 +389,20 @@ def test_compliance_of_the_tip_is_its_derivative_and_symmetric():
     rod, force, h = two_sections(), np.array([0.1, 0.2, -0.1]), 1e-4
     solution = solve(rod, TENSIONS, at_tip(rod, force))
     compliance = solution.stability.tip_compliance
-    assert compliance == pytest.approx(compliance.T, abs=1e-9 * np.abs(compliance).max())
+    assert unevenness(solution) < 1e-9
     for axis in range(3):
         ends = [solve(rod, TENSIONS, at_tip(rod, force + sign * h * np.eye(3)[axis])).tip_m for sign in (1, -1)]
         assert compliance[:3, axis] == pytest.approx((ends[0] - ends[1]) / (2 * h), abs=1e-7)
-    # Everything that acts has a potential, so the second variation is symmetric.
-    assert solution.stability.asymmetry < 1e-8
 
 
 def test_holes_close_together_approach_the_smooth_path():
-    smooth = solve(rod_of(HELIX), [4.0], Loads(distributed=(WEIGHT,))).tip_m
+    smooth = solve(rod_of(HELIX), [4.0], [WEIGHT]).tip_m
     errors = []
     for count in (10, 20, 40):
         s = np.linspace(0, LENGTH, count + 1)
         x, y = HELIX.at(s, 0.0)[:, :2].T
         holes = HolePath(tuple(s), tuple(x), tuple(y))
-        errors.append(np.linalg.norm(solve(rod_of(holes), [4.0], Loads(distributed=(WEIGHT,))).tip_m - smooth))
+        errors.append(np.linalg.norm(solve(rod_of(holes), [4.0], [WEIGHT]).tip_m - smooth))
     assert errors[0] / errors[1] == pytest.approx(4, rel=0.1)
     assert errors[1] / errors[2] == pytest.approx(4, rel=0.1)
 
@@ -415,8 +423,8 @@ def test_derivatives_of_a_path_are_its_own():
 
 def rucker(tendon: PolarPath, tension: float, force: float, **options) -> CosseratSolution:
     rod = rod_of(tendon)
-    points = at_tip(rod, (-force, 0.0, 0.0)).points if force else ()
-    return solve(rod, [tension], Loads(points=points, distributed=(WEIGHT,)), **options)
+    points = at_tip(rod, (-force, 0.0, 0.0)) if force else ()
+    return solve(rod, [tension], (*points, WEIGHT), **options)
 
 
 def test_the_point_moment_model_holds_in_plane_and_fails_out_of_it():
@@ -473,6 +481,78 @@ def test_reference_data_is_met():
             assert bare.tip_m == pytest.approx(case["tip_m_without_junction_load"], abs=2e-9)
 
 
+# ---------------------------------------------------------------------------------------------- the energy engine
+
+ROUTINGS = {
+    "straight": StraightRouting(),
+    "helical": HelicalRouting(turns=-0.7),
+    "polynomial": PolynomialRouting(angle_coefficients=(6.0, -30.0), radius_coefficients=(-0.02, 0.05)),
+    "holes": HolesRouting(arc_lengths_m=(0.02, 0.06, 0.11), angles_rad=(0.0, 0.5, -0.4), radii_m=(0.008, 0.007, 0.008)),
+    "one_hole": HolesRouting(arc_lengths_m=(0.05,), angles_rad=(0.3,)),
+}
+
+
+@pytest.mark.parametrize("name", ROUTINGS)
+def test_a_path_keeps_its_course(name):
+    routed = RoutedPath(name=name, start_m=0.04, end_m=0.2, pitch_radius_m=0.008, angle_rad=1.1, routing=ROUTINGS[name])
+    path = tendon_path(routed)
+    bounds = [routed.start_m, *routed.kinks_m, routed.end_m]
+    assert [kink for kink in path.kinks_m if routed.start_m < kink < routed.end_m] == pytest.approx(routed.kinks_m)
+    for low, high in pairwise(bounds):
+        s = np.linspace(low, high, 9)[1:-1]
+        assert path.at(s, (low + high) / 2)[:, :4] == pytest.approx(np.array(routed.at(s)).T, abs=1e-12)
+
+
+def test_both_engines_agree_on_a_rod_with_everything():
+    """Two bent sections, four routings, a weight off the backbone, loads in both frames, moments."""
+    area, second = math.pi * 0.6e-3**2, math.pi / 4 * 0.6e-3**4
+    basis = Basis(kind="chebyshev", bending_order=9, torsion_order=9, shear_order=9, extension_order=9)
+    thick = RodSegment(
+        length_m=0.12,
+        basis=basis,
+        stiffness=tuple(60e9 * k for k in (second, 1.2 * second, 0.8 * second, 0.4 * area, 0.4 * area, area)),
+        linear_density_kg_per_m=0.02,
+        rest_strain=(1.0, -0.5, 0.3, 0.0, 0.0, 1.0),
+    )
+    thin = RodSegment(length_m=0.1, basis=basis, stiffness=tuple(0.5 * k for k in thick.stiffness))
+    ends = {"straight": 0.12, "helical": 0.22, "polynomial": 0.22, "one_hole": 0.22}
+    paths = [
+        RoutedPath(
+            name=name,
+            start_m=0.0,
+            end_m=end_m,
+            pitch_radius_m=0.008,
+            angle_rad=1.7 * k,
+            # Every kink of a tendon is one of the strain, which polynomials meet at the ends of segments alone.
+            routing=HolesRouting(arc_lengths_m=(0.12, 0.22), angles_rad=(0.0, 0.6))
+            if name == "one_hole"
+            else ROUTINGS[name],
+        )
+        for k, (name, end_m) in enumerate(ends.items())
+    ]
+    rod = StrainRod(
+        [thick, thin],
+        paths,
+        masses=[LumpedMass(s_m=0.12, mass_kg=0.02, center_of_mass_m=(0.01, 0.0, 0.005)), LumpedMass(s_m=0, mass_kg=1)],
+        gravity_m_per_s2=(-9.81, 0.0, 0.0),
+    )
+    loads = [
+        PointWrench(s_m=0.22, force_n=(0.1, 0.2, -0.1), moment_nm=(1e-3, 0.0, 2e-3), offset_m=(0.0, 0.01, 0.0)),
+        PointWrench(s_m=0.22, force_n=(0.0, 0.1, 0.1), frame="body", offset_m=(0.0, 0.01, 0.0)),
+        DistributedLoad(force_n_per_m=(0.5, 0.0, 0.0), start_m=0.12, frame="body"),
+        DistributedLoad(force_n_per_m=lambda s: (0.0, 3 * s, 0.0), moment_n=(0.0, 0.0, 2e-3), end_m=0.12),
+    ]
+    tension = np.array([2.5, 1.5, 1.0, 2.0])
+    energy = equilibrium(rod, tension, loads)
+    solution = solve(cosserat_rod(rod), tension, all_loads(rod, loads))
+    places = np.linspace(0.0, 0.22, 12)
+    poses, there = rod.poses(energy.c, places), solution.at(places)
+    assert np.linalg.norm(there.position_m[-1] - [0, 0, 0.22]) > 0.03
+    assert poses[:, :3, 3] == pytest.approx(there.position_m, abs=1e-4 * 0.22 * 0.1)
+    assert poses[:, :3, :3] == pytest.approx(there.rotation, abs=1e-4)
+    assert rod.tendon_lengths(energy.c) == pytest.approx(solution.tendon_lengths_m, abs=1e-6)
+
+
 # ---------------------------------------------------------------------------------------------- faults
 
 
@@ -504,10 +584,10 @@ def test_bad_input_is_named():
     with pytest.raises(ParameterError, match="model"):
         solve(rod, [0, 0], model="exact")
     for place in (0.0, -0.1, 0.3):
-        with pytest.raises(ParameterError, match=r"points\[0\].arc_length_m"):
-            solve(rod, [0, 0], Loads(points=(PointLoad(arc_length_m=place),)))
+        with pytest.raises(ParameterError, match="s_m of a point load"):
+            solve(rod, [0, 0], [PointWrench(s_m=place)])
     with pytest.raises(ParameterError, match="arc lengths of loads"):
-        solve(rod, [0, 0], Loads(distributed=(DistributedLoad(end_m=1.0),)))
+        solve(rod, [0, 0], [DistributedLoad(end_m=1.0)])
     with pytest.raises(ParameterError, match="end_m"):
         rod_of(STRAIGHT, section=STEEL).__class__(
             sections=(STEEL,), tendons=(CosseratTendon(path=STRAIGHT, end_m=0.5),)
@@ -523,9 +603,9 @@ def test_bad_input_is_named():
 def test_a_path_or_load_that_is_not_finite_is_refused():
     with pytest.raises(ParameterError, match="radius_m"):
         PolarPath((math.nan,))
-    load = DistributedLoad(force_n_per_m=lambda s: np.full((len(s), 3), np.nan))
+    load = DistributedLoad(force_n_per_m=lambda _: (math.nan, 0.0, 0.0))
     with pytest.raises(ParameterError, match="distributed load"):
-        solve(rod_of(), loads=Loads(distributed=(load,)))
+        solve(rod_of(), loads=[load])
 
 
 def test_a_rod_compressed_to_nothing_is_refused():

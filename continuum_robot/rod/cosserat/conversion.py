@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rod of the energy engine as one for the boundary-value problem: the same data, none of its mechanics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from continuum_robot.robot.routing import HelicalRouting, HolesRouting, PolynomialRouting, RoutedPath
+from continuum_robot.rod.cosserat.description import CosseratRod, CosseratTendon, Section
+from continuum_robot.rod.cosserat.paths import HolePath, PolarPath, TendonPath
+from continuum_robot.rod.loads import Load
+from continuum_robot.rod.strain_rod import RodSegment, StrainRod
+
+
+def cosserat_rod(rod: StrainRod) -> CosseratRod:
+    """The rod with all six strains free, whatever its basis.
+
+    Parameters
+    ----------
+    rod : of the energy engine, e.g. ``StrainRod.from_robot(robot)``
+
+    Returns
+    -------
+    its sections and tendons; weight goes with :func:`all_loads`
+    """
+    return CosseratRod(
+        sections=tuple(_section(segment) for segment in rod.segments),
+        tendons=tuple(
+            CosseratTendon(path=tendon_path(path), begin_m=path.start_m, end_m=min(path.end_m, rod.length_m))
+            for path in rod.tendon_paths
+        ),
+    )
+
+
+def all_loads(rod: StrainRod, loads: Sequence[Load] = ()) -> tuple[Load, ...]:
+    """Loads and weight. A mass at the clamped end loads nothing."""
+    weight = (load for load in rod.weight if getattr(load, "s_m", rod.length_m) > 0)
+    return (*weight, *loads)
+
+
+def tendon_path(path: RoutedPath) -> TendonPath:
+    """The path of a tendon with its second derivatives and the two sides of its kinks."""
+    routing, start_m = path.routing, path.start_m
+    if isinstance(routing, HolesRouting):
+        angles = path.angle_rad + np.array(routing.angles_rad)
+        radii = np.array(routing.radii_m or [path.pitch_radius_m] * len(angles))
+        return HolePath(
+            tuple(start_m + s for s in routing.arc_lengths_m),
+            tuple((radii * np.cos(angles)).tolist()),
+            tuple((radii * np.sin(angles)).tolist()),
+        )
+    angle, radius = [path.angle_rad], [path.pitch_radius_m]
+    if isinstance(routing, HelicalRouting):
+        angle.append(2 * math.pi * routing.turns / (path.end_m - start_m))
+    elif isinstance(routing, PolynomialRouting):
+        angle, radius = [*angle, *routing.angle_coefficients], [*radius, *routing.radius_coefficients]  # rucker (28)
+    return PolarPath(_from_base(radius, start_m), _from_base(angle, start_m))
+
+
+def _section(segment: RodSegment) -> Section:
+    """The energy engine has the angular strains first."""
+    bending_x, bending_y, torsion, shear_x, shear_y, extension = segment.stiffness
+    u_x, u_y, u_z, v_x, v_y, v_z = segment.rest_strain
+    return Section(
+        length_m=segment.length_m,
+        shear_extension_n=(shear_x, shear_y, extension),
+        bending_torsion_nm2=(bending_x, bending_y, torsion),
+        rest_strain=(v_x, v_y, v_z),
+        rest_curvature_per_m=(u_x, u_y, u_z),
+    )
+
+
+def _from_base(coefficients: Sequence[float], start_m: float) -> tuple[float, ...]:
+    """A polynomial of the arc length from ``start_m`` as one of the arc length from the base."""
+    shifted = np.polynomial.Polynomial(coefficients)(np.polynomial.Polynomial([-start_m, 1.0]))
+    return tuple(float(value) for value in shifted.coef)
