@@ -398,3 +398,76 @@ def test_noise_experiment_of_johnston(robot, dynamics, without_friction):
     assert errors["jfd", 0.0].max() < 1e-4
     assert errors["best", 0.0].max() < 0.1
     assert np.all(errors["best", 0.01] < [1.6, 1.8])
+
+
+# --- machine code and NumPy
+
+
+@pytest.fixture(scope="module", params=["vanderbilt_segment", "vanderbilt_two_segment", "opencr_five_tendon"])
+def monitors(request):
+    """A monitor with machine code and one without."""
+    robot = load_robot(request.param)
+    return ContactMonitor(robot), ContactMonitor(robot, plain=True)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("dt", "contact_type"), [(1e-3, "point"), (7e-3, "point"), (2e-3, "bending")])
+def test_machine_code_gives_what_numpy_gives(method, monitors, dt, contact_type):
+    """State after state the same residual, errors, place and wrench; steps longer than the filter's series too.
+
+    The Kalman filter's covariance spans ten decades and more, so rounding adds up in what it finds.
+    """
+    close = 1e-6 if method == "best" else 1e-10
+    (quick, plain), robot = monitors, monitors[0].robot
+    settings = MonitorSettings(
+        method=method, contact_type=contact_type, friction_error_share=0.2, rate_error_per_m_s=0.01, smoothing_points=3
+    )
+    for monitor in monitors:
+        monitor.with_settings(settings)
+        monitor.reset()
+    if not quick.functions.compiled:
+        pytest.skip("no compiler")
+    assert quick._algebra is not None
+    assert plain._algebra is None
+    generator, n = np.random.default_rng(3), quick.size
+    wave, push = 0.3 * generator.normal(size=n), generator.normal(size=n)
+    noise = 1e-6 * np.diag(generator.uniform(0.5, 2.0, n))
+    for k in range(40):
+        phase = 3 * k * dt
+        c, rate = wave * np.sin(phase), 3 * wave * np.cos(phase)
+        load = {"tension": np.full(robot.tendon_count, 20.0), "other_force": -push * min(k / 20, 1.0)}
+        one, other = quick.update(c, rate, noise, dt, **load), plain.update(c, rate, noise, dt, **load)
+        assert (one.state, one.accelerating) == (other.state, other.accelerating)
+        for field in ("residual", "residual_covariance", "contact_threshold", "collision_threshold"):
+            first, second = getattr(one, field), getattr(other, field)
+            np.testing.assert_allclose(first, second, rtol=close, atol=close * np.abs(second).max(), err_msg=field)
+        np.testing.assert_allclose(
+            one.location.log_likelihood, other.location.log_likelihood, rtol=100 * close, atol=1e-5
+        )
+        np.testing.assert_allclose(one.location.segment_probability, other.location.segment_probability, atol=1e-5)
+        assert one.location.observable == other.location.observable
+        np.testing.assert_allclose(one.location.interval_m, other.location.interval_m, atol=1e-6)
+        np.testing.assert_allclose(one.location.sigma_m, other.location.sigma_m, rtol=1e-4)
+        size = np.abs(other.wrench.wrench).max()
+        np.testing.assert_allclose(one.wrench.wrench, other.wrench.wrench, rtol=1e-5, atol=1e-5 * size)
+        np.testing.assert_array_equal(one.wrench.sensed, other.wrench.sensed)
+
+
+def test_one_cycle_of_the_filter_is_the_same_in_machine_code(monitors):
+    quick, plain = monitors
+    n, generator = plain.size, np.random.default_rng(4)
+    noise, load = 1e-6 * np.diag(generator.uniform(0.5, 2.0, n)), 0.1 * generator.normal(size=n)
+    observer = DisturbanceObserver(n, np.eye(6)[:, :2])
+    filtered = DisturbanceObserver(n, np.eye(6)[:, :2], algebra=quick._algebra)
+
+    def evaluate(c, rate):
+        return StateTerms(plain.functions(c, rate), load)
+
+    for k, dt in enumerate([1e-3] * 10 + [5e-3] * 5 + [0.03] * 2):
+        measured = 0.3 * np.sin(0.01 * (k + np.arange(n))) + 1e-3 * generator.normal(size=n)
+        for field in ("_state", "_P", "_walk", "_model", "_cycle"):
+            setattr(filtered, field, getattr(observer, field))
+        one, other = (which.update(measured, noise, evaluate, dt) for which in (filtered, observer))
+        np.testing.assert_allclose(one, other, atol=1e-9 * np.abs(other).max())
+        np.testing.assert_allclose(filtered.coefficients, observer.coefficients, atol=1e-10)
+        np.testing.assert_allclose(filtered.covariance, observer.covariance, atol=1e-9 * observer.covariance.max())
