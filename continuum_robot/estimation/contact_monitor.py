@@ -36,7 +36,7 @@ STATES = (CLEAR, CONTACT, COLLISION, BLIND, TARING)
 _QUADRATURE_NODES = 3  # of the backbone's own mass, which is a small part of a robot with disks
 _MOTION_FILTER_S = 0.05
 _FROZEN_FACTOR = 10.0
-_JUMP_STEP_S = 0.01
+_USUAL_STEP_S = 0.01
 _WALK_SHARE = 0.15
 _COLLISION_SHARES = (0.25, 0.3)
 
@@ -670,7 +670,7 @@ class ContactMonitor:
             change = np.abs(c - self._last_c)
             largest = float(change.max())
             # A cycle that took longer shows more motion.
-            allowed = self.settings.jump_per_m * max(1.0, dt / _JUMP_STEP_S)
+            allowed = self.settings.jump_per_m * max(1.0, dt / _USUAL_STEP_S)
             if largest > allowed and largest > allowed + 10 * math.sqrt(noise.max()):
                 self._blind = f"coefficient {int(np.argmax(change))} jumped by {largest:.3g} 1/m within a cycle"
             elif largest > 0:
@@ -739,7 +739,7 @@ class ContactMonitor:
                 c,
                 lag=self._lag,
                 sensitivity=self._sensitivity,
-                dt=dt,
+                dt=dt if dt > 0 else _USUAL_STEP_S,  # noise from sample to sample has no size without a time
                 by_state=by_state,
                 noise=noises,
                 friction=friction,

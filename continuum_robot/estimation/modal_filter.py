@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import eigh
+from scipy.linalg import eigh, solve_discrete_are
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.differentiation import steady_gain
@@ -163,6 +163,17 @@ class ModalKalmanFilter:
             closed = (np.eye(3) - np.outer(gain, [1, 0, 0])) @ transition
             settling.append(-dt / math.log(float(np.abs(np.linalg.eigvals(closed)).max())))
         return SteadyFilter(gains, np.array(settling), dt)
+
+    def steady_rate_sigma(self, dt: float) -> Array:
+        """Standard deviation of each rate with all sensors every ``dt`` s, once settled, shape (n,), 1/(m.s)."""
+        H, F = np.zeros((self._noise.size, 3 * self.size)), np.kron(_transition(dt), np.eye(self.size))
+        H[:, : self.size] = self._matrix
+        added = np.kron(_jerk_covariance(dt), np.diag(self._jerk**2))
+        before = solve_discrete_are(F.T, H.T, added, np.diag(self._noise**2))
+        S = H @ before @ H.T + np.diag(self._noise**2)
+        after = before - before @ H.T @ np.linalg.solve(S, H @ before)
+        rates = slice(self.size, 2 * self.size)
+        return np.asarray(np.sqrt(np.diag(after)[rates]))
 
     def update(self, readings: ArrayLike, dt: float) -> ModalState:
         """Take in one set of readings.

@@ -165,11 +165,7 @@ class ShapeEstimator:
         self._no_strings = np.full(self._strings, np.nan)
         self._from_velocity = self._rate_gain(np.ones(self._tendons, dtype=bool))
         self._derivative = FilteredDerivative(self.settings.rate_filter_s)
-        # The rate of a coefficient at 1 rad/s of bending: the reciprocal of its segment's length.
-        scale = np.repeat(
-            [1 / segment.length_m for segment in robot.segments],
-            [segment.basis.coefficient_count for segment in robot.segments],
-        )
+        scale = _coefficient_scale(robot)
         self._filter: ModalKalmanFilter | None = None
         if self.settings.rate_method == "kalman":
             noise = np.repeat(
@@ -311,6 +307,52 @@ class ShapeEstimator:
 
     def _named(self, unseen: NDArray[np.bool_]) -> str:
         return ", ".join(name for name, one in zip(self._names, unseen, strict=True) if one)
+
+
+@dataclass(frozen=True, slots=True)
+class SensorAccuracy:
+    """How well a robot's sensors see its motion, all of them sound; n coefficients.
+
+    Attributes
+    ----------
+    coefficient_error_per_m : what systematic errors make of each coefficient, root of the sum of squares, (n,), 1/m
+    rate_noise_per_m_s : standard deviation of each rate, (n,), 1/(m.s)
+    """
+
+    coefficient_error_per_m: Vector
+    rate_noise_per_m_s: Vector
+
+
+def sensor_accuracy(robot: Robot, settings: ShapeSettings | None = None, *, period_s: float = 0.01) -> SensorAccuracy:
+    """Accuracy of coefficients and rates, from the encoders of the robot's file and the trust in the sensors.
+
+    Parameters
+    ----------
+    robot : with tendons and strings that see all coefficients
+    settings : of the estimator
+    period_s : of the readings, s
+
+    Raises
+    ------
+    ParameterError : tendons and strings together do not see all coefficients
+    """
+    settings = settings or ShapeSettings()
+    estimator = ShapeEstimator(robot, settings, compile="never")
+    string_m = max(settings.string_sigma_m, robot.simulation.string_mean_error_m)
+    error_m = np.repeat([settings.tendon_sigma_m, string_m], [robot.tendon_count, len(robot.strings)])
+    noise_m = np.repeat([settings.tendon_noise_m, settings.string_noise_m], [robot.tendon_count, len(robot.strings)])
+    kalman = ModalKalmanFilter(
+        estimator._matrix, noise_m, settings.bending_jerk_rad * _coefficient_scale(robot), nominal_dt_s=period_s
+    )
+    return SensorAccuracy(np.sqrt(estimator._all.gain**2 @ error_m**2), kalman.steady_rate_sigma(period_s))
+
+
+def _coefficient_scale(robot: Robot) -> Vector:
+    """Rate of each coefficient at 1 rad/s of bending: the reciprocal of its segment's length, (n,), 1/m."""
+    return np.repeat(
+        [1 / segment.length_m for segment in robot.segments],
+        [segment.basis.coefficient_count for segment in robot.segments],
+    )
 
 
 def _rank(matrix: Vector) -> int:

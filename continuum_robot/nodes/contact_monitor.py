@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import sys
 import threading
@@ -16,8 +17,17 @@ from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.estimation.contact_location import LocationSettings
-from continuum_robot.estimation.contact_monitor import BLIND, CLEAR, ContactEstimate, ContactMonitor, MonitorSettings
+from continuum_robot.estimation.contact_monitor import (
+    BLIND,
+    CLEAR,
+    COLLISION,
+    CONTACT,
+    ContactEstimate,
+    ContactMonitor,
+    MonitorSettings,
+    default_location,
+    default_settings,
+)
 from continuum_robot.msg import Contact, Shape, TendonStates
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
@@ -33,6 +43,7 @@ from continuum_robot.srv import SetContactThresholds
 Vector = NDArray[np.float64]
 
 JOIN_TIMEOUT_S = 5.0
+SETTLING = "settling"
 _REMEMBERED_STATES = 16
 _THRESHOLDS = tuple(SetContactThresholds.Request.get_fields_and_field_types())
 
@@ -42,7 +53,8 @@ class ContactMonitorNode(ManagedNode):
 
     Each shape is joined with the tensions of the same driver cycle. Where shape or tensions stop, or are not numbers,
     for longer than ``input_timeout_s``, or the shape estimator names a broken sensor, the node is blind, says why, and
-    stays so until ``reset``. It is silent while the tendons are not driven.
+    stays so until ``reset``. After a shorter gap in the shapes' stamps the observers start anew and the state is
+    "settling" until they know the motion. It is silent while the tendons are not driven.
     """
 
     def __init__(self, **node_options: Any) -> None:
@@ -60,6 +72,19 @@ class ContactMonitorNode(ManagedNode):
             0.5,
             "time from power on until contacts are looked for: the tendons are slack before, and are stretched",
             rules=Quantity("", "s", ge=0, le=60),
+        )
+        declare(
+            "longest_gap_s",
+            0.06,
+            "time between two shapes, by their stamps, above which the observers start anew: what happened "
+            "meanwhile is not known",
+            rules=Quantity("", "s", ge=0.01, le=10),
+        )
+        declare(
+            "restart_s",
+            0.25,
+            "time after such a start for which the state is settling, neither clear nor contact",
+            rules=Quantity("", "s", ge=0, le=10),
         )
         declare("tare_at_start", False, "tare first of all; nothing may touch the robot then", read_only=True)
         declare("base_frame", "base", "frame_id of the contact's place", read_only=True)
@@ -79,7 +104,8 @@ class ContactMonitorNode(ManagedNode):
         self._estimate: ContactEstimate | None = None
         self._last_stamp_ns = 0
         self._next_ns = 0
-        self._counts = dict.fromkeys(("updates", "contacts", "inputs_not_finite", "inputs_without_tensions"), 0)
+        self._settling_until_ns, self._gap = 0, ""
+        self._counts = dict.fromkeys(("updates", "contacts", "gaps", "inputs_not_finite", "inputs_without_tensions"), 0)
         self._execution = Histogram()
         self._missing = ""
         self.parameters.on_change(self._on_parameters)
@@ -100,10 +126,10 @@ class ContactMonitorNode(ManagedNode):
         self._robot = robot
         for settings in (self._settings, self._location):
             self.parameters.forget_settings(settings)
-        self._settings = self.parameters.declare_settings("", MonitorSettings(), check=self._check_settings)
-        self._location = self.parameters.declare_settings("location", LocationSettings())
+        self._settings = self.parameters.declare_settings("", default_settings(robot), check=self._check_settings)
+        self._location = self.parameters.declare_settings("location", default_location(robot))
         progress = self.get_logger().info
-        monitor = ContactMonitor(robot, self._settings.value, self._location.value, progress=progress)
+        monitor = ContactMonitor(robot, self._settings.value, self._location.value, motors=True, progress=progress)
         made = compile_functions([monitor.functions.model.pose], f"the pose of {robot.name}", progress=progress)
         self._pose = made["pose"]
         self._tendon_count, self._size = robot.tendon_count, monitor.size
@@ -119,6 +145,7 @@ class ContactMonitorNode(ManagedNode):
         with self._monitor_lock:
             monitor.reset()
         self._last_stamp_ns, self._estimate = 0, None
+        self._settling_until_ns, self._gap = 0, ""
         self._tensions.clear()
         self._power, self._settled = conversions.PowerOn(), False
         self._newest, self._missing, self._stopping = None, "", False
@@ -220,6 +247,9 @@ class ContactMonitorNode(ManagedNode):
         start_ns = time.monotonic_ns()
         stamp_ns = conversions.stamp_ns(shape.header.stamp)
         step_s = (stamp_ns - self._last_stamp_ns) * 1e-9 if self._last_stamp_ns else 0.0
+        if step_s < 0 or step_s > self._longest_gap_s:
+            self._bridge(monitor, step_s, stamp_ns)
+            step_s = 0.0
         self._last_stamp_ns = stamp_ns
         covariance = conversions.vector(shape.covariance).reshape(self._size, self._size)
         try:
@@ -228,12 +258,21 @@ class ContactMonitorNode(ManagedNode):
                     monitor.reset()
                 before = self._estimate
                 estimate = monitor.update(
-                    coefficients, rates, covariance, max(0.0, step_s), tension=tension, fault=fault
+                    coefficients,
+                    rates,
+                    covariance,
+                    step_s,
+                    tension=tension,
+                    c_rate_covariance=self._rate_covariance(shape),
+                    fault=fault,
                 )
+                if stamp_ns < self._settling_until_ns and estimate.state in (CLEAR, CONTACT, COLLISION):
+                    estimate = dataclasses.replace(estimate, state=SETTLING, reason=self._gap)
                 self._estimate = estimate
         except ContinuumRobotError as error:
             self._missing = str(error)
             return False
+        self._missing = ""
         self._counts["updates"] += 1
         if silent:
             return True
@@ -242,6 +281,21 @@ class ContactMonitorNode(ManagedNode):
         self._publish(estimate, shape.header.stamp, shape.sequence, coefficients)
         self._execution.add(time.monotonic_ns() - start_ns)
         return True
+
+    def _bridge(self, monitor: ContactMonitor, step_s: float, stamp_ns: int) -> None:
+        """Shapes were missing: the observers know nothing of that time, and begin again without a past."""
+        self._counts["gaps"] += 1
+        self._gap = f"the observers start anew, {1e3 * step_s:.0f} ms after the last shape"
+        self._settling_until_ns = stamp_ns + round(1e9 * self.parameters.get("restart_s"))
+        with self._monitor_lock:
+            if self._estimate is None or self._estimate.state != BLIND:
+                monitor.reset()
+
+    def _rate_covariance(self, shape: Shape) -> Vector | None:
+        """Of the shape's rates; None where it does not say, or not of all."""
+        values = conversions.vector(shape.rate_covariance)
+        known = values.size == self._size**2 and math.isfinite(float(values.sum()))
+        return values.reshape(self._size, self._size) if known else None
 
     def _miss(self, shape: Shape | None) -> None:
         """Nothing usable came for too long: blind, said once a timeout and latched."""
@@ -373,6 +427,7 @@ class ContactMonitorNode(ManagedNode):
     def _on_parameters(self, _names: set[str]) -> None:
         self._period_ns = round(1e9 / self.parameters.get("rate_hz"))
         self._timeout_s = float(self.parameters.get("input_timeout_s"))
+        self._longest_gap_s = float(self.parameters.get("longest_gap_s"))
         self._settle_s = float(self.parameters.get("settle_s"))
         if self._monitor is not None and self._settings is not None:
             with self._monitor_lock:
@@ -385,7 +440,7 @@ class ContactMonitorNode(ManagedNode):
             return
         if estimate.state == BLIND:
             status.summary(Level.ERROR, f"blind: {estimate.reason}")
-        elif estimate.in_contact:
+        elif estimate.in_contact or estimate.state == SETTLING:
             status.summary(Level.WARN, estimate.state)
         status.summary(Level.OK, CLEAR if estimate.state == CLEAR else estimate.state)
         status.add("contact_state", estimate.state)

@@ -179,6 +179,9 @@ class ShapeEstimatorNode(ManagedNode):
         self._coefficients[:] = estimate.coefficients
         self._rates[:] = estimate.coefficient_rates
         self._covariance[:] = estimate.covariance.ravel()
+        if estimate.motion is not None:
+            rates = slice(estimate.coefficients.size, 2 * estimate.coefficients.size)
+            message.rate_covariance = conversions.float_array(estimate.motion.covariance[rates, rates])
         message.residual = float(estimate.residual_m)
         # A reading that is missing for a moment makes NaN; a sensor that is broken is named, and stays so.
         message.problem = "; ".join((*estimate.broken, *estimate.blind)) if estimate.broken else ""
