@@ -707,7 +707,7 @@ class TendonDriver(ManagedNode):
         link = PlantLink.writer(self.get_namespace(), len(robot.strings), robot=robot.name)
         if get("fake_level") == "wire":
             self._fakes = SimulatedHardware(robot, contacts=contacts, link=link, progress=self.get_logger().info)
-            self._fakes.start()
+            self._fakes.open()
             return self._fakes.tendon_actuators()
         return SimulatedTendonActuators(
             robot,

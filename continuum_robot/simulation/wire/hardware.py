@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
+from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.errors import DeviceError, ParameterError
@@ -40,8 +39,8 @@ from continuum_robot.simulation.plant_link import PlantLinkWriter
 from continuum_robot.simulation.wire import odri_board, rokubi, string_encoder_board
 from continuum_robot.simulation.wire.can_wire import PythonCanWire
 from continuum_robot.simulation.wire.line_faults import LINE_FAULTS
+from continuum_robot.simulation.wire.memory_bus import MemoryBus
 from continuum_robot.simulation.wire.odri_board import FakeOdriBoard
-from continuum_robot.simulation.wire.pacing import Pacer
 from continuum_robot.simulation.wire.plant_motors import PlantMotors
 from continuum_robot.simulation.wire.rokubi import FakeRokubi
 from continuum_robot.simulation.wire.string_encoder_board import FakeStringEncoderBoard
@@ -49,14 +48,15 @@ from continuum_robot.simulation.wire.string_encoder_board import FakeStringEncod
 Vector = NDArray[np.float64]
 Device = TypeVar("Device")
 
-PERIOD_S = 0.001
+LONGEST_STEP_S = 0.005
+LONGEST_CATCH_UP_S = 1.0
+ENABLE_WAIT_S = 0.002
 BOARD, STRINGS, FORCE = "board", "strings", "force"
 MECHANICAL = (faults.SLACK_TENDON, faults.SNAPPED_TENDON, faults.STUCK_MOTOR, faults.SATURATE_CURRENT)
 
 _MOTORS_A_BOARD = 2
 _COUNTERS_A_BOARD = 4
 _PULLEY_RADIUS_M = 0.015
-_channel_numbers = itertools.count()
 
 
 def catalog() -> dict[str, str]:
@@ -124,11 +124,45 @@ def wired(robot: Robot) -> Robot:
     )
 
 
+class _SteppingActuators(OdriTendonActuators):
+    """The driver of motor boards; what it waits for is simulated while it waits."""
+
+    def __init__(self, hardware: SimulatedHardware, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
+        self._simulated_hardware, self._one_reader = hardware, threading.Lock()
+
+        def wait(duration_s: float) -> None:
+            sleep(duration_s)
+            hardware.step(clock())
+
+        # No receive threads: all frames of a step are there when it has ended.
+        super().__init__(
+            hardware.robot, bus_factory=hardware.bus, clock=clock, sleep=wait, threaded=False, simulated=True
+        )
+
+    def open(self) -> None:
+        """As the real one."""
+        self._simulated_hardware.step(self._clock())
+        super().open()
+
+    def read(self, now_s: float) -> TendonReading:
+        """Let time pass, then as the real one."""
+        with self._one_reader:
+            self._simulated_hardware.step(now_s)
+            return super().read(now_s)
+
+    def enable(self) -> None:
+        """As the real one, in another thread than the cycle's too: without receive threads both read."""
+        self.begin_enable(self._clock())
+        while not self.continue_enable(self._clock()):
+            self._sleep(ENABLE_WAIT_S)
+            self.read(self._clock())
+
+
 class SimulatedHardware:
     """Motor boards on CAN, a string-encoder board and a force sensor on pseudo-terminals, and the robot between them.
 
-    Time passes by :meth:`step`: in virtual time, or from a thread between :meth:`start` and :meth:`stop`. The drivers
-    are those of the real devices.
+    Time passes by :meth:`step`, which the drivers of :meth:`tendon_actuators` call themselves. The drivers are those of
+    the real devices.
 
     Parameters
     ----------
@@ -151,7 +185,7 @@ class SimulatedHardware:
     motors : the plant's motors as the boards see them; None while closed
     boards : by channel
     string_board, rokubi : None where not simulated
-    longest_step_s : what a step took at most, s
+    skipped_s : time that was skipped after pauses of more than a second, s
     """
 
     def __init__(
@@ -178,13 +212,11 @@ class SimulatedHardware:
         self._link, self._folder = link, folder
         self._has_strings, self._has_force = strings and self._hardware.string_encoders is not None, force
         self._wrench = wrench or (lambda: np.zeros(6))
-        self._number = next(_channel_numbers)
         self._lock = threading.RLock()
-        self._pacer: Pacer | None = None
         self._mechanical = faults.FaultBoard(robot.tendon_count, "tendon", MECHANICAL)
         self._altered = False
         self._now_s: float | None = None
-        self.longest_step_s = 0.0
+        self.skipped_s = 0.0
         self.motors: PlantMotors | None = None
         self.boards: dict[str, FakeOdriBoard] = {}
         self.string_board: FakeStringEncoderBoard | None = None
@@ -211,24 +243,9 @@ class SimulatedHardware:
             self.close()
             raise
 
-    def start(self) -> None:
-        """Let time pass in a thread, on the monotonic clock."""
-        self.open()
-        if self._pacer is None:
-            self._pacer = Pacer(self.step, PERIOD_S)
-            self._pacer.start()
-
-    def stop(self) -> None:
-        """End the thread. Raises what a step raised in it."""
-        pacer, self._pacer = self._pacer, None
-        if pacer is not None:
-            pacer.stop()
-
     def close(self) -> None:
         """End all devices; the robot stays as it is for a later :meth:`open`. Safe to call at any time."""
-        try:
-            self.stop()
-        finally:
+        with self._lock:
             for board in self.boards.values():
                 board.wire.close()
             for device in (self.string_board, self.rokubi):
@@ -240,39 +257,50 @@ class SimulatedHardware:
                 self._link.close()
 
     def step(self, now_s: float) -> None:
-        """Move the robot up to ``now_s`` (s, monotonic or virtual) and let every device do what is due."""
+        """Move the robot up to ``now_s`` (s, monotonic or virtual) and let every device do what is due.
+
+        After a longer pause the devices see short steps, so that their own timeouts strike when they would have.
+        """
         with self._lock:
-            begun_s = time.perf_counter()
-            motors, plant = self.motors, self.plant
-            if motors is None:
+            if self.motors is None:
                 raise DeviceError("simulated hardware", "is not open", "Open it first.")
-            self._now_s = now_s
-            if not self._mechanical.empty or self._altered:
-                self._apply_mechanical(motors, plant, now_s)
-            motors.advance(now_s)
-            for board in self.boards.values():
-                board.step(now_s)
-            if self.string_board is not None:
-                self.string_board.step(now_s)
-            if self.rokubi is not None:
-                self.rokubi.step(now_s)
-            if self._link is not None:
-                self._link.write(now_s, plant.string_extension)
-            self.longest_step_s = max(self.longest_step_s, time.perf_counter() - begun_s)
+            before_s = now_s if self._now_s is None else self._now_s
+            if now_s < before_s or self._now_s == now_s:
+                return
+            behind_s = now_s - before_s
+            if behind_s > LONGEST_STEP_S:
+                begin_s = now_s - min(behind_s, LONGEST_CATCH_UP_S)
+                self.skipped_s += begin_s - before_s
+                pieces = math.ceil((now_s - begin_s) / LONGEST_STEP_S)
+                for piece in range(1, pieces):
+                    self._step(self.motors, begin_s + piece * (now_s - begin_s) / pieces)
+            self._step(self.motors, now_s)
+
+    def _step(self, motors: PlantMotors, now_s: float) -> None:
+        plant = self.plant
+        self._now_s = now_s
+        if not self._mechanical.empty or self._altered:
+            self._apply_mechanical(motors, plant, now_s)
+        motors.advance(now_s)
+        for board in self.boards.values():
+            board.step(now_s)
+        if self.string_board is not None:
+            self.string_board.step(now_s)
+        if self.rokubi is not None:
+            self.rokubi.step(now_s)
+        if self._link is not None:
+            self._link.write(now_s, plant.string_extension)
 
     # --- the drivers of these devices
 
     def tendon_actuators(
-        self,
-        *,
-        threaded: bool = True,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        self, *, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
     ) -> OdriTendonActuators:
-        """The real driver of the motor boards, not open yet; arguments as its own."""
-        return OdriTendonActuators(
-            self.robot, bus_factory=self.bus, threaded=threaded, clock=clock, sleep=sleep, simulated=True
-        )
+        """The real driver of the motor boards, not open yet.
+
+        Time passes for the simulated hardware when the driver reads or waits: ``clock`` and ``sleep`` as its own.
+        """
+        return _SteppingActuators(self, clock, sleep)
 
     def string_encoders(self, *, answer_timeout_s: float = 1.0) -> StringEncoderReader:
         """The real driver of the string-encoder board, not open yet. Raises :class:`DeviceError` without one."""
@@ -289,8 +317,14 @@ class SimulatedHardware:
         return RokubiForceSensor(self._force_settings, port=self.rokubi.port, simulated=True)
 
     def bus(self, channel: str) -> can.BusABC:
-        """The host's end of a CAN channel."""
-        return can.Bus(interface="virtual", channel=f"continuum_robot {os.getpid()} {self._number} {channel}")
+        """The host's end of a CAN channel; opened again, the frames of before are gone."""
+        board = self.boards.get(channel)
+        if board is None:
+            raise DeviceError(f"simulated CAN channel {channel}", "is not there", "Open the hardware.")
+        host, device = MemoryBus.pair(channel)
+        board.wire.close()
+        board.wire = PythonCanWire(device)
+        return host
 
     # --- what tests look at
 
@@ -393,7 +427,7 @@ class SimulatedHardware:
             if channel in used:
                 ports = (self.motors.port(channel, 1), self.motors.port(channel, 2))
                 self.boards[channel] = FakeOdriBoard(
-                    PythonCanWire(self.bus(channel)),
+                    PythonCanWire(MemoryBus.pair(channel)[1]),
                     ports,
                     alignment_s=self._alignment_s,
                     aligned=self._aligned,
