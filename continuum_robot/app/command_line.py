@@ -186,6 +186,25 @@ def check(robot: RobotArgument, json_file: JsonOption = None) -> None:
     _part("check").run_check(robot, json_file)
 
 
+@application.command(epilog="Example: continuum-robot devices my_robot.yaml --json devices.json")
+def devices(
+    robot: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[ROBOT]", help="Robot file, or the name of a shipped one; without: ports only.", show_default=False
+        ),
+    ] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Find serial ports and CAN interfaces, and ask the devices of a robot whether they are there.
+
+    Each device of the robot file's `hardware` section is found, missing or in use by another program; what else is
+    plugged in is named as unexpected. No motor is switched on; the force sensor is set up as the robot file says.
+    Exit code 1 where a device is missing, with one sentence each that says what to do.
+    """
+    raise typer.Exit(_part("devices").run_devices(robot, json_file))
+
+
 @application.command(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
     epilog="Example: continuum-robot experiment muhmann.tracking --json tracking.json --plots figures",

@@ -135,12 +135,10 @@ class ForceSensor(Protocol):
     ----------
     simulated : whether it is
     frame_id : name of the frame in which it measures
-    tare_problem : why the last tare changed nothing, empty where it did
     """
 
     simulated: bool
     frame_id: str
-    tare_problem: str
 
     def open(self) -> None:
         """Start communication and set the sensor up. Raises :class:`DeviceError`."""
@@ -151,6 +149,10 @@ class ForceSensor(Protocol):
     @property
     def taring(self) -> bool:
         """Whether a tare is on its way: it ends after as many readings as it was asked to average."""
+
+    @property
+    def tare_problem(self) -> str:
+        """Why the last tare changed nothing; empty where it did."""
 
     def start_tare(self, samples: int = 200) -> None:
         """From now on measure from the mean of the next ``samples`` samples. Raises :class:`DeviceError`."""

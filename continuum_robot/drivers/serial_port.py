@@ -12,6 +12,7 @@ from pathlib import Path
 
 import serial
 from serial.tools import list_ports
+from serial.tools.list_ports_common import ListPortInfo
 
 from continuum_robot.errors import DeviceError, ParameterError
 
@@ -21,6 +22,10 @@ _LARGEST_READ = 65536
 _READS_AT_ONCE = 64
 _LARGEST_DATAGRAM = 2048
 _DATAGRAMS_AT_ONCE = 1024
+
+
+class PortInUseError(DeviceError):
+    """A port that another program has open: the device may well be there."""
 
 
 class SerialPort:
@@ -147,7 +152,14 @@ class SerialPort:
 
     def _refusal(self, error: OSError | ValueError) -> DeviceError:
         problem, remedy = explain(self.name, self.baud_bps, self._setting, error)
-        return DeviceError(f"{self._device} at {self.name}", problem, remedy)
+        kind = PortInUseError if _is_in_use(error) else DeviceError
+        return kind(f"{self._device} at {self.name}", problem, remedy)
+
+
+def ports() -> list[ListPortInfo]:
+    """Serial ports of this computer with hardware behind them, by name."""
+    # The kernel lists legacy ports whether or not there is a plug.
+    return sorted((port for port in list_ports.comports() if port.hwid != "n/a"), key=lambda port: port.device)
 
 
 def _read_once(file: int) -> bytes:
@@ -173,18 +185,18 @@ def explain(name: str, baud_bps: int, setting: str, error: OSError | ValueError)
     """
     number = getattr(error, "errno", None)
     if not Path(name).exists():
-        found = ", ".join(sorted(port.device for port in list_ports.comports())) or "none"
+        found = ", ".join(port.device for port in ports()) or "none"
         return (
             f"there is no such port (serial ports here: {found})",
             f"Plug the device in, install {UDEV_RULES}, or correct {setting}.",
         )
     if number in (errno.EACCES, errno.EPERM):
-        group = _group_of(name)
+        group = group_of(name)
         return (
             f"no permission; the port belongs to group {group}",
             f"Run: sudo usermod -aG {group} $USER, and log in again; or install {UDEV_RULES}.",
         )
-    if number in (errno.EBUSY, errno.EAGAIN) or "exclusively lock" in str(error):
+    if _is_in_use(error):
         users = ", ".join(_users_of(name)) or "another program"
         return (
             f"the port is already open in {users}",
@@ -197,7 +209,12 @@ def explain(name: str, baud_bps: int, setting: str, error: OSError | ValueError)
     return "is no serial port", f"Correct {setting}; `continuum-robot devices` lists the ports."
 
 
-def _group_of(name: str) -> str:
+def _is_in_use(error: OSError | ValueError) -> bool:
+    return getattr(error, "errno", None) in (errno.EBUSY, errno.EAGAIN) or "exclusively lock" in str(error)
+
+
+def group_of(name: str) -> str:
+    """Name of the group that a file belongs to; its number where it has no name."""
     number = Path(name).stat().st_gid
     try:
         return grp.getgrgid(number).gr_name

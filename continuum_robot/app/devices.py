@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``continuum-robot devices``: which ports there are, which devices answer, what is missing and what is unexpected."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import resource
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from continuum_robot.app.output import write_json
+from continuum_robot.drivers import backends
+from continuum_robot.drivers.odri_can.survey import survey
+from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
+from continuum_robot.drivers.serial_port import UDEV_RULES, PortInUseError, group_of, ports
+from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
+from continuum_robot.errors import DeviceError
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.hardware import Hardware, OdriCan
+from continuum_robot.robot.loading import load_robot
+
+FOUND, MISSING, BUSY, UNEXPECTED = "found", "missing", "in use", "unexpected"
+LIMITS = "hardware/limits.conf"
+CAN_SETTINGS = "bitrate 1000000 sample-point 0.867"
+
+_CAN_LINK_TYPE = "280"
+_NETWORK = Path("/sys/class/net")
+_DEVICE_NAMES = Path("/dev")
+_LISTEN_S = 1.2
+_POLL_S = 0.01
+_COLOURS = {FOUND: "green", MISSING: "red", BUSY: "yellow", UNEXPECTED: "yellow"}
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A serial port or a CAN interface of this computer.
+
+    Attributes
+    ----------
+    kind : "serial" or "can"
+    name : path, or name of the interface
+    description : what the adapter says about itself, or the state of the interface
+    problem : why it cannot be used, with what to do; "" where it can
+    aliases : symbolic links to it
+    """
+
+    kind: str
+    name: str
+    description: str
+    problem: str = ""
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device of the robot file, or something else that was found.
+
+    Attributes
+    ----------
+    device : what it is
+    place : port or channel
+    state : "found", "missing", "in use" or "unexpected"
+    detail : what it said, or why it is missing and what to do
+    """
+
+    device: str
+    place: str
+    state: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was found.
+
+    Attributes
+    ----------
+    ports : of this computer
+    devices : of the robot, and what is unexpected
+    realtime_priority : that this user may set, 0: none
+    """
+
+    ports: tuple[Port, ...]
+    devices: tuple[Device, ...]
+    realtime_priority: int
+
+    @property
+    def missing(self) -> tuple[Device, ...]:
+        """Devices of the robot file that are not there."""
+        return tuple(device for device in self.devices if device.state == MISSING)
+
+
+def run_devices(robot: str | None, json_file: Path | None, console: Console | None = None) -> int:
+    """Find ports and devices and print them.
+
+    Parameters
+    ----------
+    robot : path of a robot file or name of a shipped one, whose devices are looked for; None: ports only
+    json_file : where to write the findings too, None for nowhere
+    console : where to print
+
+    Returns
+    -------
+    0; 1 where a device of the robot file is missing
+
+    Raises
+    ------
+    RobotFileError, ParameterError : the file cannot be used, or has no hardware section
+    """
+    console = console or Console()
+    hardware, loaded = None, None
+    if robot is not None:
+        loaded = load_robot(robot)
+        hardware = backends.hardware_of(loaded)
+    with console.status("listening ..."):
+        findings = examine(loaded, hardware)
+    _print(console, findings, robot)
+    if json_file is not None:
+        write_json(json_file, summary(findings, robot))
+    return 1 if findings.missing else 0
+
+
+def examine(robot: Robot | None = None, hardware: Hardware | None = None) -> Findings:
+    """Look at the ports of this computer and, without switching anything on, at the devices of a robot.
+
+    Parameters
+    ----------
+    robot : whose devices are looked for, None for none
+    hardware : its hardware section
+    """
+    found = (*serial_ports(), *can_interfaces())
+    devices: list[Device] = []
+    if robot is not None and hardware is not None:
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            actuators = pool.submit(_tendon_actuators, robot, hardware, pool)
+            strings = pool.submit(_string_encoders, robot, hardware)
+            force = pool.submit(_force_sensor, hardware)
+            devices = [*actuators.result(), *strings.result(), *force.result()]
+        devices += _unexpected_ports(found, hardware)
+    return Findings(found, tuple(devices), _realtime_priority())
+
+
+def summary(findings: Findings, robot: str | None) -> dict[str, object]:
+    """The findings as JSON takes them."""
+    return {
+        "robot": robot,
+        "ports": [dataclasses.asdict(port) for port in findings.ports],
+        "devices": [dataclasses.asdict(device) for device in findings.devices],
+        "n_missing": len(findings.missing),
+        "n_unexpected": sum(device.state == UNEXPECTED for device in findings.devices),
+        "realtime_priority": findings.realtime_priority,
+    }
+
+
+def serial_ports() -> tuple[Port, ...]:
+    """Serial ports of this computer with hardware behind them."""
+    found = []
+    links = _links_in(_DEVICE_NAMES)
+    for port in ports():
+        problem = ""
+        if not os.access(port.device, os.R_OK | os.W_OK):
+            group = group_of(port.device)
+            problem = f"no permission: sudo usermod -aG {group} $USER and log in again, or install {UDEV_RULES}"
+        words = [port.description, f"serial number {port.serial_number}" if port.serial_number else ""]
+        aliases = tuple(sorted(link for link, target in links.items() if target == port.device))
+        found.append(Port("serial", port.device, ", ".join(filter(None, words)), problem, aliases))
+    return tuple(found)
+
+
+def can_interfaces(network: Path = _NETWORK) -> tuple[Port, ...]:
+    """CAN interfaces of this computer.
+
+    Parameters
+    ----------
+    network : the kernel's folder of network interfaces
+    """
+    found = []
+    for interface in sorted(network.glob("*")):
+        if _line_of(interface / "type") != _CAN_LINK_TYPE:
+            continue
+        is_up = bool(int(_line_of(interface / "flags") or "0", 16) & 1)
+        problem = "" if is_up else f"down: sudo ip link set {interface.name} up type can {CAN_SETTINGS}"
+        queue = _line_of(interface / "tx_queue_len")
+        found.append(Port("can", interface.name, f"{'up' if is_up else 'down'}, transmit queue {queue}", problem))
+    return tuple(found)
+
+
+def _tendon_actuators(robot: Robot, hardware: Hardware, pool: ThreadPoolExecutor) -> list[Device]:
+    settings = hardware.tendon_actuators
+    if not isinstance(settings, OdriCan):
+        driver = backends.tendon_actuators(robot)
+        try:
+            driver.open()
+            return [Device("tendon actuators", settings.kind, FOUND, "all motors answer")]
+        except DeviceError as error:
+            return [_absent("tendon actuators", settings.kind, error)]
+        finally:
+            driver.close()
+    return [
+        device
+        for devices in pool.map(lambda name: _odri_channel(settings, name), settings.channels)
+        for device in devices
+    ]
+
+
+def _odri_channel(settings: OdriCan, channel: str) -> list[Device]:
+    name = "motor board"
+    remedy = (
+        f"Check its power, the wiring and the two terminating resistors; {settings.interface} {channel} has to be up."
+    )
+    try:
+        heard = survey(settings.interface, channel, settings.bitrate_bps)
+    except DeviceError as error:
+        return [_absent(name, channel, error)]
+    if not heard.board_found:
+        found = [Device(name, channel, MISSING, f"{heard.problem}. {remedy}")]
+    else:
+        found = [Device(name, channel, FOUND, heard.summary())]
+    if heard.unexpected_ids:
+        identifiers = ", ".join(f"0x{identifier:03X}" for identifier in heard.unexpected_ids)
+        found.append(Device("frames of something else", channel, UNEXPECTED, f"identifiers {identifiers}"))
+    return found
+
+
+def _string_encoders(robot: Robot, hardware: Hardware) -> list[Device]:
+    settings = hardware.string_encoders
+    if settings is None:
+        return []
+    name = "string-encoder board"
+    reader = StringEncoderReader(settings, [string.name for string in robot.strings])
+    try:
+        reader.open()
+        end_s = time.monotonic() + _LISTEN_S
+        reading = reader.read(time.monotonic())
+        while reader.board is None and time.monotonic() < end_s:
+            time.sleep(_POLL_S)
+            reading = reader.read(time.monotonic())
+    except DeviceError as error:
+        return [_absent(name, settings.port, error)]
+    finally:
+        reader.close()
+    words = []
+    if (board := reader.board) is not None:
+        version = ".".join(str(board.firmware >> shift & 0xFF) for shift in (16, 8, 0))
+        words.append(f"serial number {board.serial_number}, firmware {version}, up for {board.uptime_s} s")
+    rejected = reader.statistics()["frames_rejected"]
+    if rejected:
+        words.append(f"{rejected:.0f} damaged frames")
+    words += reading.device_faults
+    return [Device(name, settings.port, FOUND, "; ".join(words) or "sends frames")]
+
+
+def _force_sensor(hardware: Hardware) -> list[Device]:
+    settings = hardware.force_sensor
+    if settings is None:
+        return []
+    name = "Rokubi force sensor"
+    sensor = RokubiForceSensor(settings)
+    try:
+        sensor.open()
+        time.sleep(_POLL_S)
+        reading = sensor.read(time.monotonic())
+    except DeviceError as error:
+        return [_absent(name, settings.port, error)]
+    finally:
+        sensor.close()
+    words = [f"{settings.rate_hz:g} Hz", *reading.device_faults]
+    if math.isfinite(reading.temperature_c):
+        words.insert(1, f"{reading.temperature_c:.0f} °C")
+    return [Device(name, settings.port, FOUND, ", ".join(words))]
+
+
+def _absent(device: str, place: str, error: DeviceError) -> Device:
+    state = BUSY if isinstance(error, PortInUseError) else MISSING
+    return Device(device, place, state, f"{error.problem}. {error.remedy}")
+
+
+def _unexpected_ports(found: Iterable[Port], hardware: Hardware) -> list[Device]:
+    """Ports with something behind them that the robot file does not name."""
+    wanted = {_resolved(name) for name in _configured(hardware)}
+    return [
+        Device(f"{port.kind} port", port.name, UNEXPECTED, f"{port.description}; the robot file does not name it")
+        for port in found
+        if not {_resolved(port.name), *map(_resolved, port.aliases)} & wanted
+    ]
+
+
+def _configured(hardware: Hardware) -> list[str]:
+    actuators = hardware.tendon_actuators
+    names = [*getattr(actuators, "channels", ()), getattr(actuators, "port", "")]
+    names += [device.port for device in (hardware.string_encoders, hardware.force_sensor) if device is not None]
+    return [name for name in names if name]
+
+
+def _resolved(name: str) -> str:
+    return os.path.realpath(name) if name.startswith("/") else name
+
+
+def _links_in(folder: Path) -> dict[str, str]:
+    return {str(link): os.path.realpath(link) for link in folder.glob("continuum_robot_*") if link.is_symlink()}
+
+
+def _line_of(file: Path) -> str:
+    try:
+        return file.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _realtime_priority() -> int:
+    if os.geteuid() == 0:
+        return 99
+    soft, _ = resource.getrlimit(resource.RLIMIT_RTPRIO)
+    return 99 if soft == resource.RLIM_INFINITY else soft
+
+
+def _print(console: Console, findings: Findings, robot: str | None) -> None:
+    table = Table("port", "what", "usable", title="ports of this computer", box=box.SIMPLE_HEAD, title_justify="left")
+    for port in findings.ports:
+        name = escape(port.name) + "".join(f"\n= {escape(alias)}" for alias in port.aliases)
+        usable = f"[red]{escape(port.problem)}[/]" if port.problem else "[green]yes[/]"
+        table.add_row(name, escape(port.description), usable)
+    if findings.ports:
+        console.print(table)
+    else:
+        console.print("No serial port and no CAN interface on this computer.")
+    if robot is not None:
+        title = f"devices of {escape(robot)}"
+        table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
+        for column in ("device", "place", "state", ""):
+            table.add_column(column, overflow="fold")
+        for device in findings.devices:
+            state = f"[{_COLOURS[device.state]}]{device.state}[/]"
+            table.add_row(device.device, escape(device.place), state, escape(device.detail))
+        console.print(table)
+    if not findings.realtime_priority:
+        console.print(f"This user may not set a real-time priority: install {LIMITS} and log in again.")
+    if findings.missing:
+        console.print(f"[red]{len(findings.missing)} of the robot's devices are missing.[/]")

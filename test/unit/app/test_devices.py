@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The search for devices, against simulated ones on ptys and on a machine with nothing attached."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from continuum_robot.app import devices
+from continuum_robot.app.command_line import main
+from continuum_robot.app.devices import BUSY, FOUND, MISSING, UNEXPECTED, Findings, Port
+from continuum_robot.drivers.odri_can.codec import ErrorCode, Status
+from continuum_robot.drivers.odri_can.survey import ChannelSurvey
+from continuum_robot.drivers.serial_port import SerialPort
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.simulation.wire.pacing import Pacer
+from continuum_robot.simulation.wire.rokubi import FakeRokubi
+from continuum_robot.simulation.wire.string_encoder_board import FakeStringEncoderBoard
+
+
+@pytest.fixture
+def attached(monkeypatch: pytest.MonkeyPatch) -> Iterator[Robot]:
+    """A robot whose encoder board and force sensor are there, and of whose three motor boards one is."""
+    robot = load_robot("opencr_five_tendon")
+    assert robot.hardware is not None
+    names = [string.name for string in robot.strings]
+    board = FakeStringEncoderBoard(robot.hardware.string_encoders, names, lambda: np.zeros(2), serial_number=77)
+    sensor = FakeRokubi(lambda: np.zeros(6))
+    pacers = [Pacer(board.step), Pacer(sensor.step)]
+    for pacer in pacers:
+        pacer.start()
+    hardware = dataclasses.replace(
+        robot.hardware,
+        string_encoders=dataclasses.replace(robot.hardware.string_encoders, port=board.port),
+        force_sensor=dataclasses.replace(robot.hardware.force_sensor, port=sensor.port),
+    )
+    monkeypatch.setattr(devices, "survey", heard_on)
+    monkeypatch.setattr(devices, "ports", list)
+    yield dataclasses.replace(robot, hardware=hardware)
+    for pacer in pacers:
+        pacer.stop()
+    board.close()
+    sensor.close()
+
+
+def heard_on(_interface: str, channel: str, _bitrate_bps: int) -> ChannelSurvey:
+    """A board on can0, something else on can1, nothing on can2."""
+    if channel == "can0":
+        off = Status(False, False, False, False, False, ErrorCode(0))
+        return ChannelSurvey(channel, off, {0x10: 1.0}, (), 0, False, "")
+    if channel == "can1":
+        return ChannelSurvey(channel, None, {0x123: 5.0}, (0x123,), 0, False, "no motor board answers (heard: 0x123)")
+    return ChannelSurvey(channel, None, {}, (), 0, False, "no frame at all")
+
+
+def states(findings: Findings) -> dict[tuple[str, str], str]:
+    return {(device.device, device.place): device.state for device in findings.devices}
+
+
+def test_each_device_is_found_missing_or_unexpected(attached: Robot) -> None:
+    hardware = attached.hardware
+    assert hardware is not None
+    findings = devices.examine(attached, hardware)
+    assert states(findings) == {
+        ("motor board", "can0"): FOUND,
+        ("motor board", "can1"): MISSING,
+        ("frames of something else", "can1"): UNEXPECTED,
+        ("motor board", "can2"): MISSING,
+        ("string-encoder board", hardware.string_encoders.port): FOUND,
+        ("Rokubi force sensor", hardware.force_sensor.port): FOUND,
+    }
+    details = {device.place: device.detail for device in findings.devices}
+    assert "serial number 77, firmware 1.0.0" in details[hardware.string_encoders.port]
+    assert "200 Hz" in details[hardware.force_sensor.port]
+    assert "can2 has to be up" in details["can2"]
+    assert len(findings.missing) == 2
+
+
+def test_a_port_in_use_is_not_missing(attached: Robot) -> None:
+    hardware = attached.hardware
+    assert hardware is not None
+    holder = SerialPort(hardware.string_encoders.port, 115200, device="", setting="")
+    holder.open()
+    findings = devices.examine(attached, hardware)
+    holder.close()
+    assert states(findings)[("string-encoder board", hardware.string_encoders.port)] == BUSY
+
+
+def test_ports_that_the_robot_file_does_not_name_are_unexpected(
+    attached: Robot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hardware = attached.hardware
+    assert hardware is not None
+    port = hardware.string_encoders.port
+    ports = (
+        Port("serial", "/dev/ttyUSB7", "a lathe"),
+        # The same port under the name that the kernel gave it.
+        Port("serial", str(Path(port).resolve()), "Teensyduino", aliases=(port,)),
+        Port("can", "can0", "up"),
+        Port("can", "can9", "up"),
+    )
+    monkeypatch.setattr(devices, "serial_ports", lambda: ports[:2])
+    monkeypatch.setattr(devices, "can_interfaces", lambda: ports[2:])
+    found = states(devices.examine(attached, hardware))
+    assert {place for (_, place), state in found.items() if state == UNEXPECTED} == {"/dev/ttyUSB7", "can1", "can9"}
+
+
+def test_can_interfaces_are_those_of_the_kernel(tmp_path: Path) -> None:
+    for name, kind, flags in (("can0", "280", "0x40081"), ("can1", "280", "0x40080"), ("eth0", "1", "0x1003")):
+        folder = tmp_path / name
+        folder.mkdir()
+        for key, value in (("type", kind), ("flags", flags), ("tx_queue_len", "1000")):
+            (folder / key).write_text(value + "\n")
+    up, down = devices.can_interfaces(tmp_path)
+    assert (up.name, up.problem) == ("can0", "")
+    assert down.problem == "down: sudo ip link set can1 up type can bitrate 1000000 sample-point 0.867"
+
+
+def test_a_machine_with_nothing_attached(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "devices.json"
+    assert main(["devices", "opencr_five_tendon", "--json", str(file)]) == 1
+    written = json.loads(file.read_text())
+    assert written["n_missing"] == 5
+    assert all(device["detail"].endswith(".") for device in written["devices"] if device["state"] == MISSING)
+    assert "missing" in capsys.readouterr().out
+    assert main(["devices"]) == 0
+
+
+def test_a_robot_without_hardware_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["devices", "two_segment"]) == 2
+    assert "hardware section" in capsys.readouterr().err
+
+
+def test_what_is_printed_names_every_device(attached: Robot) -> None:
+    findings = devices.examine(attached, attached.hardware)
+    text = io.StringIO()
+    devices._print(Console(file=text, width=200), findings, "my_robot.yaml")
+    for device in findings.devices:
+        assert device.place in text.getvalue()
+        assert device.state in text.getvalue()
