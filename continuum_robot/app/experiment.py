@@ -93,6 +93,8 @@ def _find(name: str) -> Experiment:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"{len(value)} entries, in the JSON file"
     if isinstance(value, bool) or not isinstance(value, (float, list, tuple)):
         return str(value)
     if isinstance(value, float):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from continuum_robot.experiments import (
+    cosserat_two_segment,
     ftdcr,
     johnston_contact_sweep,
     johnston_multisegment,
@@ -12,6 +13,9 @@ from continuum_robot.experiments import (
     muhmann_model,
     muhmann_pid_pd,
     muhmann_tracking,
+    rucker_fig1,
+    rucker_sag,
+    rucker_table2,
 )
 from continuum_robot.experiments.experiment import Experiment, Result
 
@@ -30,5 +34,9 @@ def experiments() -> dict[str, Experiment]:
         johnston_noise.NOISE,
         johnston_contact_sweep.CONTACT_SWEEP,
         johnston_multisegment.MULTISEGMENT,
+        rucker_table2.TABLE2,
+        rucker_fig1.FIG1,
+        rucker_sag.SAG,
+        cosserat_two_segment.TWO_SEGMENT,
     )
     return {experiment.name: experiment for experiment in known}
