@@ -14,8 +14,10 @@ from rich.table import Table
 
 from continuum_robot.app.output import write_json
 from continuum_robot.errors import ConvergenceError
+from continuum_robot.mechanisms.rolling_joint.building import make_linkage
 from continuum_robot.robot.description import Robot, Segment
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.rolling_joint import RollingJoint
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.statics import equilibrium
 
@@ -37,11 +39,34 @@ def run_check(robot: str, json_file: Path | None, console: Console | None = None
     """
     console = console or Console()
     loaded = load_robot(robot)
+    if loaded.mechanism is not None:
+        _check_mechanism(loaded, loaded.mechanism, json_file, console)
+        return
     with console.status(f"{loaded.name}: deriving the model ..."):
         frequencies = natural_frequencies_hz(loaded)
     _print(console, loaded, frequencies)
     if json_file is not None:
         write_json(json_file, summary(loaded, frequencies))
+
+
+def _check_mechanism(robot: Robot, mechanism: RollingJoint, json_file: Path | None, console: Console) -> None:
+    linkage = make_linkage(mechanism)
+    _print_heading(console, robot, f"{len(linkage.links)} links that roll on each other")
+    low, high = linkage.limits_m.T * 1e3
+    for number, (left, right) in enumerate(zip(low, high, strict=True), start=1):
+        console.print(f"Joint {number}: contacts from {left:.4g} to {right:.4g} mm", highlight=False)
+    _print_settings(console, robot)
+    if json_file is not None:
+        numbers = {
+            "robot": robot.name,
+            "links": len(linkage.links),
+            "tendons": robot.tendon_count,
+            "length_m": robot.length_m,
+            "contact_low_m": [float(value) for value in linkage.limits_m[:, 0]],
+            "contact_high_m": [float(value) for value in linkage.limits_m[:, 1]],
+            "assumed": list(robot.assumed),
+        }
+        write_json(json_file, numbers)
 
 
 def natural_frequencies_hz(robot: Robot) -> Vector:
@@ -110,16 +135,24 @@ def summary(robot: Robot, frequencies_hz: Vector) -> dict[str, object]:
 
 
 def _print(console: Console, robot: Robot, frequencies_hz: Vector) -> None:
+    _print_heading(console, robot, f"{len(robot.segments)} segments")
+    console.print(_segment_table(robot))
+    console.print(_frequency_lines(frequencies_hz), highlight=False)
+    _print_settings(console, robot)
+
+
+def _print_heading(console: Console, robot: Robot, parts: str) -> None:
     console.print(f"[bold]{robot.name}[/bold]  {robot.description}", highlight=False)
     console.print(f"{robot.file_name}: a valid robot file", highlight=False, soft_wrap=True)
     gravity = ", ".join(f"{value:g}" for value in robot.gravity_m_per_s2)
     console.print(
-        f"{len(robot.segments)} segments, {robot.tendon_count} tendons, {len(robot.strings)} strings, "
+        f"{parts}, {robot.tendon_count} tendons, {len(robot.strings)} strings, "
         f"{robot.length_m * 1e3:.4g} mm long, gravity ({gravity}) m/s² in the base frame\n",
         highlight=False,
     )
-    console.print(_segment_table(robot))
-    console.print(_frequency_lines(frequencies_hz), highlight=False)
+
+
+def _print_settings(console: Console, robot: Robot) -> None:
     for line in _setting_lines(robot):
         console.print(line, highlight=False)
     for command, missing in abilities(robot).items():

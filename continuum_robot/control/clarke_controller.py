@@ -68,13 +68,14 @@ class ClarkeController:
     """
 
     def __init__(self, robot: Robot, rod_feedforward: RodFeedforward | None = None) -> None:
+        self._per_entry = robot.coordinate_count // len(robot.part_names)
         if robot.control is None:
             raise ParameterError("robot.control", None, f"control settings in the file of robot {robot.name!r}")
         self.manifold = clarke_manifold(robot)
         self._rod_feedforward = rod_feedforward
         self._check(robot.control)
         self.settings = robot.control
-        self._pid = Pid(PidParameters.from_gains(robot.control.gains))
+        self._pid = Pid(PidParameters.from_gains(robot.control.gains, self._per_entry))
         self._nothing = np.full(self.manifold.coordinate_count, np.nan)
         self._no_feedforward = np.zeros(self.manifold.coordinate_count)
         for shared in (self._nothing, self._no_feedforward):
@@ -98,7 +99,7 @@ class ClarkeController:
         self._check(settings)
         other = copy.copy(self)
         other.settings = settings
-        other._pid = self._pid.with_parameters(PidParameters.from_gains(settings.gains))
+        other._pid = self._pid.with_parameters(PidParameters.from_gains(settings.gains, self._per_entry))
         return other
 
     def reset(

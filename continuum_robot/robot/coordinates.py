@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.geometry.antagonists import AntagonistManifold
 from continuum_robot.geometry.clarke import ClarkeManifold
 from continuum_robot.robot.description import Robot
 
@@ -13,7 +14,7 @@ Array = NDArray[np.float64]
 
 
 def clarke_manifold(robot: Robot) -> ClarkeManifold:
-    """The Clarke manifold of a robot's tendons.
+    """The Clarke manifold of a robot's tendons; that of a mechanism with two tendons has one coordinate.
 
     Parameters
     ----------
@@ -23,6 +24,8 @@ def clarke_manifold(robot: Robot) -> ClarkeManifold:
     -------
     maps between N displacements or tensions and 2m Clarke coordinates
     """
+    if robot.mechanism is not None:
+        return AntagonistManifold()
     tendons = [segment.tendons for segment in robot.segments]
     return ClarkeManifold(
         [one.count for one in tendons],

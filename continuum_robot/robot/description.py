@@ -13,6 +13,7 @@ from continuum_robot.robot.actuation import Actuators, TensionLimits
 from continuum_robot.robot.calibration import DynamicsCalibration
 from continuum_robot.robot.control_settings import ControlSettings, ReferenceSettings
 from continuum_robot.robot.hardware import Hardware
+from continuum_robot.robot.rolling_joint import RollingJoint
 from continuum_robot.robot.routing import RoutedPath, Routing, StraightRouting
 from continuum_robot.robot.schema import quantity, refuse
 from continuum_robot.robot.simulation_settings import SimulationSettings
@@ -468,7 +469,8 @@ class Robot:
 
     schema_version: int = quantity("version of this file format", ge=SCHEMA_VERSION, le=SCHEMA_VERSION)
     name: str = quantity("the robot's name", filled=True)
-    segments: tuple[Segment, ...] = quantity("from the base to the tip")
+    segments: tuple[Segment, ...] = quantity("from the base to the tip; none with a mechanism", default=())
+    mechanism: RollingJoint | None = quantity("what the robot is instead of a backbone with segments", default=None)
     description: str = quantity("what robot this is, for a reader", default="")
     gravity_m_per_s2: tuple[float, ...] = quantity(
         "gravity in the base frame", "m/s^2", default=(0.0, 0.0, 0.0), length=3, ge=-100, le=100
@@ -489,8 +491,8 @@ class Robot:
     file_name: str = field(default="", init=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not self.segments:
-            raise refuse("segments", self.segments, "at least one segment")
+        if bool(self.segments) == (self.mechanism is not None):
+            raise refuse("segments", len(self.segments), "at least one segment, or else a mechanism")
         names = [segment.name for segment in self.segments]
         if len(set(names)) != len(names):
             raise refuse("segments", names, "a different name for each segment")
@@ -510,8 +512,8 @@ class Robot:
         if len(set(string_names)) != len(string_names):
             raise refuse("strings", string_names, "a different name for each string")
         self._check_paths()
-        if self.control is not None and len(self.control.gains) != len(self.segments):
-            raise refuse("control.gains", len(self.control.gains), f"{len(self.segments)} entries, one a segment")
+        if self.control is not None and len(self.control.gains) != len(self.part_names):
+            raise refuse("control.gains", len(self.control.gains), f"{len(self.part_names)} entries, one a segment")
         if self.reference is not None:
             self._check_reference(self.reference)
         if self.recording is not None:
@@ -604,7 +606,7 @@ class Robot:
             )
 
     def _check_reference(self, reference: ReferenceSettings) -> None:
-        coordinates = 2 * len(self.segments)
+        coordinates = self.coordinate_count
         allowed = (0, coordinates) if reference.kind in ("hold", "csv") else (coordinates,)
         if len(reference.amplitude_m) not in allowed:
             raise refuse("reference.amplitude_m", reference.amplitude_m, f"{coordinates} values, two a segment")
@@ -612,14 +614,24 @@ class Robot:
             raise refuse("reference.frequency_hz", reference.frequency_hz, f"1 or {coordinates} values")
 
     @property
+    def part_names(self) -> tuple[str, ...]:
+        """What has a controller's gains of its own: the segments' names, or the mechanism's kind."""
+        if self.mechanism is not None:
+            return (self.mechanism.kind,)
+        return tuple(segment.name for segment in self.segments)
+
+    @property
     def length_m(self) -> float:
         """Length of the whole backbone, m."""
+        if self.mechanism is not None:
+            return self.mechanism.length_m
         return sum(segment.length_m for segment in self.segments)
 
     @property
     def segment_starts_m(self) -> Vector:
         """Arc length of each segment's start from the base, shape (segments,), m."""
-        return np.concatenate([[0.0], np.cumsum([segment.length_m for segment in self.segments])[:-1]])
+        ends = np.cumsum([0.0, *(segment.length_m for segment in self.segments)])
+        return ends[:-1]
 
     @property
     def disk_arc_lengths_m(self) -> Vector:
@@ -634,11 +646,15 @@ class Robot:
     @property
     def tendon_count(self) -> int:
         """Number of all tendons."""
+        if self.mechanism is not None:
+            return len(self.mechanism.tendon_names)
         return sum(segment.tendons.count for segment in self.segments)
 
     @property
     def tendon_slices(self) -> tuple[slice, ...]:
-        """For each segment, where its tendons stand in an array over all tendons."""
+        """For each segment, or the mechanism, where its tendons stand in an array over all tendons."""
+        if self.mechanism is not None:
+            return (slice(0, self.tendon_count),)
         ends = np.cumsum([segment.tendons.count for segment in self.segments])
         return tuple(
             slice(int(end) - segment.tendons.count, int(end)) for end, segment in zip(ends, self.segments, strict=True)
@@ -665,7 +681,9 @@ class Robot:
 
     @property
     def tendon_names(self) -> tuple[str, ...]:
-        """``<segment>/tendon_<j>`` with j from 1, in tendon order."""
+        """``<segment>/tendon_<j>`` with j from 1, in tendon order; the mechanism's own names."""
+        if self.mechanism is not None:
+            return self.mechanism.tendon_names
         return tuple(
             f"{segment.name}/tendon_{j + 1}" for segment in self.segments for j in range(segment.tendons.count)
         )
@@ -687,10 +705,14 @@ class Robot:
 
     @property
     def coordinate_count(self) -> int:
-        """Number of Clarke coordinates, two a segment."""
+        """Number of coordinates that the tendons control: Clarke coordinates, two a segment, or the mechanism's."""
+        if self.mechanism is not None:
+            return self.mechanism.coordinate_count
         return 2 * len(self.segments)
 
     @property
     def coefficient_count(self) -> int:
-        """Number of strain coefficients of the whole robot."""
+        """Number of strain coefficients of the whole robot, or of values that describe the mechanism's pose."""
+        if self.mechanism is not None:
+            return self.mechanism.coefficient_count
         return sum(segment.basis.coefficient_count for segment in self.segments)

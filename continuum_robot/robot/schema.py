@@ -175,6 +175,10 @@ def _option(options: Sequence[Any], value: Any, source: Source, key: str) -> Any
         return options[0]
     kinds = {kind_of(option): option for option in options}
     kind = value.get("kind") if isinstance(value, Mapping) else None
+    if kind is None and isinstance(value, Mapping):
+        near = difflib.get_close_matches("kind", [str(name) for name in value], 1, 0.6)
+        if near:
+            raise source.error(_join(key, near[0]), value[near[0]], _unknown(near[0], ["kind"]))
     if kind not in kinds:
         raise source.error(_join(key, "kind"), kind, "one of " + ", ".join(kinds))
     return kinds[kind]

@@ -33,7 +33,7 @@ def test_manifold_has_the_layout_of_the_file(name):
         np.testing.assert_allclose(transform.angles_rad, segment.tendons.angles_rad)
 
 
-@pytest.mark.parametrize("name", list(shipped_robots()))
+@pytest.mark.parametrize("name", [name for name in shipped_robots() if load_robot(name).segments])
 def test_the_two_matrices_are_inverse(name):
     robot = load_robot(name)
     np.testing.assert_allclose(

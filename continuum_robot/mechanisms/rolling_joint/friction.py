@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Friction of the tendons at the entry points by the capstan law, which ha leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.errors import ConvergenceError, ParameterError
+from continuum_robot.mechanisms.rolling_joint.linkage import Linkage
+from continuum_robot.mechanisms.rolling_joint.loads import Load
+from continuum_robot.mechanisms.rolling_joint.statics import Equilibrium, RollingStatics
+
+Array = NDArray[np.float64]
+
+_TOLERANCE = 1e-10
+_ROUNDS = 200
+
+
+def capstan_weights(linkage: Linkage, contact_m: ArrayLike, coefficient: float, direction: ArrayLike) -> Array:
+    """Tension between the links relative to that at the base.
+
+    At every entry point the tendon turns by an angle a, and over it the tension changes by exp(-mu a) away from the
+    actuator where the tendon is being pulled in, by exp(mu a) where it is paid out.
+
+    Parameters
+    ----------
+    linkage : the mechanism
+    contact_m : shape (n - 1,), m
+    coefficient : mu
+    direction : how the left and the right tendon move or tend to, shape (2,): 1 pulled in, -1 paid out, 0 neither
+
+    Returns
+    -------
+    shape (2, n - 1)
+
+    Raises
+    ------
+    ParameterError : a coefficient or direction that cannot be used, contacts of another shape
+    OffSurfaceError : an arc length that is not on the surfaces
+    """
+    sign = np.asarray(direction, dtype=float)
+    if not (np.isfinite(coefficient) and coefficient >= 0):
+        raise ParameterError("coefficient", coefficient, "a number, 0 or more")
+    if sign.shape != (2,) or not np.all(np.isin(sign, (-1.0, 0.0, 1.0))):
+        raise ParameterError("direction", direction, "for the left and the right tendon 1, -1 or 0")
+    contact = linkage.check_contacts(contact_m)
+    gaps = linkage.gaps(contact)
+    angle, _ = linkage.relative_pose(linkage.frames(contact))
+    channels = np.array([link.child_entries_m - link.parent_entries_m for link in linkage.links])
+    leaving = _heading(gaps) - _heading(channels[:-1])
+    entering = _heading(channels[1:]) + angle[:, None] - _heading(gaps)
+    turned = np.abs(_wrapped(leaving))
+    turned[1:] += np.abs(_wrapped(entering))[:-1]
+    return np.asarray(np.exp(-coefficient * sign * np.cumsum(turned, axis=0)).T)
+
+
+def equilibrium_with_friction(
+    statics: RollingStatics,
+    tension_n: ArrayLike,
+    coefficient: float,
+    direction: ArrayLike,
+    loads: Sequence[Load] = (),
+    *,
+    start_m: ArrayLike | None = None,
+) -> Equilibrium:
+    """The equilibrium with sliding friction of both tendons at all entry points.
+
+    Parameters
+    ----------
+    statics : of the mechanism
+    tension_n : at the base, shape (2,), N
+    coefficient, direction : as in :func:`capstan_weights`
+    loads, start_m : as in :meth:`RollingStatics.equilibrium`
+
+    Returns
+    -------
+    the equilibrium; its iterations are those of all rounds
+
+    Raises
+    ------
+    ParameterError, OffSurfaceError, NoEquilibriumError : as :meth:`RollingStatics.equilibrium`
+    ConvergenceError : the tensions between the links did not settle
+    """
+    found = statics.equilibrium(tension_n, loads, start_m=start_m)
+    weights = np.ones((2, statics.linkage.joint_count))
+    iterations, change = found.iterations, np.inf
+    for _ in range(_ROUNDS):
+        wanted = capstan_weights(statics.linkage, found.contact_m, coefficient, direction)
+        change = float(np.abs(wanted - weights).max())
+        if change < _TOLERANCE:
+            return replace(found, iterations=iterations)
+        weights = wanted
+        found = statics.equilibrium(tension_n, loads, start_m=found.contact_m, weights=weights)
+        iterations += found.iterations
+    raise ConvergenceError("tensions with friction", change, _TOLERANCE, _ROUNDS)
+
+
+def _heading(vectors: Array) -> Array:
+    return np.asarray(np.arctan2(vectors[..., 1], vectors[..., 0]))
+
+
+def _wrapped(angle: Array) -> Array:
+    return np.asarray((angle + np.pi) % (2 * np.pi) - np.pi)

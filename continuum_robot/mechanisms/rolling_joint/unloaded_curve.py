@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All unloaded poses of a mechanism: without loads they form a curve over the ratio of the tensions."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
+
+Array = NDArray[np.float64]
+
+_LARGEST_RATIO = 30.0
+_POINTS = 301
+
+
+class UnloadedCurve:
+    """The curve as a table: ratio of the tensions, contacts, tendon displacements.
+
+    Displacements are counted from the pose of equal tensions, > 0 where a tendon is pulled in.
+
+    Parameters
+    ----------
+    statics : of the mechanism
+    largest_ratio : of the tensions, at both ends of the curve
+
+    Attributes
+    ----------
+    log_ratio : logarithm of left over right tension, increasing, shape (k,)
+    contact_m : shape (k, n - 1), m
+    displacement_m : left and right, shape (k, 2), m
+    home_length_m : tendon lengths where the tensions are equal, shape (2,), m
+    """
+
+    def __init__(self, statics: RollingStatics, largest_ratio: float = _LARGEST_RATIO) -> None:
+        self.statics = statics
+        end = float(np.log(largest_ratio))
+        self.log_ratio = np.linspace(-end, end, _POINTS)
+        contacts, lengths, near = [], [], None
+        for value in self.log_ratio:
+            found = statics.equilibrium([np.exp(value / 2), np.exp(-value / 2)], start_m=near)
+            near = found.contact_m
+            contacts.append(found.contact_m)
+            lengths.append(found.tendon_length_m)
+        self.contact_m = np.array(contacts)
+        self.home_length_m = statics.equilibrium([1.0, 1.0]).tendon_length_m
+        self.displacement_m = self.home_length_m - np.array(lengths)
+        self._steps = np.diff(self.displacement_m, axis=0)
+        self._squares = np.sum(self._steps**2, axis=1)
+        self._differences = (self.displacement_m[:, 0] - self.displacement_m[:, 1]) / 2
+
+    def nearest(self, displacement_m: Array) -> tuple[Array, Array, float]:
+        """The unloaded pose whose tendon displacements come closest to measured ones.
+
+        Parameters
+        ----------
+        displacement_m : left and right, shape (2,), m
+
+        Returns
+        -------
+        contacts, shape (n - 1,), m; their change with the displacements, shape (n - 1, 2); and the distance that is
+        left, root mean square over both tendons, m
+        """
+        away = displacement_m - self.displacement_m[:-1]
+        share = np.clip(np.sum(away * self._steps, axis=1) / self._squares, 0.0, 1.0)
+        miss = away - share[:, None] * self._steps
+        best = int(np.argmin(np.sum(miss**2, axis=1)))
+        change = self.contact_m[best + 1] - self.contact_m[best]
+        slope = np.outer(change, self._steps[best] / self._squares[best])
+        contact = self.contact_m[best] + share[best] * change
+        return contact, slope, float(np.sqrt(np.mean(miss[best] ** 2)))
+
+    def force(self, coordinate_m: ArrayLike, least_tension_n: float) -> Array:
+        """Left less right tension that holds a coordinate while the lesser tension is given.
+
+        Parameters
+        ----------
+        coordinate_m : half the difference of the displacements, shape (...), m
+        least_tension_n : the lesser of both tensions, N
+
+        Returns
+        -------
+        shape (...), N; beyond the ends of the curve that of the end
+        """
+        ratio = np.interp(np.asarray(coordinate_m, dtype=float), self._differences, self.log_ratio)
+        return np.asarray(np.sign(ratio) * least_tension_n * np.expm1(np.abs(ratio)))
