@@ -105,7 +105,7 @@ class OdriTendonActuators:
         self._places = [places[entry.channel, entry.motor] for entry in motors]
         self._tendon_at = {place: index for index, place in enumerate(self._places)}
         self._zero_rev = np.zeros(self.tendon_count)
-        self._is_open = self.zeroed = False
+        self._is_open = self._enabling = self.zeroed = False
         self._forget_commands()
 
     def _add(self, name: str, motors: Sequence[int], bus_factory: BusFactory | None) -> None:
@@ -207,7 +207,13 @@ class OdriTendonActuators:
     def begin_enable(self, now_s: float) -> None:
         """Begin to switch torque on, without waiting; :meth:`continue_enable` goes on. Raises :class:`DeviceError`."""
         self._require_open()
+        if all(board.on for board in self.boards):
+            return
+        self._enabling = True
         for board in self.boards:
+            # Those that are on already wait without current: the others' alignment needs slack tendons.
+            if board.on:
+                board.write(0.0, 0.0, now_s)
             board.begin_enable(now_s)
 
     def continue_enable(self, now_s: float) -> bool:
@@ -230,6 +236,7 @@ class OdriTendonActuators:
                 board.aligned_anew = board.zero_lost = self.zeroed = False
                 for motor in board.motors:
                     self._zero_rev[self._tendon_at[number, motor - 1]] = board.sample.position_rev[motor - 1]
+        self._enabling = False
         return True
 
     def read(self, now_s: float) -> TendonReading:
@@ -271,7 +278,7 @@ class OdriTendonActuators:
         )
 
     def write(self, tension_n: ArrayLike, now_s: float) -> None:
-        """Send a tension (N) to every tendon; nothing is sent to a board that is not on.
+        """Send a tension (N) to every tendon; nothing before all boards are on, nor to one that is off again.
 
         Parameters
         ----------
@@ -296,12 +303,15 @@ class OdriTendonActuators:
         pairs = [[0.0, 0.0] for _ in self.boards]
         for (number, motor), value in zip(self._places, signed, strict=True):
             pairs[number][motor] = value
+        if self._enabling:
+            return
         for board, (first, second) in zip(self.boards, pairs, strict=True):
             board.write(first, second, now_s)
 
     def disable(self) -> None:
         """Currents to zero and torque off, on all boards, whatever fails. Safe to call at any time."""
         self._forget_commands()
+        self._enabling = False
         reachable = [pair for pair in zip(self.channels, self.boards, strict=True) if pair[0].is_open]
         if not reachable:
             return
