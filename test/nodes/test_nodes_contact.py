@@ -11,22 +11,21 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.msg import Contact, Shape
-from continuum_robot.srv import SetContactThresholds
+from continuum_robot.srv import InjectFault, SetContactThresholds
 from ros_probe import PATIENT, Probe, pause
 
 from continuum_robot.nodes import conversions
 from continuum_robot.nodes.composition import ComposedStack, StackOptions
 from continuum_robot.robot.loading import load_robot
 
-# The monitor over DDS still raises false contacts, or goes blind, where the machine stalls; it is off by default.
-pytestmark = [
-    pytest.mark.ros,
-    pytest.mark.xfail(reason="the contact monitor over DDS is still being proved", strict=False),
-]
+pytestmark = [pytest.mark.ros]
 
 ROBOT = load_robot("vanderbilt_segment")
 START_S, END_S, FORCE_N, DISK = 4.0, 6.5, 30.0, 6
-LONGEST_DELAY_S = 0.4  # the push needs 0.1 s to rise to the threshold, the rest is a busy machine's
+# The push needs 0.1 s to rise to the threshold and the observer 0.1 s; the rest is a busy machine's, which may let the
+# observers start anew.
+LONGEST_DELAY_S = 0.6
+QUIET = {"clear", "settling"}
 SCHEDULE = f"""
 contacts:
   - name: hand
@@ -77,11 +76,12 @@ def test_free_motion_raises_no_contact(push):
     time_s, contacts, _, _ = push
     before = [m for at_s, m in zip(time_s, contacts, strict=True) if at_s < 0]
     assert len(before) > 50
-    assert {m.state for m in before} == {"clear"}
-    assert max(m.ratio for m in before) < 1.0
+    assert {m.state for m in before} <= QUIET
+    assert np.nanmax([m.ratio for m in before]) < 1.0
     after = [m for at_s, m in zip(time_s, contacts, strict=True) if at_s > END_S - START_S + 0.8]
     assert after
-    assert {(m.state, m.blind_reason) for m in after} == {("clear", "")}
+    assert {m.state for m in after} <= QUIET
+    assert {m.blind_reason for m in after if m.state == "clear"} == {""}
 
 
 def test_a_push_is_felt_in_time(push):
@@ -137,7 +137,9 @@ def test_thresholds_are_changed_together_or_refused(stack):
     assert not result.successful
     assert "gain_per_s" in result.reason
     assert not probe.set_parameter("contact_monitor", "gain_per_s", [25.0, 25.0]).successful
-    assert probe.set_parameter("contact_monitor", "force_walk_n_per_sqrt_s", 25.0).successful
+    assert probe.set_parameter("contact_monitor", "force_walk_n_per_sqrt_s", 29.0).successful
+    request = SetContactThresholds.Request(contact_factor_steady=1.0, contact_factor_accelerating=1.5)
+    assert probe.call(SetContactThresholds, service, request).success
 
 
 def test_a_tare_is_said_and_ends(stack):
@@ -148,20 +150,46 @@ def test_a_tare_is_said_and_ends(stack):
     probe.wait(lambda: probe.newest("contact").state == "clear", 5.0, "the tare did not end")
 
 
-def test_readings_that_are_no_numbers_blind_it_until_the_reset(stack):
+def inject(probe, service, fault, channel=-1, magnitude=0.0):
+    request = InjectFault.Request(fault=fault, tendon=channel, magnitude=magnitude)
+    assert probe.call(InjectFault, service, request).success
+
+
+# A string that snapped is pulled in by its reel: centimetres within a sample or two.
+@pytest.mark.parametrize(
+    ("service", "fault", "channel", "magnitude", "named"),
+    [
+        ("string_encoder/inject_fault", "nan_reading", 1, 0.0, "string_2"),
+        ("string_encoder/inject_fault", "encoder_jump", 2, 0.03, "string_3 jumped"),
+        ("string_encoder/inject_fault", "encoder_jump", 0, -0.01, "string_1 jumped"),
+        ("string_encoder/inject_fault", "freeze_sensor", 0, 0.0, "string_1 frozen"),
+        ("string_encoder/inject_fault", "freeze_sensor", 3, 0.0, "string_4 frozen"),
+        # The last: the driver goes to its safe state.
+        ("inject_fault", "nan_reading", 0, 0.0, ""),
+    ],
+)
+def test_a_broken_sensor_blinds_it_until_the_reset(stack, service, fault, channel, magnitude, named):
+    """Whatever breaks is named in diagnostics and message, is no contact, latches, and is recovered by services."""
     _, probe = stack
-    assert probe.inject("nan_reading", 0).success
-    probe.wait(lambda: probe.newest("contact").state == "blind", 5.0, "not blind")
+    probe.wait(lambda: probe.newest("contact").state == "clear", 5.0, "not clear before")
+    probe.received["contact"].clear()
+    inject(probe, service, fault, channel, magnitude)
+    # What is frozen is found while the robot moves.
+    probe.wait(lambda: any(m.state == "blind" for m in probe.received["contact"]), 15.0, "not blind")
+    assert not any(m.in_contact for m in probe.received["contact"])
     blind = probe.newest("contact")
     assert blind.blind_reason
+    assert named in blind.blind_reason
     assert not blind.in_contact
     assert all(math.isnan(value) for value in (*blind.residual, *blind.wrench, blind.arc_length))
     assert not probe.trigger("contact_monitor/tare").success
-    assert probe.inject("").success
+    inject(probe, service, "")
     pause(0.8)
     assert probe.wait_for_message("contact").state == "blind"  # latched, though the readings are back
-    probe.wait(lambda: "blind" in probe.health("/contact_monitor: contact"), 3.0)
+    probe.wait(lambda: f"blind: {blind.blind_reason}" in probe.health("/contact_monitor: contact"), 3.0)
     assert probe.trigger("shape_estimator/reset").success
     assert probe.trigger("contact_monitor/reset").success
     probe.received["contact"].clear()
-    probe.wait(lambda: any(m.state != "blind" for m in probe.received["contact"]), 5.0, "still blind")
+    probe.wait(lambda: any(m.state == "clear" for m in probe.received["contact"]), 5.0, "still blind")
+    pause(0.5)
+    assert probe.newest("contact").state in QUIET
