@@ -84,6 +84,12 @@ def basis_matrix(basis: Basis, ratio: float) -> Vector:
     return matrix
 
 
+def basis_values(basis: Basis, ratios: Vector) -> Vector:
+    """The entry of every column of B, which has but one, at places (k,) of a segment: shape (k, coefficients)."""
+    polynomials = shifted_chebyshev(ratios, basis.highest_order)
+    return np.stack([polynomials[order] for _, order in basis.functions], axis=1)
+
+
 def gauss_legendre(count: int, end: float = 1.0) -> tuple[Vector, Vector]:
     """Nodes and weights of Gauss-Legendre quadrature on [0, ``end``], each of shape (count,)."""
     nodes, weights = np.polynomial.legendre.leggauss(count)

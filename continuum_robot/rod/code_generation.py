@@ -185,7 +185,7 @@ def compile_functions(
     library = None
     if compile != "never":
         try:
-            library = _load(_build(functions, name, progress))
+            library = load_library(_build(functions, name, progress))
         except (OSError, subprocess.SubprocessError, CompilationError) as error:
             if compile == "always":
                 raise ContinuumRobotError(f"cannot compile {name}: {error}") from error
@@ -247,22 +247,52 @@ def find_compiler() -> tuple[str, str]:
 
 def _build(functions: Sequence[ca.Function], name: str, progress: Progress | None) -> Path:
     """The shared library of the functions, from the cache or freshly compiled."""
-    compiler, version = find_compiler()
     count = code_size(functions)
-    flags = ["-O0" if count > _LARGE_INSTRUCTIONS else "-O1", "-fPIC", "-shared"]
+    flags = ["-O0" if count > _LARGE_INSTRUCTIONS else "-O1"]
     source = generate_c(functions)
-    made = [source, version, platform.machine(), str(_PART_STATEMENTS), *flags]
-    key = hashlib.sha256("\n".join(made).encode()).hexdigest()[:24]
+    return build_library(
+        [source, str(_PART_STATEMENTS)],
+        lambda: split_functions(source, _PART_STATEMENTS),
+        flags,
+        f"{name} ({count:,} instructions)",
+        progress,
+    )
+
+
+def build_library(
+    made_of: Sequence[str], code: Callable[[], str], flags: Sequence[str], name: str, progress: Progress | None
+) -> Path:
+    """A shared library of C code, from the cache or freshly compiled.
+
+    Parameters
+    ----------
+    made_of : what the code follows from, for the cache's key
+    code : gives the C text where it has to be compiled
+    flags : of the compiler, besides those for a shared library
+    name : what it is, for the progress line
+    progress : receives a line before a compilation
+
+    Returns
+    -------
+    the library's file
+
+    Raises
+    ------
+    CompilationError : no compiler, or it failed
+    """
+    compiler, version = find_compiler()
+    flags = [*flags, "-fPIC", "-shared"]
+    key = hashlib.sha256("\n".join([*made_of, version, platform.machine(), *flags]).encode()).hexdigest()[:24]
     target = cache_folder() / f"rod_{key}.so"
     if target.is_file():
         return target
-    _say(progress, f"compiling {name} ({count:,} instructions) ...")
+    _say(progress, f"compiling {name} ...")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="build_") as folder:
-        code, library = Path(folder) / "functions.c", Path(folder) / "functions.so"
-        code.write_text(split_functions(source, _PART_STATEMENTS), encoding="utf-8")
+        text, library = Path(folder) / "functions.c", Path(folder) / "functions.so"
+        text.write_text(code(), encoding="utf-8")
         answer = subprocess.run(
-            [compiler, *flags, str(code), "-o", str(library), "-lm"],
+            [compiler, *flags, str(text), "-o", str(library), "-lm"],
             capture_output=True,
             text=True,
             timeout=_COMPILE_TIMEOUT_S,
@@ -274,7 +304,8 @@ def _build(functions: Sequence[ca.Function], name: str, progress: Progress | Non
     return target
 
 
-def _load(path: Path) -> ctypes.CDLL:
+def load_library(path: Path) -> ctypes.CDLL:
+    """Load a library that :func:`build_library` made; raises OSError."""
     try:
         return ctypes.CDLL(str(path))
     except OSError:

@@ -18,15 +18,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import pairwise
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Basis
-from continuum_robot.rod.bases import REFERENCE_STRAIN, basis_matrix
+from continuum_robot.rod.bases import REFERENCE_STRAIN, basis_values
+from continuum_robot.rod.strain_kernel import Record, address, doubles, kernel, whole
 
 Vector = NDArray[np.float64]
 
@@ -82,7 +83,7 @@ class Frames:
     omega : (k - 1, 6) twist of every step
     own : (k - 1, 6, n) derivative of ``omega``
     tangent : (k - 1, 6, 6) T of every step
-    powers : (k - 1, 4, 6, 6) ad, ad^2, ad^3, ad^4
+    powers : (k - 1, 4, 6, 6) ad, ad^2, ad^3, ad^4; None from the compiled kernel, which does without
     series : (k - 1, 11)
     step : (k - 1, 6, n) twist of a step's end against its start in the base frame, per coefficient
     jacobian : (k, 6, n) twist of every station in the base frame: velocity of what passes the base's origin
@@ -93,10 +94,55 @@ class Frames:
     omega: Vector
     own: Vector
     tangent: Vector
-    powers: Vector
+    powers: Vector | None
     series: Vector
     step: Vector
     jacobian: Vector
+
+
+class FrameBuffers:
+    """Arrays that the compiled kernel fills with the frames of a chain.
+
+    Parameters
+    ----------
+    steps, size : of the chain
+
+    Attributes
+    ----------
+    frames : views of them
+    record : what the kernel takes
+    """
+
+    def __init__(self, steps: int, size: int) -> None:
+        self.frames = Frames(
+            rotation=np.empty((steps + 1, 3, 3)),
+            position=np.empty((steps + 1, 3)),
+            omega=np.empty((steps, 6)),
+            own=np.empty((steps, 6, size)),
+            tangent=np.empty((steps, 6, 6)),
+            powers=None,
+            series=np.empty((steps, 11)),
+            step=np.empty((steps, 6, size)),
+            jacobian=np.empty((steps + 1, 6, size)),
+        )
+        self.record = frames_record(self.frames)
+
+
+def frames_record(frames: Frames) -> Record:
+    """Frames as the kernel takes them."""
+    return Record(
+        (),
+        (
+            frames.rotation,
+            frames.position,
+            frames.omega,
+            frames.own,
+            frames.tangent,
+            frames.series,
+            frames.step,
+            frames.jacobian,
+        ),
+    )
 
 
 class MagnusChain:
@@ -115,32 +161,59 @@ class MagnusChain:
 
     def __init__(self, stretches: Sequence[Stretch], stations_m: Sequence[float] = ()) -> None:
         self.size = sum(stretch.basis.coefficient_count for stretch in stretches)
+        self._row = whole([row for stretch in stretches for row, _ in stretch.basis.functions])
         wanted = np.unique(np.asarray(stations_m, dtype=float))
-        stations, rest, lengths = [0.0], [], []
-        first: list[Vector] = []
-        second: list[Vector] = []
+        stations: list[Vector] = [np.zeros(1)]
+        values: tuple[list[Vector], list[Vector]] = ([], [])
+        rest: list[Vector] = []
+        columns: list[NDArray[np.int_]] = []
         start_m, column = 0.0, 0
         for stretch in stretches:
-            nodes = _merged(start_m + stretch.length_m * (lobatto(stretch.steps)[0]), wanted)
-            columns = slice(column, column + stretch.basis.coefficient_count)
-            for low, high in pairwise(nodes):
-                for place, found in zip(GAUSS_SHARES, (first, second), strict=True):
-                    matrix = np.zeros((6, self.size))
-                    ratio = (low + place * (high - low) - start_m) / stretch.length_m
-                    matrix[:, columns] = basis_matrix(stretch.basis, ratio)
-                    found.append(matrix)
-                rest.append(stretch.rest_strain)
-                lengths.append(high - low)
-            stations += list(nodes[1:])
-            start_m += stretch.length_m
-            column = columns.stop
-        self.s_m = np.array(stations)
+            nodes = _merged(start_m + stretch.length_m * lobatto(stretch.steps)[0], wanted)
+            end = column + stretch.basis.coefficient_count
+            for share, found in zip(GAUSS_SHARES, values, strict=True):
+                ratios = (nodes[:-1] + share * np.diff(nodes) - start_m) / stretch.length_m
+                phi = np.zeros((len(ratios), self.size))
+                phi[:, column:end] = basis_values(stretch.basis, ratios)
+                found.append(phi)
+            rest.append(np.tile(stretch.rest_strain, (len(nodes) - 1, 1)))
+            columns.append(np.tile([column, end], (len(nodes) - 1, 1)))
+            stations.append(nodes[1:])
+            start_m, column = start_m + stretch.length_m, end
+        self.s_m = np.concatenate(stations)
         self.length_m = start_m
-        self.first, self.second = np.array(first), np.array(second)
-        self.rest = np.array(rest)
-        self.step_m = np.array(lengths)
-        self.mean = self.step_m[:, None, None] / 2 * (self.first + self.second)
+        self._phi_1, self._phi_2 = (np.concatenate(found) for found in values)
+        self.rest = np.concatenate(rest).astype(float)
+        self.step_m = np.diff(self.s_m)
         self.bracket = math.sqrt(3) / 12 * self.step_m**2
+        low, high = np.concatenate(columns).T
+        self.record = Record(
+            (len(self.step_m), self.size),
+            (
+                doubles(_SERIES),
+                doubles(self.step_m),
+                doubles(self.rest),
+                doubles(self._phi_1),
+                doubles(self._phi_2),
+                whole(low),
+                whole(high),
+                self._row,
+            ),
+        )
+
+    @cached_property
+    def first(self) -> Vector:
+        """B at the first Gauss node of every step, (k - 1, 6, n)."""
+        return spread(self._phi_1, self._row)
+
+    @cached_property
+    def second(self) -> Vector:
+        """B at the second Gauss node of every step, (k - 1, 6, n)."""
+        return spread(self._phi_2, self._row)
+
+    @cached_property
+    def _mean(self) -> Vector:
+        return self.step_m[:, None, None] / 2 * (self.first + self.second)
 
     def index(self, s_m: float) -> int:
         """Station at an arc length that the chain was made with."""
@@ -148,13 +221,22 @@ class MagnusChain:
 
     def frames(self, c: Any) -> Frames:
         """Frames at all stations, and their Jacobians, at coefficients (n,)."""
+        library = kernel()
+        if library is None or np.iscomplexobj(c):
+            return self._frames(c)
+        buffers = FrameBuffers(len(self.step_m), self.size)
+        coefficients = doubles(c)
+        library.chain_frames(self.record.pointer, address(coefficients), buffers.record.pointer)
+        return buffers.frames
+
+    def _frames(self, c: Any) -> Frames:
         count = len(self.step_m)
         xi_1 = self.rest + self.first @ c
         xi_2 = self.rest + self.second @ c
         ad_1, ad_2 = ad(xi_1), ad(xi_2)
         bracket = self.bracket[:, None]
         omega = self.step_m[:, None] / 2 * (xi_1 + xi_2) + bracket * (ad_1 @ xi_2[..., None])[..., 0]
-        own = self.mean + bracket[..., None] * (ad_1 @ self.second - ad_2 @ self.first)
+        own = self._mean + bracket[..., None] * (ad_1 @ self.second - ad_2 @ self.first)
         x = np.sum(omega[:, :3] ** 2, axis=1)
         series = x[:, None] ** np.arange(_TERMS) @ _SERIES
         one = ad(omega)
@@ -193,6 +275,19 @@ class MagnusChain:
         -------
         (n, n), row a and column b: derivative of the a-th generalised force by the b-th coefficient
         """
+        library = kernel()
+        if frames.powers is not None or library is None:
+            return self._contraction(frames, wrench)
+        hessian, work, loads = np.zeros((self.size, self.size)), np.empty((6, self.size)), doubles(wrench)
+        record = frames_record(frames)
+        library.chain_contraction(
+            self.record.pointer, record.pointer, address(loads), address(hessian), address(work)
+        )
+        return hessian
+
+    def _contraction(self, frames: Frames, wrench: Any) -> Any:
+        if frames.powers is None:
+            raise ParameterError("frames", "compiled", "frames of the same kind as the chain computes")
         beyond = np.cumsum(wrench[::-1], axis=0)[::-1][1:]  # what is carried through each step
         turned = adjoint(frames.rotation[:-1], frames.position[:-1]).swapaxes(1, 2)
         local = (turned @ beyond[..., None])[..., 0]
@@ -220,6 +315,13 @@ class MagnusChain:
             ]
         )
         return left.reshape(-1, self.size).T @ right.reshape(-1, self.size)
+
+
+def spread(values: Vector, row: NDArray[np.intc]) -> Vector:
+    """B (k, 6, n) from the entry of each of its columns (k, n) and the row (n,) where it stands."""
+    matrix = np.zeros((len(values), 6, len(row)))
+    matrix[:, row, np.arange(len(row))] = values
+    return matrix
 
 
 def hat(vector: Any) -> Any:

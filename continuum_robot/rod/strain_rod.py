@@ -23,7 +23,8 @@ from continuum_robot.rod.bases import REFERENCE_STRAIN, basis_matrix, gauss_lege
 from continuum_robot.rod.inertia import passing_segments
 from continuum_robot.rod.loads import DistributedLoad, Load, PointWrench
 from continuum_robot.rod.path_lengths import PathLengths
-from continuum_robot.rod.strain_kinematics import MagnusChain, Stretch, hat, lobatto
+from continuum_robot.rod.strain_kernel import Record, address, doubles, kernel, whole
+from continuum_robot.rod.strain_kinematics import FrameBuffers, MagnusChain, Stretch, hat, lobatto
 
 Vector = NDArray[np.float64]
 
@@ -383,6 +384,7 @@ class LoadedChain:
             else:
                 points += _lumped(rod, load)
         self.chain = rod.chain([point[0] for point in points])
+        points.sort(key=lambda point: self.chain.index(point[0]))
         self.size = rod.size
         count = len(points)
         self.station = np.array([self.chain.index(point[0]) for point in points], dtype=int)
@@ -394,9 +396,40 @@ class LoadedChain:
         self.body_force, self.body_moment = np.where(following, force, 0), np.where(following, moment, 0)
         self.conservative = not (self.moment.any() or self.body_force.any() or self.body_moment.any())
         self.empty = not (force.any() or moment.any())
+        # What the compiled kernel writes to; it makes this object one for a single thread.
+        self._record = Record(
+            (count,),
+            (
+                whole(self.station),
+                *(doubles(v) for v in (self.offset, self.force, self.moment, self.body_force, self.body_moment)),
+            ),
+        )
+        self._buffers = FrameBuffers(len(self.chain.step_m), self.size)
+        self._work = np.empty((6, self.size))
 
     def terms(self, c: Any, *, stiffness: bool = True) -> LoadTerms:
         """Potential, generalised force and stiffness of the loads at coefficients (n,)."""
+        library = kernel()
+        if library is None or np.iscomplexobj(c):
+            return self._terms(c, stiffness=stiffness)
+        potential, force = np.empty(1), np.empty(self.size)
+        wrench = np.empty((len(self.chain.s_m), 6))
+        hessian = np.empty((self.size, self.size)) if stiffness else None
+        coefficients = doubles(c)
+        library.load_terms(
+            self.chain.record.pointer,
+            self._record.pointer,
+            address(coefficients),
+            self._buffers.record.pointer,
+            address(potential),
+            address(force),
+            None if hessian is None else address(hessian),
+            address(wrench),
+            address(self._work),
+        )
+        return LoadTerms(float(potential[0]), force, hessian, wrench)
+
+    def _terms(self, c: Any, *, stiffness: bool) -> LoadTerms:
         frames = self.chain.frames(c)
         rotation = frames.rotation[self.station]
         point = frames.position[self.station] + (rotation @ self.offset[..., None])[..., 0]

@@ -10,7 +10,8 @@ eigenvalues of the Hessian there are 1 for the rod alone and 0 where it buckles.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +26,10 @@ from continuum_robot.rod.strain_rod import LoadedChain, StrainRod
 Vector = NDArray[np.float64]
 
 RESIDUAL_TOLERANCE = 1e-9
+LARGEST_DEFECT = 0.02
+"""Share of the length by which a basis may miss the tip and still count as representing the loads."""
+LARGEST_DEFECT_RAD = 0.1
+"""The same for the tip's rotation, rad."""
 _ITERATIONS = 40
 _CORRECTIONS = 10
 _LARGEST_TURN_RAD = 0.8
@@ -37,7 +42,7 @@ _LEAST_CURVATURE = 1e-3
 _SETTLING_STEP = 1e-2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class StrainEquilibrium:
     """A state of rest.
 
@@ -56,8 +61,7 @@ class StrainEquilibrium:
     snapped : the state on the loading path, or the first one found, had lost its stability, and this is another one
     snapped_at : shares of the load after which that was seen
     energy_j : potential energy with the work of tendons and loads, J; None where a load has no potential
-    defect_m, defect_rad : by how much the strain that the loads ask for at every cross-section, and the basis does not
-        have, would move and turn the tip; large where a load meets a strain that is not in the basis
+    problem : what was solved
     """
 
     c: Vector
@@ -71,13 +75,34 @@ class StrainEquilibrium:
     snapped: bool
     snapped_at: tuple[float, ...]
     energy_j: float | None
-    defect_m: float
-    defect_rad: float
+    problem: StaticProblem = field(repr=False)
 
     @property
     def stable(self) -> bool:
         """Whether small disturbances die out."""
         return self.stability > 0
+
+    @cached_property
+    def _defect(self) -> tuple[float, float]:
+        return defect(self.problem, self.c, self.tension)
+
+    @property
+    def defect_m(self) -> float:
+        """How far the strain that equilibrium asks for at every cross-section, and the basis lacks, moves the tip, m.
+
+        An estimate to first order; computed when asked for.
+        """
+        return self._defect[0]
+
+    @property
+    def defect_rad(self) -> float:
+        """How far that strain turns the tip, rad."""
+        return self._defect[1]
+
+    @property
+    def represented(self) -> bool:
+        """Whether the basis can bear the loads: False e.g. for a torsion moment on a rod without torsion."""
+        return self.defect_m <= LARGEST_DEFECT * self.problem.rod.length_m and self.defect_rad <= LARGEST_DEFECT_RAD
 
 
 @dataclass(slots=True)
@@ -175,7 +200,7 @@ def equilibrium(
 
     Returns
     -------
-    the equilibrium; see its ``stable``, ``snapped``, ``defect_m`` and ``defect_rad``
+    the equilibrium; see its ``stable``, ``snapped`` and ``represented``
 
     Raises
     ------
@@ -313,7 +338,6 @@ class _Search:
         problem = self.problem
         values = np.linalg.eigvals(state.hessian)
         moduli = np.abs(values)
-        defect_m, defect_rad = defect(problem, state.c, self.tension)
         return StrainEquilibrium(
             c=state.c,
             tension=self.tension,
@@ -326,8 +350,7 @@ class _Search:
             snapped=bool(self.snaps),
             snapped_at=tuple(self.snaps),
             energy_j=state.energy if problem.conservative else None,
-            defect_m=defect_m,
-            defect_rad=defect_rad,
+            problem=problem,
         )
 
     def _failure(self, problem: str, residual: float) -> ConvergenceError:
