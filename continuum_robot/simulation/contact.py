@@ -11,6 +11,7 @@ and never pulls; friction is Coulomb's, rounded off below 1 cm/s.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError, RobotFileError
+from continuum_robot.geometry.so3 import hat
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import plain_yaml
 from continuum_robot.robot.schema import Source, quantity, read, refuse
@@ -217,12 +219,13 @@ class _Touch:
             distance = float(np.linalg.norm(apart))
             normal = apart / distance if distance > 0 else rotation[:, 0]
             gap_m = distance - contact.sphere_radius_m - contact.body_radius_m
-        first = np.cross(normal, np.eye(3)[np.argmin(np.abs(normal))])
-        first /= np.linalg.norm(first)
-        tangents = np.array([first, np.cross(normal, first)])
+        across = hat(normal)
+        first = across[:, np.argmin(np.abs(normal))]
+        first = first / math.sqrt(first @ first)
+        tangents = np.array([first, across @ first])
         arm = -contact.body_radius_m * normal
         linear, angular = rotation @ jacobian[:3], rotation @ jacobian[3:]
-        surface = linear + np.cross(angular.T, arm).T
+        surface = linear - hat(arm) @ angular
         return cls(contact, rotation, float(gap_m), normal, tangents, arm, normal @ linear, tangents @ surface)
 
     def load(self, s_m: float, gap_m: float, c_rate: Vector, presence: float) -> ContactLoad:
@@ -244,7 +247,7 @@ class _Touch:
             arm, penetration_m = self.arm, -gap_m
         else:
             force, penetration_m = np.zeros(3), 0.0
-        wrench = np.concatenate([self.rotation.T @ force, self.rotation.T @ np.cross(arm, force)])
+        wrench = np.concatenate([self.rotation.T @ force, self.rotation.T @ (hat(arm) @ force)])
         return ContactLoad(contact.name, s_m, bool(np.any(force)), wrench, force, float(penetration_m))
 
 
