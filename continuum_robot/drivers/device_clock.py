@@ -10,6 +10,7 @@ from continuum_robot.errors import ParameterError
 _WRAP_US = 1 << 32
 _BUCKET_S = 1.0
 _BUCKETS = 16
+_OLDEST_S = 30.0
 
 
 def wrapped_difference(later: int, earlier: int) -> int:
@@ -66,6 +67,8 @@ class DeviceClock:
         device_s = self._device_s
         offset_s = arrival_s - device_s
         if not self._minima or device_s - self._bucket_s >= _BUCKET_S:
+            while self._minima and device_s - self._minima[0][0] > _OLDEST_S:  # after a silence
+                self._minima.popleft()
             self._fit_drift()
             self._minima.append((device_s, offset_s))
             self._bucket_s = device_s

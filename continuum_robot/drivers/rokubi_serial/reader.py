@@ -184,7 +184,10 @@ class RokubiForceSensor:
 
     def _take(self, frames: list[ForceFrame], now_s: float) -> None:
         for frame in frames:
-            if self._last is not None and wrapped_difference(frame.time_us, self._last.time_us) <= 0:
+            elapsed_us = 1 if self._last is None else wrapped_difference(frame.time_us, self._last.time_us)
+            if elapsed_us == 0:
+                continue
+            if elapsed_us < 0:
                 self.restarts += 1
                 self._clock.reset()
             self._last = frame

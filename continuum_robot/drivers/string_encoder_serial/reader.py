@@ -31,6 +31,7 @@ DEVICE = "string-encoder board"
 SETTING = "hardware.string_encoders.port"
 ANSWER_TIMEOUT_S = 1.0
 RECONNECT_EVERY_S = 0.5
+SILENT_AFTER_S = 1.0
 _POLL_S = 0.005
 
 
@@ -119,6 +120,8 @@ class StringEncoderReader:
         if self._lost is not None:
             self._reconnect(now_s)
         try:
+            if self._tracker.silence_s(now_s) > SILENT_AFTER_S:
+                self._line.expect_anybody()
             frames = self._line.poll()
         except DeviceError as error:
             self._line.close()
@@ -217,6 +220,7 @@ class StringEncoderReader:
         self._tracker.forget()
 
     def _wait_for_answer(self) -> None:
+        received = self._line.counters.received_bytes
         end_s = time.monotonic() + self._answer_timeout_s
         while True:
             self.read(time.monotonic())
@@ -232,10 +236,11 @@ class StringEncoderReader:
                 f"its firmware speaks version {counters.other_version} of the frames, this driver version {VERSION}",
                 "Flash the firmware of hardware/string_encoder.",
             )
-        if counters.received_bytes:
+        received = counters.received_bytes - received
+        if received:
             raise DeviceError(
                 where,
-                f"{counters.received_bytes} bytes came and no frame among them",
+                f"{received} bytes came and no frame among them",
                 f"Set another baud rate beside {SETTING}, or the port of the board: this may be another device.",
             )
         raise DeviceError(
@@ -263,6 +268,8 @@ class _Line(Protocol):
 
     def open(self) -> None: ...
 
+    def expect_anybody(self) -> None: ...
+
     def poll(self) -> list[Frame]: ...
 
     def send(self, frame: Frame) -> None: ...
@@ -282,6 +289,9 @@ class _SerialLine:
         self.counters.restart()
         self._port.open()
 
+    def expect_anybody(self) -> None:
+        """Nothing to do: a port has one device."""
+
     def poll(self) -> list[Frame]:
         data = self._port.read()
         return self.counters.feed(data) if data else []
@@ -300,7 +310,7 @@ class _DatagramCounters:
 
 
 class _DatagramLine:
-    """Payloads as datagrams. The first sender of a frame is the board; others are not heard while it is open."""
+    """Payloads as datagrams. The first sender of a frame is the board; others are not heard until it is silent."""
 
     def __init__(self, connection: DatagramSocket) -> None:
         self._socket, self.counters = connection, _DatagramCounters()
@@ -313,6 +323,10 @@ class _DatagramLine:
     def open(self) -> None:
         self._board = None
         self._socket.open()
+
+    def expect_anybody(self) -> None:
+        """A board that was silent may come back under another address."""
+        self._board = None
 
     def poll(self) -> list[Frame]:
         frames = []

@@ -110,6 +110,10 @@ class StringTracker:
         """Of the board's clock against the host's, s/s."""
         return self._clock.drift
 
+    def silence_s(self, now_s: float) -> float:
+        """How long ago the newest frame was sampled, s; infinite before the first."""
+        return now_s - self._stamp_s
+
     def update(self, frames: Sequence[CountsFrame], arrival_s: float) -> None:
         """Take frames in the order in which they came.
 
@@ -134,7 +138,7 @@ class StringTracker:
         now_s : s
         """
         faults = self._faults()
-        last, silence_s = self._last, now_s - self._stamp_s
+        last, silence_s = self._last, self.silence_s(now_s)
         if last is None or silence_s > self._stale_after_s:
             text = "board sends nothing" if last is None else f"board silent for more than {self._stale_after_s:g} s"
             unknown = np.full(len(self.string_names), math.nan)

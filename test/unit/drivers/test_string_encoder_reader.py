@@ -284,6 +284,15 @@ def test_datagrams_of_others_are_not_heard(udp: Bench) -> None:
     liar.close()
 
 
+def test_the_board_may_come_back_under_another_address(udp: Bench) -> None:
+    udp.run(0.1)
+    udp.board.inject("hang_up")
+    assert np.isnan(udp.run(0.2).extension_m).all()
+    udp.now_s += 1.0
+    udp.board.plug_in()
+    assert np.isfinite(udp.run(0.1).extension_m).all()
+
+
 def test_an_address_in_use_and_one_that_is_none(udp: Bench) -> None:
     with pytest.raises(DeviceError, match="cannot listen there"):
         StringEncoderReader(udp.settings, NAMES).open()
