@@ -26,6 +26,7 @@ from continuum_robot.app.domain import claimed_domain
 from continuum_robot.app.output import write_json
 from continuum_robot.app.processes import ProcessGroup, node_command, processor_time_s
 from continuum_robot.app.stack import load_for_stack, node_parameters
+from continuum_robot.drivers.benchmark import measure_codecs
 from continuum_robot.errors import DeviceError
 from continuum_robot.estimation.benchmark import measure_contact_monitor
 from continuum_robot.msg import StackStatus
@@ -77,6 +78,9 @@ def run_bench(seconds: float, json_file: Path | None, console: Console | None = 
     with console.status("contact monitor ...") as status:
         numbers |= measure_contact_monitor(progress=lambda text: status.update(escape(text)))
     _print_contact_monitor(console, numbers)
+    with console.status("codecs ..."):
+        numbers |= measure_codecs()
+    _print_codecs(console, numbers)
     with claimed_domain(""):
         prepare_model(robot, console)
         with StopRequest() as stop:
@@ -276,6 +280,16 @@ def _print_contact_monitor(console: Console, numbers: Mapping[str, Any]) -> None
             name = key.removesuffix("_median_us")
             shown = name.removeprefix("contact_monitor_")
             table.add_row(shown, f"{numbers[key]:.0f}", f"{numbers[name + '_p99_us']:.0f}")
+    console.print(table)
+
+
+def _print_codecs(console: Console, numbers: Mapping[str, Any]) -> None:
+    table = Table(title="Codecs, µs a frame", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table.add_column("driver")
+    table.add_column("time", justify="right")
+    for key, value in numbers.items():
+        if key.startswith("codec_"):
+            table.add_row(key.removeprefix("codec_").removesuffix("_us").replace("_", " "), f"{value:.2f}")
     console.print(table)
 
 
