@@ -71,6 +71,9 @@ application = typer.Typer(
 RobotArgument = Annotated[
     str, typer.Argument(metavar="ROBOT", help="Robot file (YAML), or the name of a shipped one such as two_segment.")
 ]
+SimulatedOption = Annotated[
+    bool, typer.Option("--simulated/--hardware", help="Simulated devices, or those of the robot.")
+]
 JsonOption = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write the numbers as JSON here.")]
 
 
@@ -259,6 +262,70 @@ def calibrate(
 ) -> None:
     """Fit the stiffness of the backbone and the friction of the tendons to a recorded chirp of the capstans."""
     _part("calibrate").run_calibrate(kind.lower(), robot, data, out, plot)
+
+
+@application.command(epilog="Example: continuum-robot home opencr_five_tendon --hardware")
+def home(
+    robot: RobotArgument,
+    simulated: SimulatedOption = True,
+    tension: Annotated[
+        float,
+        typer.Option(metavar="N", min=0.0, help="On every tendon at the straight pose, N; 0: the robot file's."),
+    ] = 0.0,
+    json_file: JsonOption = None,
+) -> None:
+    """Take up slack, sway the robot about its straight pose, and store where its tendons and strings stand there.
+
+    On hardware a robot is driven only if it was homed since its boards were switched on, with the robot file as it is
+    now. The first time after power-on the rotors are aligned: slacken the tendons before. Ctrl-C releases the tendons.
+    """
+    raise typer.Exit(_part("procedures").run_home(robot, simulated, tension, json_file))
+
+
+@application.command("check-tendons", epilog="Example: continuum-robot check-tendons opencr_five_tendon --hardware")
+def check_tendons(
+    robot: RobotArgument,
+    simulated: SimulatedOption = True,
+    pull: Annotated[
+        float,
+        typer.Option(metavar="N", min=0.0, help="Most that is added to a tendon's tension, N; 0: from the limits."),
+    ] = 0.0,
+    json_file: JsonOption = None,
+) -> None:
+    """Pull a little at one tendon after the other, and compare what moves with the robot file: polarity and mapping.
+
+    Exit code 1 where a tendon is stuck, not attached, reversed or swapped with another; says which. Ctrl-C releases the
+    tendons.
+    """
+    raise typer.Exit(_part("procedures").run_check_tendons(robot, simulated, pull, json_file))
+
+
+@application.command(
+    "calibrate-torque",
+    epilog="Example: continuum-robot calibrate-torque my_robot.yaml --tendon 2 --mass 0.3 --mass 0.8 --out new.yaml",
+)
+def calibrate_torque(
+    robot: RobotArgument,
+    tendon: Annotated[int, typer.Option(metavar="J", min=1, help="Number of the tendon, from 1.")],
+    mass: Annotated[list[float], typer.Option(metavar="KG", help="A weight, kg; once for each.")],
+    *,
+    simulated: SimulatedOption = True,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before each weight.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="YAML", help="Robot file to write with what was found.")] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Lift and lower weights hung on one tendon: the motor's torque constant, and the friction.
+
+    Unhook the tendon from the robot and let the weight lie on a support under it. Lifting takes more current than
+    lowering, by friction; their mean balances the weight. Ctrl-C puts the weight down.
+    """
+
+    def ask(sentence: str) -> None:
+        typer.confirm(f"{sentence} Ready?", abort=True)
+
+    part = _part("procedures")
+    asked = None if yes or simulated else ask
+    raise typer.Exit(part.run_calibrate_torque(robot, simulated, tendon, mass, out=out, json_file=json_file, ask=asked))
 
 
 @application.command(

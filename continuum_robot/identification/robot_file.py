@@ -15,6 +15,7 @@ import yaml
 from continuum_robot.errors import RobotFileError
 from continuum_robot.identification.dynamics_fit import DynamicsFit
 from continuum_robot.identification.geometry_fit import GeometryFit
+from continuum_robot.identification.procedures.hung_weight import TorqueFit
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot, parse_robot
 
@@ -89,6 +90,36 @@ def write_calibrated_robot(robot: Robot, fit: DynamicsFit, out: Path | str) -> R
         "open_loop_rmse_tip_m": [float(value) for value in fit.open_loop_rmse_tip_m] if ran else [],
     }
     return _write(robot, mapping, f"its stiffnesses and friction fitted to {fit.file.name}", path)
+
+
+def write_torque_constant(robot: Robot, tendon: int, fit: TorqueFit, out: Path | str) -> Robot:
+    """Write a robot file with the calibrated torque constant of one tendon's motor.
+
+    Parameters
+    ----------
+    robot : what was calibrated; its file is taken as it stands, or its values where it came from none
+    tendon : number from 1
+    fit : of hung weights
+    out : path of the file to write; replaced in one step
+
+    Returns
+    -------
+    the robot as read back from ``out``
+
+    Raises
+    ------
+    RobotFileError : the robot's own file is gone, it has no hardware section, or ``out`` cannot be written
+    """
+    mapping = _mapping(robot)
+    motors = mapping.get("hardware", {}).get("tendon_actuators", {}).get("motors", [])
+    index = next((index for index, motor in enumerate(motors) if motor["tendon"] == tendon), None)
+    if index is None:
+        raise RobotFileError(
+            robot.file_name or None, "hardware", None, f"a motor of tendon {tendon} in a hardware section"
+        )
+    motors[index]["torque_constant_nm_per_a"] = float(f"{fit.torque_constant_nm_per_a:.6g}")
+    what = f"the torque constant of tendon {tendon} calibrated with hung weights"
+    return _write(robot, mapping, what, Path(out).expanduser())
 
 
 def _write(robot: Robot, mapping: dict[str, Any], what: str, path: Path) -> Robot:

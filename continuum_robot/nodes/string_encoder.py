@@ -16,7 +16,12 @@ from continuum_robot.drivers import backends
 from continuum_robot.drivers.protocols import StringEncoders, StringReading
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.errors import ContinuumRobotError
-from continuum_robot.identification.procedures.record import load_record, record_path
+from continuum_robot.identification.procedures.record import (
+    calibration_folder,
+    load_record,
+    record_path,
+    simulated_folder,
+)
 from continuum_robot.msg import StringLengths
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, LoopThresholds, StatusBuilder
@@ -164,9 +169,10 @@ class StringEncoder(ManagedNode):
         if policy == "ignored" or (policy == "auto" and self.simulated):
             return
         robot = self.load_robot()
-        folder = str(self.parameters.get("calibration_folder"))
+        given = str(self.parameters.get("calibration_folder"))
+        folder = Path(given).expanduser() if given else calibration_folder()
         try:
-            record = load_record(robot, record_path(robot, Path(folder).expanduser() if folder else None))
+            record = load_record(robot, record_path(robot, simulated_folder(folder) if self.simulated else folder))
             # A string that was not measured stays unknown.
             self._zero = record.string_zero(tuple(string.name for string in robot.strings))
         except ContinuumRobotError as error:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import sys
 import threading
@@ -26,7 +25,14 @@ from continuum_robot.drivers.tendon_safety import ESTOP, FAULTS, INCONSISTENT_DI
 from continuum_robot.drivers.zeroed import ZeroedActuators
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.identification.procedures.procedure import Procedure
-from continuum_robot.identification.procedures.record import HOME_FIRST, HomingRecord, load_record, record_path
+from continuum_robot.identification.procedures.record import (
+    HOME_FIRST,
+    HomingRecord,
+    calibration_folder,
+    load_record,
+    record_path,
+    simulated_folder,
+)
 from continuum_robot.identification.procedures.run import ProcedureRun
 from continuum_robot.msg import Contact, TendonCommands, TendonStates
 from continuum_robot.nodes import conversions, qos
@@ -187,7 +193,7 @@ class TendonDriver(ManagedNode):
             )
         self.parameters.forget_settings(self._limits)
         self._limits = self.parameters.declare_settings("limits", robot.limits)
-        robot = dataclasses.replace(robot, limits=self._limits.value)
+        robot = robot.changed(limits=self._limits.value)
         actuators = ZeroedActuators(self._make_actuators(robot))
         actuators.open()
         self._touching = None
@@ -740,10 +746,11 @@ class TendonDriver(ManagedNode):
         return self._robot
 
     @property
-    def calibration_folder(self) -> Path | None:
-        """Where homings are kept, None for the user's data folder."""
-        folder = str(self.parameters.get("calibration_folder"))
-        return Path(folder).expanduser() if folder else None
+    def calibration_folder(self) -> Path:
+        """Where homings of this robot are kept."""
+        given = str(self.parameters.get("calibration_folder"))
+        folder = Path(given).expanduser() if given else calibration_folder()
+        return simulated_folder(folder) if self.simulated else folder
 
     @property
     def newest_reading(self) -> TendonReading | None:

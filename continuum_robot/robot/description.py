@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -619,6 +620,12 @@ class Robot:
         if self.mechanism is not None:
             return (self.mechanism.kind,)
         return tuple(segment.name for segment in self.segments)
+
+    def changed(self, **fields: Any) -> Robot:
+        """This robot with other values in some fields, still of the same file. Raises :class:`RobotFileError`."""
+        robot = replace(self, **fields)
+        object.__setattr__(robot, "file_name", self.file_name)
+        return robot
 
     @property
     def length_m(self) -> float:

@@ -119,6 +119,11 @@ def calibration_folder() -> Path:
     return Path(data).expanduser() / "continuum_robot" / "calibration"
 
 
+def simulated_folder(folder: Path | None = None) -> Path:
+    """Where records of simulated robots are kept, apart from those of real ones; ``folder`` as for these."""
+    return (folder or calibration_folder()) / "simulated"
+
+
 def record_path(robot: Robot, folder: Path | None = None) -> Path:
     """The file of a robot's homing; ``folder`` None: :func:`calibration_folder`. Raises :class:`RobotFileError`."""
     plain = re.sub(r"[^A-Za-z0-9._-]", lambda match: f"%{ord(match.group()):x}", f"{robot.name}.{serial_number(robot)}")

@@ -50,7 +50,8 @@ class ProcedureRun:
             return None
         safety = self._safety
         if safety.state != ACTIVE:
-            meanings = "; ".join(f"{name}: {FAULTS[name]}" for name in safety.faults)
+            devices = () if reading is None else reading.device_faults
+            meanings = "; ".join([*(f"{name}: {FAULTS[name]}" for name in safety.faults), *devices])
             self.problem = f"the driver stopped it ({meanings})" if meanings else CANCELLED
             return None
         if reading is None:

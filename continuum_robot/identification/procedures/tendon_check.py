@@ -61,7 +61,8 @@ class TendonVerdicts:
     Attributes
     ----------
     verdicts : for each tendon "ok" or what is wrong
-    response_m : response_m[j, k] is the displacement of tendon k when j was pulled, shape (N, N), m
+    response_m : response_m[j, k] is where tendon k was when j was pulled, from its mean over the pulls at tendons of
+        the same segment, shape (N, N), m
     misfit : share of the movement that the model does not explain, 0 to 1
     """
 
@@ -112,7 +113,7 @@ class TendonCheck:
                 "pull_n", self._pull_n, f"at most {limits.maximum_n - self._base_n:g} N, by the limits"
             )
         self._take_up = TakeUp(np.full(count, self._base_n), robot.tendon_names, take_up)
-        self._expected = expected_response(robot)
+        self._expected = from_the_middle(robot, expected_response(robot))
         self._tight = self._stopped = False
         self._pulled = 0
         self._response = np.full((count, count), np.nan)
@@ -149,11 +150,12 @@ class TendonCheck:
             self._rested_s += dt
         base[self._pulled] += self._pull_n * self._share
         if self._rested_s > settings.hold_s:
-            self._response[self._pulled] = np.mean(self._held, axis=0) - self._before
+            self._response[self._pulled] = np.mean(self._held, axis=0)
             self._pulled += 1
             self._begin_pull()
             if self._pulled == count:
-                self.result = judge(self._robot, self._response, self._expected, settings)
+                response = from_the_middle(self._robot, self._response)
+                self.result = judge(self._robot, response, self._expected, settings)
         return Step(base, f"pulling {name}", progress)
 
     def _begin_pull(self) -> None:
@@ -164,6 +166,18 @@ class TendonCheck:
     def stop(self) -> None:
         """End with the next step."""
         self._stopped = True
+
+
+def from_the_middle(robot: Robot, positions: Vector) -> Vector:
+    """Positions when each tendon is pulled, from the mean over the tendons of its segment, shape (N, N), m.
+
+    Not from where the tendons were before: there friction holds the robot in a pose of no meaning, while it holds back
+    all pulls alike.
+    """
+    moved = positions.copy()
+    for rows in robot.tendon_slices:
+        moved[rows] -= positions[rows].mean(axis=0)
+    return moved
 
 
 def expected_response(robot: Robot) -> Vector:

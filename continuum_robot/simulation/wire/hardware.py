@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import threading
 import time
@@ -113,8 +112,7 @@ def wired(robot: Robot) -> Robot:
                 for index, string in enumerate(robot.strings)
             ),
         )
-    return dataclasses.replace(
-        robot,
+    return robot.changed(
         hardware=Hardware(
             serial_number="simulated" if own is None else own.serial_number,
             tendon_actuators=tendon_actuators,

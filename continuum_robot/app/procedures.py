@@ -1,0 +1,443 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``continuum-robot home``, ``check-tendons`` and ``calibrate-torque``: procedures in this process, without ROS."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from continuum_robot.app.output import write_json
+from continuum_robot.drivers import backends
+from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
+from continuum_robot.drivers.protocols import StringEncoders, TendonActuators, TendonReading
+from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
+from continuum_robot.drivers.tendon_safety import TendonSafety
+from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.identification.procedures.homing import Homing, HomingSettings
+from continuum_robot.identification.procedures.hung_weight import HungWeight, HungWeightResult, fit_torque_constant
+from continuum_robot.identification.procedures.procedure import Procedure
+from continuum_robot.identification.procedures.record import (
+    calibration_folder,
+    make_record,
+    record_path,
+    simulated_folder,
+    store_record,
+)
+from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
+from continuum_robot.identification.procedures.tendon_check import OK, TendonCheck, TendonCheckSettings
+from continuum_robot.identification.robot_file import write_torque_constant
+from continuum_robot.nodes.periodic import PeriodicThread
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.simulation.hung_weight import HungWeightBench
+from continuum_robot.simulation.wire.hardware import SimulatedHardware, wired
+
+Vector = NDArray[np.float64]
+
+PERIOD_S = 0.001
+STRING_CYCLES = 5
+SIMULATED_SLACK_M = (0.002, 0.01)
+# What the simulated motor's torque constant is, relative to the robot file's: something to be found.
+SIMULATED_TORQUE_SHARE = 1.08
+STRING_ZERO_LOOKS = 10
+LOOK_S = 0.05
+
+
+class _VirtualTime:
+    """Time that passes as fast as it is simulated, and not at all while this computer does something else."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def clock(self) -> float:
+        """Now, s."""
+        return self.now_s
+
+    def sleep(self, duration_s: float) -> None:
+        """Let time pass."""
+        self.now_s += duration_s
+
+
+@dataclass
+class _Devices:
+    """Open devices, read in a thread, or in virtual time by :meth:`wait`; a procedure may drive."""
+
+    robot: Robot
+    actuators: TendonActuators
+    strings: StringEncoders | None = None
+    virtual: _VirtualTime | None = None
+    run: ProcedureRun | None = None
+    string_readings: list[Vector] = field(default_factory=list)
+    failure: str = ""
+
+    def __post_init__(self) -> None:
+        self.safety = TendonSafety(self.robot)
+        self.safety.positions_known = False
+        self._cycles = 0
+        self._loop = PeriodicThread(
+            "procedure", PERIOD_S, self._cycle, on_failure=self._on_failure, on_refused=lambda _sentences: None
+        )
+
+    def start(self) -> None:
+        """Begin to read."""
+        if self.virtual is None:
+            self._loop.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._loop.stop()
+
+    def wait(self, duration_s: float) -> bool:
+        """Let time pass; whether the cycle still runs."""
+        if self.virtual is None:
+            time.sleep(duration_s)
+            return self._loop.running
+        for _ in range(round(duration_s / PERIOD_S)):
+            self.virtual.sleep(PERIOD_S)
+            self._cycle(self.virtual.now_s, PERIOD_S)
+        return True
+
+    def call(self, function: Callable[[], None]) -> None:
+        """Run something between two cycles."""
+        self._loop.call(function)
+
+    def _cycle(self, now_s: float, elapsed_s: float) -> None:
+        self._cycles += 1
+        try:
+            reading: TendonReading | None = self.actuators.read(now_s)
+        except ContinuumRobotError:
+            reading = None  # the safety logic's reading timeout decides how long
+        if self.strings is not None and self._cycles % STRING_CYCLES == 0:
+            self._read_strings(self.strings, now_s)
+        run = self.run
+        if run is None:
+            return
+        wanted = run.wanted(reading, elapsed_s)
+        output = self.safety.update(reading, wanted, 0.0, now_s, elapsed_s, command_sequence=self._cycles)
+        if output.write:
+            self.actuators.write(output.tension, now_s)
+
+    def _read_strings(self, strings: StringEncoders, now_s: float) -> None:
+        try:
+            extension = strings.read(now_s).extension_m
+        except ContinuumRobotError:
+            return
+        procedure = None if self.run is None else self.run.procedure
+        if isinstance(procedure, Homing) and procedure.measuring:
+            self.string_readings.append(extension)
+
+    def _on_failure(self, error: BaseException) -> None:
+        self.actuators.disable()
+        self.failure = repr(error)
+
+    def begin(self, procedure: Procedure) -> ProcedureRun:
+        """Switch the torque on and begin. Raises :class:`DeviceError`."""
+        self.actuators.enable()
+        if isinstance(self.actuators, OdriTendonActuators):
+            # Homings count from the boards' own zero, which outlasts this program; not from the alignment.
+            self.actuators.zero_rev = np.zeros(self.actuators.tendon_count)
+        run = ProcedureRun(procedure, self.safety)
+
+        def start() -> None:
+            now_s = time.monotonic() if self.virtual is None else self.virtual.now_s
+            run.begin(self.actuators.read(now_s), now_s)
+            self.run = run
+
+        self.call(start)
+        return run
+
+    def end(self) -> None:
+        """Switch the torque off."""
+
+        def off() -> None:
+            self.actuators.disable()
+            self.safety.torque_off()
+            self.run = None
+
+        self.call(off)
+
+
+def run_home(
+    robot: str, simulated: bool, tension_n: float, json_file: Path | None, console: Console | None = None
+) -> int:
+    """Home a robot and store what was found.
+
+    Parameters
+    ----------
+    robot : robot file, or the name of a shipped one
+    simulated : simulated devices instead of the robot's
+    tension_n : on every tendon at the straight pose, 0: the robot file's, N
+    json_file : where to write the result too
+    console : where to print
+
+    Returns
+    -------
+    exit code: 0; 1 where it failed; 130 where it was cancelled
+
+    Raises
+    ------
+    ContinuumRobotError : a robot file, a device or an argument that cannot be used
+    """
+    console = console or Console()
+    loaded = _loaded(robot)
+    path = record_path(
+        wired(loaded) if simulated else loaded, simulated_folder() if simulated else calibration_folder()
+    )
+    procedure = Homing(loaded, HomingSettings(tension_n=tension_n))
+    with _open(loaded, simulated, console) as devices:
+        _zero_strings(devices, console)
+        run = _follow(devices, procedure, "homing", console)
+        homed = procedure.result
+        if not run.succeeded or homed is None:
+            return _failed(run.problem, console)
+        names = [string.name for string in loaded.strings]
+        means = np.mean(devices.string_readings, axis=0) if devices.string_readings else np.full(len(names), np.nan)
+        known = {name: float(mean) for name, mean in zip(names, means, strict=True) if np.isfinite(mean)}
+    record = make_record(devices.robot, homed, known)
+    store_record(record, path)
+    table = Table("tendon", "slack taken up, mm", "zero, mm")
+    for name, slack, zero in zip(loaded.tendon_names, homed.slack_m, homed.zero_m, strict=True):
+        table.add_row(name, f"{1e3 * slack:.2f}", f"{1e3 * zero:.3f}")
+    console.print(table)
+    for name in names:
+        console.print(f"string {name}: " + (f"zero {1e3 * known[name]:.3f} mm" if name in known else "unknown"))
+    console.print(f"homed at {homed.tension_n:g} N; stored in {path}", markup=False, highlight=False, soft_wrap=True)
+    _write(
+        json_file, {"file": str(path), "zero_m": homed.zero_m, "slack_m": homed.slack_m, "tension_n": homed.tension_n}
+    )
+    return 0
+
+
+def run_check_tendons(
+    robot: str, simulated: bool, pull_n: float, json_file: Path | None, console: Console | None = None
+) -> int:
+    """Pull at every tendon, and say which is not as the robot file says; arguments and errors as :func:`run_home`.
+
+    Parameters
+    ----------
+    robot, simulated, json_file, console : as there
+    pull_n : most that is added to a tendon's tension, 0: chosen from the limits, N
+
+    Returns
+    -------
+    exit code: 0 where all are right; 1; 130 where it was cancelled
+    """
+    console = console or Console()
+    loaded = _loaded(robot)
+    procedure = TendonCheck(loaded, TendonCheckSettings(pull_n=pull_n))
+    with _open(loaded, simulated, console) as devices:
+        run = _follow(devices, procedure, "checking the tendons", console)
+    verdicts = procedure.result
+    if not run.succeeded or verdicts is None:
+        return _failed(run.problem, console)
+    table = Table("tendon", "moved, mm", "verdict")
+    for name, moved, verdict in zip(loaded.tendon_names, np.diag(verdicts.response_m), verdicts.verdicts, strict=True):
+        table.add_row(
+            name, f"{1e3 * moved:.2f}", f"[green]{verdict}[/green]" if verdict == OK else f"[red]{verdict}[/red]"
+        )
+    console.print(table)
+    _write(
+        json_file, {"verdicts": list(verdicts.verdicts), "response_m": verdicts.response_m, "misfit": verdicts.misfit}
+    )
+    return 0 if verdicts.passed else 1
+
+
+def run_calibrate_torque(
+    robot: str,
+    simulated: bool,
+    tendon: int,
+    masses_kg: Sequence[float],
+    *,
+    out: Path | None = None,
+    json_file: Path | None = None,
+    ask: Callable[[str], None] | None = None,
+    console: Console | None = None,
+) -> int:
+    """Find a motor's torque constant with hung weights; arguments and errors as :func:`run_home`.
+
+    Parameters
+    ----------
+    robot, simulated, json_file, console : as there
+    tendon : number from 1
+    masses_kg : of the weights, one after the other
+    out : robot file to write with the constant that was found; None: none
+    ask : called with a sentence before each weight, returns when it hangs; None: nobody is asked
+
+    Returns
+    -------
+    exit code: 0; 1 where it failed; 130 where it was cancelled
+    """
+    console = console or Console()
+    loaded = _loaded(robot)
+    if not masses_kg:
+        raise ParameterError("--mass", None, "at least one weight, kg")
+    procedures = [HungWeight(loaded, tendon - 1, mass_kg) for mass_kg in masses_kg]
+    results: list[HungWeightResult] = []
+    for mass_kg, procedure in zip(masses_kg, procedures, strict=True):
+        if ask is not None:
+            ask(f"Unhook tendon {tendon} from the robot and hang {mass_kg:g} kg on it, lying on a support.")
+        bench = (
+            HungWeightBench(loaded, tendon - 1, mass_kg, torque_constant_share=SIMULATED_TORQUE_SHARE)
+            if simulated
+            else None
+        )
+        with _open(loaded, simulated, console, actuators=bench) as devices:
+            run = _follow(devices, procedure, f"{mass_kg:g} kg on tendon {tendon}", console)
+        if not run.succeeded or procedure.result is None:
+            return _failed(run.problem, console)
+        results.append(procedure.result)
+    fit = fit_torque_constant(results)
+    deviation = f" ± {fit.deviation_nm_per_a:.2g}" if np.isfinite(fit.deviation_nm_per_a) else ""
+    console.print(
+        f"tendon {tendon}: {fit.torque_constant_nm_per_a:.5g}{deviation} N.m/A, friction {fit.friction_n:.2g} N",
+        highlight=False,
+    )
+    if out is not None:
+        write_torque_constant(loaded, tendon, fit, out)
+        console.print(f"robot file {out}", markup=False, highlight=False, soft_wrap=True)
+    numbers = {"tendon": tendon, "torque_constant_nm_per_a": fit.torque_constant_nm_per_a, "friction_n": fit.friction_n}
+    _write(json_file, numbers | {"deviation_nm_per_a": fit.deviation_nm_per_a, "masses_kg": list(masses_kg)})
+    return 0
+
+
+def _loaded(robot: str) -> Robot:
+    loaded = load_robot(robot)
+    missing = [section for section in ("actuators", "limits") if getattr(loaded, section) is None]
+    if missing:
+        name = loaded.file_name or loaded.name
+        raise ParameterError("robot", name, f"a robot file with the sections {', '.join(missing)}")
+    return loaded
+
+
+@contextlib.contextmanager
+def _open(
+    robot: Robot, simulated: bool, console: Console, actuators: TendonActuators | None = None
+) -> Iterator[_Devices]:
+    """Devices that are open and read; the torque is off and all is closed when the block is left."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_unclaimed())
+        stack.enter_context(_terminated_as_interrupted())
+        strings: StringEncoders | None = None
+        virtual = _VirtualTime() if simulated else None
+        if actuators is not None:
+            pass
+        elif virtual is not None:
+            with console.status(f"{robot.name}: preparing the simulated robot ..."):
+                hardware = _slack_hardware(robot)
+            stack.callback(hardware.close)
+            robot = hardware.robot
+            actuators = hardware.tendon_actuators(clock=virtual.clock, sleep=virtual.sleep)
+            strings = None if hardware.string_board is None else hardware.string_encoders(answer_timeout_s=0.0)
+        else:
+            actuators = backends.tendon_actuators(robot)
+            has_strings = robot.hardware is not None and robot.hardware.string_encoders is not None
+            strings = backends.string_encoders(robot) if has_strings else None
+        stack.callback(actuators.close)
+        actuators.open()
+        if strings is not None:
+            stack.callback(strings.close)
+            strings.open()
+        devices = _Devices(robot, actuators, strings, virtual)
+        stack.callback(devices.end)
+        stack.callback(devices.stop)
+        devices.start()
+        yield devices
+
+
+def _slack_hardware(robot: Robot) -> SimulatedHardware:
+    """A simulated robot as after its power-on: rotors not aligned, tendons slack."""
+    hardware = SimulatedHardware(robot, aligned=False, zeroed=False, strings=True)
+    hardware.open()
+    rng = np.random.default_rng([robot.simulation.seed, 2])
+    for tendon, slack_m in enumerate(rng.uniform(*SIMULATED_SLACK_M, robot.tendon_count)):
+        hardware.inject("slack_tendon", tendon, float(slack_m))
+    return hardware
+
+
+def _follow(devices: _Devices, procedure: Procedure, title: str, console: Console) -> ProcedureRun:
+    """Run a procedure, show its progress, cancel it in good order on Ctrl-C."""
+    columns = (TextColumn("{task.fields[title]}"), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("switching the torque on (the rotors may be aligned first)", total=1.0, title=title)
+        run = devices.begin(procedure)
+        asked = False
+        running = True
+        while running and not run.finished:
+            try:
+                running = devices.wait(LOOK_S)
+            except KeyboardInterrupt:
+                if asked:
+                    break  # the second time: torque off at once
+                asked = True
+                devices.call(run.cancel)
+            if run.step is not None:
+                bar.update(task, completed=run.step.progress, description=escape(run.step.phase))
+    devices.end()
+    if not run.succeeded and not run.problem:
+        run.problem = devices.failure or CANCELLED
+    return run
+
+
+def _zero_strings(devices: _Devices, console: Console) -> None:
+    """A board that was never zeroed since its boot tells no lengths."""
+    strings = devices.strings
+    if isinstance(strings, StringEncoderReader):
+        devices.call(strings.request_zero)
+        for _ in range(STRING_ZERO_LOOKS):
+            devices.wait(LOOK_S)
+            if strings.zeroed:
+                return
+        if not strings.zeroed:
+            console.print("[yellow]the string-encoder board does not answer: strings stay unknown[/yellow]")
+
+
+def _failed(problem: str, console: Console) -> int:
+    if problem == CANCELLED:
+        console.print("cancelled: the tendons were released, nothing was stored")
+        return 130
+    console.print(f"[red]failed[/red]: {escape(problem)}", highlight=False, soft_wrap=True)
+    return 1
+
+
+def _write(json_file: Path | None, numbers: dict[str, object]) -> None:
+    if json_file is not None:
+        plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in numbers.items()}
+        write_json(json_file, plain)
+
+
+@contextlib.contextmanager
+def _unclaimed() -> Iterator[None]:
+    """Hold the DDS domain, so that no stack drives the same devices; without ROS there can be none."""
+    try:
+        from continuum_robot.app.domain import claimed_domain  # noqa: PLC0415
+    except ImportError:
+        yield
+        return
+    with claimed_domain(""):
+        yield
+
+
+@contextlib.contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM cancels as Ctrl-C does, instead of leaving motors with current until their boards give up."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
