@@ -31,8 +31,8 @@ class OdriTendonActuators:
     """Tendon actuators on 1 to k CAN channels, one dual-motor board a channel.
 
     A tension becomes a current, which is limited to ``maximum_current_a`` (the boards have no limit), and what was
-    limited is told. The tension that is read is the measured current's. Displacements count from the boards' power-on
-    pose, from where an alignment ended, or from :meth:`set_zero`, whichever came last.
+    limited is told. The tension that is read is the measured current's. Displacements count from the pose at the
+    boards' power-on, over alignments and restarts of the host; drivers/zeroed.py gives them another zero.
 
     Each waiting is bounded. :meth:`enable` may take the seconds of an alignment: then call it from another thread
     than the cycle's, whose readings and writes go on meanwhile; or use :meth:`begin_enable` and
@@ -54,7 +54,6 @@ class OdriTendonActuators:
     tendon_count : N
     limited : where the newest tensions were beyond the largest current, shape (N,), bool
     commanded_current_a : newest currents towards the motors, before polarity, shape (N,), A; NaN before the first
-    zeroed : displacements count from a pose that somebody chose, and no board lost it since
 
     Raises
     ------
@@ -103,9 +102,7 @@ class OdriTendonActuators:
             for motor in used:
                 places[name, motor] = (len(self.boards) - 1, motor - 1)
         self._places = [places[entry.channel, entry.motor] for entry in motors]
-        self._tendon_at = {place: index for index, place in enumerate(self._places)}
-        self._zero_rev = np.zeros(self.tendon_count)
-        self._is_open = self._enabling = self.zeroed = False
+        self._is_open = self._enabling = False
         self._forget_commands()
 
     def _add(self, name: str, motors: Sequence[int], bus_factory: BusFactory | None) -> None:
@@ -231,11 +228,6 @@ class OdriTendonActuators:
             raise
         if not all(done):
             return False
-        for number, board in enumerate(self.boards):
-            if board.aligned_anew and board.sample is not None:
-                board.aligned_anew = board.zero_lost = self.zeroed = False
-                for motor in board.motors:
-                    self._zero_rev[self._tendon_at[number, motor - 1]] = board.sample.position_rev[motor - 1]
         self._enabling = False
         return True
 
@@ -253,7 +245,6 @@ class OdriTendonActuators:
         for channel, board in zip(self.channels, self.boards, strict=True):
             board.look(now_s, bus_off=channel.bus_off, bus_failed=channel.failed)
             faults += board.faults
-            self.zeroed = self.zeroed and not board.zero_lost
             samples.append(board.sample)
         known = [sample.stamp_s for sample in samples if sample is not None]
         stamp_s = min(max(known), now_s) if known else now_s
@@ -268,7 +259,7 @@ class OdriTendonActuators:
         turns, speed, current, age = np.array(rows).T.copy()
         return TendonReading(
             stamp_s,
-            (turns - self._zero_rev) * self._signed_m_per_rev,
+            turns * self._signed_m_per_rev,
             speed * self._signed_m_per_rev,
             current * self._signed_n_per_a,
             current * self._polarity,
@@ -332,55 +323,23 @@ class OdriTendonActuators:
         for board in self.boards:
             board.clear_faults()
 
-    # --- the zero of the displacements
-
-    @property
-    def zero_rev(self) -> Vector:
-        """Motor revolutions at displacement zero, shape (N,); valid as long as the boards are powered."""
-        return self._zero_rev.copy()
-
-    @zero_rev.setter
-    def zero_rev(self, value: ArrayLike) -> None:
-        turns = np.array(value, dtype=float)
-        if turns.shape != (self.tendon_count,) or not np.isfinite(turns).all():
-            raise ParameterError("zero_rev", value, f"{self.tendon_count} finite numbers of revolutions")
-        self._zero_rev, self.zeroed = turns, True
-
-    def set_zero(self, displacement_m: ArrayLike | None = None) -> None:
-        """Let displacements count so that the present pose has these values.
-
-        Parameters
-        ----------
-        displacement_m : shape (N,), m; None: zero
-
-        Raises
-        ------
-        DeviceError : not open, or a board's position is unknown
-        ParameterError : wrong shape or not finite
-        """
-        self._require_open()
-        wanted = np.zeros(self.tendon_count) if displacement_m is None else np.asarray(displacement_m, dtype=float)
-        if wanted.shape != (self.tendon_count,) or not np.isfinite(wanted).all():
-            raise ParameterError("displacement_m", displacement_m, f"{self.tendon_count} finite displacements in m")
-        turns = []
-        for number, motor in self._places:
-            sample = self.boards[number].sample
-            if sample is None:
-                raise DeviceError(f"motor board on {self.boards[number].name}", "sent no position yet", "Read first.")
-            turns.append(sample.position_rev[motor])
-        self.zero_rev = np.array(turns) - wanted / self._signed_m_per_rev
-        for board in self.boards:
-            board.zero_lost = False
-
     # --- diagnostics
 
     @property
     def aligned(self) -> bool:
-        """Whether all rotors are aligned, so that enabling takes no alignment with slack tendons."""
+        """Whether all rotors are aligned: one that is not was without power since it was enabled last.
+
+        A zero that was found before that is void. Asked after :meth:`open` and before :meth:`enable`.
+        """
         return all(
             board.status is not None and all(board.status[1].motor_ready(motor) for motor in board.motors)
             for board in self.boards
         )
+
+    @property
+    def zero_lost(self) -> NDArray[np.bool_]:
+        """Which motors' positions began anew or jumped since :meth:`open`, shape (N,)."""
+        return np.array([self.boards[number].zero_lost for number, _ in self._places])
 
     def counters(self) -> dict[str, dict[str, Any]]:
         """Counters of every channel and its board, and the newest error of the channel, by the channel's name."""

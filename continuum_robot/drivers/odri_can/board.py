@@ -150,7 +150,6 @@ class Board:
     counters : see :class:`BoardCounters`
     sample : the newest :class:`Sample`, None before the first
     status : time of arrival and newest :class:`Status`, None before the first
-    aligned_anew : the latest enabling aligned a rotor, whose position therefore jerked; cleared by who re-zeroes
     zero_lost : the board's count of revolutions began anew, or jumped
     """
 
@@ -159,14 +158,13 @@ class Board:
         self.counters = BoardCounters()
         self.sample: Sample | None = None
         self.status: tuple[float, Status] | None = None
-        self.aligned_anew = self.zero_lost = False
+        self.zero_lost = False
         self._settings, self._send = settings, send
         self._lock = threading.RLock()
         self._commands: deque[tuple[CommandCode, int]] = deque()
         self._next_command_s = 0.0
         self._on = self._enabling = self._off_wanted = False
         self._begun_s = self._done_s = self._reapply_s = self._written_s = 0.0
-        self._was_ready = False
         self._faults: dict[str, None] = {}
         self._commanded = (0.0, 0.0)
         self.forget()
@@ -334,8 +332,6 @@ class Board:
         with self._lock:
             if self._on or self._enabling:
                 return
-            status = None if self.status is None else self.status[1]
-            self._was_ready = status is not None and all(status.motor_ready(motor) for motor in self.motors)
             self._off_wanted = False
             self._zero_current()
             self._commands.clear()
@@ -387,7 +383,6 @@ class Board:
     def _go_on(self, now_s: float) -> None:
         self._zero_current()
         self._enabling, self._on = False, True
-        self.aligned_anew = self.aligned_anew or not self._was_ready
         self._mismatch_since_s.clear()
         self._reapply_s = now_s
         self._reapply_timeout(now_s)

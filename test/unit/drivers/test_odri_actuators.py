@@ -109,17 +109,19 @@ def test_a_board_that_refuses_is_named_and_nothing_stays_on(stand: OdriStand, fa
     assert not any(board.system_enabled for board in stand.boards)
 
 
-def test_after_alignment_displacements_begin_at_zero(stand: OdriStand) -> None:
+def test_displacements_count_from_power_on_over_alignments(stand: OdriStand) -> None:
     for pair in stand.motors:
         pair[0].position_rev = pair[1].position_rev = 3.0
     stand.actuators.open()
-    assert np.abs(stand.run(0.01).displacement_m).max() == pytest.approx(3 * METER_PER_TURN)
-    assert not stand.actuators.zeroed
+    assert not stand.actuators.aligned
+    before = stand.run(0.01).displacement_m
+    np.testing.assert_allclose(before, 3 * METER_PER_TURN * np.array([1, -1, 1, -1, 1]), rtol=1e-6)
     stand.actuators.enable()
-    np.testing.assert_allclose(stand.run(0.01).displacement_m, 0.0, atol=1e-12)
-    stand.actuators.set_zero([1e-3, 2e-3, 3e-3, 4e-3, 5e-3])
-    assert stand.actuators.zeroed
-    np.testing.assert_allclose(stand.run(0.01).displacement_m, [1e-3, 2e-3, 3e-3, 4e-3, 5e-3], atol=1e-9)
+    np.testing.assert_array_equal(stand.run(0.01).displacement_m, before)
+    stand.actuators.close()
+    stand.actuators.open()
+    np.testing.assert_array_equal(stand.run(0.01).displacement_m, before)
+    assert stand.actuators.aligned
 
 
 # --- units and signs
@@ -163,7 +165,6 @@ def test_nan_and_wrong_sizes_never_reach_the_wire(stand: OdriStand, tension: Any
 def test_displacements_run_on_over_the_rollover_of_the_wire(direction: int) -> None:
     stand = OdriStand(start_rev=direction * 99.9, aligned=True)
     stand.up()
-    stand.actuators.set_zero()
     sign = np.array([1, -1, 1, -1, 1])
     for pair in stand.motors:
         for motor in pair:
@@ -326,11 +327,10 @@ def test_a_board_without_commands_goes_off_by_itself_and_zero_current_needs_no_c
 
 def test_a_reboot_loses_the_zero_and_is_recovered_with_a_new_alignment(stand: OdriStand) -> None:
     stand.up()
-    stand.actuators.set_zero()
     stand.boards[0].inject("reboot")
     reading = stand.run(0.3, np.full(5, 1.0))
     assert {"rebooted", "silent_board"} <= names_of(reading.device_faults)
-    assert not stand.actuators.zeroed
+    np.testing.assert_array_equal(stand.actuators.zero_lost, [True, True, False, False, False])
     stand.actuators.clear_faults()
     stand.actuators.enable()
     stand.actuators.clear_faults()
