@@ -19,7 +19,7 @@ from continuum_robot.estimation.error_budget import SHARES, Budget, Budgets, Pla
 from continuum_robot.estimation.joint_force_deviation import BackwardGaussian, JointForceDeviation
 from continuum_robot.estimation.momentum_observer import MomentumObserver
 from continuum_robot.estimation.shape import sensor_accuracy
-from continuum_robot.estimation.thresholds import NoiseFloor, ResidualSensitivity
+from continuum_robot.estimation.thresholds import FreeMotion, NoiseFloor, ResidualSensitivity
 from continuum_robot.estimation.wrench import CONTACT_TYPES, WrenchEstimate, WrenchEstimator
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity, quantity_of
@@ -258,7 +258,8 @@ class ContactEstimate:
     residual : generalised force of contacts after the tare, (n,), N.m^2; NaN while blind
     residual_covariance : with the errors of the model, (n, n)
     contact_threshold, collision_threshold : of each channel's absolute value, (n,), N.m^2
-    ratio : largest residual over its contact threshold; NaN while blind
+    ratio : largest residual over its contact threshold, or with "best" after learning from free motion the size of all
+        residuals together over the largest there; NaN while blind
     wrench : at ``wrench_arc_length_m``, in the backbone's frame there
     wrench_arc_length_m : known, found, or else the tip, m
     wrench_place_assumed : whether it is the tip for want of anything better: the wrench is equivalent, not true
@@ -421,9 +422,11 @@ class ContactMonitor:
         self._tendon_matrix = model.tendon_matrix
         self._stiffness = np.asarray(model.stiffness)
         self._softness = np.linalg.inv(self._stiffness)
+        self._plane = np.arange(self.size) % 2
         self._torque_from_tension = torque_from_tension(robot)
         friction = friction or TendonFriction(robot, compile=compile, progress=progress)
         self._capstan_jacobian = friction.jacobian
+        self._capstan_inverse = np.linalg.pinv(friction.jacobian)
         self._friction = (
             FrictionTerms(friction, compile=compile, progress=progress) if np.any(friction.coefficients > 0) else None
         )
@@ -447,6 +450,7 @@ class ContactMonitor:
         self._blind = ""
         self._contact, self._collision = _Level(), _Level()
         self._floor: NoiseFloor | None = None
+        self._free_motion: FreeMotion | None = None
         self._learning = False
         self._tare_left_s = 0.0
         self._settings = settings or default_settings(robot)
@@ -503,6 +507,7 @@ class ContactMonitor:
         self._take_shares()
         if method_changed:
             self._tare = np.zeros(self.size)
+            self._floor, self._free_motion, self._learning = None, None, False
 
     def _gain(self, settings: MonitorSettings) -> Vector:
         gain = settings.gain_per_s
@@ -566,11 +571,30 @@ class ContactMonitor:
         """What a tare took, (n,), N.m^2."""
         return self._tare.copy()
 
-    def learn_floor(self, learning: bool) -> None:
-        """Begin (True) to raise the thresholds above every residual from now on, or end it (False) and keep them."""
+    def learn_floor(self, learning: bool, margin: float = 1.2) -> None:
+        """Begin (True) to learn from free motion, or end it (False) and use what was learnt.
+
+        The thresholds are raised above every residual that is seen. With "best", contacts are then told from motion by
+        all channels together, and what the residual did in motion weighs the wrench and the place, instead of the
+        errors that the settings assume. What of it are constant shares of the model's forces, of its stiffness in each
+        plane, its masses and its friction, is taken off. Both are kept until the method changes.
+
+        Parameters
+        ----------
+        learning : begin or end
+        margin : factor on the largest that is seen, from the first beginning on
+        """
         if learning and self._floor is None:
-            self._floor = NoiseFloor(self.size)
+            directions = self._capstan_jacobian if self._friction is not None else None
+            self._floor = NoiseFloor(self.size, margin, directions)
         self._learning = learning
+        self._free_motion = None
+        if self._floor is not None and not learning and self._settings.method == "best":
+            settings = self._settings
+            sigma = [settings.stiffness_error_share] * 3
+            if self._friction is not None:
+                sigma += [settings.friction_error_share] * len(self._capstan_jacobian)
+            self._free_motion = self._floor.free_motion(sigma)
 
     # --- one cycle
 
@@ -767,11 +791,27 @@ class ContactMonitor:
         if self._motors is not None:
             errors = self._motors.widened(errors, settings.motor_friction_share)
         bound = errors.bound
-        if self._floor is not None:
+        if self._floor is not None and self._free_motion is None:
             if self._learning:
-                self._floor.learn(raw - self._tare)
+                best = settings.method == "best"
+                self._floor.learn(raw - self._tare, self._uncertain_forces(c, state) if best else None)
             bound = np.maximum(bound, self._floor.bound)
+        if self._free_motion is not None:
+            raw = raw - self._free_motion.shares @ self._uncertain_forces(c, state)
+            bound = np.maximum(bound, self._free_motion.bound)
+            covariance = self._free_motion.covariance + self._disturbance.covariance
+            errors = Budget(errors.bound, covariance, np.asarray(np.linalg.inv(covariance)))
         return _Observation(raw, errors, bound, terms)
+
+    def _uncertain_forces(self, c: Vector, state: StateTerms) -> Vector:
+        """Forces that errors of parameters scale, (m, n): elastic by plane, of the masses, friction by capstan."""
+        elastic = self._stiffness @ c
+        rows = [np.where(self._plane == plane, elastic, 0.0) for plane in range(2)]
+        rows.append(state.terms.known_force + elastic)  # gravity, and little of inertia and damping
+        if self._friction_force is not None:
+            lost = self._friction_force @ self._capstan_inverse
+            rows += list(lost[:, None] * self._capstan_jacobian)
+        return np.array(rows)
 
     def _judge(self, seen: _Observation, dt: float) -> ContactEstimate:
         """State, place and wrench."""
@@ -796,7 +836,11 @@ class ContactMonitor:
         contact_factor = getattr(settings, f"contact_factor_{motion}")
         collision_factor = getattr(settings, f"collision_factor_{motion}")
         contact_threshold, collision_threshold = bound * contact_factor, bound * collision_factor
-        ratio = float((np.abs(residual) / contact_threshold).max())
+        if self._free_motion is None:
+            ratio = float((np.abs(residual) / contact_threshold).max())
+        else:
+            evidence = float(residual @ self._free_motion.information @ residual)
+            ratio = math.sqrt(evidence / self._free_motion.evidence) / contact_factor
         collision_ratio = ratio * contact_factor / collision_factor
         if self._tare_left_s > 0:
             running = dataclasses.replace(

@@ -11,13 +11,15 @@ the RMSE in x and in y; ``force_rmse_in_contact_n`` is that of the error's size 
 is stricter.
 
 GMO and JFD are as in the paper: rates by 30-point backward Gaussians, the paper's gains, 100 and 200 points on the
-results, a threshold on each channel. The paper names no rate; theirs is the monitor's. "best" is the Kalman disturbance
-observer. What its force does in free motion gives the covariance of the model's errors, with the friction of the
-capstans as the least trusted direction; it weighs the detection, the wrench and the place.
+results, a threshold on each channel. The paper names no rate; theirs is the monitor's. "best" is the contact monitor as
+the node runs it (estimation/contact_monitor.py), after it has learnt from the same free motion: the Kalman disturbance
+observer, with what its force does in free motion as the covariance of the model's errors, which weighs the detection,
+the wrench and the place.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -26,11 +28,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.estimation.contact_location import ContactLocator, LocationSettings
-from continuum_robot.estimation.disturbance_observer import DisturbanceObserver
+from continuum_robot.estimation.contact_monitor import BLIND, ContactEstimate, ContactMonitor, MonitorSettings
 from continuum_robot.estimation.joint_force_deviation import BackwardGaussian, SmoothedDifference
 from continuum_robot.estimation.momentum_observer import MomentumObserver
-from continuum_robot.estimation.wrench import WrenchEstimator
 from continuum_robot.experiments.experiment import Experiment, Progress, Result
 from continuum_robot.experiments.johnston_segment import CapstanRobot, Stop, perturbed, point_force
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
@@ -94,6 +96,7 @@ class Recording:
     forces : of each method at the true place, (k, 2), N
     statistic : of each method, over its threshold, (k,)
     places : arc length by each method, (k,), m; NaN between the cycles in which it is looked for
+    felt : what the contact monitor reports, (k,); empty: its statistic decides as for the others
     """
 
     direction: str
@@ -105,6 +108,7 @@ class Recording:
     forces: dict[str, Array] = field(default_factory=dict)
     statistic: dict[str, Array] = field(default_factory=dict)
     places: dict[str, Array] = field(default_factory=dict)
+    felt: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
     @property
     def name(self) -> str:
@@ -118,6 +122,8 @@ class Recording:
 
     def raised(self, method: str) -> NDArray[np.bool_]:
         """Where a method reports contact: after some cycles above its threshold, until below 0.7 of it, (k,)."""
+        if method == "best" and len(self.felt):
+            return self.felt & (self.time_s >= SETTLE_S)
         found, state, above = np.zeros(len(self.time_s), dtype=bool), False, 0
         for index, value in enumerate(self.statistic[method]):
             above = above + 1 if value > 1 else 0
@@ -217,89 +223,98 @@ class Monitors:
         noise_m = math.hypot(encoder.noise_m, encoder.resolution_m / math.sqrt(12))
         sigma = np.concatenate([np.full(self.robot.capstans, 1e-4), np.full(len(rig.strings), noise_m)])
         self._covariance = (self._shape * sigma**2) @ self._shape.T
-        self._terms = self.robot.terms()
-        self._wrench = WrenchEstimator("point")
+        self.monitor = ContactMonitor(
+            self.robot.robot,
+            MonitorSettings(
+                method="best",
+                force_walk_n_per_sqrt_s=settings.force_walk_n_per_sqrt_s,
+                contact_factor_accelerating=1.0,  # what is learnt is that of motion already
+                hysteresis=_RELEASE,
+                raise_after_s=_CONFIRM * self.dt,
+                clear_after_s=0.0,
+            ),
+            progress=progress,
+        )
         self._locators = {
-            method: ContactLocator(self._terms.functions, self._wrench.directions, LocationSettings())
-            for method in METHODS
+            method: ContactLocator(self.monitor.functions, np.eye(6)[:, :2], LocationSettings())
+            for method in ("gmo", "jfd")
         }
-        self._walk = settings.force_walk_n_per_sqrt_s
         n = self.robot.size
         self.thresholds = {method: np.full(n, np.inf) for method in ("gmo", "jfd")}
-        self.evidence_threshold = math.inf
-        self.model_covariance, self._even = np.eye(n), np.eye(n)
+        self._even = np.eye(n)
         self._margin = settings.margin
         self.reset()
 
-    def reset(self) -> None:
-        """Before a run."""
+    def reset(self, known_arc_length_m: float = -1.0) -> None:
+        """Before a run, in which the force is wanted at a place."""
         n = self.robot.size
         self._difference = SmoothedDifference(_RATE_POINTS)
         self._observer = MomentumObserver(GAIN_PER_S if n == GAIN_PER_S.size else 25.0, 1000, n)
         self._smooth = {method: BackwardGaussian(points) for method, points in _POINTS.items()}
-        self._best = DisturbanceObserver(n, self._wrench.directions, self._walk)
+        self.monitor.with_settings(dataclasses.replace(self.monitor.settings, known_arc_length_m=known_arc_length_m))
+        self.monitor.reset()
         for locator in self._locators.values():
             locator.reset()
 
-    def residuals(self, sample: Sample) -> tuple[dict[str, Array], Array]:
-        """Generalised forces by method, and the shape, (n,)."""
+    def update(self, sample: Sample) -> Cycle:
+        """One cycle of all three."""
         measured = self._shape @ sample.readings_m
         c, rate, second = self._difference.update(measured, self.dt)
         seen = self.robot.observe(c, rate, second, sample.torque)
         found = {
             "gmo": self._smooth["gmo"].update(self._observer.update(seen.momentum, seen.known_force, self.dt)),
             "jfd": self._smooth["jfd"].update(seen.deviation),
-            "best": self._best.update(
-                measured, self._covariance, lambda c, rate: self._terms.at(c, rate, sample.torque), self.dt
-            ),
         }
-        return found, c
+        best = self.monitor.update(measured, rate, self._covariance, self.dt, capstan_torque=sample.torque)
+        if best.state == BLIND:
+            raise ContinuumRobotError(f"the contact monitor is blind: {best.reason}")
+        return Cycle(c, found, best)
 
     def calibrate(self, runs: Iterable[Iterable[Sample]]) -> None:
-        """Thresholds and the covariance of the model's errors from free motion."""
-        rows: dict[str, list[Array]] = {method: [] for method in METHODS}
+        """All thresholds from free motion."""
+        rows: dict[str, list[Array]] = {"gmo": [], "jfd": []}
         for run in runs:
             self.reset()
             for index, sample in enumerate(run):
-                found, _ = self.residuals(sample)
-                if index >= SETTLE_S / self.dt:
-                    for method in METHODS:
-                        rows[method].append(found[method])
-        for method in ("gmo", "jfd"):
-            self.thresholds[method] = self._margin * np.abs(rows[method]).max(axis=0)
-        best = np.array(rows["best"])
-        # Friction errs most where a capstan turns back, which is rare: along it, the largest error counts.
-        friction_nm = np.abs(best @ np.linalg.pinv(self.robot.capstan_jacobian)).max(axis=0)
-        along = friction_nm[:, None] * self.robot.capstan_jacobian
-        self.model_covariance = best.T @ best / len(best) + along.T @ along
-        self._even = np.eye(self.robot.size) * float(np.mean(best**2))
-        whitened = np.linalg.solve(np.linalg.cholesky(self.model_covariance), best.T)
-        self.evidence_threshold = self._margin**2 * float(np.sum(whitened**2, axis=0).max())
+                settled = index >= SETTLE_S / self.dt
+                self.monitor.learn_floor(settled, self._margin)
+                cycle = self.update(sample)
+                if settled:
+                    for method, values in rows.items():
+                        values.append(cycle.found[method])
+        self.monitor.learn_floor(False)
+        for method, values in rows.items():
+            self.thresholds[method] = self._margin * np.abs(values).max(axis=0)
+        self._even = np.eye(self.robot.size) * float(np.mean(np.square([*rows["gmo"], *rows["jfd"]])))
 
-    def statistics(self, found: dict[str, Array]) -> dict[str, float]:
+    def statistics(self, cycle: Cycle) -> dict[str, float]:
         """How far each method is above its threshold; 1: on it."""
-        ratios = {method: float(np.max(np.abs(found[method]) / self.thresholds[method])) for method in ("gmo", "jfd")}
-        best = found["best"]
-        evidence = float(best @ np.linalg.solve(self.model_covariance, best))
-        return {**ratios, "best": math.sqrt(evidence / self.evidence_threshold)}
+        found = {method: float(np.max(np.abs(r) / self.thresholds[method])) for method, r in cycle.found.items()}
+        return {**found, "best": cycle.best.ratio}
 
-    def forces(self, found: dict[str, Array], c: Array, place_m: float) -> dict[str, Array]:
-        """Force in x and y at a place, by method."""
-        jacobian = self.robot.jacobian(c, place_m)
-        here = self._locators["best"].jacobian_at(self._best.model.terms.jacobians, place_m)
-        covariance = self.model_covariance + self._best.covariance
-        best = self._wrench.estimate(found["best"], here, covariance).wrench[:2]
-        simple = point_force(np.column_stack([found["gmo"], found["jfd"]]), jacobian)
-        return {"gmo": simple[:, 0], "jfd": simple[:, 1], "best": best}
+    def forces(self, cycle: Cycle, place_m: float) -> dict[str, Array]:
+        """Force in x and y at the place of the run, by method."""
+        jacobian = self.robot.jacobian(cycle.c, place_m)
+        simple = {method: point_force(r, jacobian) for method, r in cycle.found.items()}
+        return {**simple, "best": cycle.best.wrench.wrench[:2]}
 
-    def places(self, found: dict[str, Array]) -> dict[str, float]:
+    def places(self, cycle: Cycle) -> dict[str, float]:
         """Most likely arc length by method; GMO and JFD by the same search, with all channels alike."""
-        jacobians, dt = self._best.model.terms.jacobians, PLACE_EVERY * self.dt
-        weights = {"gmo": self._even, "jfd": self._even, "best": self.model_covariance + self._best.covariance}
-        return {
-            method: self._locators[method].update(jacobians, found[method], weights[method], dt).best_m
-            for method in METHODS
+        jacobians, dt = self.monitor.functions(cycle.c, np.zeros(self.robot.size)).jacobians, PLACE_EVERY * self.dt
+        simple = {
+            method: locator.update(jacobians, cycle.found[method], self._even, dt).best_m
+            for method, locator in self._locators.items()
         }
+        return {**simple, "best": math.nan if cycle.best.location is None else cycle.best.location.best_m}
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """Smoothed coefficients (n,), the residuals of GMO and JFD (n,), and what the contact monitor says."""
+
+    c: Array
+    found: dict[str, Array]
+    best: ContactEstimate
 
 
 def cases(count: int) -> list[Recording]:
@@ -353,17 +368,19 @@ def score(run: Recording, method: str) -> Score:
 
 
 def _record(rig: Rig, monitors: Monitors, case: Recording, *, present: bool) -> Recording:
-    monitors.reset()
+    monitors.reset(case.arc_length_m)
+    felt: list[bool] = []
     rows: dict[str, list[Array]] = {"truth": [], **{method: [] for method in METHODS}}
     statistic: dict[str, list[float]] = {method: [] for method in METHODS}
     places: dict[str, list[float]] = {method: [] for method in METHODS}
     for index, sample in enumerate(rig.approach(case, present=present)):
-        found, c = monitors.residuals(sample)
-        ratios = monitors.statistics(found)
+        cycle = monitors.update(sample)
+        ratios = monitors.statistics(cycle)
+        felt.append(cycle.best.in_contact)
         rows["truth"].append(sample.wrench[:2])
-        forces = monitors.forces(found, c, case.arc_length_m) if present else dict.fromkeys(METHODS, np.zeros(2))
+        forces = monitors.forces(cycle, case.arc_length_m) if present else dict.fromkeys(METHODS, np.zeros(2))
         look = present and index % PLACE_EVERY == 0 and max(ratios.values()) > 1
-        where = monitors.places(found) if look else dict.fromkeys(METHODS, math.nan)
+        where = monitors.places(cycle) if look else dict.fromkeys(METHODS, math.nan)
         for method in METHODS:
             rows[method].append(forces[method])
             statistic[method].append(ratios[method])
@@ -379,6 +396,7 @@ def _record(rig: Rig, monitors: Monitors, case: Recording, *, present: bool) -> 
         {method: np.array(rows[method]) for method in METHODS},
         {method: np.array(statistic[method]) for method in METHODS},
         {method: np.array(places[method]) for method in METHODS},
+        np.array(felt),
     )
 
 

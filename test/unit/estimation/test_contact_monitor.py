@@ -170,6 +170,43 @@ def test_learnt_floor_covers_what_was_seen(robot, without_friction):
     np.testing.assert_allclose(found.contact_threshold, 1.2 * 0.05, rtol=0.01)
 
 
+def test_learning_from_free_motion_takes_errors_of_the_model_off(robot, without_friction, free_motion, pushed):
+    """Stiffnesses that are 8 % off: what they make of the residual of free motion goes, and the force is nearer."""
+    segment = robot.segments[0]
+    backbone = dataclasses.replace(
+        segment.backbone,
+        bending_stiffness_x_nm2=1.08 * segment.backbone.bending_stiffness_x_nm2,
+        bending_stiffness_y_nm2=0.92 * segment.backbone.bending_stiffness_y_nm2,
+    )
+    wrong = dataclasses.replace(robot, segments=(dataclasses.replace(segment, backbone=backbone),))
+    settings = MonitorSettings(method="best", known_arc_length_m=PLACE_M, contact_factor_accelerating=1.0)
+    monitor = ContactMonitor(wrong, settings, friction=without_friction)
+    before = run(monitor, pushed, 1e-4)
+    monitor.reset()
+    rows = list(zip(*free_motion, strict=True))
+    run(monitor, list(zip(*rows[:100], strict=True)), 1e-4)
+    monitor.learn_floor(True)
+    untaught = run(monitor, list(zip(*rows[100:], strict=True)), 1e-4)
+    monitor.learn_floor(False)
+    monitor.reset()
+    taught = run(monitor, free_motion, 1e-4, seed=1)[150:]
+    assert {estimate.state for estimate in taught} == {"clear"}
+    sizes = [np.sqrt(np.mean([e.residual**2 for e in found], axis=0)) for found in (untaught[50:], taught)]
+    assert np.all(sizes[1][:2] < 0.4 * sizes[0][:2]), sizes
+    monitor.reset()
+    after = run(monitor, pushed, 1e-4)
+    first = next(k for k, estimate in enumerate(after) if k > 150 and estimate.in_contact)
+    assert 0.8 <= first * DT <= 0.9
+
+    def error(found):
+        return math.sqrt(np.mean([np.sum((e.wrench.wrench[:2] - [14, -9]) ** 2) for e in found[500:]]))
+
+    assert error(after) < 1.0
+    assert error(after) < 0.8 * error(before)
+    monitor.with_settings(dataclasses.replace(settings, method="gmo"))
+    np.testing.assert_allclose(monitor.update(*rows[0][:2], NOISE, DT, tension=rows[0][3]).residual, 0, atol=1e-6)
+
+
 # --- bad input
 
 

@@ -195,6 +195,28 @@ def test_noise_floor_is_learnt_with_a_margin():
         NoiseFloor(2, 0.5)
 
 
+def test_free_motion_gives_shares_covariance_and_evidence():
+    """Residuals that are made of two forces by known shares and of noise, with rare large errors along a direction."""
+    generator, directions = np.random.default_rng(5), np.array([[0.0, 0.0, 1.0]])
+    floor, spread = NoiseFloor(3, 1.2, directions), np.diag([0.1, 0.02, 0.01])
+    left = []
+    for k in range(2000):
+        forces = np.array([[math.sin(0.01 * k), math.cos(0.02 * k), 0.0], [0.0, 1.0, 2.0]])
+        error = spread @ generator.normal(size=3) + directions[0] * (0.5 if k % 400 == 0 else 0.0)
+        left.append(error)
+        floor.learn(error + 0.7 * forces[0] - 0.3 * forces[1], forces)
+    floor.learn([np.nan, 0, 0], forces)
+    found = floor.free_motion([1.0, 1.0])
+    np.testing.assert_allclose(found.shares, [0.7, -0.3], atol=0.01)
+    np.testing.assert_allclose(np.sqrt(np.diag(found.covariance)[:2]), [0.1, 0.02], rtol=0.05)
+    assert 0.5 <= math.sqrt(found.covariance[2, 2]) <= 0.56  # the largest error, not the mean
+    np.testing.assert_allclose(found.information @ found.covariance, np.eye(3), atol=1e-9)
+    evidence = [error @ found.information @ error for error in left]
+    assert found.evidence == pytest.approx(1.44 * max(evidence), rel=0.05)
+    np.testing.assert_allclose(found.bound, 1.2 * np.abs(left).max(axis=0), rtol=0.1)
+    assert NoiseFloor(3).free_motion() is None
+
+
 def test_sensitivity_needs_positive_gains():
     with pytest.raises(ParameterError, match="gain"):
         ResidualSensitivity([1.0, 0.0])
