@@ -72,6 +72,12 @@ def stack_description(fake_hardware: bool) -> LaunchDescription:
             choices=BOOLEAN,
             description="Bring all nodes up to active. false: they wait for the service supervisor/manage",
         ),
+        DeclareLaunchArgument(
+            "contact",
+            default_value="true",
+            choices=BOOLEAN,
+            description="Look for contacts, and publish them on the topic contact",
+        ),
         DeclareLaunchArgument("rviz", default_value="false", choices=BOOLEAN, description="Also start rviz2"),
         DeclareLaunchArgument(
             "record", default_value="false", choices=BOOLEAN, description="Record all topics of the robot (MCAP)"
@@ -183,6 +189,7 @@ def _stack(context: LaunchContext) -> list[Action]:
         record_directory=os.path.abspath(given["record_directory"]) if given["record"] == "true" else None,
         controller=given["controller"] != "none",
         autostart=given["activate"] == "true",
+        contact=given["contact"] == "true",
         parameters={
             "tendon_driver": {"can_interface": given["can_interface"]},
             "string_encoder": {"serial_port": given["serial_port"]},
@@ -214,6 +221,7 @@ def _stack(context: LaunchContext) -> list[Action]:
             "record": options.record_directory is not None,
             "directory": str(options.record_directory or ""),
             "controller": options.controller,
+            "contact": options.contact,
             "autostart": options.autostart,
         }
         actions: list[Action] = [program("composition", None, composed)]

@@ -74,7 +74,7 @@ class StackOptions:
     visualize : tf, path and markers
     controller : False: driver and estimators only, for a controller of one's own
     force : read a force-torque sensor
-    contact : look for contacts; off by default, as the monitor takes a tenth of a core
+    contact : look for contacts; the monitor takes a twentieth of a core
     autostart : bring the stack up at once
     parameters : for each node name, parameters over the defaults
     arguments : ROS command line (``--ros-args ...``) for all nodes

@@ -41,6 +41,9 @@ MANAGED_NODES = (
 )
 """All nodes in the order in which they are configured."""
 
+WATCHERS = ("contact_monitor",)
+"""Nodes that judge the data of the others, and fall silent before these do."""
+
 ACTORS = ("tendon_driver", "clarke_controller", "reference_source")
 """Nodes that move the robot: activated last and deactivated first, and the stack does not go on without them."""
 
@@ -341,7 +344,9 @@ class Supervisor(ManagedNode):
     async def _down(self, *, cleanup: bool) -> None:
         """Deactivate all in reverse, what moves the robot first; failures are noted and do not stop the rest."""
         reverse = list(reversed(self._nodes.values()))
-        ordered = [*(n for n in reverse if n.name in ACTORS), *(n for n in reverse if n.name not in ACTORS)]
+        # A watcher would take the silence of the others for a fault.
+        ranks = dict.fromkeys(ACTORS, 1) | dict.fromkeys(WATCHERS, 0)
+        ordered = sorted(reverse, key=lambda node: ranks.get(node.name, 2))
         for node in ordered:
             await self._refresh(node)
             if node.state == "active":
