@@ -22,7 +22,7 @@ from continuum_robot.app.output import write_json
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.odri_can.survey import survey
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
-from continuum_robot.drivers.serial_port import UDEV_RULES, PortInUseError, group_of, ports
+from continuum_robot.drivers.serial_port import PortInUseError, permission_remedy, ports
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
@@ -169,8 +169,7 @@ def serial_ports() -> tuple[Port, ...]:
     for port in ports():
         problem = ""
         if not os.access(port.device, os.R_OK | os.W_OK):
-            group = group_of(port.device)
-            problem = f"no permission: sudo usermod -aG {group} $USER and log in again, or install {UDEV_RULES}"
+            problem = f"no permission. {permission_remedy(port.device)}"
         words = [port.description, f"serial number {port.serial_number}" if port.serial_number else ""]
         aliases = tuple(sorted(link for link, target in links.items() if target == port.device))
         found.append(Port("serial", port.device, ", ".join(filter(None, words)), problem, aliases))

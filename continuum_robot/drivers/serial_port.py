@@ -7,6 +7,7 @@ import contextlib
 import errno
 import grp
 import os
+import pwd
 import socket
 from pathlib import Path
 
@@ -191,11 +192,7 @@ def explain(name: str, baud_bps: int, setting: str, error: OSError | ValueError)
             f"Plug the device in, install {UDEV_RULES}, or correct {setting}.",
         )
     if number in (errno.EACCES, errno.EPERM):
-        group = group_of(name)
-        return (
-            f"no permission; the port belongs to group {group}",
-            f"Run: sudo usermod -aG {group} $USER, and log in again; or install {UDEV_RULES}.",
-        )
+        return f"no permission; the port belongs to group {group_of(name)}", permission_remedy(name)
     if _is_in_use(error):
         users = ", ".join(_users_of(name)) or "another program"
         return (
@@ -211,6 +208,17 @@ def explain(name: str, baud_bps: int, setting: str, error: OSError | ValueError)
 
 def _is_in_use(error: OSError | ValueError) -> bool:
     return getattr(error, "errno", None) in (errno.EBUSY, errno.EAGAIN) or "exclusively lock" in str(error)
+
+
+def permission_remedy(name: str) -> str:
+    """What gives this user permission for a port, as a sentence."""
+    group = group_of(name)
+    if group == "root":
+        return f"Install {UDEV_RULES}, which gives the port to group dialout."
+    user = pwd.getpwuid(os.getuid()).pw_name
+    if any(entry.gr_name == group and user in entry.gr_mem for entry in grp.getgrall()):
+        return f"User {user} was added to the group: log out and in again."
+    return f"Run: sudo usermod -aG {group} {user}, and log in again; or install {UDEV_RULES}."
 
 
 def group_of(name: str) -> str:

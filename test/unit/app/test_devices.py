@@ -20,7 +20,7 @@ from continuum_robot.drivers.odri_can.codec import ErrorCode, Status
 from continuum_robot.drivers.odri_can.survey import ChannelSurvey
 from continuum_robot.drivers.serial_port import SerialPort
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.loading import find_robot_file, load_robot
 from continuum_robot.simulation.wire.pacing import Pacer
 from continuum_robot.simulation.wire.rokubi import FakeRokubi
 from continuum_robot.simulation.wire.string_encoder_board import FakeStringEncoderBoard
@@ -125,8 +125,13 @@ def test_can_interfaces_are_those_of_the_kernel(tmp_path: Path) -> None:
 
 
 def test_a_machine_with_nothing_attached(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "devices.json"
-    assert main(["devices", "opencr_five_tendon", "--json", str(file)]) == 1
+    file, robot = tmp_path / "devices.json", tmp_path / "robot.yaml"
+    # Names that no machine has, so that the test touches nobody's devices.
+    text = find_robot_file("opencr_five_tendon").read_text(encoding="utf-8")
+    for name, other in (("/dev/continuum_robot", "/dev/not_there"), *((f"can{k}", f"none{k}") for k in range(3))):
+        text = text.replace(name, other)
+    robot.write_text(text, encoding="utf-8")
+    assert main(["devices", str(robot), "--json", str(file)]) == 1
     written = json.loads(file.read_text())
     assert written["n_missing"] == 5
     assert all(device["detail"].endswith(".") for device in written["devices"] if device["state"] == MISSING)
