@@ -197,12 +197,13 @@ def can_interfaces(network: Path = _NETWORK) -> tuple[Port, ...]:
 def _tendon_actuators(robot: Robot, hardware: Hardware, pool: ThreadPoolExecutor) -> list[Device]:
     settings = hardware.tendon_actuators
     if not isinstance(settings, OdriCan):
+        place = settings.port
         driver = backends.tendon_actuators(robot)
         try:
             driver.open()
-            return [Device("tendon actuators", settings.kind, FOUND, "all motors answer")]
+            return [Device("tendon actuators", place, FOUND, "all motors answer")]
         except DeviceError as error:
-            return [_absent("tendon actuators", settings.kind, error)]
+            return [_absent("tendon actuators", place, error)]
         finally:
             driver.close()
     return [
@@ -214,9 +215,7 @@ def _tendon_actuators(robot: Robot, hardware: Hardware, pool: ThreadPoolExecutor
 
 def _odri_channel(settings: OdriCan, channel: str) -> list[Device]:
     name = "motor board"
-    remedy = (
-        f"Check its power, the wiring and the two terminating resistors; {settings.interface} {channel} has to be up."
-    )
+    remedy = "Check its power, the wiring and the two terminating resistors."
     try:
         heard = survey(settings.interface, channel, settings.bitrate_bps)
     except DeviceError as error:
@@ -296,9 +295,8 @@ def _unexpected_ports(found: Iterable[Port], hardware: Hardware) -> list[Device]
 
 def _configured(hardware: Hardware) -> list[str]:
     actuators = hardware.tendon_actuators
-    names = [*getattr(actuators, "channels", ()), getattr(actuators, "port", "")]
-    names += [device.port for device in (hardware.string_encoders, hardware.force_sensor) if device is not None]
-    return [name for name in names if name]
+    names = list(actuators.channels) if isinstance(actuators, OdriCan) else [actuators.port]
+    return names + [device.port for device in (hardware.string_encoders, hardware.force_sensor) if device is not None]
 
 
 def _resolved(name: str) -> str:

@@ -80,7 +80,7 @@ def test_each_device_is_found_missing_or_unexpected(attached: Robot) -> None:
     details = {device.place: device.detail for device in findings.devices}
     assert "serial number 77, firmware 1.0.0" in details[hardware.string_encoders.port]
     assert "200 Hz" in details[hardware.force_sensor.port]
-    assert "can2 has to be up" in details["can2"]
+    assert "terminating resistors" in details["can2"]
     assert len(findings.missing) == 2
 
 
