@@ -135,7 +135,10 @@ void se_board_tick(se_board *board, const int32_t raw[SE_CHANNELS], uint32_t tim
   if (missed) status |= SE_MISSED_TICK;
   if (board->dropped_since) status |= SE_FRAMES_DROPPED;
   if (board->zeroed) status |= SE_ZEROED;
-  if (board->ticks < SE_BOOT_TICKS) status |= SE_JUST_BOOTED, board->ticks++;
+  if (board->ticks < SE_BOOT_TICKS) {
+    status |= SE_JUST_BOOTED;
+    board->ticks++;
+  }
   frame->sequence = board->sequence++;
   frame->time_us = time_us;
   frame->status = status;
