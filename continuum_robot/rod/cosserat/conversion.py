@@ -8,8 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from continuum_robot.errors import ParameterError
 from continuum_robot.robot.routing import HelicalRouting, HolesRouting, PolynomialRouting, RoutedPath
 from continuum_robot.rod.cosserat.description import CosseratRod, CosseratTendon, Section
+from continuum_robot.rod.cosserat.motion import SectionInertia
 from continuum_robot.rod.cosserat.paths import HolePath, PolarPath, TendonPath
 from continuum_robot.rod.loads import Load
 from continuum_robot.rod.strain_rod import RodSegment, StrainRod
@@ -39,6 +41,21 @@ def all_loads(rod: StrainRod, loads: Sequence[Load] = ()) -> tuple[Load, ...]:
     """Loads and weight. A mass at the clamped end loads nothing."""
     weight = (load for load in rod.weight if getattr(load, "s_m", rod.length_m) > 0)
     return (*weight, *loads)
+
+
+def inertias(rod: StrainRod) -> tuple[SectionInertia, ...]:
+    """Inertia of each section.
+
+    Raises
+    ------
+    ParameterError : bodies are fixed to the rod, or a section has no mass
+    """
+    if any(mass.mass_kg > 0 for mass in rod.masses):
+        raise ParameterError("masses", len(rod.masses), "a rod without bodies fixed to it; spread them over its length")
+    return tuple(
+        SectionInertia(mass_kg_per_m=segment.linear_density_kg_per_m, rotary_kg_m=segment.rotary_inertia_kg_m)
+        for segment in rod.segments
+    )
 
 
 def tendon_path(path: RoutedPath) -> TendonPath:
