@@ -659,6 +659,8 @@ class ContactMonitor:
         rate_noise = self._rate_noise
         if c_rate_covariance is not None:
             rate_noise = np.asarray(c_rate_covariance, dtype=float)
+            if rate_noise.shape != noise.shape:
+                raise ParameterError("c_rate_covariance", rate_noise.shape, f"shape {noise.shape}")
         cycle = _Cycle(shape, rate, noise, rate_noise, load, load + extra, torque, c_acceleration, dt)
         self._check(cycle, fault)
         if self._blind:
@@ -674,14 +676,13 @@ class ContactMonitor:
             return
         c, noise, tendons, dt = cycle.c, cycle.noise, cycle.tendons, cycle.dt
         unknown: list[str] = []
-        total = (
-            np.vdot(c, c) + np.vdot(cycle.rate, cycle.rate) + np.vdot(noise, noise) + np.vdot(cycle.load, cycle.load)
-        )
-        if not math.isfinite(total + dt):
+        given = (c, cycle.rate, noise, cycle.rate_noise, cycle.load)
+        if not math.isfinite(sum(np.vdot(values, values) for values in given) + dt):
             named = (
                 ("coefficients", c),
                 ("coefficient rates", cycle.rate),
                 ("covariance of the coefficients", noise),
+                ("covariance of the rates", cycle.rate_noise),
                 ("tensions or other forces", cycle.load),
                 ("time step", np.array(dt)),
             )

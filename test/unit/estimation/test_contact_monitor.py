@@ -237,6 +237,22 @@ def test_what_is_not_a_number_blinds_and_is_named(method, broken, robot, without
     assert monitor.update(c, rate, noise, DT, tension=tension).state == "clear"
 
 
+def test_covariance_of_the_rates_widens_the_thresholds_and_is_checked(robot, without_friction):
+    monitor = ContactMonitor(robot, MonitorSettings(method="gmo"), friction=without_friction)
+    rest = (np.zeros(6), np.zeros(6), NOISE, DT)
+    found = {}
+    for share in (0.5, 2.0):
+        monitor.reset()
+        rates = np.eye(6) * (share * monitor.settings.rate_noise_per_m_s) ** 2
+        found[share] = monitor.update(*rest, tension=np.full(4, 60.0), c_rate_covariance=rates).contact_threshold
+    assert np.all(found[2.0] > found[0.5])
+    with pytest.raises(ParameterError, match="c_rate_covariance"):
+        monitor.update(*rest, tension=np.full(4, 60.0), c_rate_covariance=np.eye(5))
+    blind = monitor.update(*rest, tension=np.full(4, 60.0), c_rate_covariance=np.full((6, 6), np.nan))
+    assert blind.state == "blind"
+    assert "covariance of the rates" in blind.reason
+
+
 def test_a_jump_of_a_coefficient_blinds(robot, without_friction):
     monitor = ContactMonitor(robot, friction=without_friction)
     monitor.update(np.zeros(6), np.zeros(6), NOISE, DT, tension=np.full(4, 60.0))
