@@ -216,3 +216,54 @@ def test_the_boot_flag_ends_after_a_second(core: ctypes.CDLL) -> None:
     core.se_board_start(ctypes.byref(board), I32x4())
     flags = [bool(tick(core, board, [0] * 4, 0).status & Status.JUST_BOOTED) for _ in range(1001)]
     assert flags == [True] * 1000 + [False]
+
+
+STUBS = {
+    "QuadEncoder.h": """
+        #pragma once
+        #include <cstddef>
+        #include <cstdint>
+        struct QuadEncoder {
+          struct { uint16_t filterCount, filterSamplePeriod; } EncConfig;
+          QuadEncoder(uint8_t, uint8_t, uint8_t) {}
+          void setInitConfig() {}
+          void init() {}
+          int32_t read() { return 0; }
+        };
+        inline uint32_t micros() { return 0; }
+        static uint32_t HW_OCOTP_MAC0;
+        static struct {
+          void begin(long) {}
+          operator bool() { return true; }
+          int availableForWrite() { return 0; }
+          size_t write(const uint8_t *, size_t size) { return size; }
+          void send_now() {}
+          int available() { return 0; }
+          int read() { return 0; }
+        } Serial;
+    """,
+    "Wire.h": """
+        #pragma once
+        static struct {
+          void begin() {}
+          void setClock(uint32_t) {}
+          void beginTransmission(uint8_t) {}
+          size_t write(uint8_t) { return 1; }
+          uint8_t endTransmission(bool) { return 0; }
+          uint8_t requestFrom(uint8_t, uint8_t) { return 2; }
+          int read() { return 0; }
+        } Wire;
+    """,
+}
+
+
+def test_the_sketch_compiles_against_what_it_uses_of_the_board(tmp_path: Path) -> None:
+    compiler = shutil.which("g++") or shutil.which("c++")
+    if compiler is None:
+        pytest.skip("no C++ compiler here: the sketch is not compiled")
+    for name, text in STUBS.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    flags = ["-std=gnu++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{tmp_path}", f"-I{FIRMWARE}"]
+    command = [compiler, *flags, "-x", "c++", str(FIRMWARE / "string_encoder.ino")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
