@@ -52,6 +52,8 @@ class ReadableErrors(TyperGroup):
 class FakeLevel(str, enum.Enum):
     """How much of the robot is simulated."""
 
+    auto = "auto"
+    wire = "wire"
     dynamics = "dynamics"
     mirror = "mirror"
 
@@ -68,6 +70,15 @@ application = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 
+LevelOption = Annotated[
+    FakeLevel,
+    typer.Option(
+        "--fake-level",
+        help="wire: the real drivers speak to simulated boards, byte by byte; dynamics: rod, tendons and motors, no "
+        "wires; mirror: follows the commands ideally; auto: wire where this machine keeps up, as a short measurement "
+        "says.",
+    ),
+]
 RobotArgument = Annotated[
     str, typer.Argument(metavar="ROBOT", help="Robot file (YAML), or the name of a shipped one such as two_segment.")
 ]
@@ -125,6 +136,7 @@ def demo(
             show_default=False,
         ),
     ] = None,
+    fake_level: LevelOption = FakeLevel.auto,
 ) -> None:
     """Bring a simulated robot up on ROS 2, track its trajectory, leave a report.
 
@@ -136,7 +148,7 @@ def demo(
     """
     part = _part("demo")
     name = robot or ("opencr_five_tendon" if contact is None else part.CONTACT_ROBOT)
-    raise typer.Exit(part.run_demo(name, duration, out, contact=contact))
+    raise typer.Exit(part.run_demo(name, duration, out, contact=contact, fake_level=fake_level.value))
 
 
 @application.command(epilog="Example: continuum-robot up opencr_five_tendon --simulated --processes --record")
@@ -146,32 +158,37 @@ def up(
     simulated: Annotated[
         bool, typer.Option("--simulated/--hardware", help="Simulated hardware, or the robot on its bus.")
     ] = True,
-    fake_level: Annotated[
-        FakeLevel,
-        typer.Option(
-            help="With --simulated: dynamics is rod, tendons and motors; mirror follows the commands ideally."
-        ),
-    ] = FakeLevel.dynamics,
+    fake_level: LevelOption = FakeLevel.auto,
     processes: Annotated[
         bool, typer.Option("--processes/--composed", help="Each node a process, or all in this one.")
     ] = False,
+    force: Annotated[bool, typer.Option("--force/--no-force", help="Also read the force-torque sensor.")] = False,
     record: Annotated[bool, typer.Option("--record/--no-record", help="Record the topics to DIR/<date>/.")] = False,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where --record writes.")] = Path("runs"),
     activate: Annotated[
         bool, typer.Option("--activate/--no-activate", help="Activate all nodes, or wait for the service ~/manage.")
     ] = True,
+    contact: Annotated[
+        bool, typer.Option("--contact/--no-contact", help="Look for contacts, and publish them on the topic contact.")
+    ] = True,
     namespace: Annotated[str, typer.Option(metavar="NS", help="ROS namespace of all nodes and topics.")] = "",
     prefix: Annotated[str, typer.Option(metavar="TEXT", help="Put in front of every tf frame.")] = "",
 ) -> None:
-    """Bring up the nodes of a robot until Ctrl-C, then release the tensions and shut down in order."""
+    """Bring up the nodes of a robot until Ctrl-C, then release the tensions and shut down in order.
+
+    With --hardware the drivers open the devices of the robot file's `hardware` section; where one does not answer, the
+    command says which, enables nothing and ends with exit code 1. Home the robot first.
+    """
     options = _part("up").UpOptions(
         robot=robot,
         simulated=simulated,
         fake_level=fake_level.value,
+        force=force,
         processes=processes,
         record=record,
         out=out,
         activate=activate,
+        contact=contact,
         namespace=namespace,
         prefix=prefix,
     )
@@ -326,6 +343,32 @@ def calibrate_torque(
     part = _part("procedures")
     asked = None if yes or simulated else ask
     raise typer.Exit(part.run_calibrate_torque(robot, simulated, tendon, mass, out=out, json_file=json_file, ask=asked))
+
+
+@application.command(
+    epilog="Example: continuum-robot workspace rucker --compare rucker_helical --tension 5 --plot workspace.png"
+)
+def workspace(
+    robot: RobotArgument,
+    *,
+    compare: Annotated[
+        list[str] | None, typer.Option(metavar="ROBOT", help="Another robot beside it; may be given again.")
+    ] = None,
+    tension: Annotated[
+        float, typer.Option(metavar="N", min=0.0, help="Largest tension of a tendon, N; 0: the robot's limit.")
+    ] = 0.0,
+    samples: Annotated[int, typer.Option(min=1, max=100000, help="About how many tensions.")] = 400,
+    weightless: Annotated[bool, typer.Option("--weightless", help="Leave gravity out.")] = False,
+    plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Draw shapes and tip positions here.")] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Where the tip of a robot goes under the tensions of its tendons, how it turns, and how stiff it is.
+
+    Any routing and any strain basis. Tensions without an equilibrium, and equilibria that are not stable, were found
+    beyond a buckling, or whose loads the basis cannot bear, are counted.
+    """
+    options = _part("workspace").WorkspaceOptions(tension_n=tension, samples=samples, weightless=weightless)
+    _part("workspace").run_workspace([robot, *(compare or [])], options, plot, json_file)
 
 
 @application.command(

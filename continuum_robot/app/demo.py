@@ -16,6 +16,7 @@ from rich.live import Live
 from rich.markup import escape
 
 from continuum_robot.app.domain import claimed_domain
+from continuum_robot.app.fake_level import AUTO, DYNAMICS, choose_level
 from continuum_robot.app.output import run_folder
 from continuum_robot.app.report import summary_lines, write_report
 from continuum_robot.app.stack import load_for_stack
@@ -53,9 +54,6 @@ class Outcome:
 
 
 CONTACT_ROBOT = "vanderbilt_segment"
-# Its plant with contacts and the monitor leave little of two cores at 1 kHz; the robot itself needs a tenth of that.
-CONTACT_PARAMETERS = {"rate_hz": 500.0, "limits.command_timeout_s": 0.5, "limits.reading_timeout_s": 0.3}
-
 # A robot that swings after a push feels a newton or two of what is left of it.
 CONTACT_LEAST = {"contact_force_steady_n": 5.0, "contact_force_accelerating_n": 8.0}
 
@@ -82,7 +80,13 @@ def contact_file(given: str, robot: Robot) -> Path:
 
 
 def run_demo(
-    robot: str, duration_s: float, out: Path, console: Console | None = None, *, contact: str | None = None
+    robot: str,
+    duration_s: float,
+    out: Path,
+    console: Console | None = None,
+    *,
+    contact: str | None = None,
+    fake_level: str = AUTO,
 ) -> int:
     """Bring the stack up, track for a while, shut it down, write the report.
 
@@ -93,6 +97,7 @@ def run_demo(
     out : the report goes to a folder named by the date in here
     console : where to print
     contact : file of what touches the robot, empty for the shipped one; None: nothing touches
+    fake_level : wire, dynamics or mirror; auto: what the machine can do, with contacts dynamics
 
     Returns
     -------
@@ -114,18 +119,20 @@ def run_demo(
         contacts = load_contacts(touching, loaded)
     with claimed_domain(options.namespace):
         prepare_model(loaded, console, contacts)
+        level = choose_level(DYNAMICS if touching is not None and fake_level == AUTO else fake_level, loaded)
         folder = run_folder(out)
         options = StackOptions(
             robot=robot,
+            fake_level=level.name,
             record_directory=folder,
             record_name=RECORDING,
             contact=touching is not None,
             parameters={}
             if touching is None
-            else {"tendon_driver": {"contacts": str(touching), **CONTACT_PARAMETERS}, "contact_monitor": CONTACT_LEAST},
+            else {"tendon_driver": {"contacts": str(touching)}, "contact_monitor": CONTACT_LEAST},
         )
         with StopRequest() as stop:
-            outcome = _track(options, duration_s, stop, console)
+            outcome = _track(options, duration_s, stop, console, devices=f"simulated: {level.reason}")
     reported = _report(outcome, loaded, folder, console)
     if outcome.problem:
         console.print(f"[red]failed[/red]: {escape(outcome.problem)}", highlight=False, soft_wrap=True)
@@ -156,7 +163,7 @@ def prepare_model(robot: Robot, console: Console, contacts: Sequence[Contact] = 
     gc.freeze()
 
 
-def _track(options: StackOptions, duration_s: float, stop: StopRequest, console: Console) -> Outcome:
+def _track(options: StackOptions, duration_s: float, stop: StopRequest, console: Console, devices: str) -> Outcome:
     outcome = Outcome()
     stack = ComposedStack(options)
     try:
@@ -166,7 +173,7 @@ def _track(options: StackOptions, duration_s: float, stop: StopRequest, console:
         outcome.recording = stack.recording
         if not outcome.problem and not stop.signal_name:
             outcome.blend_s = float(stack.nodes["reference_source"].parameters.get("blend_s"))
-            _follow(stack, duration_s, stop, outcome, console)
+            _follow(StackMonitor(stack, devices), stack, duration_s, stop, outcome, console=console)
     except ContinuumRobotError as error:
         outcome.problem = str(error)
     finally:
@@ -197,8 +204,15 @@ def wait_until_up(stack: ComposedStack, stop: StopRequest, timeout_s: float = ST
     return "" if stack.supervisor.stack_state == "up" else stack.supervisor.message
 
 
-def _follow(stack: ComposedStack, duration_s: float, stop: StopRequest, outcome: Outcome, console: Console) -> None:
-    monitor = StackMonitor(stack)
+def _follow(
+    monitor: StackMonitor,
+    stack: ComposedStack,
+    duration_s: float,
+    stop: StopRequest,
+    outcome: Outcome,
+    *,
+    console: Console,
+) -> None:
     stack.reset_statistics()
     begun_s, processor_s = time.monotonic(), time.process_time()
     faults: dict[str, None] = {}
@@ -229,6 +243,7 @@ def _follow(stack: ComposedStack, duration_s: float, stop: StopRequest, outcome:
         }
     outcome.facts |= {
         "simulated": bool(stack.status().simulated),
+        "fake_level": stack.options.fake_level,
         "processor_percent": 100.0 * (time.process_time() - processor_s) / took_s,
         "faults": list(faults),
     }

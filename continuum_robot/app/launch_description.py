@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import os
 from collections.abc import Callable
@@ -10,11 +11,22 @@ from pathlib import Path
 
 from launch import LaunchContext, LaunchDescription
 from launch.action import Action
-from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction, SetEnvironmentVariable
+from launch.actions import (
+    DeclareLaunchArgument,
+    LogInfo,
+    OpaqueFunction,
+    RegisterEventHandler,
+    SetEnvironmentVariable,
+    Shutdown,
+)
+from launch.event_handlers import OnProcessExit
+from launch.events.process import ProcessExited
 from launch.substitutions import EnvironmentVariable
 from launch_ros.actions import Node
 
+from continuum_robot.app.fake_level import choose_level
 from continuum_robot.app.stack import load_for_stack, node_parameters
+from continuum_robot.drivers import backends
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.nodes.composition import StackOptions
 from continuum_robot.robot.loading import find_robot_file, shipped_robots
@@ -55,9 +67,10 @@ def stack_description(fake_hardware: bool) -> LaunchDescription:
         DeclareLaunchArgument(
             "fake_level",
             default_value="dynamics",
-            choices=["dynamics", "mirror"],
+            choices=["auto", "wire", "dynamics", "mirror"],
             description="How much is simulated. dynamics: rod, tendons and motors with friction and cogging. "
-            "mirror: ideal tendons that follow their commands at once",
+            "wire: these behind simulated boards, to which the real drivers speak. mirror: ideal tendons that follow "
+            "their commands at once. auto: wire where this machine keeps up, measured, else dynamics",
         ),
         DeclareLaunchArgument(
             "controller",
@@ -92,12 +105,17 @@ def stack_description(fake_hardware: bool) -> LaunchDescription:
             "prefix", default_value="", description="Put in front of every tf frame, for several robots, e.g. left_"
         ),
         DeclareLaunchArgument(
-            "can_interface", default_value="can0", description="CAN interface of the motor boards; hardware only"
+            "can_interface",
+            default_value="",
+            description="python-can interface of the motor boards instead of the robot file's; hardware only",
         ),
         DeclareLaunchArgument(
             "serial_port",
-            default_value="/dev/continuum_robot_strings",
-            description="Serial port of the string-encoder board; hardware only",
+            default_value="",
+            description="Serial port of the string-encoder board instead of the robot file's; hardware only",
+        ),
+        DeclareLaunchArgument(
+            "force", default_value="false", choices=BOOLEAN, description="Also read the force-torque sensor"
         ),
         DeclareLaunchArgument(
             "params_file",
@@ -184,6 +202,7 @@ def _stack(context: LaunchContext) -> list[Action]:
         robot=given["robot"],
         simulated=(given["use_mock_hardware"] or given["use_fake_hardware"]) == "true",
         fake_level=given["fake_level"],
+        force=given["force"] == "true",
         namespace=given["namespace"],
         prefix=given["prefix"],
         record_directory=os.path.abspath(given["record_directory"]) if given["record"] == "true" else None,
@@ -195,7 +214,11 @@ def _stack(context: LaunchContext) -> list[Action]:
             "string_encoder": {"serial_port": given["serial_port"]},
         },
     )
-    load_for_stack(options)
+    robot = load_for_stack(options)
+    if options.simulated:
+        options = dataclasses.replace(options, fake_level=choose_level(options.fake_level, robot).name)
+    else:
+        backends.hardware_of(robot)
     files = [given["params_file"]] if given["params_file"] else []
     if files and not os.path.isfile(files[0]):
         raise ParameterError("params_file", files[0], "an existing file")
@@ -224,12 +247,21 @@ def _stack(context: LaunchContext) -> list[Action]:
             "contact": options.contact,
             "autostart": options.autostart,
         }
-        actions: list[Action] = [program("composition", None, composed)]
+        nodes = [program("composition", None, composed)]
     else:
-        actions = [program(name, name, parameters) for name, parameters in node_parameters(options).items()]
+        nodes = [program(name, name, parameters) for name, parameters in node_parameters(options).items()]
+    # The last is the supervisor, or all of them: without it nobody brings the others down in order.
+    actions: list[Action] = [*nodes, RegisterEventHandler(OnProcessExit(target_action=nodes[-1], on_exit=_ended))]
     if given["rviz"] == "true":
         actions.append(_rviz(context, str(rviz_configuration())))
     return actions
+
+
+def _ended(event: ProcessExited, context: LaunchContext) -> list[Action]:
+    if event.returncode and not context.is_shutdown:
+        # launch prints it, stops the other processes, and ends with exit code 1.
+        raise RuntimeError("the stack did not come up, or failed: see the log above")
+    return [] if context.is_shutdown else [Shutdown(reason="the stack has ended")]
 
 
 def _rviz(context: LaunchContext, configuration: str) -> Node:

@@ -48,4 +48,6 @@ def node_parameters(options: StackOptions) -> dict[str, dict[str, object]]:
     """
     # A process may be started in another folder.
     options = dataclasses.replace(options, robot=str(find_robot_file(options.robot).resolve()))
-    return {node: options.parameters_of(node) for node in (*options.node_names, SUPERVISOR)}
+    parameters = {node: options.parameters_of(node) for node in (*options.node_names, SUPERVISOR)}
+    parameters[SUPERVISOR]["exit_on_failed_start"] = True
+    return parameters

@@ -36,6 +36,7 @@ class Snapshot:
     faults : latched now
     rate_hz, missed_percent : of the driver's loop
     round_trip_p50_us, round_trip_p99_us : from tendon_states to the command that answers it
+    hardware : what the wires end in
     error_m : wanted less measured Clarke coordinates, shape (2m,), m
     tension_n : measured, shape (N,), N
     """
@@ -46,6 +47,7 @@ class Snapshot:
     missed_percent: float = math.nan
     round_trip_p50_us: float = math.nan
     round_trip_p99_us: float = math.nan
+    hardware: str = ""
     error_m: Vector = field(default_factory=lambda: np.zeros(0))
     tension_n: Vector = field(default_factory=lambda: np.zeros(0))
 
@@ -58,10 +60,13 @@ class StackMonitor:
     Parameters
     ----------
     stack : started
+    hardware : what the wires end in, for the line; "" for what the stack's options say
     """
 
-    def __init__(self, stack: ComposedStack) -> None:
+    def __init__(self, stack: ComposedStack, hardware: str = "") -> None:
         self._stack = stack
+        options = stack.options
+        self._hardware = hardware or (f"simulated: {options.fake_level}" if options.simulated else "hardware")
         self._node = Node(
             "status_line",
             context=stack.context,
@@ -92,6 +97,7 @@ class StackMonitor:
         states = self._newest.get("tendon_states")
         return Snapshot(
             state=status.state,
+            hardware=self._hardware,
             faults=tuple(status.faults),
             rate_hz=math.nan if loop is None else loop.rate_hz,
             missed_percent=math.nan if loop is None else loop.missed_percent,
@@ -122,6 +128,7 @@ def render(snapshot: Snapshot, elapsed_s: float, duration_s: float | None) -> Gr
     tension = snapshot.tension_n[np.isfinite(snapshot.tension_n)]
     cells = {
         "state": state,
+        "devices": snapshot.hardware,
         "loop": f"{_number(snapshot.rate_hz, '.1f')} Hz, {_number(snapshot.missed_percent, '.2f')} % missed",
         "round trip": f"{_number(snapshot.round_trip_p50_us, '.0f')} µs, "
         f"p99 {_number(snapshot.round_trip_p99_us, '.0f')}",

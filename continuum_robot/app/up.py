@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +14,11 @@ from rich.markup import escape
 
 from continuum_robot.app.demo import STATUS_PERIOD_S, prepare_model, wait_until_up
 from continuum_robot.app.domain import claimed_domain
+from continuum_robot.app.fake_level import AUTO, DYNAMICS, choose_level
 from continuum_robot.app.processes import ProcessGroup, node_command
 from continuum_robot.app.stack import load_for_stack, node_parameters
 from continuum_robot.app.status_line import StackMonitor, render
+from continuum_robot.drivers import backends
 from continuum_robot.nodes.composition import ComposedStack, StackOptions
 from continuum_robot.nodes.spinning import StopRequest
 
@@ -33,19 +36,23 @@ class UpOptions:
     record: bool
     out: Path
     activate: bool
+    contact: bool
     namespace: str
     prefix: str
+    force: bool = False
 
     def stack(self) -> StackOptions:
         """What is to be brought up."""
         return StackOptions(
             robot=self.robot,
             simulated=self.simulated,
-            fake_level=self.fake_level,
+            fake_level=DYNAMICS if self.fake_level == AUTO else self.fake_level,
+            force=self.force,
             namespace=self.namespace,
             prefix=self.prefix,
             record_directory=self.out.resolve() if self.record else None,
             autostart=self.activate,
+            contact=self.contact,
         )
 
 
@@ -68,19 +75,23 @@ def run_up(up: UpOptions, console: Console | None = None) -> int:
     console = console or Console()
     options = up.stack()
     robot = load_for_stack(options)
+    if not options.simulated:
+        backends.hardware_of(robot)
     with claimed_domain(options.namespace):
+        devices = "hardware"
         if options.simulated:
             prepare_model(robot, console)
+            level = choose_level(up.fake_level, robot)
+            options, devices = dataclasses.replace(options, fake_level=level.name), f"simulated: {level.reason}"
         with StopRequest() as stop:
-            run = _in_processes if up.processes else _composed
-            problem = run(options, stop, console)
+            problem = (_in_processes if up.processes else _composed)(options, stop, console, devices)
     if problem:
         console.print(f"[red]failed[/red]: {escape(problem)}", highlight=False, soft_wrap=True)
         return 1
     return 143 if stop.signal_name == "SIGTERM" else 130
 
 
-def _composed(options: StackOptions, stop: StopRequest, console: Console) -> str:
+def _composed(options: StackOptions, stop: StopRequest, console: Console, devices: str) -> str:
     stack = ComposedStack(options)
     try:
         stack.start()
@@ -89,7 +100,7 @@ def _composed(options: StackOptions, stop: StopRequest, console: Console) -> str
                 problem = wait_until_up(stack, stop)
             if problem:
                 return problem
-        monitor = StackMonitor(stack)
+        monitor = StackMonitor(stack, devices)
         begun_s = time.monotonic()
         try:
             with Live(console=console, auto_refresh=False) as live:
@@ -102,7 +113,8 @@ def _composed(options: StackOptions, stop: StopRequest, console: Console) -> str
         stack.shutdown()
 
 
-def _in_processes(options: StackOptions, stop: StopRequest, console: Console) -> str:
+def _in_processes(options: StackOptions, stop: StopRequest, console: Console, devices: str) -> str:
+    console.print(f"devices: {devices}", highlight=False)
     commands = {
         node: node_command(node, parameters, options.namespace) for node, parameters in node_parameters(options).items()
     }

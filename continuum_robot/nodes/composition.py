@@ -312,6 +312,10 @@ class _CommandLine(Node):
             force=bool(declare("force", False, "read a force-torque sensor")),
             contact=bool(declare("contact", False, "look for contacts")),
             autostart=bool(declare("autostart", True, "bring the stack up at once")),
+            parameters={
+                "tendon_driver": {"can_interface": str(declare("can_interface", "", "instead of the robot file's"))},
+                "string_encoder": {"serial_port": str(declare("serial_port", "", "instead of the robot file's"))},
+            },
             arguments=arguments,
         )
 

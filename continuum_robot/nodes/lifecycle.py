@@ -54,6 +54,7 @@ class ManagedNode(LifecycleNode):
     last_error : what the last failed transition said, empty when there was none or it was overcome
     defect : an exception that a callback or thread raised, empty for none; the program then exits with 1
     ended : the node has nothing left to do
+    exit_code : with which its program then ends, unless something else failed
     """
 
     default_robot = "opencr_five_tendon"
@@ -78,6 +79,7 @@ class ManagedNode(LifecycleNode):
         self.last_error = ""
         self.defect = ""
         self.ended = False
+        self.exit_code = 0
         self.parameters = ParameterServer(self)
         self.parameters.declare(
             "robot", self.default_robot, "robot file, or the name of a shipped robot", read_only=True

@@ -278,7 +278,7 @@ def run_node(factory: Callable[[], ManagedNode], args: Sequence[str] | None = No
         finally:
             spinner.stop()
             node.destroy_node()
-        return 1 if spinner.failed or node.defect else 0
+        return 1 if spinner.failed or node.defect else node.exit_code
 
 
 def _bring_up(node: ManagedNode, spinner: Spinner) -> bool:

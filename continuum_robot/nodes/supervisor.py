@@ -109,6 +109,12 @@ class Supervisor(ManagedNode):
         declare = self.parameters.declare
         declare("node_names", list(MANAGED_NODES), "managed nodes in the order of configuration", read_only=True)
         declare("autostart", True, "bring the stack up when the supervisor is activated", read_only=True)
+        declare(
+            "exit_on_failed_start",
+            False,
+            "end the program with exit code 1 where the stack does not come up at its start",
+            read_only=True,
+        )
         seconds = Quantity("", "s", gt=0, le=600)
         declare("discovery_timeout_s", 10.0, "how long a node may take to appear", rules=seconds, read_only=True)
         declare("configure_timeout_s", 120.0, "how long a node may take to configure", rules=seconds, read_only=True)
@@ -128,6 +134,7 @@ class Supervisor(ManagedNode):
             )
         self._reset_estop = self.create_client(Trigger, "reset_estop")
         self._stack_state = "down"
+        self._was_up = False
         self._driver_faults: tuple[str, ...] = ()
         self._estop = False
         self._own_faults: dict[str, None] = {}
@@ -246,9 +253,12 @@ class Supervisor(ManagedNode):
             self._last_fault = str(error)
             self._own_faults[f"{name}_failed"] = None
             self._set_state("fault")
+            if name == "startup" and not self._was_up and self.parameters.get("exit_on_failed_start"):
+                self.ended, self.exit_code = True, 1
             return False
         finally:
             self._operation = ""
+        self._was_up = self._was_up or self._stack_state == "up"
         self._message = f"{name}: done"
         self.get_logger().info(f"{name}: the stack is {self._stack_state}")
         return True
@@ -394,7 +404,7 @@ class Supervisor(ManagedNode):
         if node.state != wanted:
             await self._sleep(0.1)  # its diagnostics with the reason are under way
             reason = node.problem or f"is {node.state} instead of {wanted}"
-            raise DeviceError(node.name, reason, "Remove the cause, then bring the stack up again")
+            raise DeviceError(node.name, reason.rstrip("."), "Remove the cause, then bring the stack up again")
 
     async def _try_change(self, node: _Managed, transition: int, wanted: str) -> None:
         abort, self._abort = self._abort, False

@@ -622,7 +622,7 @@ class Robot:
         return tuple(segment.name for segment in self.segments)
 
     def changed(self, **fields: Any) -> Robot:
-        """This robot with other values in some fields, still of the same file. Raises :class:`RobotFileError`."""
+        """The same robot with other values in some fields, still of its file. Raises :class:`RobotFileError`."""
         robot = replace(self, **fields)
         object.__setattr__(robot, "file_name", self.file_name)
         return robot

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much of the robot is simulated: to the byte on the wire, where this machine keeps up, measured."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.robot.description import Robot
+from continuum_robot.simulation.wire.hardware import SimulatedHardware
+
+AUTO, WIRE, DYNAMICS = "auto", "wire", "dynamics"
+CYCLE_S = 0.001
+CYCLES = 300
+# The nodes of a stack in one process take 0.3 ms of each millisecond themselves.
+LONGEST_MEDIAN_S = 0.3e-3
+LONGEST_MOST_S = 0.8e-3
+
+
+@dataclass(frozen=True)
+class FakeLevel:
+    """A level, and why it was chosen.
+
+    Attributes
+    ----------
+    name : wire, dynamics or mirror
+    reason : a few words for the status line
+    """
+
+    name: str
+    reason: str
+
+
+def choose_level(wanted: str, robot: Robot) -> FakeLevel:
+    """The level that is wanted, or the one that this machine can do.
+
+    Parameters
+    ----------
+    wanted : wire, dynamics, mirror, or auto: wire where a cycle of boards, drivers and plant fits beside the nodes
+    robot : to be simulated, its plant compiled
+    """
+    if wanted != AUTO:
+        return FakeLevel(wanted, wanted)
+    processors = len(os.sched_getaffinity(0))
+    if processors < 2:
+        return FakeLevel(DYNAMICS, f"dynamics (wire needs 2 processors, here is {processors})")
+    try:
+        median_s, most_s = measure_wire(robot)
+    except ContinuumRobotError as error:
+        return FakeLevel(DYNAMICS, f"dynamics ({error})")
+    cost = f"{1e3 * median_s:.2f} ms a cycle, 95 % under {1e3 * most_s:.2f} ms"
+    if median_s <= LONGEST_MEDIAN_S and most_s <= LONGEST_MOST_S:
+        return FakeLevel(WIRE, f"wire ({cost})")
+    return FakeLevel(DYNAMICS, f"dynamics (wire would take {cost})")
+
+
+def measure_wire(robot: Robot, cycles: int = CYCLES) -> tuple[float, float]:
+    """Median and 95th percentile of the time for a cycle of the driver on simulated boards, s.
+
+    Parameters
+    ----------
+    robot : with actuators
+    cycles : how many are measured
+    """
+    hardware, now_s = SimulatedHardware(robot), 0.0
+
+    def clock() -> float:
+        return now_s
+
+    def sleep(duration_s: float) -> None:
+        nonlocal now_s
+        now_s += duration_s
+
+    hardware.open()
+    actuators = hardware.tendon_actuators(clock=clock, sleep=sleep)
+    try:
+        actuators.open()
+        actuators.enable()
+        tension = np.full(robot.tendon_count, 1.0)
+        durations = []
+        for _ in range(cycles):
+            now_s += CYCLE_S
+            begun_s = time.perf_counter()
+            actuators.read(now_s)
+            actuators.write(tension, now_s)
+            durations.append(time.perf_counter() - begun_s)
+    finally:
+        actuators.close()
+        hardware.close()
+    return float(np.median(durations)), float(np.quantile(durations, 0.95))
