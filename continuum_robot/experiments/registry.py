@@ -6,6 +6,9 @@ from __future__ import annotations
 from continuum_robot.experiments import (
     cosserat_two_segment,
     ftdcr,
+    ha_figures,
+    ha_robustness,
+    ha_solve,
     johnston_contact_sweep,
     johnston_multisegment,
     johnston_noise,
@@ -38,5 +41,11 @@ def experiments() -> dict[str, Experiment]:
         rucker_fig1.FIG1,
         rucker_sag.SAG,
         cosserat_two_segment.TWO_SEGMENT,
+        ha_figures.UNLOADED,
+        ha_figures.LOADED,
+        ha_figures.EXPERIMENTS,
+        ha_solve.SOLVE,
+        ha_robustness.ROBUSTNESS,
+        ha_robustness.SCALING,
     )
     return {experiment.name: experiment for experiment in known}

@@ -2,7 +2,7 @@
 """The recursive equations of ha as CasADi functions of one joint each, chained along the mechanism.
 
 Of the 6 (n - 1) unknowns, the contact forces enter the force balance linearly and are eliminated on the way from the
-tip to the base; what is left of (10) is one moment about each contact. The linear system (20) has its conditions at
+tip to the base; what is left of (10) is one moment for each link. The linear system (20) has its conditions at
 both ends: no twist at the base, no contact beyond the tip. From the tip, delta_eta = S delta_xi + sigma is carried
 down, with one 3 x 3 inverse a link, and from the base the steps are carried up. This is the same Newton step as
 (21)-(27) without their product of transfer matrices, in which digits are lost as it grows with the links.

@@ -21,7 +21,7 @@ from continuum_robot.mechanisms.rolling_joint.problems import NoEquilibriumError
 Array = NDArray[np.float64]
 
 TOLERANCE = 1e-12
-"""Of the moment about each contact, relative to the sum of tensions and loads times the size of a link."""
+"""Of the moment left on each link, relative to the sum of tensions and loads times the size of a link."""
 _ITERATIONS = 60
 _HALVINGS = 30
 _DECREASE = 1e-4
@@ -46,7 +46,7 @@ class Equilibrium:
     tension_n : of the left and the right tendon where they are pulled, shape (2,), N
     gap_tension_n : tension of both tendons between the links, shape (n - 1, 2), N; less than that by friction
     tendon_length_m : shape (2,), m
-    residual : largest moment about a contact, relative to the sum of tensions and loads times the size of a link
+    residual : largest moment left on a link, relative to the sum of tensions and loads times the size of a link
     iterations : of Newton's method
     stable : whether the pose is a minimum of the potential, judged by the pivots of the recursion
     lifted_joints : joints, from 1, whose contact would have to pull
@@ -168,7 +168,7 @@ class RollingStatics:
             if not exhaustive or self.linkage.joint_count > _PROVABLE_JOINTS:
                 raise ConvergenceError("equilibrium of the rolling joints", found.residual, TOLERANCE, found.iterations)
             found = self._searched(found, tension, weights, matrix, place)
-        return self._result(found, tension, weights)
+        return self._result(found, tension, weights, place)
 
     def all_equilibria(
         self, tension_n: ArrayLike, loads: Sequence[Load] = (), *, base: ArrayLike = (0.0, 0.0, 0.0)
@@ -185,8 +185,9 @@ class RollingStatics:
         """
         tension = check_tension(tension_n)
         matrix = load_matrix(loads, self.linkage.joint_count + 1)
-        found, _ = self._all(tension, 1.0, matrix, np.asarray(base, dtype=float))
-        return [self._result(one, tension, 1.0) for one in found]
+        place = np.asarray(base, dtype=float)
+        found, _ = self._all(tension, 1.0, matrix, place)
+        return [self._result(one, tension, 1.0, place) for one in found]
 
     def _newton(self, start: Array, tension: Array, weights: ArrayLike, loads: Array, base: Array) -> _Found:
         low, high = self._low, self._high
@@ -266,7 +267,7 @@ class RollingStatics:
             def potential(s: Array) -> tuple[float, Array]:
                 step = self.evaluate(s, tension, weights, loads, base)
                 frames = self.linkage.frames(s)
-                return float(step.potential), (frames[7] - frames[3]) * step.moments
+                return float(step.potential), (frames[7] - frames[3]) * joint_moments(step.moments)
 
             scale = float(tension.sum()) * self.linkage.size_m
             contact = minimize(
@@ -280,14 +281,13 @@ class RollingStatics:
         end = self._high[joint] if contact[joint] > 0 else self._low[joint]
         return NoEquilibriumError(joint + 1, float(end), proved=True)
 
-    def _result(self, found: _Found, tension: Array, weights: ArrayLike) -> Equilibrium:
+    def _result(self, found: _Found, tension: Array, weights: ArrayLike, base: Array) -> Equilibrium:
         step = found.step
         pull = np.broadcast_to(np.asarray(weights, dtype=float), (2, self.linkage.joint_count)) * tension[:, None]
-        base = np.zeros((1, 3))
         force = step.force.T
         return Equilibrium(
             found.contact,
-            np.concatenate([base, step.poses.T]),
+            np.concatenate([base[None], step.poses.T]),
             force,
             tension,
             pull.T,
@@ -315,6 +315,11 @@ class _Found(NamedTuple):
     def settled(self) -> bool:
         """Converged at a stable pose."""
         return self.converged and bool(np.all(self.step.pivots > 0))
+
+
+def joint_moments(moments: Array) -> Array:
+    """Moment about each contact of all that acts beyond it, from the moments left on the links; shape (n - 1,), N.m."""
+    return np.asarray(np.cumsum(moments[::-1])[::-1])
 
 
 def check_tension(tension_n: ArrayLike) -> Array:

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rolling-joint mechanisms for the tests, and equations of equilibrium written once more, without the package's."""
+
+import json
+import os
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from continuum_robot.mechanisms.rolling_joint.building import make_linkage
+from continuum_robot.mechanisms.rolling_joint.linkage import Link, Linkage
+from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
+from continuum_robot.mechanisms.rolling_joint.surfaces import arc
+from continuum_robot.robot.loading import load_robot
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def reference_file():
+    path = Path(os.environ.get("CONTINUUM_ROBOT_DATA", ROOT / ".." / "shared" / "data")) / "ha" / "five_link.json"
+    if not path.is_file():
+        pytest.skip(f"no reference data {path} (set CONTINUUM_ROBOT_DATA)")
+    return json.loads(path.read_text())
+
+
+@cache
+def five_links():
+    return RollingStatics(make_linkage(load_robot("rolling_five_link").mechanism), compile="never")
+
+
+def chain(count, lower=-50.0, upper=30.0):
+    """Links of two arcs, alike and symmetric."""
+    limits = (-0.015, 0.015)
+    parent, child = arc(upper, limits, [0.0, -0.01]), arc(lower, limits, [0.0, 0.01])
+    entries = [np.array([surface.point(s) for s in (-0.01, 0.01)]) for surface in (parent, child)]
+    return Linkage([Link(parent, child, *entries)] * count)
+
+
+def potential(linkage, contact, tension, loads):
+    """Energy of tendons and world loads at a pose, from lengths and positions alone."""
+    poses = linkage.poses(contact)
+    value = float(np.dot(tension, linkage.tendon_lengths(contact)))
+    for load in loads:
+        x, y, angle = poses[load.link - 1]
+        turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        place = turn @ load.point_m + [x, y]
+        value -= float(np.dot(load.force_n, place)) + load.moment_nm * angle
+    return value
+
+
+def slopes(function, at, step=1e-6):
+    return np.array([(function(at + step * e) - function(at - step * e)) / (2 * step) for e in np.eye(len(at))])

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rolling import five_links, slopes
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.mechanisms.rolling_joint.displacement import length_jacobian, solve_displacement
+from continuum_robot.mechanisms.rolling_joint.friction import capstan_weights, equilibrium_with_friction
+from continuum_robot.mechanisms.rolling_joint.loads import Load
+from continuum_robot.mechanisms.rolling_joint.unloaded_curve import UnloadedCurve
+
+PULL = [Load(5, (0.8, 0.1))]
+
+
+def test_the_jacobian_of_the_lengths_is_their_slope():
+    statics = five_links()
+    at = statics.equilibrium([6, 3], PULL)
+
+    def lengths(tension):
+        return statics.equilibrium(tension, PULL, start_m=at.contact_m).tendon_length_m
+
+    np.testing.assert_allclose(length_jacobian(statics, at, PULL), slopes(lengths, at.tension_n, 1e-5).T, rtol=1e-4)
+
+
+@settings(deadline=None, max_examples=8)
+@given(st.floats(-0.8, 0.8))
+def test_lengths_of_a_pose_lead_back_to_it(power):
+    statics = five_links()
+    pose = statics.equilibrium([10.0**power, 1.0])
+    for method in ("levenberg_marquardt", "gradient"):
+        result = solve_displacement(statics, pose.tendon_length_m, method=method)
+        assert result.converged
+        assert result.residual_m < 1e-6
+        np.testing.assert_allclose(result.equilibrium.poses, pose.poses, atol=2e-5)
+
+
+def test_under_a_load_the_tensions_themselves_are_found():
+    statics = five_links()
+    pose = statics.equilibrium([6, 3], PULL)
+    result = solve_displacement(statics, pose.tendon_length_m, PULL)
+    np.testing.assert_allclose(result.equilibrium.tension_n, [6, 3], rtol=1e-4)
+    assert result.iterations < 30
+
+
+def test_lengths_out_of_reach_give_the_closest_pose_and_their_distance():
+    """Both tendons cannot be pulled in: no other ratio of tensions comes closer."""
+    statics = five_links()
+    wanted = np.array([0.085, 0.095])
+    result = solve_displacement(statics, wanted)
+    assert result.converged
+    assert result.residual_m > 1e-3
+    assert np.all(result.equilibrium.tension_n >= 0)
+    others = [statics.equilibrium([10.0**power, 1.0]).tendon_length_m for power in np.linspace(-1.5, 1.5, 61)]
+    assert result.residual_m <= min(np.linalg.norm(other - wanted) for other in others) + 1e-9
+
+
+@pytest.mark.parametrize("wanted", [[0.09], [0.09, np.nan], [-0.09, 0.1]])
+def test_impossible_lengths_are_refused(wanted):
+    with pytest.raises(ParameterError, match="wanted_m"):
+        solve_displacement(five_links(), wanted)
+
+
+def test_no_such_method():
+    with pytest.raises(ParameterError, match="method"):
+        solve_displacement(five_links(), [0.09, 0.1], method="newton")
+
+
+# --- friction
+
+
+def test_without_friction_nothing_changes():
+    statics = five_links()
+    still = statics.equilibrium([3, 1])
+    for coefficient, direction in ((0.0, [1, -1]), (0.3, [0, 0])):
+        found = equilibrium_with_friction(statics, [3, 1], coefficient, direction)
+        np.testing.assert_allclose(found.poses, still.poses, atol=1e-12)
+
+
+def test_friction_bends_less_when_pulling_and_holds_more_when_letting_go():
+    statics = five_links()
+    angle = statics.equilibrium([3, 1]).poses[-1, 2]
+    pulled = equilibrium_with_friction(statics, [3, 1], 0.1, [1, -1])
+    released = equilibrium_with_friction(statics, [3, 1], 0.1, [-1, 1])
+    assert pulled.poses[-1, 2] < angle < released.poses[-1, 2]
+    tension = np.array([[3.0, 1.0], *pulled.gap_tension_n])
+    assert np.all(np.diff(tension[:, 0]) < 0)
+    assert np.all(np.diff(tension[:, 1]) > 0)
+
+
+def test_the_capstan_law_at_the_first_hole():
+    """The left tendon turns there from the channel into the gap by an angle that is found here from the points."""
+    statics = five_links()
+    linkage = statics.linkage
+    contact = statics.equilibrium([2, 1]).contact_m
+    channel = linkage.links[0].child_entries_m[0] - linkage.links[0].parent_entries_m[0]
+    gap = linkage.gaps(contact)[0, 0]
+    turned = np.arccos(channel @ gap / np.linalg.norm(channel) / np.linalg.norm(gap))
+    weights = capstan_weights(linkage, contact, 0.2, [1, 1])
+    assert weights[0, 0] == pytest.approx(np.exp(-0.2 * turned))
+    assert np.all(np.diff(weights, axis=1) <= 0)
+    np.testing.assert_allclose(capstan_weights(linkage, contact, 0.2, [-1, -1]), 1 / weights)
+
+
+@pytest.mark.parametrize(("coefficient", "direction"), [(-0.1, [1, 1]), (0.1, [2, 1]), (np.nan, [1, 1]), (0.1, [1])])
+def test_impossible_friction_is_refused(coefficient, direction):
+    with pytest.raises(ParameterError):
+        capstan_weights(five_links().linkage, np.zeros(4), coefficient, direction)
+
+
+# --- the curve of unloaded poses
+
+
+def test_the_curve_gives_pose_and_force_back():
+    statics = five_links()
+    curve = UnloadedCurve(statics)
+    for tension in ([3.0, 1.0], [1.0, 1.7], [1.0, 1.0]):
+        found = statics.equilibrium(tension)
+        displacement = curve.home_length_m - found.tendon_length_m
+        contact, _, miss = curve.nearest(displacement)
+        np.testing.assert_allclose(contact, found.contact_m, atol=2e-6)
+        assert miss < 1e-6
+        force = curve.force((displacement[0] - displacement[1]) / 2, 1.0)
+        assert force == pytest.approx(tension[0] - tension[1] if tension[1] == 1.0 else 1.0 - tension[1], abs=2e-3)
