@@ -35,6 +35,7 @@ from continuum_robot.nodes.composition import ComposedStack, StackOptions
 from continuum_robot.nodes.diagnostics import values_of
 from continuum_robot.nodes.spinning import Spinner, StopRequest, initialize, shut_down_at_end, wait_for
 from continuum_robot.rod.benchmark import measure_forward_dynamics
+from continuum_robot.rod.strain_benchmark import measure_statics
 
 ROBOT = "opencr_five_tendon"
 STARTUP_TIMEOUT_S = 60.0
@@ -75,6 +76,9 @@ def run_bench(seconds: float, json_file: Path | None, console: Console | None = 
     with console.status("forward dynamics ...") as status:
         numbers |= measure_forward_dynamics(progress=lambda text: status.update(escape(text)))
     _print_dynamics(console, numbers)
+    with console.status("statics ...") as status:
+        numbers |= measure_statics(progress=lambda text: status.update(escape(text)))
+    _print_statics(console, numbers)
     with console.status("contact monitor ...") as status:
         numbers |= measure_contact_monitor(progress=lambda text: status.update(escape(text)))
     _print_contact_monitor(console, numbers)
@@ -268,6 +272,16 @@ def _print_dynamics(console: Console, numbers: Mapping[str, Any]) -> None:
             f"{numbers[f'{key}_virtual_machine_us']:.1f}",
             str(numbers[f"{key}_instructions"]),
         )
+    console.print(table)
+
+
+def _print_statics(console: Console, numbers: Mapping[str, Any]) -> None:
+    title = "Static solution, bending and torsion of order 3, ms"
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for heading in ("warm start", "cold", "cold, load in steps"):
+        table.add_column(heading, justify="right")
+    keys = ("warm", "cold", "cold_with_continuation")
+    table.add_row(*(f"{numbers[f'static_solve_{key}_ms']:.2f}" for key in keys))
     console.print(table)
 
 

@@ -18,8 +18,11 @@ from continuum_robot.mechanisms.rolling_joint.building import make_linkage
 from continuum_robot.robot.description import Robot, Segment
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.rolling_joint import RollingJoint
+from continuum_robot.rod import strain_statics
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.statics import equilibrium
+from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.tendons import beyond_bending
 
 Vector = NDArray[np.float64]
 
@@ -80,18 +83,29 @@ def natural_frequencies_hz(robot: Robot) -> Vector:
     -------
     frequencies in increasing order, shape (coefficients,), Hz; NaN where the equilibrium is not stable in a mode
     """
-    dynamics = RodDynamics(robot, compile="never")
-    rest = np.zeros(robot.tendon_count)
     try:
-        c = equilibrium(dynamics, rest).c
+        mass, stiffness = _general_rod(robot) if beyond_bending(robot) else _bending_rod(robot)
     except ConvergenceError:
         return np.full(robot.coefficient_count, np.nan)
-    _, _, stiffness = dynamics.potential(c)
-    root = np.linalg.cholesky(dynamics.mass_matrix(c))
+    root = np.linalg.cholesky(mass)
     # M v'' = -K v; with M = L L' the squares of the angular frequencies are the eigenvalues of L^-1 K L^-T.
     half = np.linalg.solve(root, stiffness)
     squares = np.linalg.eigvalsh(np.linalg.solve(root, half.T))
     return np.array([math.sqrt(square) / (2 * math.pi) if square >= 0 else math.nan for square in squares])
+
+
+def _bending_rod(robot: Robot) -> tuple[Vector, Vector]:
+    """Mass and stiffness matrix at rest."""
+    dynamics = RodDynamics(robot, compile="never")
+    c = equilibrium(dynamics, np.zeros(robot.tendon_count)).c
+    return dynamics.mass_matrix(c), dynamics.potential(c)[2]
+
+
+def _general_rod(robot: Robot) -> tuple[Vector, Vector]:
+    """Mass and stiffness matrix at rest; actuators have no inertia there."""
+    rod = StrainRod.from_robot(robot)
+    state = strain_statics.equilibrium(rod)
+    return rod.mass_matrix(state.c), state.problem.terms(state.c, state.tension)[2]
 
 
 def masses_kg(segment: Segment) -> tuple[float, float, float]:

@@ -19,6 +19,7 @@ from continuum_robot.experiments import (
     rucker_fig1,
     rucker_sag,
     rucker_table2,
+    sorosim,
 )
 from continuum_robot.experiments.experiment import Experiment, Result
 
@@ -41,6 +42,7 @@ def experiments() -> dict[str, Experiment]:
         rucker_fig1.FIG1,
         rucker_sag.SAG,
         cosserat_two_segment.TWO_SEGMENT,
+        sorosim.STATICS,
         ha_figures.UNLOADED,
         ha_figures.LOADED,
         ha_figures.EXPERIMENTS,

@@ -267,7 +267,7 @@ def fit_shape(
     displacement = _known(data.displacement, body.tendon_count, "displacement")
     extension = _known(data.string_extension, len(body.string_paths), "string_extension")
     chain = body.chain([s for s, _ in data.positions])
-    stations = [chain.index(s) for s, _ in data.positions]
+    stations = chain.indices([s for s, _ in data.positions])
     places = np.array([place for _, place in data.positions], dtype=float).reshape(-1, 3)
     flexibility = body.strain_scale[:, None] * problem.inverse_root.T
 

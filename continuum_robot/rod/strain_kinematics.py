@@ -215,9 +215,11 @@ class MagnusChain:
     def _mean(self) -> Vector:
         return self.step_m[:, None, None] / 2 * (self.first + self.second)
 
-    def index(self, s_m: float) -> int:
-        """Station at an arc length that the chain was made with."""
-        return int(np.argmin(np.abs(self.s_m - s_m)))
+    def indices(self, s_m: Sequence[float]) -> NDArray[np.int_]:
+        """Stations at arc lengths that the chain was made with."""
+        places = np.asarray(s_m, dtype=float)
+        after = np.clip(np.searchsorted(self.s_m, places), 1, len(self.s_m) - 1)
+        return np.asarray(np.where(places - self.s_m[after - 1] <= self.s_m[after] - places, after - 1, after))
 
     def frames(self, c: Any) -> Frames:
         """Frames at all stations, and their Jacobians, at coefficients (n,)."""
@@ -280,9 +282,7 @@ class MagnusChain:
             return self._contraction(frames, wrench)
         hessian, work, loads = np.zeros((self.size, self.size)), np.empty((6, self.size)), doubles(wrench)
         record = frames_record(frames)
-        library.chain_contraction(
-            self.record.pointer, record.pointer, address(loads), address(hessian), address(work)
-        )
+        library.chain_contraction(self.record.pointer, record.pointer, address(loads), address(hessian), address(work))
         return hessian
 
     def _contraction(self, frames: Frames, wrench: Any) -> Any:

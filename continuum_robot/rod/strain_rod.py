@@ -9,6 +9,7 @@ order of :attr:`continuum_robot.robot.description.Basis.functions`, segment by s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -215,6 +216,14 @@ class StrainRod:
             magnus_steps=magnus_steps,
         )
 
+    def with_gravity(self, gravity_m_per_s2: ArrayLike) -> StrainRod:
+        """The same rod in another gravity (3,), m/s^2; it shares what this one remembers."""
+        _ = self.stiffness_root  # once for both
+        other = copy(self)
+        other.gravity_m_per_s2 = np.asarray(gravity_m_per_s2, dtype=float)
+        other.__dict__.pop("weight", None)
+        return other
+
     # --- kinematics
 
     def chain(self, stations_m: Sequence[float] = ()) -> MagnusChain:
@@ -251,7 +260,7 @@ class StrainRod:
         places = np.atleast_1d(np.asarray(s, dtype=float))
         chain = self.chain(places.tolist())
         frames = chain.frames(self.coefficients(c))
-        picked = [chain.index(place) for place in places]
+        picked = chain.indices(places.tolist())
         poses = np.zeros((len(places), 4, 4))
         poses[:, :3, :3], poses[:, :3, 3], poses[:, 3, 3] = frames.rotation[picked], frames.position[picked], 1
         return poses
@@ -260,7 +269,7 @@ class StrainRod:
         """Jacobian of the twist (linear, angular) of the frame at arc length ``s`` (m), in its own axes, (6, n)."""
         chain = self.chain([float(s)])
         frames = chain.frames(self.coefficients(c))
-        k = chain.index(float(s))
+        (k,) = chain.indices([float(s)])
         rotation, turning = frames.rotation[k], frames.jacobian[k, :3]
         velocity = frames.jacobian[k, 3:] - hat(frames.position[k]) @ turning
         return np.concatenate([rotation.T @ velocity, rotation.T @ turning])
@@ -311,6 +320,12 @@ class StrainRod:
         return float(coefficients @ self.stiffness @ coefficients) / 2
 
     @cached_property
+    def stiffness_root(self) -> tuple[Vector, Vector]:
+        """Lower triangular L with K = L L^T, and its inverse, (n, n) each."""
+        root: Vector = np.linalg.cholesky(self.stiffness).astype(np.float64)
+        return root, np.tril(np.linalg.inv(root)).astype(np.float64)
+
+    @cached_property
     def weight(self) -> tuple[Load, ...]:
         """Gravity as loads on the rod and on the bodies fixed to it."""
         if not self.gravity_m_per_s2.any():
@@ -331,6 +346,28 @@ class StrainRod:
             if mass.mass_kg > 0
         ]
         return tuple(loads)
+
+    def mass_matrix(self, c: ArrayLike) -> Vector:
+        """M of the kinetic energy c_rate^T M c_rate / 2, (n, n): rod, rotation of its sections, and bodies on it."""
+        chain = self.chain([mass.s_m for mass in self.masses])
+        frames = chain.frames(self.coefficients(c))
+        inertia = np.zeros((len(chain.s_m), 6, 6))  # of each station about it in its own axes, angular part first
+        for start_m, segment, stretch in zip(self.starts_m, self.segments, self.stretches, strict=True):
+            section = np.diag([*segment.rotary_inertia_kg_m, *[segment.linear_density_kg_per_m] * 3])
+            nodes, weights = lobatto(stretch.steps)
+            own = chain.indices((start_m + nodes * stretch.length_m).tolist())
+            inertia[own] += (weights * stretch.length_m)[:, None, None] * section
+        for mass, k in zip(self.masses, chain.indices([mass.s_m for mass in self.masses]), strict=True):
+            arm, place = hat(np.array(mass.center_of_mass_m)), inertia[k]
+            place[:3, :3] += mass.inertia_kg_m2 - mass.mass_kg * arm @ arm
+            place[:3, 3:] += mass.mass_kg * arm
+            place[3:, :3] -= mass.mass_kg * arm
+            place[3:, 3:] += mass.mass_kg * np.eye(3)
+        turned = frames.rotation.swapaxes(1, 2)
+        turning = frames.jacobian[:, :3]
+        velocity = frames.jacobian[:, 3:] - hat(frames.position) @ turning
+        jacobian = np.concatenate([turned @ turning, turned @ velocity], axis=1)
+        return np.asarray(jacobian.reshape(-1, self.size).T @ (inertia @ jacobian).reshape(-1, self.size))
 
 
 def _triple(vector: Any) -> tuple[float, float, float]:
@@ -383,11 +420,11 @@ class LoadedChain:
                 )
             else:
                 points += _lumped(rod, load)
+        points.sort(key=lambda point: point[0])
         self.chain = rod.chain([point[0] for point in points])
-        points.sort(key=lambda point: self.chain.index(point[0]))
         self.size = rod.size
         count = len(points)
-        self.station = np.array([self.chain.index(point[0]) for point in points], dtype=int)
+        self.station = self.chain.indices([point[0] for point in points])
         force = np.array([point[1] for point in points]).reshape(count, 3)
         moment = np.array([point[2] for point in points]).reshape(count, 3)
         self.offset = np.array([point[3] for point in points]).reshape(count, 3)

@@ -15,7 +15,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import solve_triangular
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.geometry import se3
@@ -114,6 +113,21 @@ class _State:
     force: Vector
     hessian: Vector
     residual: float
+    symmetric: bool
+    _spectrum: NDArray[np.complex128] | None = None
+
+    @property
+    def spectrum(self) -> NDArray[np.complex128]:
+        """Eigenvalues of the Hessian."""
+        if self._spectrum is None:
+            values = np.linalg.eigvalsh(self.hessian) if self.symmetric else np.linalg.eigvals(self.hessian)
+            self._spectrum = values.astype(complex)
+        return self._spectrum
+
+    @property
+    def stability(self) -> float:
+        """Smallest real part of an eigenvalue."""
+        return float(self.spectrum.real.min())
 
 
 class StaticProblem:
@@ -129,8 +143,7 @@ class StaticProblem:
         self.rod = rod
         self.loaded = LoadedChain(rod, [*rod.weight, *loads])
         self.conservative = self.loaded.conservative
-        self.root = np.linalg.cholesky(rod.stiffness)
-        self.inverse_root = solve_triangular(self.root, np.eye(rod.size), lower=True)
+        self.root, self.inverse_root = rod.stiffness_root
         self._flexibility = rod.strain_scale[:, None] * self.inverse_root.T
 
     def terms(self, c: Vector, tension: Vector, load_scale: float = 1.0) -> tuple[float, Vector, Vector]:
@@ -159,7 +172,7 @@ class StaticProblem:
         energy, gradient, hessian = self.terms(c, tension, load_scale)
         force = self.inverse_root @ gradient
         scaled = self.inverse_root @ hessian @ self.inverse_root.T
-        return _State(c, energy, force, scaled, self.residual(force))
+        return _State(c, energy, force, scaled, self.residual(force), self.conservative)
 
     def residual(self, force: Vector) -> float:
         """Angle or relative stretch that a force out of balance, in scaled coordinates, causes on the rod alone."""
@@ -276,7 +289,7 @@ class _Search:
 
     def settled(self, state: _State, scale: float) -> _State:
         """From an unstable equilibrium along its most unstable direction to a stable one, where it is wanted."""
-        if not self.settle or stability_of(state.hessian) > 0:
+        if not self.settle or state.stability > 0:
             return state
         _, vectors = np.linalg.eigh((state.hessian + state.hessian.T) / 2)
         direction = vectors[:, 0] * (1 if vectors[np.argmax(np.abs(vectors[:, 0])), 0] > 0 else -1)
@@ -286,7 +299,7 @@ class _Search:
             found = self.newton(state.c + share * _SETTLING_STEP / size * c_step, scale, _ITERATIONS)
         except ConvergenceError:
             return state
-        if stability_of(found.hessian) <= 0:
+        if found.stability <= 0:
             return state
         self.snaps.append(scale)
         return found
@@ -300,7 +313,7 @@ class _Search:
             scale = min(1.0, done + step)
             try:
                 found = self.newton(state.c + (scale - done) * tangent, scale, _CORRECTIONS)
-                if stability_of(found.hessian) <= 0 < stability_of(state.hessian) and step > _FIRST_LOAD_STEP / 16:
+                if found.stability <= 0 < state.stability and step > _FIRST_LOAD_STEP / 16:
                     raise self._failure("passed a loss of stability", found.residual)
             except ConvergenceError as error:
                 step /= 2
@@ -336,7 +349,7 @@ class _Search:
 
     def result(self, state: _State) -> StrainEquilibrium:
         problem = self.problem
-        values = np.linalg.eigvals(state.hessian)
+        values = state.spectrum
         moduli = np.abs(values)
         return StrainEquilibrium(
             c=state.c,
@@ -344,7 +357,7 @@ class _Search:
             residual=state.residual,
             iterations=self.iterations,
             load_steps=self.load_steps,
-            stability=float(values.real.min()),
+            stability=state.stability,
             condition=float(moduli.max() / moduli.min()) if moduli.min() > 0 else float("inf"),
             conservative=problem.conservative,
             snapped=bool(self.snaps),
@@ -368,11 +381,6 @@ def _direction(state: _State, along_energy: bool) -> Vector:
         values, vectors = np.linalg.eigh(symmetric)
         return -vectors @ ((vectors.T @ state.force) / np.maximum(np.abs(values), _LEAST_CURVATURE))
     return np.asarray(-np.linalg.solve(symmetric, state.force))
-
-
-def stability_of(hessian: Vector) -> float:
-    """Smallest real part of an eigenvalue."""
-    return float(np.linalg.eigvals(hessian).real.min())
 
 
 def defect(problem: StaticProblem, c: Vector, tension: Vector) -> tuple[float, float]:

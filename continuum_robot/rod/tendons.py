@@ -30,21 +30,28 @@ def coefficient_slices(robot: Robot) -> tuple[slice, ...]:
     )
 
 
-def check_parallel(robot: Robot) -> None:
-    """Refuse a robot whose displacements are not linear in its coefficients.
+def beyond_bending(robot: Robot) -> str:
+    """What in a robot asks for the general rod, "" where displacements are linear in the coefficients.
 
-    Raises
-    ------
-    ParameterError : a basis with more than bending, or a tendon or string that is not parallel to the backbone
+    That is bending alone, with all tendons and strings parallel to the backbone.
     """
-    advice = "here, where displacements are linear in the coefficients; see continuum_robot.rod.strain_rod for the rest"
     for segment in robot.segments:
         if not segment.basis.bending_alone:
-            raise ParameterError(f"basis of {segment.name}", segment.basis.kind, f"a basis of bending alone {advice}")
+            return f"basis of {segment.name}"
     paths = [*robot.tendon_paths, *(string.path for string in robot.strings)]
     routed = [path.name for path in paths if not path.parallel] + [tendon.name for tendon in robot.routed_tendons]
-    if routed:
-        raise ParameterError("routing", routed[0], f"tendons and strings parallel to the backbone {advice}")
+    return f"routing of {routed[0]}" if routed else ""
+
+
+def check_parallel(robot: Robot) -> None:
+    """Refuse a robot whose displacements are not linear in its coefficients; raises ParameterError."""
+    reason = beyond_bending(robot)
+    if reason:
+        raise ParameterError(
+            "robot",
+            f"{robot.name}: {reason}",
+            "here bending alone, with tendons and strings parallel to the backbone; the rest is in rod.strain_rod",
+        )
 
 
 def parallel_path_gradient(

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Design tools: what tensions and forces do to a rod at an equilibrium, and the workspace of a routing (rucker fig. 2).
+
+At an equilibrium the Hessian H of the energy gives all of it: dc = H^-1 (J^T w - (dl/dc)^T dtau).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats.qmc import Halton
+
+from continuum_robot.errors import ConvergenceError, ParameterError
+from continuum_robot.geometry import so3
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.loads import Load
+from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain_statics import StaticProblem, StrainEquilibrium, equilibrium
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """Small changes about an equilibrium; twists and wrenches of a place have the linear part first, base axes.
+
+    Attributes
+    ----------
+    shape_per_tension : (n, N) dc/dtau
+    twist_per_tension : (6, N) displacement (m) and rotation (rad) of the place per tension, 1/N
+    compliance : (6, 6) displacement and rotation of the place per force and moment on it with tensions held
+    displacement_per_tension : (N, N) of the tendons, pulled in positive, m/N
+    """
+
+    shape_per_tension: Vector
+    twist_per_tension: Vector
+    compliance: Vector
+    displacement_per_tension: Vector
+
+    @property
+    def ellipsoid(self) -> tuple[Vector, Vector]:
+        """Stiffness ellipsoid: principal stiffnesses against forces, N/m, decreasing, and their axes as columns.
+
+        Of the symmetric part, which is all of it where the loads have a potential; negative or infinite in a direction
+        in which the rod is not stable or rigid.
+        """
+        values, axes = np.linalg.eigh((self.compliance[:3, :3] + self.compliance[:3, :3].T) / 2)
+        with np.errstate(divide="ignore"):
+            return 1 / values, axes
+
+
+def sensitivity(state: StrainEquilibrium, s_m: float | None = None) -> Sensitivity:
+    """What small changes of tension and load do.
+
+    Parameters
+    ----------
+    state : an equilibrium
+    s_m : arc length of the place, m; None for the tip
+
+    Returns
+    -------
+    see there
+
+    Raises
+    ------
+    ParameterError : the rod is at the point of buckling, where its stiffness is singular
+    """
+    rod, c = state.problem.rod, state.c
+    if state.condition > 1e12:
+        raise ParameterError("condition", state.condition, "a rod that is not at the point of buckling")
+    place = rod.length_m if s_m is None else s_m
+    hessian = state.problem.terms(c, state.tension)[2]
+    jacobian = rod.body_jacobian(c, place)
+    rotation = rod.poses(c, place)[0, :3, :3]
+    jacobian = np.concatenate([rotation @ jacobian[:3], rotation @ jacobian[3:]])
+    lengths = rod.tendons.jacobian(c)
+    solved = np.linalg.solve(hessian, np.hstack([-lengths.T, jacobian.T]))
+    per_tension, per_wrench = solved[:, : rod.tendon_count], solved[:, rod.tendon_count :]
+    return Sensitivity(per_tension, jacobian @ per_tension, jacobian @ per_wrench, -lengths @ per_tension)
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Where the tip goes under many tensions.
+
+    Attributes
+    ----------
+    tension : (k, N) N
+    tip : (k, 4, 4) pose of the tip in the base frame
+    tilt_rad : (k,) angle between the tip's axis and the base's z
+    coefficients : (k, n) of the rod
+    stable, snaps, represented : (k,) bool, see :class:`continuum_robot.rod.strain_statics.StrainEquilibrium`
+    failed : number of tensions for which no equilibrium was found
+    """
+
+    tension: Vector
+    tip: Vector
+    tilt_rad: Vector
+    coefficients: Vector
+    stable: NDArray[np.bool_]
+    snaps: NDArray[np.bool_]
+    represented: NDArray[np.bool_]
+    failed: int
+
+    @property
+    def unstable(self) -> int:
+        """Number of equilibria that are not stable."""
+        return int((~self.stable).sum())
+
+    @property
+    def snapped(self) -> int:
+        """Number of equilibria found beyond one that had lost its stability."""
+        return int(self.snaps.sum())
+
+    @property
+    def not_represented(self) -> int:
+        """Number of equilibria whose loads the basis cannot bear."""
+        return int((~self.represented).sum())
+
+    @property
+    def turn_rad(self) -> Vector:
+        """(k,) how far the tip is turned against the base in all, rad."""
+        return np.asarray(np.linalg.norm(so3.log(self.tip[:, :3, :3]), axis=1))
+
+
+def antagonistic_tensions(count: int, maximum_n: float, steps: int, directions: int = 16) -> Vector:
+    """Tensions that pull in every direction with the two tendons next to it, as an actuation that wastes nothing.
+
+    Parameters
+    ----------
+    count : tendons, equally spaced
+    maximum_n : largest tension, N
+    steps : tensions from 0 to ``maximum_n``, 0 left out
+    directions : directions around
+
+    Returns
+    -------
+    (1 + steps * directions, count), the first without tension
+    """
+    if count < 1 or steps < 1 or directions < 1 or not maximum_n > 0:
+        raise ParameterError(
+            "workspace", (count, maximum_n, steps, directions), "tendons, steps, directions of 1 or more, tension > 0 N"
+        )
+    tensions = [np.zeros(count)]
+    for direction in np.arange(directions) / directions * count:
+        first, share = int(direction), direction % 1.0
+        one = np.zeros(count)
+        one[first] += 1 - share
+        one[(first + 1) % count] += share
+        tensions += [maximum_n * step / steps * one / one.max() for step in range(1, steps + 1)]
+    return np.array(tensions)
+
+
+def segment_tensions(robot: Robot, maximum_n: float, samples: int) -> Vector:
+    """Tensions of the segments' tendons over a robot's workspace; tendons routed one by one have none.
+
+    One segment: rays of growing tension around it. Several: for each its own direction and tension, by a Halton
+    sequence.
+
+    Parameters
+    ----------
+    robot : with one segment or more
+    maximum_n : largest tension of a tendon, N
+    samples : about how many
+
+    Returns
+    -------
+    (k, N) for :meth:`StrainRod.from_robot`, N
+    """
+    counts = [segment.tendons.count for segment in robot.segments]
+    if len(counts) == 1:
+        steps = max(1, round(math.sqrt(samples / 4)))
+        tensions = antagonistic_tensions(counts[0], maximum_n, steps, max(1, samples // steps))
+    else:
+        draws = Halton(2 * len(counts), scramble=False).random(samples)
+        parts = []
+        for count, (turn, share) in zip(counts, draws.T.reshape(len(counts), 2, samples), strict=True):
+            rays = antagonistic_tensions(count, maximum_n, 1, samples)[1:]
+            parts.append(np.sqrt(share)[:, None] * rays[(turn * samples).astype(int)])
+        tensions = np.hstack(parts)
+    return np.hstack([tensions, np.zeros((len(tensions), len(robot.routed_tendons)))])
+
+
+def workspace(
+    rod: StrainRod,
+    tensions: Vector,
+    loads: Sequence[Load] = (),
+    progress: Callable[[str], None] | None = None,
+) -> Workspace:
+    """Tip poses for many tensions; those without an equilibrium are counted and left out.
+
+    Parameters
+    ----------
+    rod : the rod, with its weight
+    tensions : (k, N) N; a list along which they grow is solved fastest
+    loads : besides the weight
+    progress : receives a line now and then
+
+    Returns
+    -------
+    the poses
+    """
+    problem = StaticProblem(rod, loads)
+    found: list[StrainEquilibrium] = []
+    failed = 0
+    start: Vector | None = None
+    for index, tension in enumerate(np.atleast_2d(tensions)):
+        if progress is not None and index % 50 == 0:
+            progress(f"{index} of {len(tensions)} tensions")
+        grows = index > 0 and bool((tension >= tensions[index - 1]).all())
+        try:
+            state = equilibrium(problem, tension, start=start if grows else None)
+        except ConvergenceError:
+            failed += 1
+            start = None
+            continue
+        start = state.c
+        found.append(state)
+    tips = np.array([rod.poses(state.c, rod.length_m)[0] for state in found]).reshape(-1, 4, 4)
+    return Workspace(
+        tension=np.array([state.tension for state in found]).reshape(-1, rod.tendon_count),
+        tip=tips,
+        tilt_rad=np.arctan2(np.linalg.norm(tips[:, :2, 2], axis=1), tips[:, 2, 2]),
+        coefficients=np.array([state.c for state in found]).reshape(-1, rod.size),
+        stable=np.array([state.stable for state in found], dtype=bool),
+        snaps=np.array([state.snapped for state in found], dtype=bool),
+        represented=np.array([state.represented for state in found], dtype=bool),
+        failed=failed,
+    )
