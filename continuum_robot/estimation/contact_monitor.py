@@ -537,6 +537,18 @@ class ContactMonitor:
         self._tare_left_s = 0.0
         self._reset_observers()
 
+    def bridge(self, gap_s: float) -> None:
+        """Go on after a time without shapes, s, of which nothing is known; the next update has dt = 0.
+
+        Momentum observer and joint-force deviation start anew; "best" keeps its force, less certain by that time.
+        Blindness, tare and reported states stay.
+        """
+        disturbance = self._disturbance
+        for part in (self._observer, self.locator, self._deviation, self._smoother, self._sensitivity):
+            part.reset()
+        disturbance.bridge(gap_s)
+        self._forget_motion()
+
     def _reset_observers(self) -> None:
         for part in (
             self._observer,
@@ -547,6 +559,9 @@ class ContactMonitor:
             self._sensitivity,
         ):
             part.reset()
+        self._forget_motion()
+
+    def _forget_motion(self) -> None:
         self._last_c: Vector | None = None
         self._last_rate: Vector | None = None
         self._last_momentum: Vector | None = None

@@ -24,6 +24,7 @@ from continuum_robot.rod.contact_functions import ContactTerms
 
 Vector = NDArray[np.float64]
 
+_BRIDGED_PER_M, _BRIDGED_RATE_PER_M_S = 10.0, 1.0  # what is known of shape and motion after a gap
 _REFRESH = 20  # cycles after which the spread of the random walk follows the shape
 _LONGEST_STEP_S = 2.5e-3  # of the series for the prediction
 _FLOOR = 1e-6  # of the largest variance of the random walk in every direction, so that none is shut out
@@ -90,6 +91,21 @@ class DisturbanceObserver:
         self._state: Vector | None = None
         self._model: StateTerms | None = None
         self._cycle = 0
+
+    def bridge(self, gap_s: float) -> None:
+        """A time without measurements, s: the force walks on, shape and motion are unknown. The next update has dt = 0.
+
+        The force is kept, as at rest nothing but its past tells it from friction that holds the robot.
+        """
+        state, n = self._state, self.size
+        if state is None:
+            return
+        force = self._P[self._d, self._d] + self._walk * gap_s
+        rate_sigma = _BRIDGED_RATE_PER_M_S + np.abs(state[self._rate]).max()
+        self._P = np.zeros((3 * n, 3 * n))
+        self._P[self._c, self._c] = np.eye(n) * _BRIDGED_PER_M**2
+        self._P[self._rate, self._rate] = np.eye(n) * rate_sigma**2
+        self._P[self._d, self._d] = force
 
     @property
     def coefficients(self) -> Vector:

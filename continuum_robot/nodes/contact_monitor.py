@@ -283,13 +283,12 @@ class ContactMonitorNode(ManagedNode):
         return True
 
     def _bridge(self, monitor: ContactMonitor, step_s: float, stamp_ns: int) -> None:
-        """Shapes were missing: the observers know nothing of that time, and begin again without a past."""
+        """Shapes were missing: the observers know nothing of the robot's motion in that time."""
         self._counts["gaps"] += 1
         self._gap = f"the observers start anew, {1e3 * step_s:.0f} ms after the last shape"
         self._settling_until_ns = stamp_ns + round(1e9 * self.parameters.get("restart_s"))
         with self._monitor_lock:
-            if self._estimate is None or self._estimate.state != BLIND:
-                monitor.reset()
+            monitor.bridge(max(0.0, step_s))
 
     def _rate_covariance(self, shape: Shape) -> Vector | None:
         """Of the shape's rates; None where it does not say, or not of all."""
