@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from continuum_robot.control.clarke_controller import ClarkeController, ClarkeOutput
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
+from continuum_robot.mechanisms.parts import make_feedforward
 from continuum_robot.msg import ClarkeState, PidState, TendonCommands, TendonStates
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder, values_of
@@ -95,7 +96,7 @@ class ClarkeControllerNode(ManagedNode):
         self._settings = self.parameters.declare_settings(
             "",
             robot.control,
-            item_names={"gains": [segment.name for segment in robot.segments]},
+            item_names={"gains": list(robot.part_names)},
             check=self._check_settings,
             leave_out=("note",),
         )
@@ -264,7 +265,10 @@ class ClarkeControllerNode(ManagedNode):
             )
 
     def _make_controller(self, robot: Robot, settings: ControlSettings) -> ClarkeController:
-        feedforward = clarke_feedforward(robot, progress=self.get_logger().info)
+        if robot.mechanism is not None:
+            feedforward = make_feedforward(robot)
+        else:
+            feedforward = clarke_feedforward(robot, progress=self.get_logger().info)
         return ClarkeController(robot, feedforward).with_settings(settings)
 
     def _prepare_messages(self, robot: Robot) -> None:

@@ -18,6 +18,7 @@ from std_msgs.msg import ColorRGBA
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import Marker, MarkerArray
 
+from continuum_robot.mechanisms.parts import Drawing, make_drawing
 from continuum_robot.msg import Contact, Shape, TendonStates
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
@@ -55,6 +56,7 @@ class RobotVisualizer(ManagedNode):
         declare("prefix", "", "put in front of every tf frame, for several robots", read_only=True)
         self._robot: Robot | None = None
         self._rod: RodDynamics | None = None
+        self._drawing: Drawing | None = None
         self._loop: PeriodicThread | None = None
         self._active = False
         self._shape: Shape | None = None
@@ -76,9 +78,15 @@ class RobotVisualizer(ManagedNode):
         """Make the kinematics and everything in the markers that does not change."""
         robot = self.load_robot()
         self._robot = robot
-        self._rod = RodDynamics(robot)
         prefix = str(self.parameters.get("prefix"))
         self._base = f"{prefix}base"
+        self._drawn_sequence = -1
+        if robot.mechanism is not None:
+            self._drawing = make_drawing(robot)
+            self._frames = [f"{prefix}{name}" for name in self._drawing.frame_names]
+            self._prepare_mechanism_markers(robot)
+            return
+        self._rod = RodDynamics(robot)
         self._disk_places = robot.disk_arc_lengths_m
         self._backbone_places = np.linspace(0.0, robot.length_m, _BACKBONE_POINTS)
         frames, places = [], []
@@ -89,7 +97,6 @@ class RobotVisualizer(ManagedNode):
         self._frames = [*frames, f"{prefix}tip"]
         self._frame_places = np.minimum([*places, robot.length_m], robot.length_m)
         self._prepare_markers(robot)
-        self._drawn_sequence = -1
 
     def activate(self) -> None:
         """Draw."""
@@ -112,7 +119,7 @@ class RobotVisualizer(ManagedNode):
 
     def cleanup(self) -> None:
         """Forget the kinematics."""
-        self._rod = None
+        self._rod = self._drawing = None
 
     def _on_shape(self, message: Shape) -> None:
         self._shape = message
@@ -128,27 +135,59 @@ class RobotVisualizer(ManagedNode):
         self._driver_ok = message.level == DiagnosticStatus.OK
 
     def _cycle(self, _now_s: float, _elapsed_s: float) -> None:
-        shape, rod, robot = self._shape, self._rod, self._robot
-        if shape is None or rod is None or robot is None or shape.sequence == self._drawn_sequence:
+        shape, robot, body = self._shape, self._robot, self._rod or self._drawing
+        if shape is None or body is None or robot is None or shape.sequence == self._drawn_sequence:
             return
         if not any(drawn.get_subscription_count() for drawn in (self._transforms, self._path, self._markers)):
             return  # nobody looks, and the processor belongs to the loop
         coefficients = conversions.vector(shape.coefficients)
-        if coefficients.size != rod.size or not np.all(np.isfinite(coefficients)):
+        if coefficients.size != body.size or not np.all(np.isfinite(coefficients)):
             return
         self._drawn_sequence = shape.sequence
         stamp = shape.header.stamp
-        frames = rod.poses(coefficients, self._frame_places)
-        self._transforms.publish(
-            TFMessage(
-                transforms=[self._transform(name, pose, stamp) for name, pose in zip(self._frames, frames, strict=True)]
-            )
-        )
+        if self._drawing is not None:
+            self._draw_mechanism(self._drawing, robot, coefficients, stamp)
+        elif self._rod is not None:
+            self._draw_rod(self._rod, robot, coefficients, stamp)
+
+    def _draw_rod(self, rod: RodDynamics, robot: Robot, coefficients: Array, stamp: Any) -> None:
+        self._publish_frames(rod.poses(coefficients, self._frame_places), stamp)
         backbone = rod.poses(coefficients, self._backbone_places)
         if self._path.get_subscription_count():
             self._publish_path(backbone, stamp)
         if self._markers.get_subscription_count():
             self._publish_markers(robot, backbone, rod.poses(coefficients, self._disk_places), stamp)
+
+    def _draw_mechanism(self, drawing: Drawing, robot: Robot, coefficients: Array, stamp: Any) -> None:
+        frames = drawing.frames(coefficients)
+        self._publish_frames(frames, stamp)
+        if self._path.get_subscription_count():
+            self._publish_path(np.concatenate([np.eye(4)[None], frames]), stamp)
+        if self._markers.get_subscription_count():
+            tension = self._tension(robot)
+            self._set_lines(self._outlines, drawing.outlines(coefficients), [_DARK] * (drawing.size + 1))
+            limit = robot.limits.maximum_n if robot.limits is not None else 1.0
+            colors = [tension_color(value, limit) for value in tension]
+            self._set_lines(self._tendon_lines, drawing.tendons(coefficients), colors)
+            self._tell_state(robot, tension)
+            self._publish_stamped([self._outlines, self._tendon_lines, self._text], stamp)
+
+    def _publish_frames(self, frames: Array, stamp: Any) -> None:
+        transforms = [self._transform(name, pose, stamp) for name, pose in zip(self._frames, frames, strict=True)]
+        self._transforms.publish(TFMessage(transforms=transforms))
+
+    def _prepare_mechanism_markers(self, robot: Robot) -> None:
+        self._outlines = self._marker("links", 0, Marker.LINE_LIST, _DARK)
+        self._outlines.scale.x = 0.01 * robot.length_m
+        self._prepare_common_markers(robot)
+
+    def _set_lines(self, marker: Marker, paths: Sequence[Array], colors: Sequence[ColorRGBA]) -> None:
+        """Pieces of straight lines along paths, one colour a path."""
+        marker.points, marker.colors = [], []
+        for path, color in zip(paths, colors, strict=True):
+            for first, second in itertools.pairwise([conversions.point_message(point) for point in path]):
+                marker.points += [first, second]
+                marker.colors += [color, color]
 
     def _transform(self, name: str, pose: Array, stamp: Any) -> TransformStamped:
         message = TransformStamped(child_frame_id=name, transform=conversions.transform_message(pose))
@@ -173,21 +212,24 @@ class RobotVisualizer(ManagedNode):
                 disk.scale.x = disk.scale.y = 2.0 * segment.disks.radius_m
                 disk.scale.z = segment.disks.thickness_m
                 self._disk_markers.append(disk)
-        self._tendon_lines = self._marker("tendons", 0, Marker.LINE_LIST, _GREY)
-        self._tendon_lines.scale.x = 0.0008
         self._force = self._marker("contact", 0, Marker.ARROW, _RED)
         self._force.scale.x, self._force.scale.y, self._force.scale.z = 0.004, 0.010, 0.012
         self._where = self._marker("contact", 1, Marker.LINE_STRIP, _FAINT_RED)
         self._where.scale.x = 2.5 * self._tube.scale.x
-        self._text = self._marker("state", 0, Marker.TEXT_VIEW_FACING, _DARK)
-        self._text.scale.z = 0.05 * robot.length_m + 0.004
-        self._text.pose.position.x = 0.4 * robot.length_m
+        self._prepare_common_markers(robot)
         self._ends = np.cumsum([segment.length_m for segment in robot.segments])
         self._offsets = [
             segment.tendons.pitch_radius_m
             * np.stack([np.cos(segment.tendons.angles_rad), np.sin(segment.tendons.angles_rad)], axis=1)
             for segment in robot.segments
         ]
+
+    def _prepare_common_markers(self, robot: Robot) -> None:
+        self._tendon_lines = self._marker("tendons", 0, Marker.LINE_LIST, _GREY)
+        self._tendon_lines.scale.x = 0.0008
+        self._text = self._marker("state", 0, Marker.TEXT_VIEW_FACING, _DARK)
+        self._text.scale.z = 0.05 * robot.length_m + 0.004
+        self._text.pose.position.x = 0.4 * robot.length_m
 
     def _marker(self, kind: str, number: int, shape: int, color: ColorRGBA) -> Marker:
         marker = Marker(ns=f"{self.get_namespace()}/{kind}".lstrip("/"), id=number, type=shape, action=Marker.ADD)
@@ -202,11 +244,17 @@ class RobotVisualizer(ManagedNode):
             marker.pose = conversions.pose_message(pose)
         tension = self._tension(robot)
         self._draw_tendons(robot, disks, tension)
+        self._tell_state(robot, tension)
+        self._draw_contact(robot)
+        markers = [self._tube, *self._disk_markers, self._tendon_lines, self._force, self._where, self._text]
+        self._publish_stamped(markers, stamp)
+
+    def _tell_state(self, robot: Robot, tension: Array) -> None:
         largest = f", {np.nanmax(tension):.1f} N at most" if np.any(np.isfinite(tension)) else ""
         self._text.text = f"{robot.name}{' (simulated)' if self.simulated else ''}\n{self._driver}{largest}"
         self._text.color = _DARK if self._driver_ok else _RED
-        self._draw_contact(robot)
-        markers = [self._tube, *self._disk_markers, self._tendon_lines, self._force, self._where, self._text]
+
+    def _publish_stamped(self, markers: list[Marker], stamp: Any) -> None:
         for marker in markers:
             marker.header.stamp = stamp
         self._markers.publish(MarkerArray(markers=markers))

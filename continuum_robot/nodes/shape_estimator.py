@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from std_srvs.srv import Trigger
 
 from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.estimation.mechanism_shape import AnyShapeEstimator, make_shape_estimator
 from continuum_robot.estimation.sensor_watch import WatchSettings
-from continuum_robot.estimation.shape import ShapeEstimate, ShapeEstimator
+from continuum_robot.estimation.shape import ShapeEstimate
 from continuum_robot.msg import Shape, StringLengths, TendonStates
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
@@ -56,7 +57,7 @@ class ShapeEstimatorNode(ManagedNode):
         )
         declare("base_frame", "base", "frame_id of the shape", read_only=True)
         self.parameters.on_change(self._on_parameters)
-        self._estimator: ShapeEstimator | None = None
+        self._estimator: AnyShapeEstimator | None = None
         self._active = False
         self._power = conversions.PowerOn()
         self._newest_string: tuple[Vector, int] | None = None
@@ -77,9 +78,7 @@ class ShapeEstimatorNode(ManagedNode):
     def configure(self) -> None:
         """Make the estimator."""
         robot = self.load_robot()
-        self._estimator = ShapeEstimator(robot)
-        if self._estimator.needs_strings:
-            self._estimator = ShapeEstimator(robot, watch=WATCH)
+        self._estimator = make_shape_estimator(robot, WATCH)
         self._tendon_count, self._string_count = robot.tendon_count, len(robot.strings)
         count = robot.coefficient_count
         message = Shape(simulated=self.simulated)
@@ -138,7 +137,7 @@ class ShapeEstimatorNode(ManagedNode):
         self._update(self._estimator, message)
         self._execution.add(time.monotonic_ns() - start_ns)
 
-    def _update(self, estimator: ShapeEstimator, states: TendonStates) -> None:
+    def _update(self, estimator: AnyShapeEstimator, states: TendonStates) -> None:
         displacement, velocity = conversions.vector(states.displacement), conversions.vector(states.velocity)
         if displacement.size != self._tendon_count:
             self._complain(f"tendon_states has {displacement.size} tendons, the robot file {self._tendon_count}")

@@ -19,6 +19,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.simulation import faults
 from continuum_robot.simulation.channel import Channel, Corruption, Stamped, gaussian, in_sequence, quantised
 from continuum_robot.simulation.contact import Contact
+from continuum_robot.simulation.mechanism_body import make_body
 from continuum_robot.simulation.mirror import Mirror
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.plant_link import PlantLinkWriter, StringSample, StringSource
@@ -67,7 +68,8 @@ class SimulatedTendonActuators:
     robot : with ``actuators``
     plant : the robot that moves; None: made when the device is opened. Not for ``level="mirror"``
     rng : draws noise and the rotors' angles; None: from the robot's seed
-    level : "dynamics": the plant; "mirror": a linear robot with rigid tendons, see :class:`Mirror`
+    level : "dynamics": the plant; "mirror": a linear robot with rigid tendons, see :class:`Mirror`. A robot that is a
+        mechanism has one body for both, see simulation/mechanism_body.py
     link : where the strings are published for another process; opened and closed with the device
     receive_timeout_s : of the motor board, s
     contacts : what touches the robot, by the time since the device was opened; not with a plant of one's own, nor for
@@ -105,9 +107,9 @@ class SimulatedTendonActuators:
             raise ParameterError("level", level, "one of " + ", ".join(LEVELS))
         if robot.actuators is None:
             raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
-        if plant is not None and (level == "mirror" or plant.motor is None):
+        if plant is not None and (level == "mirror" or robot.mechanism is not None or plant.motor is None):
             raise ParameterError("plant", plant, 'a plant with actuation="motors", for level "dynamics"')
-        if contacts and (level == "mirror" or plant is not None):
+        if contacts and (level == "mirror" or robot.mechanism is not None or plant is not None):
             raise ParameterError("contacts", contacts, 'none but for level "dynamics" without a plant of its own')
         if not 0 < receive_timeout_s < math.inf:
             raise ParameterError("receive_timeout_s", receive_timeout_s, "a positive time in s")
@@ -116,12 +118,17 @@ class SimulatedTendonActuators:
         self.skipped_s, self.stalls, self.timeouts = 0.0, 0, 0
         self._actuators: Actuators = robot.actuators
         self._rng = np.random.default_rng(robot.simulation.seed) if rng is None else rng
-        self._plant, self._mirror = plant, None if level == "dynamics" else Mirror(robot)
+        self._plant = plant
+        self._mirror: _Simulated | None = None
+        if robot.mechanism is not None:
+            self._mirror = make_body(robot)
+        elif level == "mirror":
+            self._mirror = Mirror(robot)
         self._contacts = tuple(contacts)
         self._link = link
         self._receive_timeout_s = receive_timeout_s
         self._progress = progress
-        known = tuple(name for name, kind in faults.FAULTS.items() if level == "dynamics" or not kind.mechanical)
+        known = tuple(name for name, kind in faults.FAULTS.items() if self._mirror is None or not kind.mechanical)
         self._faults = faults.FaultBoard(self.tendon_count, "tendon", known)
         self._tripped = np.zeros(self.tendon_count, dtype=bool)
         resolution_m = 2 * np.pi * self._actuators.spool_radius_m / self._actuators.gear_ratio

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The difference of both tensions that holds a wanted coordinate while the lesser tension is the pretension."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.mechanisms.rolling_joint.building import make_linkage, rolling_joint_of
+from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
+from continuum_robot.mechanisms.rolling_joint.unloaded_curve import UnloadedCurve
+from continuum_robot.robot.description import Robot
+
+Array = NDArray[np.float64]
+
+
+class RollingFeedforward:
+    """From the curve of unloaded poses; a planar mechanism has no gravity.
+
+    Parameters
+    ----------
+    robot : a rolling-joint robot with control settings
+
+    Raises
+    ------
+    ParameterError : no rolling joints, or no control settings
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        if robot.control is None:
+            raise ParameterError("robot.control", None, f"control settings in the file of robot {robot.name!r}")
+        self._curve = UnloadedCurve(RollingStatics(make_linkage(rolling_joint_of(robot))))
+        self._pretension_n = robot.control.pretension_n
+
+    def __call__(self, coordinate_m: Array) -> tuple[Array, Array]:
+        """Force that holds a coordinate.
+
+        Parameters
+        ----------
+        coordinate_m : half the difference of the displacements, shape (1,), m
+
+        Returns
+        -------
+        left less right tension, and that against gravity, which is zero; shape (1,), N
+        """
+        return self._curve.force(coordinate_m, self._pretension_n), np.zeros(1)

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What moves behind simulated actuators of a robot that is a mechanism, by the kind of the mechanism."""
+
+from __future__ import annotations
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.rolling_joint import RollingJoint
+from continuum_robot.simulation.rolling_plant import RollingPlant
+
+
+def make_body(robot: Robot) -> RollingPlant:
+    """The simulated body of a mechanism: what :class:`~continuum_robot.simulation.mirror.Mirror` is for a rod.
+
+    Parameters
+    ----------
+    robot : with a mechanism and actuators
+
+    Raises
+    ------
+    ParameterError : no mechanism, or no actuators
+    """
+    if isinstance(robot.mechanism, RollingJoint):
+        return RollingPlant(robot)
+    raise ParameterError("robot", robot.name, "a robot with a mechanism")
