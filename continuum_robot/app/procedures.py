@@ -20,7 +20,6 @@ from rich.table import Table
 
 from continuum_robot.app.output import write_json
 from continuum_robot.drivers import backends
-from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.protocols import StringEncoders, TendonActuators, TendonReading
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.drivers.tendon_safety import TendonSafety
@@ -145,9 +144,6 @@ class _Devices:
     def begin(self, procedure: Procedure) -> ProcedureRun:
         """Switch the torque on and begin. Raises :class:`DeviceError`."""
         self.actuators.enable()
-        if isinstance(self.actuators, OdriTendonActuators):
-            # Homings count from the boards' own zero, which outlasts this program; not from the alignment.
-            self.actuators.zero_rev = np.zeros(self.actuators.tendon_count)
         run = ProcedureRun(procedure, self.safety)
 
         def start() -> None:

@@ -131,6 +131,7 @@ class TendonDriver(ManagedNode):
         self._actuators: ZeroedActuators | None = None
         self._fakes: SimulatedHardware | None = None
         self._not_homed = ""
+        self._was_aligned = False
         self._procedure: ProcedureRun | None = None
         self._touching: TrueContacts | None = None
         self._safety: TendonSafety | None = None
@@ -203,6 +204,7 @@ class TendonDriver(ManagedNode):
             # Otherwise the old one is kept, so that closing and opening the device clears no fault.
             self._safety = TendonSafety(robot)
         self._robot, self._actuators = robot, actuators
+        self._was_aligned = isinstance(actuators.inner, OdriTendonActuators) and actuators.inner.aligned
         self._read_homing(robot, actuators)
         if self._early_estop is not None:
             self._safety.estop(self._early_estop[0], held=self._early_estop[1])
@@ -795,8 +797,11 @@ class TendonDriver(ManagedNode):
     def _require_power(self, actuators: ZeroedActuators) -> None:
         """A board that was switched off since forgot its alignment, and where it stood."""
         inner = actuators.inner
-        if self.homing_required and isinstance(inner, OdriTendonActuators) and not inner.aligned:
-            raise DeviceError("motor boards", "one lost its power since the homing", HOME_FIRST)
+        if not isinstance(inner, OdriTendonActuators):
+            return
+        expected = self.homing_required or self._was_aligned
+        if inner.zero_lost.any() or (expected and not inner.aligned):
+            raise DeviceError("motor boards", "one lost its power, or its position, since the homing", HOME_FIRST)
 
     def _require_homing(self, actuators: ZeroedActuators) -> None:
         if self._not_homed:
@@ -830,9 +835,6 @@ class TendonDriver(ManagedNode):
         self._enabled = True
         try:
             actuators.enable()
-            if isinstance(actuators.inner, OdriTendonActuators):
-                # Homings count from the boards' own zero, which outlasts this program; not from the alignment.
-                actuators.inner.zero_rev = np.zeros(actuators.tendon_count)
             loop.call(begin)
         except BaseException:
             loop.call(self._power_off)

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Procedures as actions of the driver, against simulated boards; homing decides whether a robot may be driven."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from action_msgs.msg import GoalStatus
+from continuum_robot.action import CalibrateTorque, CheckTendons, HomeTendons
+from rclpy.action import ActionClient
+from ros_probe import PATIENT, Probe
+
+from continuum_robot.identification.procedures.record import load_record, record_path
+from continuum_robot.nodes.spinning import Spinner
+from continuum_robot.nodes.string_encoder import StringEncoder
+from continuum_robot.nodes.tendon_driver import TendonDriver
+from continuum_robot.robot.loading import load_robot
+
+pytestmark = [pytest.mark.ros, pytest.mark.slow]
+
+ROBOT = load_robot("opencr_five_tendon")
+SLACK_M = np.array([0.004, 0.001, 0.008, 0.002, 0.005])
+
+
+class Goal:
+    """An action goal as a user's program sends it: progress, cancel, result; every wait has a limit."""
+
+    def __init__(self, probe: Probe, kind, name: str, **fields) -> None:
+        self.probe, self.feedback = probe, []
+        self._client = ActionClient(probe.node, kind, name)
+        assert self._client.wait_for_server(10.0)
+        self._done = threading.Event()
+        self.handle = None
+        sent = self._client.send_goal_async(
+            kind.Goal(**fields), feedback_callback=lambda message: self.feedback.append(message.feedback)
+        )
+        sent.add_done_callback(self._accepted)
+
+    def _accepted(self, future) -> None:
+        self.handle = future.result()
+        self.handle.get_result_async().add_done_callback(self._finished)
+
+    def _finished(self, future) -> None:
+        self.outcome = future.result()
+        self._done.set()
+
+    def result(self, timeout_s: float = 90.0):
+        assert self._done.wait(timeout_s)
+        return self.outcome.status, self.outcome.result
+
+    def cancel(self) -> None:
+        self.handle.cancel_goal_async()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("calibration")
+
+
+@pytest.fixture(scope="module")
+def driver(domain, folder):
+    """A driver that insists on a homing, and the string encoder, both on simulated wires."""
+    from rclpy.context import Context  # noqa: PLC0415
+
+    from continuum_robot.nodes.spinning import initialize  # noqa: PLC0415
+
+    context = Context()
+    initialize([], context)
+    own = {"fake_level": "wire", "homing": "required", "calibration_folder": str(folder)}
+    # Half the rate leaves a busy machine time.
+    driver = TendonDriver(context=context, overrides={**own, "rate_hz": 500.0, **PATIENT})
+    encoder = StringEncoder(context=context, overrides=own)
+    spinner = Spinner([driver, encoder], context)
+    spinner.start()
+    spinner.run(driver.trigger_configure)
+    spinner.run(encoder.trigger_configure)
+    assert driver.state == "inactive", driver.last_error
+    assert encoder.state == "inactive", encoder.last_error
+    yield driver
+    spinner.stop()
+    for node in (encoder, driver):
+        node.destroy_node()
+    context.try_shutdown()
+
+
+@pytest.fixture(scope="module")
+def probe(driver):
+    with Probe() as probe:
+        yield probe
+
+
+def slacken(driver) -> None:
+    driver._fakes.inject("")
+    for tendon, slack_m in enumerate(SLACK_M):
+        driver._fakes.inject("slack_tendon", tendon, float(slack_m))
+
+
+def test_procedures_come_before_the_first_closed_loop(driver, probe, folder):
+    # 1. Not homed: the driver is not activated, and says what to do.
+    assert not probe.transition("tendon_driver", "activate")
+    assert "is not homed" in driver.last_error
+    assert "continuum-robot home" in driver.last_error
+
+    # 2. A homing that is cancelled leaves safe tensions, no torque, and no record.
+    slacken(driver)
+    goal = Goal(probe, HomeTendons, "home_tendons")
+    probe.wait(lambda: any(feedback.progress > 0.05 for feedback in goal.feedback), timeout_s=60.0)
+    goal.cancel()
+    status, result = goal.result()
+    assert status == GoalStatus.STATUS_CANCELED
+    assert not result.success
+    assert not driver._powered
+    assert not list(folder.rglob("*.yaml"))
+
+    # 3. A homing finds the slack, stores it, and the driver may be activated.
+    goal = Goal(probe, HomeTendons, "home_tendons")
+    status, result = goal.result()
+    assert status == GoalStatus.STATUS_SUCCEEDED, result.message
+    assert result.success
+    np.testing.assert_allclose(result.zero, SLACK_M, atol=1e-3)
+    assert len({feedback.phase for feedback in goal.feedback}) >= 3
+    progress = [feedback.progress for feedback in goal.feedback]
+    assert progress == sorted(progress)
+    record = load_record(ROBOT, record_path(ROBOT, folder / "simulated"))
+    np.testing.assert_array_equal(record.zero, result.zero)
+    assert probe.transition("tendon_driver", "activate"), driver.last_error
+    assert probe.transition("tendon_driver", "deactivate")
+
+    # 4. Tendons are as the robot file says.
+    status, result = Goal(probe, CheckTendons, "check_tendons").result()
+    assert status == GoalStatus.STATUS_SUCCEEDED, result.message
+    assert list(result.verdicts) == ["ok"] * 5
+    assert np.reshape(result.response, (5, 5)).trace() > 5e-3
+
+    # 5. What cannot be is refused in the result, not in silence.
+    status, result = Goal(probe, CalibrateTorque, "calibrate_torque", tendon=9, mass=0.5).result()
+    assert status == GoalStatus.STATUS_ABORTED
+    assert "1 to 5" in result.message
+    assert not driver._powered
+
+
+def test_a_board_that_lost_its_power_is_not_homed(driver, probe):
+    probe.wait(lambda: driver.state == "inactive")
+    driver._fakes.inject("board.reboot", 0)
+    probe.wait(lambda: not driver._actuators.inner.aligned)
+    assert not probe.transition("tendon_driver", "activate")
+    assert "lost its power" in driver.last_error
