@@ -70,7 +70,8 @@ def contact_numbers(recording: Recording) -> dict[str, Any]:
     Returns
     -------
     ``contacts_reported``; of each report ``felt_at_s``, ``felt_force_n``, ``felt_at_m``, ``felt_deviation_m``;
-    ``contact_blind_percent``, ``contact_blind_reasons``, ``contact_largest_ratio``; and beside
+    ``contact_blind_percent``, ``contact_blind_reasons``, ``contact_settling_percent``,
+    ``contact_largest_ratio``; and beside
     the truth ``contacts_true``, ``contacts_detected``: true ones during which a contact was reported;
     ``false_alarms``: reported ones during which nothing touched; ``contact_detection_delay_ms``: median from the first
     touch to the report; ``contact_force_rmse_n``: root mean square of the error's length in the sensed directions, over
@@ -87,7 +88,10 @@ def contact_numbers(recording: Recording) -> dict[str, Any]:
         "contacts_reported": len(reported),
         **_felt(contact, reported),
         "contact_blind_percent": 100.0 * sum(one == "blind" for one in state) / len(state),
-        "contact_blind_reasons": sorted({reason for reason in contact.texts["blind_reason"] if reason}),
+        "contact_blind_reasons": sorted(
+            {reason for one, reason in zip(state, contact.texts["blind_reason"], strict=True) if one == "blind"}
+        ),
+        "contact_settling_percent": 100.0 * sum(one == "settling" for one in state) / len(state),
         "contact_largest_ratio": float(np.nanmax(ratio)) if np.isfinite(ratio).any() else math.nan,
     }
     if TRUTH not in recording.topics or not len(recording.topics[TRUTH]):

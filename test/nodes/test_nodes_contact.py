@@ -12,7 +12,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 
 from continuum_robot.msg import Contact, Shape
 from continuum_robot.srv import InjectFault, SetContactThresholds
-from ros_probe import PATIENT, Probe, pause
+from ros_probe import Probe, pause
 
 from continuum_robot.nodes import conversions
 from continuum_robot.nodes.composition import ComposedStack, StackOptions
@@ -26,6 +26,8 @@ START_S, END_S, FORCE_N, DISK = 4.0, 6.5, 30.0, 6
 # observers start anew.
 LONGEST_DELAY_S = 0.6
 QUIET = {"clear", "settling"}
+# A stall of a busy machine is no loss of a sensor, and none of these tests is about a late command.
+UNHURRIED = {"limits.command_timeout_s": 3.0, "limits.reading_timeout_s": 2.0}
 SCHEDULE = f"""
 contacts:
   - name: hand
@@ -42,9 +44,8 @@ contacts:
 def stack(domain, tmp_path_factory):
     file = tmp_path_factory.mktemp("contacts") / "contacts.yaml"
     file.write_text(SCHEDULE)
-    driver = {"rate_hz": 250.0, "contacts": str(file), **PATIENT}
-    # A stall of a busy machine is no loss of a sensor.
-    parameters = {"tendon_driver": driver, "contact_monitor": {"input_timeout_s": 0.5}}
+    driver = {"rate_hz": 250.0, "contacts": str(file), **UNHURRIED}
+    parameters = {"tendon_driver": driver, "contact_monitor": {"input_timeout_s": 1.0}}
     options = StackOptions(robot="vanderbilt_segment", contact=True, visualize=False, parameters=parameters)
     with ComposedStack(options) as stack, Probe() as probe:
         probe.listen_to_stack()
@@ -150,6 +151,16 @@ def test_a_tare_is_said_and_ends(stack):
     probe.wait(lambda: probe.newest("contact").state == "clear", 5.0, "the tare did not end")
 
 
+def recover(probe):
+    """Whatever a test before left behind: the stack is up, all sensors are believed, nothing touches."""
+    for service in ("inject_fault", "string_encoder/inject_fault"):
+        inject(probe, service, "")
+    probe.bring_up()
+    assert probe.trigger("shape_estimator/reset").success
+    assert probe.trigger("contact_monitor/reset").success
+    probe.wait(lambda: probe.wait_for_message("contact").state == "clear", 10.0, "not clear before")
+
+
 def inject(probe, service, fault, channel=-1, magnitude=0.0):
     request = InjectFault.Request(fault=fault, tendon=channel, magnitude=magnitude)
     assert probe.call(InjectFault, service, request).success
@@ -171,7 +182,7 @@ def inject(probe, service, fault, channel=-1, magnitude=0.0):
 def test_a_broken_sensor_blinds_it_until_the_reset(stack, service, fault, channel, magnitude, named):
     """Whatever breaks is named in diagnostics and message, is no contact, latches, and is recovered by services."""
     _, probe = stack
-    probe.wait(lambda: probe.newest("contact").state == "clear", 5.0, "not clear before")
+    recover(probe)
     probe.received["contact"].clear()
     inject(probe, service, fault, channel, magnitude)
     # What is frozen is found while the robot moves.
