@@ -66,6 +66,7 @@ class Motion:
     s_m : (N,) arc lengths of the cross-sections, m
     position_m : (k, N, 3)
     quaternion : (k, N, 4), w first
+    kinetic_j : (k,) kinetic energy
     energy_j : (k,) kinetic and elastic energy less what tendons, under their tension at that time, and dead forces have
         given; constant where these are and nothing is damped
     """
@@ -74,6 +75,7 @@ class Motion:
     s_m: Vector
     position_m: Vector
     quaternion: Vector
+    kinetic_j: Vector
     energy_j: Vector
 
 
@@ -130,16 +132,16 @@ def simulate(
         progress=progress,
     )
     state = chain.rest(start)
-    kept: list[tuple[Vector, Vector, float]] = []
+    kept: list[tuple[Vector, Vector, float, float]] = []
     for count in range(int(counts[-1]) + 1):
         if count == counts[len(kept)]:
-            energy = chain.energy(state, np.asarray(tension(count * step_s), dtype=float))
-            kept.append((state.position, state.quaternion, energy))
+            kinetic_j = chain.kinetic_energy(state)
+            rest_j = chain.potential(state, np.asarray(tension(count * step_s), dtype=float))
+            kept.append((state.position, state.quaternion, kinetic_j, kinetic_j + rest_j))
         if count < counts[-1]:
             pull = np.asarray(tension((count + 0.5) * step_s), dtype=float)
             state = chain.advance(state, pull, step_s)
-    position, quaternion, energy_j = zip(*kept, strict=True)
-    return Motion(times, chain.s_m, np.array(position), np.array(quaternion), np.array(energy_j))
+    return Motion(times, chain.s_m, *(np.array(part) for part in zip(*kept, strict=True)))
 
 
 def cross_sections(rod: CosseratRod, elements: int, loads: Sequence[Load] = ()) -> Vector:
@@ -245,15 +247,18 @@ class _Chain:
         quaternion = np.tile(so3.quaternion_from_matrix(pose[:3, :3]), (len(self.s_m), 1))
         return _State(position, quaternion, zeros, zeros)
 
-    def energy(self, state: _State, tension: Vector) -> float:
-        kinetic = np.sum(self.inertia[:, 0] * np.sum(state.velocity**2, axis=1)) / 2
-        kinetic += np.sum(self.inertia[:, 1:] * state.spin**2) / 2
+    def kinetic_energy(self, state: _State) -> float:
+        moving = self.inertia[:, 0] * np.sum(state.velocity**2, axis=1)
+        return float(np.sum(moving) + np.sum(self.inertia[:, 1:] * state.spin**2)) / 2
+
+    def potential(self, state: _State, tension: Vector) -> float:
+        """Elastic energy, tension times length of tendons, and minus the work of dead forces."""
         poses = np.hstack([state.position, state.quaternion])
+        pull = (self.running * tension).ravel()
         stored = self._energy(
-            poses[:-1].ravel(), poses[1:].ravel(), self.parameters.ravel(), (self.running * tension).ravel(),
-            self.routing.ravel(),
-        )  # fmt: skip
-        return float(kinetic + np.sum(stored) - np.sum(self.loads[:, :3] * state.position))
+            poses[:-1].ravel(), poses[1:].ravel(), self.parameters.ravel(), pull, self.routing.ravel()
+        )
+        return float(np.sum(stored) - np.sum(self.loads[:, :3] * state.position))
 
     def advance(self, state: _State, tension: Vector, step_s: float) -> _State:
         """One step, or halves of it where Newton's method does not converge, as after a jump of the tension."""
@@ -410,8 +415,10 @@ def _element_function(tendons: int) -> ca.Function:
         result: tuple[Any, Any] = at_place(*_moved(pose_0, z_0, share), *_moved(pose_1, z_1, share), length_m)
         return result
 
-    middle, lever = after(0.5)
-    stress = stiffness * (middle - rest + damping_s * (after(1.0)[0] - after(0.0)[0]) / step_s)
+    before, end = after(0.0)[0], after(1.0)[0]
+    # The strain half-way in pose would be that of a chord: wrong by the stiffest strain times the turn squared.
+    middle, lever = (before + end) / 2, after(0.5)[1]
+    stress = stiffness * (middle - rest + damping_s * (end - before) / step_s)
     for j in range(tendons):
         r, p_j = _tangent(middle, routing, j)
         pull = tension[j] * p_j / ca.norm_2(p_j)

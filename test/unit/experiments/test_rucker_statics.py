@@ -126,3 +126,18 @@ def test_a_file_of_cases_that_is_not_one_is_refused(tmp_path):
         file.write_text(text)
         with pytest.raises((RecordingError, ParameterError)):
             experiment.run({"data": str(file)})
+
+
+def test_a_step_of_the_helical_tendon_keeps_its_energy(tmp_path):
+    experiment = experiments()["rucker.helical_step"]
+    result = experiment.run({"duration_ms": 4, "elements": 8})
+    assert list(result["tip_m"]) == [f"{k} ms" for k in range(5)]
+    assert result["tip_m"]["0 ms"] == pytest.approx([0, 0, LENGTH_M])
+    moved = np.linalg.norm(np.array(result["tip_m"]["4 ms"]) - [0, 0, LENGTH_M])
+    assert moved > 0.02
+    assert result["max_grid_difference_percent_of_length"] < 2
+    assert result["energy_change_percent_of_kinetic"] < 3
+    assert all(file.is_file() for file in experiment.draw(result, tmp_path))
+    # Twelve times the mass moves less in that time.
+    heavy = experiment.run({"duration_ms": 4, "elements": 8, "inertia": "prototype"})
+    assert np.linalg.norm(np.array(heavy["tip_m"]["4 ms"]) - [0, 0, LENGTH_M]) < moved
