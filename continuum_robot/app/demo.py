@@ -28,6 +28,7 @@ from continuum_robot.nodes.spinning import StopRequest
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import shipped_robots
 from continuum_robot.simulation.contact import Contact, load_contacts
+from continuum_robot.simulation.mechanism_body import make_body
 from continuum_robot.simulation.plant import Plant
 
 STARTUP_TIMEOUT_S = 120.0
@@ -156,8 +157,11 @@ def prepare_model(robot: Robot, console: Console, contacts: Sequence[Contact] = 
         def progress(text: str) -> None:
             status.update(escape(text))
 
-        Plant(robot, rng=random, progress=progress, contacts=contacts)
-        ContactMonitor(robot, progress=progress)
+        if robot.mechanism is not None:
+            make_body(robot)
+        else:
+            Plant(robot, rng=random, progress=progress, contacts=contacts)
+            ContactMonitor(robot, progress=progress)
     # Everything imported so far stays: collected and set aside now, or the driver's first cycles wait for it.
     gc.collect()
     gc.freeze()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 
@@ -43,6 +43,12 @@ def choose_level(wanted: str, robot: Robot) -> FakeLevel:
     wanted : wire, dynamics, mirror, or auto: wire where a cycle of boards, drivers and plant fits beside the nodes
     robot : to be simulated, its plant compiled
     """
+    if robot.mechanism is not None:
+        if wanted not in (AUTO, DYNAMICS):
+            raise ParameterError(
+                "fake_level", wanted, f"{DYNAMICS} or {AUTO} for a mechanism, which has no other plant"
+            )
+        return FakeLevel(DYNAMICS, f"dynamics ({robot.mechanism.kind})")
     if wanted != AUTO:
         return FakeLevel(wanted, wanted)
     processors = len(os.sched_getaffinity(0))

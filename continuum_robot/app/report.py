@@ -18,6 +18,7 @@ from continuum_robot.app.figures import plt, save_figure
 from continuum_robot.app.output import write_json
 from continuum_robot.app.recording import Recording, Series, read_recording
 from continuum_robot.errors import RecordingError
+from continuum_robot.mechanisms.parts import make_drawing
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.dynamics import RodDynamics
 
@@ -124,7 +125,8 @@ def metrics(recording: Recording, tracking: Tracking | None) -> dict[str, Any]:
     -------
     ``loop_rate_hz``, ``missed_cycles_percent``: from the stamps of tendon_states; ``response_*_us``: from the
     acquisition of a state to the stamp of the command that answers it; ``rmse_q_re_m``, ``rmse_q_im_m``: root mean
-    square over segments and time, and each segment's own where there are several; tensions while references came
+    square over segments and time, and each segment's own where there are several; ``rmse_q_m`` where there is one
+    coordinate only; tensions while references came
     """
     states = recording.series("tendon_states")
     active = _active(recording, states)
@@ -142,8 +144,11 @@ def metrics(recording: Recording, tracking: Tracking | None) -> dict[str, Any]:
     if tracking is None:
         return numbers
     rmse = tracking.rmse
-    numbers["rmse_q_re_m"] = float(np.sqrt(np.mean(rmse[0::2] ** 2)))
-    numbers["rmse_q_im_m"] = float(np.sqrt(np.mean(rmse[1::2] ** 2)))
+    if len(rmse) == 1:
+        numbers["rmse_q_m"] = float(rmse[0])
+    else:
+        numbers["rmse_q_re_m"] = float(np.sqrt(np.mean(rmse[0::2] ** 2)))
+        numbers["rmse_q_im_m"] = float(np.sqrt(np.mean(rmse[1::2] ** 2)))
     if len(rmse) > 2:
         for index, value in enumerate(rmse):
             numbers[f"rmse_q_{'re' if index % 2 == 0 else 'im'}_{index // 2 + 1}_m"] = float(value)
@@ -260,18 +265,19 @@ def draw_tensions(recording: Recording, robot: Robot, folder: Path) -> Path:
     states = recording.series("tendon_states")
     time_s = states.stamp_s - float(_active(recording, states).stamp_s[0])
     figure, axes = plt.subplots(
-        len(robot.segments),
+        len(robot.part_names),
         1,
-        figsize=(10, 1.0 + 3.6 * len(robot.segments)),
+        figsize=(10, 1.0 + 3.6 * len(robot.part_names)),
         sharex=True,
         squeeze=False,
         layout="constrained",
     )
     colours = mpl.colormaps["viridis"]
-    for axis, segment, tendons in zip(axes[:, 0], robot.segments, robot.tendon_slices, strict=True):
+    for axis, part, tendons in zip(axes[:, 0], robot.part_names, robot.tendon_slices, strict=True):
+        count = tendons.stop - tendons.start
         measured, commanded = states["tension"][:, tendons], states["commanded_tension"][:, tendons]
-        for tendon in range(segment.tendons.count):
-            colour = colours(0.9 * tendon / max(1, segment.tendons.count - 1))
+        for tendon in range(count):
+            colour = colours(0.9 * tendon / max(1, count - 1))
             axis.plot(time_s, measured[:, tendon], color=colour, lw=0.8, label=f"{tendon + 1}")
             axis.plot(time_s, commanded[:, tendon], color=colour, lw=0.8, ls=":")
         if robot.limits is not None:
@@ -281,8 +287,8 @@ def draw_tensions(recording: Recording, robot: Robot, folder: Path) -> Path:
                 axis.axhline(robot.limits.maximum_n, color=LIMIT, lw=1, ls="--")
         axis.set_ylim(bottom=0)
         axis.set_ylabel("tension [N]")
-        axis.set_title(f"{segment.name}: measured (solid), commanded (dotted), limits (dashed)", loc="left")
-        axis.legend(title="tendon", loc="upper right", ncols=segment.tendons.count, frameon=False)
+        axis.set_title(f"{part}: measured (solid), commanded (dotted), limits (dashed)", loc="left")
+        axis.legend(title="tendon", loc="upper right", ncols=count, frameon=False)
         axis.margins(x=0.01)
         axis.set_ylim(top=axis.get_ylim()[1] * 1.25)
     axes[-1, 0].set_xlabel("time since the first reference [s]")
@@ -321,6 +327,8 @@ def draw_shapes(recording: Recording, robot: Robot, folder: Path, count: int = 5
     coefficients = recording.series("shape")["coefficients"]
     widest = coefficients[:, int(np.argmax(np.ptp(coefficients, axis=0)))]
     moments = [int(np.argmin(np.abs(widest - value))) for value in np.linspace(widest.min(), widest.max(), count)]
+    if robot.mechanism is not None:
+        return _draw_mechanism(robot, coefficients[moments], folder)
     rod = RodDynamics(robot, compile="never")
     arc_lengths = np.linspace(0.0, robot.length_m, 60)
     disks = robot.disk_arc_lengths_m
@@ -356,6 +364,23 @@ def draw_shapes(recording: Recording, robot: Robot, folder: Path, count: int = 5
     return save_figure(figure, folder / "shapes.png")
 
 
+def _draw_mechanism(robot: Robot, coefficients: Vector, folder: Path) -> Path:
+    """Links and tendons of a mechanism in the plane x, z, a row of ``coefficients`` a moment, to ``shapes.png``."""
+    drawing = make_drawing(robot)
+    figure, axis = plt.subplots(figsize=(7, 6), layout="constrained")
+    colours = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, len(coefficients)))
+    for row, colour in zip(coefficients, colours, strict=True):
+        for outline in drawing.outlines(row):
+            axis.plot(1e3 * outline[:, 0], 1e3 * outline[:, 2], color=colour, lw=1.2)
+        for tendon in drawing.tendons(row):
+            axis.plot(1e3 * tendon[:, 0], 1e3 * tendon[:, 2], color=colour, lw=0.6, ls=":")
+    axis.set_aspect("equal")
+    axis.set_xlabel("x [mm]")
+    axis.set_ylabel("z [mm]")
+    axis.set_title(f"{robot.name}: estimated shape at {len(coefficients)} moments", loc="left")
+    return save_figure(figure, folder / "shapes.png")
+
+
 def _ring(pose: Vector, radius_m: float) -> Vector:
     angle = np.linspace(0.0, 2 * np.pi, 33)
     circle = radius_m * np.stack([np.cos(angle), np.sin(angle), np.zeros_like(angle)], axis=1)
@@ -380,9 +405,18 @@ def _histogram(axis: Any, values: Vector, label: str) -> None:
 
 
 def clarke_name(index: int, count: int) -> str:
-    """Name of a Clarke coordinate for a person, e.g. ``q_Re`` or ``q_Im,2`` where there are several segments."""
+    """Name of a coordinate for a person, e.g. ``q_Re``, ``q_Im,2`` of several segments, ``q`` where there is one."""
+    if count == 1:
+        return "q"
     part = "Re" if index % 2 == 0 else "Im"
     return f"q_{part}" if count <= 2 else f"q_{part},{index // 2 + 1}"
+
+
+def _tracking_errors(numbers: Mapping[str, Any]) -> str:
+    if "rmse_q_m" in numbers:
+        return f"q {1e6 * numbers['rmse_q_m']:.1f} µm"
+    re, im = (1e6 * numbers.get(f"rmse_q_{part}_m", math.nan) for part in ("re", "im"))
+    return f"q_Re {re:.1f} µm, q_Im {im:.1f} µm"
 
 
 def summary_lines(numbers: Mapping[str, Any], plots: Sequence[Path]) -> list[str]:
@@ -392,8 +426,7 @@ def summary_lines(numbers: Mapping[str, Any], plots: Sequence[Path]) -> list[str
         f"loop      {get('loop_rate_hz', math.nan):.1f} Hz, {get('missed_cycles_percent', math.nan):.2f} % missed; "
         f"round trip p50 {get('round_trip_p50_us', math.nan):.0f}, p99 {get('round_trip_p99_us', math.nan):.0f}, "
         f"max {get('round_trip_max_us', math.nan):.0f} µs",
-        f"tracking  RMSE q_Re {1e6 * get('rmse_q_re_m', math.nan):.1f} µm, "
-        f"q_Im {1e6 * get('rmse_q_im_m', math.nan):.1f} µm over {get('evaluated_s', 0.0):.1f} s "
+        f"tracking  RMSE {_tracking_errors(numbers)} over {get('evaluated_s', 0.0):.1f} s "
         f"(the first {get('left_out_at_start_s', 0.0):.1f} s, the start-up blend, left out)",
         f"tensions  {get('min_tension_n', math.nan):.2f} to {get('max_tension_n', math.nan):.2f} N",
         *contact_lines(numbers),

@@ -183,7 +183,10 @@ def _draw_loaded(result: Result, folder: Path) -> list[Path]:
 
 
 def _draw(series: Poses, file: Path, title: str) -> list[Path]:
-    with figure(file, title, 1, len(series.found), size=(2.4 * len(series.found), 3.6), sharey=True) as (_, axes):
+    with figure(file, title, 1, len(series.found), size=(2.4 * len(series.found), 3.6), sharex=True, sharey=True) as (
+        _,
+        axes,
+    ):
         for index, (axis, (label, one)) in enumerate(zip(axes, series.found, strict=True)):
             loads = ha.pull_to_the_right(series.pulls[index]) if series.pulls else []
             color = COLOURS[index % len(COLOURS)]
@@ -199,7 +202,7 @@ def _draw_experiments(result: Result, folder: Path) -> list[Path]:
     file = folder / "ha_experiments.png"
     pairs = list(zip(series.found[::2], series.found[1::2], strict=True))
     title = "Predictions from tensions and from measured tendon lengths (ha, figs 6 and 8)"
-    with figure(file, title, 1, len(pairs), size=(2.1 * len(pairs), 3.6), sharey=True) as (_, axes):
+    with figure(file, title, 1, len(pairs), size=(2.1 * len(pairs), 3.6), sharex=True, sharey=True) as (_, axes):
         for axis, ((label, by_tension), (_, by_length)) in zip(axes, pairs, strict=True):
             ha.draw_mechanism(axis, series.statics, by_tension, color=COLOURS[1], label="from tensions")
             ha.draw_mechanism(axis, series.statics, by_length, color=COLOURS[2], label="from lengths")
