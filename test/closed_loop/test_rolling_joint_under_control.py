@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rolling-joint robot behind the driver's protocol, its controller and its shape estimator, in virtual time."""
+
+import numpy as np
+import pytest
+
+from continuum_robot.control.clarke_controller import ClarkeController
+from continuum_robot.control.references import ClarkeReference
+from continuum_robot.drivers.protocols import TendonActuators
+from continuum_robot.drivers.tendon_safety import TendonSafety
+from continuum_robot.errors import ParameterError
+from continuum_robot.estimation.mechanism_shape import RollingShapeEstimator, make_shape_estimator
+from continuum_robot.estimation.sensor_watch import WatchSettings
+from continuum_robot.estimation.shape import ShapeEstimator
+from continuum_robot.mechanisms.parts import make_drawing, make_feedforward
+from continuum_robot.mechanisms.rolling_joint.building import make_linkage, rolling_joint_of
+from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
+from continuum_robot.robot.coordinates import clarke_manifold
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.simulation.devices import SimulatedTendonActuators
+from continuum_robot.simulation.mechanism_body import make_body
+from continuum_robot.simulation.rolling_plant import RollingPlant
+
+STEP_S = 1e-3
+
+
+@pytest.fixture(scope="module")
+def robot():
+    return load_robot("rolling_five_link")
+
+
+@pytest.fixture(scope="module")
+def statics(robot):
+    return RollingStatics(make_linkage(rolling_joint_of(robot)))
+
+
+def test_the_plant_comes_to_rest_in_the_equilibrium_of_its_tensions(robot, statics):
+    plant = RollingPlant(robot)
+    np.testing.assert_array_equal(plant.displacement, 0.0)
+    tension = np.array([6.0, 3.0])
+    for _ in range(5000):
+        plant.advance(tension, 5 * STEP_S)
+    found = statics.equilibrium(tension)
+    np.testing.assert_allclose(plant.contact_m, found.contact_m, atol=1e-6)
+    home = statics.equilibrium([1.0, 1.0]).tendon_length_m
+    np.testing.assert_allclose(plant.displacement, home - found.tendon_length_m, atol=1e-6)
+    np.testing.assert_allclose(plant.current * robot.actuators.newton_per_ampere, tension)
+
+
+def test_the_plant_stops_at_the_ends_of_its_surfaces(robot, statics):
+    plant = RollingPlant(robot)
+    for tension in ([20.0, 0.0], [0.0, 0.0], [0.0, 20.0]):
+        for _ in range(300):
+            plant.advance(np.array(tension), STEP_S)
+            assert np.all(np.isfinite(plant.displacement))
+            statics.linkage.check_contacts(plant.contact_m)
+
+
+def test_the_loop_follows_a_reference_through_driver_and_safety(robot):
+    actuators = SimulatedTendonActuators(robot)
+    assert isinstance(actuators, TendonActuators)
+    controller = ClarkeController(robot, make_feedforward(robot))
+    estimator = make_shape_estimator(robot, WatchSettings())
+    actuators.open()
+    actuators.enable()
+    start = np.full(2, robot.control.pretension_n)
+    for cycle in range(50):
+        reading = actuators.read(cycle * STEP_S)
+        actuators.write(start, cycle * STEP_S)
+    safety = TendonSafety(robot)
+    safety.activate(reading)
+    controller.reset(reading.displacement_m, reading.tension_n, velocity=reading.velocity_m_per_s)
+    errors, misses, tensions = [], [], []
+    rate = 2 * np.pi * 0.25
+    for cycle in range(50, 4050):
+        now_s = cycle * STEP_S
+        reading = actuators.read(now_s)
+        phase = rate * (now_s - 50 * STEP_S)
+        wanted = ClarkeReference(
+            np.array([0.008 * np.sin(phase)]),
+            np.array([0.008 * rate * np.cos(phase)]),
+            np.array([-0.008 * rate**2 * np.sin(phase)]),
+        )
+        output = controller.update(reading.displacement_m, reading.velocity_m_per_s, wanted, STEP_S)
+        safe = safety.update(reading, output.tension, 0.0, now_s, STEP_S)
+        assert safe.state == "active", safe.faults
+        actuators.write(safe.tension, now_s)
+        errors.append(output.clarke[0] - wanted.position[0])
+        tensions.append(safe.tension)
+        estimate = estimator.update(reading.displacement_m, reading.velocity_m_per_s, None, STEP_S)
+        true = actuators._mirror.contact_m  # the plant of the simulated device
+        misses.append(np.abs(estimate.coefficients - true).max())
+    assert np.sqrt(np.mean(np.square(errors[1000:]))) < 5e-5
+    assert np.min(tensions) >= robot.limits.minimum_n
+    assert np.max(misses) < 5e-4
+    assert safety.update(reading, output.tension, 0.0, now_s, STEP_S).faults == ()
+
+
+def test_the_shape_of_a_pose_is_found_and_its_rate(robot, statics):
+    estimator = RollingShapeEstimator(robot)
+    home = statics.equilibrium([1, 1]).tendon_length_m
+    before, after = (statics.equilibrium([ratio, 1.0]) for ratio in (2.0, 2.01))
+    displacement = home - before.tendon_length_m
+    velocity = before.tendon_length_m - after.tendon_length_m
+    estimate = estimator.update(displacement, velocity)
+    np.testing.assert_allclose(estimate.coefficients, before.contact_m, atol=2e-6)
+    np.testing.assert_allclose(estimate.coefficient_rates, after.contact_m - before.contact_m, rtol=0.05)
+    assert estimate.residual_m < 1e-6
+    assert np.all(np.linalg.eigvalsh(estimate.covariance) > -1e-15)
+    np.testing.assert_allclose(estimate.tip[[0, 2], 3], before.poses[-1, :2], atol=1e-5)
+    # z of the tip's frame is the direction of the last link.
+    angle = before.poses[-1, 2]
+    np.testing.assert_allclose(estimate.tip[:3, 2], [-np.sin(angle), 0.0, np.cos(angle)], atol=1e-3)
+    assert estimator.update(displacement + 1e-3, velocity).residual_m > 3e-4
+
+
+def test_an_unknown_tendon_leaves_the_shape_unknown(robot):
+    estimate = RollingShapeEstimator(robot).update(np.array([0.0, np.nan]), np.zeros(2))
+    assert estimate.is_blind
+    assert np.all(np.isnan(estimate.coefficients))
+    with pytest.raises(ParameterError, match="left and right"):
+        RollingShapeEstimator(robot).update(np.zeros(3), np.zeros(3))
+
+
+def test_frames_and_outlines_touch_at_the_contacts(robot, statics):
+    drawing = make_drawing(robot)
+    contact = statics.equilibrium([2, 1]).contact_m
+    frames = drawing.frames(contact)
+    assert len(frames) == len(drawing.frame_names)
+    turned = frames[:, :3, :3] @ np.swapaxes(frames[:, :3, :3], 1, 2)
+    np.testing.assert_allclose(turned, np.tile(np.eye(3), (5, 1, 1)), atol=1e-15)
+    outlines, tendons = drawing.outlines(contact), drawing.tendons(contact)
+    assert len(outlines) == 5
+    assert [path.shape for path in tendons] == [(10, 3), (10, 3)]
+    lengths = [np.linalg.norm(np.diff(path, axis=0), axis=1).sum() for path in tendons]
+    np.testing.assert_allclose(lengths, statics.linkage.tendon_lengths(contact), rtol=1e-12)
+    np.testing.assert_allclose(frames[-1], frames[-2])
+
+
+def test_two_tendons_have_one_coordinate(robot):
+    manifold = clarke_manifold(robot)
+    displacement = np.array([0.004, -0.003])
+    assert manifold.clarke(displacement) == pytest.approx([0.0035])
+    assert manifold.inconsistency_m(displacement) == pytest.approx([0.0005])
+    # Virtual work: the same by displacements and by the coordinate.
+    tension = np.array([5.0, 3.0])
+    moved = manifold.displacement(np.array([1e-3]))
+    assert tension @ moved == pytest.approx(float(manifold.generalized_force(tension)[0]) * 1e-3)
+
+
+def test_rods_are_no_mechanisms():
+    rod = load_robot("opencr_five_tendon")
+    for make in (make_drawing, make_feedforward, make_body, rolling_joint_of):
+        with pytest.raises(ParameterError, match="mechanism"):
+            make(rod)
+    assert isinstance(make_shape_estimator(rod, WatchSettings()), ShapeEstimator)

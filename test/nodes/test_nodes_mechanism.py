@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole stack with a robot that is a mechanism: link frames, markers, and a closed loop over DDS."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from continuum_robot.msg import ClarkeState, Shape
+from nav_msgs.msg import Path as PathMessage
+from ros_probe import PATIENT, Probe
+from tf2_msgs.msg import TFMessage
+from visualization_msgs.msg import MarkerArray
+
+from continuum_robot.nodes.composition import ComposedStack, StackOptions
+
+pytestmark = [pytest.mark.ros]
+
+
+@pytest.fixture(scope="module")
+def stack(domain):
+    options = StackOptions(robot="rolling_five_link", parameters={"tendon_driver": PATIENT})
+    with ComposedStack(options) as running:
+        running.wait_until_up(90.0)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def probe(stack):
+    with Probe() as listening:
+        for kind, topic in (
+            (TFMessage, "/tf"),
+            (PathMessage, "backbone"),
+            (MarkerArray, "markers"),
+            (Shape, "shape"),
+            (ClarkeState, "clarke_state"),
+            (ClarkeState, "clarke_reference"),
+        ):
+            listening.listen(kind, topic)
+        yield listening
+
+
+def test_frames_of_all_links_come_on_tf(probe):
+    wanted = {"link_2", "link_3", "link_4", "link_5", "tip"}
+
+    def seen():
+        return {t.child_frame_id: t for m in list(probe.received["/tf"]) for t in m.transforms}
+
+    probe.wait(lambda: wanted <= seen().keys(), 30.0)
+    frames = seen()
+    assert {transform.header.frame_id for transform in frames.values()} == {"base"}
+    place, turn = frames["tip"].transform.translation, frames["tip"].transform.rotation
+    assert 0.02 < place.z < 0.09
+    assert place.y == pytest.approx(0.0)
+    assert np.hypot(turn.y, turn.w) == pytest.approx(1.0)
+
+
+def test_links_and_tendons_are_drawn(probe):
+    markers = probe.wait_for_message("markers").markers
+    kinds = {marker.ns.rsplit("/", 1)[-1]: marker for marker in markers}
+    assert kinds.keys() == {"links", "tendons", "state"}
+    assert len(kinds["links"].points) == len(kinds["links"].colors) > 100
+    assert len(kinds["tendons"].points) == 2 * 2 * 9
+    assert "rolling_five_link" in kinds["state"].text
+    assert len(probe.wait_for_message("backbone").poses) == 6
+
+
+def test_the_loop_is_closed_on_one_coordinate(probe):
+    probe.wait(lambda: len(probe.received["clarke_reference"]) > 300, 30.0)
+    state, wanted = probe.received["clarke_state"][-1], probe.received["clarke_reference"][-1]
+    assert len(state.position) == len(wanted.position) == 1
+    assert abs(state.position[0] - wanted.position[0]) < 2e-3
+    shape = probe.received["shape"][-1]
+    assert len(shape.coefficients) == 4
+    assert shape.residual < 1e-4
+    assert shape.problem == ""
+
+
+def test_no_fault_latched(stack):
+    assert stack.status().state == "up"
+    assert list(stack.status().faults) == []
