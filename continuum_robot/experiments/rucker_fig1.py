@@ -16,9 +16,7 @@ import numpy as np
 from continuum_robot.experiments.experiment import Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, figure
 from continuum_robot.experiments.rucker_prototype import (
-    CALIBRATED_MODULUS_PA,
     HIGH_TENSION,
-    LENGTH_M,
     prototype,
     tip_force,
 )
@@ -43,11 +41,13 @@ class ModelSettings:
     tension_n: float = quantity("tension of tendon 4", "N", default=HIGH_TENSION.tension_n, ge=0, le=100)
     force_n: float = quantity("force at the tip", "N", default=HIGH_TENSION.tip_load_n, ge=0, le=100)
     order: int = quantity("order of all strains of the energy engine", default=8, ge=0, le=24)
-    youngs_modulus_pa: float = quantity("Young's modulus", "Pa", default=CALIBRATED_MODULUS_PA, gt=1e6, le=1e13)
+    youngs_modulus_pa: float | None = quantity(
+        "Young's modulus; none: that calibrated for the coupled model", "Pa", default=None, gt=1e6, le=1e13
+    )
 
 
 def _run(settings: ModelSettings, progress: Progress) -> Result:
-    rod = prototype(4, settings.order, settings.youngs_modulus_pa)
+    rod = prototype(4, settings.order, settings.youngs_modulus_pa, weighs=False)
     numbers: dict[str, Any] = {}
     tips: dict[str, dict[str, list[float]]] = {}
     shapes: dict[str, tuple[CosseratSolution, CosseratSolution]] = {}
@@ -65,18 +65,18 @@ def _run(settings: ModelSettings, progress: Progress) -> Result:
             "point_moment": simple.tip_m.tolist(),
         }
         difference_m = float(np.linalg.norm(coupled.tip_m - simple.tip_m))
-        numbers[f"models_differ_percent_of_length_{name}"] = 100 * difference_m / LENGTH_M
-        numbers[f"solvers_differ_percent_of_length_{name}"] = 100 * both.difference_m / LENGTH_M
+        numbers[f"models_differ_percent_of_length_{name}"] = 100 * difference_m / rod.length_m
+        numbers[f"solvers_differ_percent_of_length_{name}"] = 100 * both.difference_m / rod.length_m
     return Result({**numbers, "tip_m": tips}, shapes)
 
 
 def _draw(result: Result, folder: Path) -> list[Path]:
     file = folder / "rucker_fig1.png"
-    places = np.linspace(0, LENGTH_M, 49)
     title = "Coupled model (lines) and point-moment model (dashed), forces at the tip (rucker, fig. 1)"
     with figure(file, title, 1, 2, size=(8.4, 3.6)) as (_, axes):
         for k, (name, pair) in enumerate(result.series.items()):
             for solution, style in zip(pair, ("-", "--"), strict=True):
+                places = np.linspace(0, solution.problem.rod.length_m, 49)
                 points = solution.at(places).position_m
                 for axis, column in zip(axes, (1, 0), strict=True):
                     label = name.replace("_", " ") if style == "-" else None

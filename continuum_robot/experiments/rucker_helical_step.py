@@ -10,7 +10,6 @@ a third of the distance.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,15 +18,13 @@ import numpy as np
 
 from continuum_robot.experiments.experiment import Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
-from continuum_robot.experiments.rucker_prototype import LENGTH_M, RADIUS_M, WEIGHT_N_PER_M, prototype
+from continuum_robot.experiments.rucker_prototype import prototype, prototype_robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.cosserat.conversion import cosserat_rod
+from continuum_robot.rod.cosserat.conversion import cosserat_rod, inertias
 from continuum_robot.rod.cosserat.motion import Motion, SectionInertia, simulate
 from continuum_robot.rod.cosserat.statics import CosseratSolution, solve
 
 _HELICAL_TENDON = 5
-_STEEL_KG_PER_M3 = 7850.0
-_GRAVITY_M_PER_S2 = 9.81
 _SNAPSHOT_S = 1e-3
 
 
@@ -54,11 +51,13 @@ def section_inertia(kind: str) -> SectionInertia:
     -------
     the inertia per length
     """
-    mass = _STEEL_KG_PER_M3 * math.pi * RADIUS_M**2
+    (own,) = inertias(prototype(_HELICAL_TENDON, 0))
     if kind == "prototype":
-        mass = WEIGHT_N_PER_M / _GRAVITY_M_PER_S2
-    rotary = mass * RADIUS_M**2 / 4
-    return SectionInertia(mass_kg_per_m=mass, rotary_kg_m=(rotary, rotary, 2 * rotary))
+        return own
+    backbone = prototype_robot().segments[0].backbone
+    share = backbone.density_kg_per_m3 * backbone.area_m2 / own.mass_kg_per_m
+    x, y, z = own.rotary_kg_m
+    return SectionInertia(mass_kg_per_m=share * own.mass_kg_per_m, rotary_kg_m=(share * x, share * y, share * z))
 
 
 def _run(settings: HelicalStepSettings, progress: Progress) -> Result:
@@ -86,8 +85,8 @@ def _run(settings: HelicalStepSettings, progress: Progress) -> Result:
         "tip_m": _by_time(fine),
         "tip_coarse_m": _by_time(coarse),
         "static_tip_m": static.tip_m.tolist(),
-        "max_grid_difference_percent_of_length": 100 * float(apart_m.max()) / LENGTH_M,
-        "mean_grid_difference_percent_of_length": 100 * float(apart_m.mean()) / LENGTH_M,
+        "max_grid_difference_percent_of_length": 100 * float(apart_m.max()) / rod.length_m,
+        "mean_grid_difference_percent_of_length": 100 * float(apart_m.mean()) / rod.length_m,
         "max_kinetic_energy_j": moving_j,
         "energy_change_percent_of_kinetic": 100 * float(np.abs(fine.energy_j - fine.energy_j[0]).max()) / moving_j,
         "energy_change_percent_of_kinetic_coarse": 100
@@ -109,7 +108,7 @@ def _draw(result: Result, folder: Path) -> list[Path]:
 def _shapes(fine: Motion, static: CosseratSolution, folder: Path) -> Path:
     file = folder / "rucker_helical_step.png"
     title = "Backbone with a helical tendon, every millisecond after a step of its tension (rucker, fig. 7)"
-    rest = static.at(np.linspace(0, LENGTH_M, 49)).position_m
+    rest = static.at(np.linspace(0, static.problem.rod.length_m, 49)).position_m
     with figure(file, title, 1, 2, size=(8.4, 3.4)) as (_, axes):
         for axis, row in zip(axes, (0, 1), strict=True):
             for k, shape in enumerate(fine.position_m):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,21 +13,14 @@ from scipy.optimize import brentq
 from continuum_robot.experiments.experiment import Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
 from continuum_robot.experiments.rucker_prototype import (
-    CALIBRATED_MODULUS_PA,
-    LENGTH_M,
     MEASURED_SAG_M,
     NOMINAL_MODULUS_PA,
-    RADIUS_M,
-    TABLE_II,
-    WEIGHT_N_PER_M,
     prototype,
 )
 from continuum_robot.experiments.two_solvers import Answers, solve_both
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.cosserat.conversion import cosserat_rod
+from continuum_robot.rod.cosserat.conversion import all_loads, cosserat_rod
 from continuum_robot.rod.cosserat.statics import solve
-
-_UNTENSIONED = TABLE_II[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +34,9 @@ def _run(settings: SagSettings, progress: Progress) -> Result:
     numbers: dict[str, Any] = {}
     tips: dict[str, dict[str, list[float]]] = {}
     shapes: dict[str, Answers] = {}
-    for name, modulus_pa in (("calibrated", CALIBRATED_MODULUS_PA), ("nominal", NOMINAL_MODULUS_PA)):
+    for name, modulus_pa in (("calibrated", None), ("nominal", NOMINAL_MODULUS_PA)):
         progress(f"{name} modulus")
-        both = solve_both(prototype(1, settings.order, modulus_pa), [0.0], _UNTENSIONED.loads)
+        both = solve_both(prototype(1, settings.order, modulus_pa), [0.0])
         numbers[f"sag_mm_{name}_modulus"] = -1e3 * float(both.cosserat_tip_m[0])
         numbers[f"sag_mm_{name}_modulus_energy"] = -1e3 * float(both.energy_tip_m[0])
         tips[f"{name}_modulus"] = {
@@ -52,8 +44,13 @@ def _run(settings: SagSettings, progress: Progress) -> Result:
             "energy": both.energy_tip_m.tolist(),
         }
         shapes[name] = both
-    bending_nm2 = CALIBRATED_MODULUS_PA * math.pi / 4 * RADIUS_M**4
-    numbers["sag_mm_calibrated_modulus_small_deflection"] = 1e3 * WEIGHT_N_PER_M * LENGTH_M**4 / (8 * bending_nm2)
+    rod = shapes["calibrated"].rod
+    bending_nm2, weight_n_per_m = (
+        rod.segments[0].stiffness[0],
+        -rod.segments[0].linear_density_kg_per_m * rod.gravity_m_per_s2[0],
+    )
+    small_m = weight_n_per_m * rod.length_m**4 / (8 * bending_nm2)
+    numbers["sag_mm_calibrated_modulus_small_deflection"] = 1e3 * float(small_m)
     progress("modulus that sags as measured")
     numbers["modulus_gpa_that_sags_as_measured"] = 1e-9 * brentq(
         lambda modulus_pa: _sag_m(modulus_pa) - MEASURED_SAG_M, 150e9, 300e9, rtol=1e-6
@@ -62,16 +59,16 @@ def _run(settings: SagSettings, progress: Progress) -> Result:
 
 
 def _sag_m(modulus_pa: float) -> float:
-    return -float(solve(cosserat_rod(prototype(1, 0, modulus_pa)), [0.0], _UNTENSIONED.loads).tip_m[0])
+    rod = prototype(1, 0, modulus_pa)
+    return -float(solve(cosserat_rod(rod), [0.0], all_loads(rod)).tip_m[0])
 
 
 def _draw(result: Result, folder: Path) -> list[Path]:
     file = folder / "rucker_sag.png"
-    places = np.linspace(0, LENGTH_M, 49)
     with figure(file, "Sag under 0.47 N/m without tension", size=(7.2, 3.0)) as (_, axis):
         for k, (name, both) in enumerate(result.series.items()):
             if both.cosserat is not None:
-                points = both.cosserat.at(places).position_m
+                points = both.cosserat.at(np.linspace(0, both.rod.length_m, 49)).position_m
                 axis.plot(points[:, 2], points[:, 0], color=COLOURS[k], label=f"{name} modulus")
         axis.axhline(-MEASURED_SAG_M, color=REFERENCE, linestyle="--", linewidth=0.8, label="measured at the tip")
         axis.set(xlabel="z in m", ylabel="x in m (up)")

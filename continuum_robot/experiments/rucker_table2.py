@@ -20,18 +20,17 @@ from continuum_robot.errors import ConvergenceError
 from continuum_robot.experiments.experiment import Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
 from continuum_robot.experiments.rucker_prototype import (
-    CALIBRATED_MODULUS_PA,
     HIGH_TENSION,
-    LENGTH_M,
     NOMINAL_MODULUS_PA,
     PROBABLE_MISPRINT,
     TABLE_II,
     Case,
     prototype,
+    prototype_robot,
 )
 from continuum_robot.experiments.two_solvers import Answers, solve_both
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.cosserat.conversion import cosserat_rod
+from continuum_robot.rod.cosserat.conversion import all_loads, cosserat_rod
 from continuum_robot.rod.cosserat.statics import CosseratSolution, solve
 from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.strain_statics import equilibrium
@@ -48,7 +47,9 @@ class TableSettings:
 
     order: int = quantity("order of bending, torsion, shear and extension", default=8, ge=0, le=24)
     highest_order: int = quantity("up to which order the agreement is followed; 0: not at all", default=12, ge=0, le=24)
-    youngs_modulus_pa: float = quantity("Young's modulus", "Pa", default=CALIBRATED_MODULUS_PA, gt=1e6, le=1e13)
+    youngs_modulus_pa: float | None = quantity(
+        "Young's modulus; none: that calibrated for the coupled model", "Pa", default=None, gt=1e6, le=1e13
+    )
 
 
 @dataclass(frozen=True)
@@ -77,11 +78,12 @@ def _run(settings: TableSettings, progress: Progress) -> Result:
         rod = prototype(case.tendon, settings.order, settings.youngs_modulus_pa)
         answers[case] = solve_both(rod, [case.tension_n], case.loads)
     table = [answers[case] for case in TABLE_II]
+    length_m = prototype_robot().length_m
     high = answers[HIGH_TENSION]
-    point_moment = _simple(high.rod)
+    point_moment = _solve_high_tension(high.rod, "point_moment")
     nominal = prototype(HIGH_TENSION.tendon, settings.order, NOMINAL_MODULUS_PA)
-    nominal_tip_m = solve(cosserat_rod(nominal), [HIGH_TENSION.tension_n], HIGH_TENSION.loads).tip_m
-    share = np.array([answer.difference_m / LENGTH_M for answer in answers.values()])
+    nominal_tip_m = _solve_high_tension(nominal, "coupled").tip_m
+    share = np.array([answer.difference_m / length_m for answer in answers.values()])
     numbers: dict[str, Any] = {
         "n_cases": len(TABLE_II),
         "n_converged": sum(answer.converged for answer in table),
@@ -91,10 +93,10 @@ def _run(settings: TableSettings, progress: Progress) -> Result:
         "high_tension_converged": high.converged,
         "high_tension_models_differ_percent_of_length": 100
         * float(np.linalg.norm(high.cosserat_tip_m - point_moment.tip_m))
-        / LENGTH_M,
+        / length_m,
         "high_tension_models_differ_percent_of_length_nominal_modulus": 100
-        * float(np.linalg.norm(nominal_tip_m - _simple(nominal).tip_m))
-        / LENGTH_M,
+        * float(np.linalg.norm(nominal_tip_m - _solve_high_tension(nominal, "point_moment").tip_m))
+        / length_m,
         "max_difference_percent_of_length": 100 * float(share.max()),
         "mean_difference_percent_of_length": 100 * float(share.mean()),
         "order": settings.order,
@@ -113,9 +115,9 @@ def _run(settings: TableSettings, progress: Progress) -> Result:
     return Result(numbers, TableSeries(answers, point_moment, orders, differences))
 
 
-def _simple(rod: StrainRod) -> CosseratSolution:
-    """The high-tension case by the point-moment model."""
-    return solve(cosserat_rod(rod), [HIGH_TENSION.tension_n], HIGH_TENSION.loads, model="point_moment")
+def _solve_high_tension(rod: StrainRod, model: str) -> CosseratSolution:
+    loads = all_loads(rod, HIGH_TENSION.loads)
+    return solve(cosserat_rod(rod), [HIGH_TENSION.tension_n], loads, model=model)
 
 
 def _over_orders(answers: dict[Case, Answers], settings: TableSettings, progress: Progress) -> tuple[list[int], Array]:
@@ -131,8 +133,8 @@ def _over_orders(answers: dict[Case, Answers], settings: TableSettings, progress
                 energy = equilibrium(rod, np.array([case.tension_n]), case.loads)
             except ConvergenceError:
                 continue
-            tip_m = rod.poses(energy.c, [LENGTH_M])[0, :3, 3]
-            rows[index, column] = np.linalg.norm(tip_m - answer.cosserat_tip_m) / LENGTH_M
+            tip_m = rod.poses(energy.c, [rod.length_m])[0, :3, 3]
+            rows[index, column] = np.linalg.norm(tip_m - answer.cosserat_tip_m) / rod.length_m
     return orders, rows
 
 
@@ -168,7 +170,7 @@ def _draw(result: Result, folder: Path) -> list[Path]:
     file = folder / "rucker_fig11.png"
     with figure(file, "Tendon 4 at 6.38 N, 0.196 N down (rucker, fig. 11)", 1, 2, size=(7.2, 3.2)) as (_, axes):
         _backbone(axes, series.answers[HIGH_TENSION], COLOURS[0], "coupled")
-        other = series.point_moment.at(np.linspace(0, LENGTH_M, _STATIONS)).position_m
+        other = series.point_moment.at(np.linspace(0, prototype_robot().length_m, _STATIONS)).position_m
         for axis, row in zip(axes, (0, 1), strict=True):
             axis.plot(other[:, 2], other[:, row], color=COLOURS[1], label="point moment")
             axis.set(xlabel="z in m", ylabel=("x in m (up)", "y in m")[row])
@@ -180,7 +182,7 @@ def _backbone(axes: Any, answer: Answers, colour: str, label: str | None = None)
     """Elevation and plan."""
     if answer.cosserat is None:
         return
-    places = np.linspace(0, LENGTH_M, _STATIONS)
+    places = np.linspace(0, answer.rod.length_m, _STATIONS)
     line, dots = answer.cosserat.at(places).position_m, answer.energy_backbone_m(places[::8])
     for axis, row in zip(axes, (0, 1), strict=True):
         axis.plot(line[:, 2], line[:, row], color=colour, linewidth=0.9, label=label)

@@ -7,7 +7,9 @@ import pytest
 
 from continuum_robot.errors import ParameterError, RecordingError
 from continuum_robot.experiments.registry import experiments
-from continuum_robot.experiments.rucker_prototype import LENGTH_M, TABLE_II, prototype
+from continuum_robot.experiments.rucker_prototype import TABLE_II, prototype, prototype_robot
+
+LENGTH_M = prototype_robot().length_m
 
 
 def test_the_cases_are_those_of_table_2():
