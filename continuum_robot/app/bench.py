@@ -29,6 +29,7 @@ from continuum_robot.app.stack import load_for_stack, node_parameters
 from continuum_robot.drivers.benchmark import measure_codecs
 from continuum_robot.errors import DeviceError
 from continuum_robot.estimation.benchmark import measure_contact_monitor
+from continuum_robot.mechanisms.rolling_joint.benchmark import measure_rolling_joints
 from continuum_robot.msg import StackStatus
 from continuum_robot.nodes import qos
 from continuum_robot.nodes.composition import ComposedStack, StackOptions
@@ -79,6 +80,9 @@ def run_bench(seconds: float, json_file: Path | None, console: Console | None = 
     with console.status("statics ...") as status:
         numbers |= measure_statics(progress=lambda text: status.update(escape(text)))
     _print_statics(console, numbers)
+    with console.status("rolling joints ..."):
+        numbers |= measure_rolling_joints()
+    _print_rolling_joints(console, numbers)
     with console.status("contact monitor ...") as status:
         numbers |= measure_contact_monitor(progress=lambda text: status.update(escape(text)))
     _print_contact_monitor(console, numbers)
@@ -282,6 +286,15 @@ def _print_statics(console: Console, numbers: Mapping[str, Any]) -> None:
         table.add_column(heading, justify="right")
     keys = ("warm", "cold", "cold_with_continuation")
     table.add_row(*(f"{numbers[f'static_solve_{key}_ms']:.2f}" for key in keys))
+    console.print(table)
+
+
+def _print_rolling_joints(console: Console, numbers: Mapping[str, Any]) -> None:
+    title = "Rolling joints, five links, from a pose near by, µs a solution"
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for heading in ("median", "least"):
+        table.add_column(heading, justify="right")
+    table.add_row(*(f"{numbers[f'rolling_joint_5_links_{heading}_us']:.0f}" for heading in ("median", "least")))
     console.print(table)
 
 

@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,11 +13,10 @@ from continuum_robot.errors import ConvergenceError
 from continuum_robot.experiments import ha_mechanism as ha
 from continuum_robot.experiments.experiment import Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
-from continuum_robot.mechanisms.rolling_joint.linkage import Linkage
+from continuum_robot.mechanisms.rolling_joint.benchmark import time_solutions
 from continuum_robot.mechanisms.rolling_joint.loads import load_matrix
 from continuum_robot.mechanisms.rolling_joint.paper_newton import PUBLISHED_STEPS, published_solver
 from continuum_robot.mechanisms.rolling_joint.problems import NoEquilibriumError
-from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
 from continuum_robot.robot.schema import quantity
 
 Array = NDArray[np.float64]
@@ -119,38 +115,6 @@ def _draw(result: Result, folder: Path) -> list[Path]:
         axis.set_ylabel("side load over sum of tensions")
         axis.legend(loc="upper left", frameon=True)
     return [file]
-
-
-def chain_of(count: int) -> Linkage:
-    """A mechanism of ``count`` links, those of the five-link mechanism over and over."""
-    links = ha.make_statics().linkage.links
-    return Linkage([links[index % len(links)] for index in range(count)])
-
-
-def time_solutions(link_counts: Sequence[int] = _LINKS, repeats: int = 40) -> dict[int, tuple[float, float]]:
-    """Time of a solution that starts at a pose near by.
-
-    Parameters
-    ----------
-    link_counts : numbers of links
-    repeats : solutions of each
-
-    Returns
-    -------
-    for each number of links the median and the least time, s
-    """
-    times = {}
-    for count in link_counts:
-        statics = RollingStatics(chain_of(count))
-        start = statics.equilibrium([1.2, 1.0]).contact_m
-        taken = []
-        for index in range(repeats):
-            tension = [1.2 + 0.02 * (index % 2), 1.0]
-            begin = time.perf_counter()
-            start = statics.equilibrium(tension, start_m=start).contact_m
-            taken.append(time.perf_counter() - begin)
-        times[count] = (statistics.median(taken), min(taken))
-    return times
 
 
 def _run_scaling(settings: ScalingSettings, progress: Progress) -> Result:
