@@ -34,15 +34,23 @@ class Record:
 class VirtualLoop:
     """One cycle: read, check, write; the controller answers the reading, its command arrives in the next cycle."""
 
-    def __init__(self, robot, *, plant=None, level="dynamics", safety_settings=None, seed=None):
+    def __init__(self, robot, *, plant=None, level="dynamics", safety_settings=None, seed=None, hardware=None):
+        """``hardware``: a SimulatedHardware, behind whose wires the plant then is."""
         rng = None if seed is None else np.random.default_rng(seed)
         self.robot = robot
-        self.actuators = SimulatedTendonActuators(robot, plant, rng, level)
+        self.now_s = 0.0
+        self.level = "dynamics" if hardware is not None else level
+        self.hardware = hardware
+        if hardware is None:
+            self.actuators = self.body = SimulatedTendonActuators(robot, plant, rng, level)
+        else:
+            hardware.open()
+            self.actuators = hardware.tendon_actuators(clock=lambda: self.now_s, sleep=self._sleep)
+            self.body = hardware
         self.actuators.open()
         self.safety = TendonSafety(robot, safety_settings or SafetySettings())
         self.controller = ClarkeController(robot, clarke_feedforward(robot))
         self.reference = make_reference(robot.reference, robot.coordinate_count)
-        self.now_s = 0.0
         self.reference_start_s = 0.0
         self.cycle = 0
         self.controller_alive = False
@@ -51,10 +59,16 @@ class VirtualLoop:
         self.output = None
         self.fault_log = []
 
+    def _sleep(self, duration_s):
+        self.now_s += duration_s
+
     def activate(self):
-        """As the driver node: safety first, then torque, then the controller, which starts from the measurement."""
-        self.safety.activate(self.reading, self.now_s)
+        """As the driver node: torque without current, safety, then the controller, from the measurement."""
         self.actuators.enable()
+        self.cycle = round(self.now_s / PERIOD_S) + 1
+        self.now_s = self.cycle * PERIOD_S
+        self.reading = self.actuators.read(self.now_s)
+        self.safety.activate(self.reading, self.now_s)
         self.command = None
         self.controller.reset(self.reading.displacement_m, self.safety.tension, velocity=self.reading.velocity_m_per_s)
         self.controller_alive = True
@@ -90,9 +104,7 @@ class VirtualLoop:
         record.clarke.append(self.controller.manifold.clarke(self.reading.displacement_m))
         record.reference.append(wanted.position)
         record.command.append(self.output.tension)
-        record.tension.append(
-            self.actuators.plant.tension if self.actuators.level == "dynamics" else self.reading.tension_n
-        )
+        record.tension.append(self.body.plant.tension if self.level == "dynamics" else self.reading.tension_n)
         record.state.append(self.output.state)
 
 

@@ -23,7 +23,6 @@ from continuum_robot.identification.procedures.procedure import (
     TakeUp,
     TakeUpSettings,
     driven_parts,
-    require_finite,
 )
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
@@ -124,7 +123,6 @@ class Homing:
 
     def update(self, reading: TendonReading, dt: float) -> Step:
         """The next step; raises :class:`ProcedureError` where the tendons do not behave as those of this robot."""
-        require_finite(reading)
         self.measuring = False
         if self._stopped:
             return Step(np.full(self._count, self._tension_n), "stopped", 1.0, done=True)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
-from continuum_robot.identification.procedures.procedure import ProcedureError, Step, driven_parts, require_finite
+from continuum_robot.identification.procedures.procedure import ProcedureError, Step, driven_parts
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 
@@ -104,7 +104,6 @@ class HungWeight:
 
     def update(self, reading: TendonReading, dt: float) -> Step:
         """The next step; raises :class:`ProcedureError` where the weight does not follow."""
-        require_finite(reading)
         q, v = float(reading.displacement_m[self._tendon]), float(reading.velocity_m_per_s[self._tendon])
         tension = np.full(self._count, self._limits.minimum_n)
         if self._down_again or (self._stopped and self._start_m is None):

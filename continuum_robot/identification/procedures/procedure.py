@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.drivers.protocols import TendonReading
-from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
+from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.robot.actuation import Actuators, TensionLimits
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
@@ -141,12 +141,6 @@ def driven_parts(robot: Robot) -> tuple[Actuators, TensionLimits]:
     if robot.actuators is None or robot.limits is None:
         raise ParameterError("robot", robot.name, "a robot file with actuators and limits")
     return robot.actuators, robot.limits
-
-
-def require_finite(reading: TendonReading) -> None:
-    """Refuse a reading with unknown values, which a procedure cannot judge. Raises :class:`DeviceError`."""
-    if not np.isfinite([reading.displacement_m, reading.velocity_m_per_s, reading.current_a]).all():
-        raise DeviceError("tendon actuators", "displacement, velocity or current is unknown", "Check the bus.")
 
 
 def _listed(names: tuple[str, ...], indices: NDArray[np.intp]) -> str:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.tendon_safety import ACTIVE, FAULTS, TendonSafety
 from continuum_robot.errors import ContinuumRobotError
@@ -54,8 +56,11 @@ class ProcedureRun:
             meanings = "; ".join([*(f"{name}: {FAULTS[name]}" for name in safety.faults), *devices])
             self.problem = f"the driver stopped it ({meanings})" if meanings else CANCELLED
             return None
-        if reading is None:
-            return None  # the driver's own reading timeout decides how long
+        if (
+            reading is None
+            or not np.isfinite([reading.displacement_m, reading.velocity_m_per_s, reading.current_a]).all()
+        ):
+            return None  # the driver's safety logic decides how long that may last
         try:
             self.step = step = self.procedure.update(reading, dt)
         except ContinuumRobotError as error:

@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Procedures on simulated actuators in virtual time: what they find, what they refuse, how they are left."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime, timezone
+
+import numpy as np
+import pytest
+
+from continuum_robot.drivers.tendon_safety import TendonSafety
+from continuum_robot.drivers.zeroed import ZeroedActuators
+from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
+from continuum_robot.identification.procedures.homing import Homed, Homing, HomingSettings
+from continuum_robot.identification.procedures.hung_weight import HungWeight, HungWeightResult, fit_torque_constant
+from continuum_robot.identification.procedures.record import (
+    calibration_folder,
+    load_record,
+    make_record,
+    record_path,
+    simulated_folder,
+    store_record,
+)
+from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
+from continuum_robot.identification.procedures.tendon_check import (
+    OK,
+    TendonCheck,
+    TendonCheckSettings,
+    expected_response,
+    judge,
+)
+from continuum_robot.identification.robot_file import write_torque_constant
+from continuum_robot.robot.loading import find_robot_file, load_robot
+from continuum_robot.simulation.devices import SimulatedTendonActuators
+from continuum_robot.simulation.hung_weight import HungWeightBench
+
+ROBOT = load_robot("opencr_five_tendon")
+LIMITS = ROBOT.limits
+DT = 1e-3
+
+
+class Rewired:
+    """Actuators whose motors pull other tendons than the driver believes, in other directions."""
+
+    simulated = True
+
+    def __init__(self, inner, order=None, polarity=None):
+        self.inner, self.tendon_count = inner, inner.tendon_count
+        self.order = np.arange(inner.tendon_count) if order is None else np.array(order)
+        self.polarity = np.ones(inner.tendon_count) if polarity is None else np.array(polarity)
+
+    def read(self, now_s):
+        reading = self.inner.read(now_s)
+        values = {
+            name: getattr(reading, name)[self.order] * (self.polarity if signed else 1)
+            for name, signed in (
+                ("displacement_m", True),
+                ("velocity_m_per_s", True),
+                ("tension_n", True),
+                ("current_a", True),
+                ("temperature_c", False),
+                ("age_s", False),
+            )
+        }
+        return dataclasses.replace(reading, **values)
+
+    def write(self, tension_n, now_s):
+        wired = np.zeros_like(tension_n)
+        wired[self.order] = tension_n * self.polarity
+        self.inner.write(wired, now_s)
+
+
+def drive(actuators, procedure, *, safety=None, cancel_s=None, longest_s=120.0, body=None):
+    """Run a procedure to its end; gives the run, the safety logic, and the greatest true tension, N."""
+    safety = safety or TendonSafety(ROBOT)
+    run = ProcedureRun(procedure, safety)
+    device = body or getattr(actuators, "inner", actuators)
+    device.open()
+    run.begin(actuators.read(0.0), 0.0)
+    device.enable()
+    peak_n, cycle = 0.0, 0
+    while not run.finished:
+        cycle += 1
+        now_s = cycle * DT
+        assert now_s < longest_s
+        if cancel_s is not None and now_s >= cancel_s:
+            run.cancel()
+        reading = actuators.read(now_s)
+        output = safety.update(reading, run.wanted(reading, DT), 0.0, now_s, DT, command_sequence=cycle)
+        if output.write:
+            actuators.write(output.tension, now_s)
+        if isinstance(device, SimulatedTendonActuators) and device.level == "dynamics":
+            peak_n = max(peak_n, float(device.plant.tension.max()))
+    assert safety.tension == pytest.approx(np.full(actuators.tendon_count, LIMITS.safe_n))
+    run.restore()
+    return run, safety, peak_n
+
+
+def slack_robot(slack_m, **options):
+    actuators = SimulatedTendonActuators(ROBOT, **options)
+    for tendon, value in enumerate(slack_m):
+        actuators.inject("slack_tendon", tendon, float(value))
+    return actuators
+
+
+# Homing
+
+
+def test_homing_finds_the_straight_pose_of_a_robot_with_friction():
+    slack_m = np.array([0.004, 0.0, 0.01, 0.002, 0.006])
+    procedure = Homing(ROBOT)
+    run, safety, peak_n = drive(slack_robot(slack_m), procedure)
+    assert run.succeeded
+    assert run.problem == ""
+    # Within the tendons' stretch (0.15 mm at 3 N) and what cogging leaves.
+    np.testing.assert_allclose(procedure.result.zero_m, slack_m, atol=4e-4)
+    assert (procedure.result.inconsistency_m < LIMITS.inconsistency_m).all()
+    assert peak_n < LIMITS.maximum_n
+    assert not safety.faults
+    assert safety.positions_known
+
+
+def test_a_homed_robot_counts_from_there():
+    zero_m = np.array([0.004, 0.0, 0.01, 0.002, 0.006])
+    actuators = ZeroedActuators(SimulatedTendonActuators(ROBOT))
+    actuators.open()
+    raw = actuators.read(0.0).displacement_m
+    actuators.zero_m = zero_m
+    np.testing.assert_allclose(actuators.read(0.001).displacement_m, raw - zero_m, atol=1e-5)
+    actuators.close()
+
+
+def test_homing_refuses_a_tendon_that_is_not_attached():
+    procedure = Homing(ROBOT)
+    run, _, peak_n = drive(slack_robot([0, 0, 0, 0.2, 0]), procedure)
+    assert not run.succeeded
+    assert procedure.result is None
+    assert "tendon_4 ran 50 mm without resistance" in run.problem
+    assert "polarity" in run.problem
+    assert peak_n < LIMITS.maximum_n
+
+
+def test_homing_refuses_a_reversed_tendon():
+    actuators = SimulatedTendonActuators(ROBOT)
+    run, _, _ = drive(Rewired(actuators, polarity=[1, 1, -1, 1, 1]), Homing(ROBOT))
+    assert not run.succeeded
+    assert "tendon_3" in run.problem
+
+
+def test_homing_refuses_a_robot_that_does_not_sway():
+    actuators = SimulatedTendonActuators(ROBOT)
+    actuators.inject("stuck_motor", 1)
+    run, _, peak_n = drive(actuators, Homing(ROBOT))
+    assert not run.succeeded
+    assert "does not sway" in run.problem
+    assert peak_n < LIMITS.maximum_n
+
+
+def test_homing_refuses_swapped_tendons():
+    run, _, _ = drive(Rewired(SimulatedTendonActuators(ROBOT), order=[1, 0, 2, 3, 4]), Homing(ROBOT))
+    assert not run.succeeded
+
+
+@pytest.mark.parametrize("tension_n", [0.1, 11.0])
+def test_homing_refuses_a_tension_without_room(tension_n):
+    with pytest.raises(ParameterError, match="tension_n"):
+        Homing(ROBOT, HomingSettings(tension_n=tension_n))
+
+
+@pytest.mark.parametrize("cancel_s", [0.3, 3.0, 6.0])
+def test_a_cancelled_homing_leaves_safe_tensions_and_no_result(cancel_s):
+    run, safety, _ = drive(slack_robot([0.004, 0.001, 0.003, 0.002, 0.006]), Homing(ROBOT), cancel_s=cancel_s)
+    assert not run.succeeded
+    assert run.problem == CANCELLED
+    assert safety.state == "inactive"
+
+
+def test_a_fault_ends_a_procedure_with_its_name():
+    actuators = SimulatedTendonActuators(ROBOT)
+    actuators.inject("nan_reading", 2, start_s=1.0, duration_s=0.2)
+    run, safety, _ = drive(actuators, Homing(ROBOT))
+    assert not run.succeeded
+    assert "reading_not_finite" in run.problem
+    assert safety.state == "safe"
+
+
+# The check of the tendons
+
+
+def test_tendons_that_are_right_pass():
+    procedure = TendonCheck(ROBOT)
+    run, _, peak_n = drive(slack_robot([0.004, 0.0, 0.003, 0.002, 0.006]), procedure)
+    assert run.succeeded
+    assert procedure.result.passed
+    assert procedure.result.misfit < 0.35
+    assert peak_n < LIMITS.maximum_n
+
+
+def test_swapped_tendons_are_named():
+    procedure = TendonCheck(ROBOT)
+    run, _, _ = drive(Rewired(SimulatedTendonActuators(ROBOT), order=[1, 0, 2, 3, 4]), procedure)
+    assert run.succeeded
+    verdicts = procedure.result.verdicts
+    assert "tendon_2" in verdicts[0]
+    assert "tendon_1" in verdicts[1]
+    assert verdicts[2:] == (OK, OK, OK)
+
+
+def test_a_stuck_motor_is_named():
+    actuators = SimulatedTendonActuators(ROBOT)
+    actuators.inject("stuck_motor", 3)
+    procedure = TendonCheck(ROBOT)
+    drive(actuators, procedure)
+    assert procedure.result.verdicts[3].startswith("is stuck")
+    assert not procedure.result.passed
+
+
+@pytest.mark.parametrize("first", range(5))
+@pytest.mark.parametrize("second", range(5))
+def test_any_swap_is_found_up_to_turns_and_mirror_images(first, second):
+    expected = expected_response(ROBOT)
+    order = np.arange(5)
+    order[[first, second]] = order[[second, first]]
+    noise = np.random.default_rng(first * 5 + second).normal(0, 0.05 * expected.max(), (5, 5))
+    response = 1e-3 * (expected[np.ix_(order, order)] + noise) / expected.max() * 5
+    verdicts = judge(ROBOT, response, expected)
+    assert verdicts.passed == (first == second)
+    if first != second:
+        assert sum(verdict != OK for verdict in verdicts.verdicts) == 2
+
+
+def test_opposite_signs_of_current_and_encoder_are_named():
+    expected = expected_response(ROBOT)
+    response = 5e-3 * expected / expected.max()
+    response[:, 2] *= -1
+    assert "opposite signs" in judge(ROBOT, response, expected).verdicts[2]
+
+
+def test_a_pull_beyond_the_limits_is_refused():
+    with pytest.raises(ParameterError, match="pull_n"):
+        TendonCheck(ROBOT, TendonCheckSettings(pull_n=30.0))
+
+
+# Hung weights
+
+
+@pytest.mark.parametrize("share", [0.9, 1.12])
+def test_the_torque_constant_is_found_whatever_the_file_says(share):
+    procedure = HungWeight(ROBOT, 1, 0.6)
+    run, _, _ = drive(HungWeightBench(ROBOT, 1, 0.6, torque_constant_share=share), procedure)
+    assert run.succeeded, run.problem
+    assert procedure.result.torque_constant_nm_per_a == pytest.approx(0.0235 * share, rel=1e-3)
+    coulomb_n = ROBOT.actuators.coulomb_friction_nm * ROBOT.actuators.gear_ratio / ROBOT.actuators.spool_radius_m
+    assert procedure.result.friction_n == pytest.approx(coulomb_n, rel=0.1)
+
+
+def test_a_cancelled_weight_is_put_down_not_dropped():
+    bench = HungWeightBench(ROBOT, 1, 0.6)
+    run, _, _ = drive(bench, HungWeight(ROBOT, 1, 0.6), cancel_s=4.0)
+    assert run.problem == CANCELLED
+    assert bench.height_m < 2e-3
+
+
+def test_a_weight_that_is_not_there_is_noticed():
+    run, _, _ = drive(HungWeightBench(ROBOT, 1, 5.0), HungWeight(ROBOT, 1, 0.5))
+    assert not run.succeeded
+    assert "lags" in run.problem
+
+
+@pytest.mark.parametrize(("tendon", "mass_kg"), [(5, 0.5), (-1, 0.5), (0, 0.0), (0, 50.0)])
+def test_an_impossible_weight_is_refused(tendon, mass_kg):
+    with pytest.raises(ParameterError):
+        HungWeight(ROBOT, tendon, mass_kg)
+
+
+def test_several_weights_are_fitted_through_the_origin(tmp_path):
+    results = [HungWeightResult(2, mass, mass + 0.1, mass - 0.1, 9.80665, 0.0147, 1.0) for mass in (0.2, 0.5, 1.0)]
+    fit = fit_torque_constant(results)
+    assert fit.torque_constant_nm_per_a == pytest.approx(0.0147)
+    assert fit.deviation_nm_per_a == pytest.approx(0.0, abs=1e-9)
+    with pytest.raises(ParameterError):
+        fit_torque_constant([*results, dataclasses.replace(results[0], tendon=1)])
+    written = write_torque_constant(ROBOT, 3, fit, tmp_path / "calibrated.yaml")
+    constants = [motor.torque_constant_nm_per_a for motor in written.hardware.tendon_actuators.motors]
+    assert constants == [None, None, pytest.approx(0.0147), None, None]
+    assert written.newton_per_ampere[2] == pytest.approx(0.0147 * 6 / 0.009)
+    with pytest.raises(RobotFileError, match="hardware"):
+        write_torque_constant(load_robot("two_segment"), 1, fit, tmp_path / "other.yaml")
+
+
+# The record
+
+
+@pytest.fixture
+def homed():
+    return Homed(np.arange(5) * 1e-3, np.zeros(5), 3.0, 1.5, np.zeros(1))
+
+
+@pytest.fixture
+def robot(tmp_path):
+    path = tmp_path / "robot.yaml"
+    path.write_text(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8"), encoding="utf-8")
+    return load_robot(path)
+
+
+def test_a_record_comes_back_as_it_was(homed, robot, tmp_path):
+    moment = datetime(2026, 11, 21, 5, 0, tzinfo=timezone.utc)
+    record = make_record(robot, homed, {"string_x": 1e-4}, moment)
+    path = record_path(robot, tmp_path)
+    store_record(record, path)
+    assert load_record(robot, path) == record
+    assert record.date == "2026-11-21T05:00:00+00:00"
+    np.testing.assert_array_equal(record.zero, homed.zero_m)
+    np.testing.assert_array_equal(record.string_zero(("string_x", "string_y")), [1e-4, np.nan])
+
+
+def edit(path, old, new):
+    path.write_text(path.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda robot, record: edit(robot, "length_m: 0.2", "length_m: 0.21"), "another robot file"),
+        (lambda robot, record: edit(robot, "serial_number: prototype", "serial_number: 7"), "7"),
+        (
+            lambda robot, record: edit(record, "serial_number: prototype", "serial_number: other"),
+            "another serial number",
+        ),
+        (lambda robot, record: edit(record, "tension_n: 3.0", "tension_n: -3.0"), "cannot be used"),
+        (lambda robot, record: record.write_bytes(b"\xff\x00: ["), "cannot be used"),
+        (lambda robot, record: record.unlink(), "is not homed: there is no"),
+    ],
+)
+def test_a_record_that_does_not_fit_is_refused(homed, robot, tmp_path, change, said):
+    path = record_path(robot, tmp_path)
+    store_record(make_record(robot, homed, {}), path)
+    file = tmp_path / "robot.yaml"
+    if said == "7":
+        change(file, path)
+        edit(file, "serial_number: 7", "serial_number: seven")
+        said = "is not homed: there is no"
+    else:
+        change(file, path)
+    robot = load_robot(file)
+    with pytest.raises(DeviceError, match=said) as caught:
+        load_record(robot, record_path(robot, tmp_path))
+    assert "continuum-robot home" in str(caught.value)
+
+
+def test_records_of_simulated_robots_are_kept_apart(monkeypatch, tmp_path):
+    monkeypatch.setenv("CONTINUUM_ROBOT_CALIBRATION", str(tmp_path))
+    assert calibration_folder() == tmp_path
+    assert simulated_folder() == tmp_path / "simulated"
+    assert record_path(ROBOT).parent == tmp_path
