@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry import se2
 from continuum_robot.mechanisms.rolling_joint.problems import IntersectingSurfacesError, OffSurfaceError, SurfaceError
-from continuum_robot.mechanisms.rolling_joint.surfaces import Surface, evaluate
+from continuum_robot.mechanisms.rolling_joint.surfaces import Surface, evaluate, with_curvature
 
 Array = NDArray[np.float64]
 
@@ -80,6 +80,7 @@ class Linkage:
             if not low < 0 < high:
                 raise SurfaceError(f"surfaces of joint {number}", (low, high), "common arc lengths around 0")
             _check_rolling(number, a, b, low, high)
+        self._low, self._high = self.limits_m.T.copy()
         self.entries_m = np.concatenate(
             [
                 np.array([link.child_entries_m.ravel() for link in lower]).T,
@@ -99,7 +100,7 @@ class Linkage:
             [surface.knots_m[:-1] + shift for surface, shift in zip(surfaces, self._shift, strict=True)]
         )
         self._starts = np.concatenate([surface.knots_m[:-1] for surface in surfaces])
-        self._table = np.concatenate([surface.coefficients for surface in surfaces])
+        self._table = with_curvature(np.concatenate([surface.coefficients for surface in surfaces]))
         offsets = np.cumsum([0] + [len(surface.knots_m) - 1 for surface in surfaces])
         self._first, self._last = offsets[:-1], offsets[1:] - 1
 
@@ -136,6 +137,8 @@ class Linkage:
         contact = np.asarray(contact_m, dtype=float)
         if contact.shape != (self.joint_count,):
             raise ParameterError("contact_m", contact.shape, f"shape ({self.joint_count},), one arc length a joint")
+        if ((self._low <= contact) & (contact <= self._high)).all():
+            return contact
         for number, (s, (low, high)) in enumerate(zip(contact, self.limits_m, strict=True), start=1):
             if not low <= s <= high:
                 raise OffSurfaceError(

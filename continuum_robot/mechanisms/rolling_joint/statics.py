@@ -325,6 +325,6 @@ def joint_moments(moments: Array) -> Array:
 def check_tension(tension_n: ArrayLike) -> Array:
     """Two tensions as an array; raises ParameterError unless they are finite, not negative, and not both zero."""
     tension = np.asarray(tension_n, dtype=float)
-    if tension.shape != (2,) or not np.all(np.isfinite(tension)) or np.any(tension < 0) or not np.any(tension > 0):
+    if tension.shape != (2,) or not (min(tension) >= 0 and 0 < sum(tension) < np.inf):
         raise ParameterError("tension_n", tension_n, "two finite tensions, left and right, not negative, not both zero")
     return tension

@@ -19,6 +19,7 @@ INTERVALS = 60
 """Intervals of the table of a surface: the error of its quintics falls with the sixth power."""
 _GAUSS_NODES, _GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(8)
 _DEGREE = 5
+_POWERS = np.arange(_DEGREE + 1.0)
 _PLANE = 2
 _CUBIC = 3
 
@@ -78,35 +79,42 @@ class Surface:
             wrong = s[~((s >= low) & (s <= high))].ravel()[0]
             raise OffSurfaceError("arc_length_m", float(wrong), f"on the surface, in [{low:g}, {high:g}] m")
         index = np.clip(np.searchsorted(self.knots_m, s, side="right") - 1, 0, len(self.knots_m) - 2)
-        return evaluate(self.coefficients[index], s - self.knots_m[index])
+        return evaluate(with_curvature(self.coefficients)[index], s - self.knots_m[index])
 
     def point(self, arc_length_m: float) -> Array:
         """Point of the surface in the link's frame, shape (2,), m."""
         return self.frame(arc_length_m)[:2]
 
 
-def evaluate(coefficients: Array, distance: Array) -> Array:
+def with_curvature(coefficients: Array) -> Array:
+    """The table with a fourth polynomial, the curvature: the derivative of the heading.
+
+    Parameters
+    ----------
+    coefficients : as in :class:`Surface`, shape (k, 3, 6)
+
+    Returns
+    -------
+    shape (k, 4, 6)
+    """
+    slope = np.zeros((len(coefficients), 1, _DEGREE + 1))
+    slope[:, 0, :-1] = coefficients[:, 2, 1:] * _POWERS[1:]
+    return np.concatenate([coefficients, slope], axis=1)
+
+
+def evaluate(rows: Array, distance: Array) -> Array:
     """Frames from rows of a table.
 
     Parameters
     ----------
-    coefficients : shape (..., 3, 6), as in :class:`Surface`
+    rows : of :func:`with_curvature`, shape (..., 4, 6)
     distance : from the start of the interval, shape (...), m
 
     Returns
     -------
     shape (..., 4): x (m), y (m), heading (rad), curvature (1/m)
     """
-    d = distance[..., None]
-    result = np.empty((*distance.shape, 4))
-    value = coefficients[..., _DEGREE].copy()
-    slope = value[..., 2].copy()
-    value = value * d + coefficients[..., _DEGREE - 1]
-    for power in range(_DEGREE - 2, -1, -1):
-        slope = slope * distance + value[..., 2]
-        value = value * d + coefficients[..., power]
-    result[..., :3], result[..., 3] = value, slope
-    return result
+    return np.asarray((rows @ np.power.outer(distance, _POWERS)[..., None])[..., 0])
 
 
 def arc(
