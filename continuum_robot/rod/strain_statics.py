@@ -25,6 +25,8 @@ from continuum_robot.rod.strain_rod import LoadedChain, StrainRod
 Vector = NDArray[np.float64]
 
 RESIDUAL_TOLERANCE = 1e-9
+NEUTRAL = 1e-7
+"""Eigenvalues of the Hessian against the elastic stiffness that are 0 to rounding."""
 LARGEST_DEFECT = 0.02
 """Share of the length by which a basis may miss the tip and still count as representing the loads."""
 LARGEST_DEFECT_RAD = 0.1
@@ -53,9 +55,8 @@ class StrainEquilibrium:
     iterations : evaluations of the Hessian, of all load steps together
     load_steps : steps of load continuation; 0: solved at once
     stability : smallest real part of an eigenvalue of the Hessian against the elastic stiffness: 1 for the unloaded
-        rod, 0 where it buckles
+        rod, 0 where it buckles; for loads without a potential flutter is possible at any positive value
     condition : largest over smallest modulus of these eigenvalues
-    stable : whether ``stability`` is positive; for loads without a potential this excludes divergence, not flutter
     conservative : whether all loads have a potential; then the Hessian is symmetric
     snapped : the state on the loading path, or the first one found, had lost its stability, and this is another one
     snapped_at : shares of the load after which that was seen
@@ -78,8 +79,16 @@ class StrainEquilibrium:
 
     @property
     def stable(self) -> bool:
-        """Whether small disturbances die out."""
-        return self.stability > 0
+        """Whether the Hessian has no negative eigenvalue; for loads without a potential, no divergence.
+
+        A round rod that has buckled turns freely about the load: see ``neutral``.
+        """
+        return self.stability > -NEUTRAL
+
+    @property
+    def neutral(self) -> bool:
+        """Whether the rod has no stiffness against some motion, to rounding."""
+        return abs(self.stability) <= NEUTRAL
 
     @cached_property
     def _defect(self) -> tuple[float, float]:
@@ -98,10 +107,19 @@ class StrainEquilibrium:
         """How far that strain turns the tip, rad."""
         return self._defect[1]
 
+    @cached_property
+    def kinematic_error_m(self) -> float:
+        """About what the tip errs by the steps of the kinematics, m; see :meth:`StrainRod.kinematic_error_m`."""
+        return self.problem.rod.kinematic_error_m(self.c)
+
     @property
     def represented(self) -> bool:
-        """Whether the basis can bear the loads: False e.g. for a torsion moment on a rod without torsion."""
-        return self.defect_m <= LARGEST_DEFECT * self.problem.rod.length_m and self.defect_rad <= LARGEST_DEFECT_RAD
+        """Whether basis and steps can tell the shape: False e.g. for a torsion moment on a rod without torsion."""
+        rod = self.problem.rod
+        return (
+            self.defect_m + self.kinematic_error_m <= LARGEST_DEFECT * rod.length_m
+            and self.defect_rad <= LARGEST_DEFECT_RAD
+        )
 
 
 @dataclass(slots=True)
@@ -289,7 +307,7 @@ class _Search:
 
     def settled(self, state: _State, scale: float) -> _State:
         """From an unstable equilibrium along its most unstable direction to a stable one, where it is wanted."""
-        if not self.settle or state.stability > 0:
+        if not self.settle or state.stability > -NEUTRAL:
             return state
         _, vectors = np.linalg.eigh((state.hessian + state.hessian.T) / 2)
         direction = vectors[:, 0] * (1 if vectors[np.argmax(np.abs(vectors[:, 0])), 0] > 0 else -1)
@@ -299,7 +317,7 @@ class _Search:
             found = self.newton(state.c + share * _SETTLING_STEP / size * c_step, scale, _ITERATIONS)
         except ConvergenceError:
             return state
-        if found.stability <= 0:
+        if found.stability <= -NEUTRAL:
             return state
         self.snaps.append(scale)
         return found
@@ -313,7 +331,7 @@ class _Search:
             scale = min(1.0, done + step)
             try:
                 found = self.newton(state.c + (scale - done) * tangent, scale, _CORRECTIONS)
-                if found.stability <= 0 < state.stability and step > _FIRST_LOAD_STEP / 16:
+                if found.stability <= -NEUTRAL < state.stability and step > _FIRST_LOAD_STEP / 16:
                     raise self._failure("passed a loss of stability", found.residual)
             except ConvergenceError as error:
                 step /= 2

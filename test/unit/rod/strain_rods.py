@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rods for the tests of the general rod, with exact derivatives by complex steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from continuum_robot.robot.description import Basis
+from continuum_robot.robot.routing import (
+    HelicalRouting,
+    HolesRouting,
+    PolynomialRouting,
+    RoutedPath,
+    Routing,
+    StraightRouting,
+)
+from continuum_robot.rod.strain_rod import LumpedMass, RodSegment, StrainRod
+
+LENGTH_M = 0.25
+BENDING_NM2, TORSION_NM2, SHEAR_N, EXTENSION_N = 4e-3, 3e-3, 4e4, 1e5
+STEP = 1e-30
+
+
+def basis(order: int, **others: int | None) -> Basis:
+    """All strains of an order, but those named."""
+    orders = dict.fromkeys(("bending_order", "torsion_order", "shear_order", "extension_order"), order)
+    return Basis(kind="chebyshev", **{**orders, **others})
+
+
+def path(
+    routing: Routing | None = None, angle_rad: float = 0.0, end_m: float = LENGTH_M, name: str = "t"
+) -> RoutedPath:
+    """A tendon from the base at 8 mm from the backbone."""
+    return RoutedPath(
+        name=name,
+        start_m=0.0,
+        end_m=end_m,
+        pitch_radius_m=0.008,
+        angle_rad=angle_rad,
+        routing=routing or StraightRouting(),
+    )
+
+
+def cantilever(chosen: Basis, tendons: tuple[RoutedPath, ...] = (), **options: Any) -> StrainRod:
+    """A weightless rod of one segment."""
+    stiffness = (BENDING_NM2, BENDING_NM2, TORSION_NM2, SHEAR_N, SHEAR_N, EXTENSION_N)
+    return StrainRod([RodSegment(length_m=LENGTH_M, basis=chosen, stiffness=stiffness)], tendons, **options)
+
+
+def crooked_rod() -> StrainRod:
+    """Two unlike segments, tendons of every kind, bodies with offset masses, gravity in no special direction."""
+    soft = (0.010, 0.012, 0.008, 500.0, 520.0, 2000.0)
+    tendons = (
+        path(angle_rad=0.3, end_m=0.4),
+        path(HelicalRouting(turns=1.5), 1.0, 0.5),
+        path(PolynomialRouting(angle_coefficients=(6.0, 20.0), radius_coefficients=(-0.01,)), 2.0, 0.35),
+        path(HolesRouting(arc_lengths_m=(0.05, 0.12, 0.31), angles_rad=(0.0, 0.9, 0.4)), 4.0, 0.45),
+    )
+    return StrainRod(
+        [
+            RodSegment(
+                length_m=0.3,
+                basis=Basis(kind="chebyshev", bending_order=3, torsion_order=2, shear_order=1, extension_order=1),
+                stiffness=soft,
+                linear_density_kg_per_m=0.1,
+                rest_strain=(0.4, -0.3, 0.2, 0.0, 0.0, 1.0),
+            ),
+            RodSegment(
+                length_m=0.2,
+                basis=Basis(kind="chebyshev", bending_order=1, torsion_order=0),
+                stiffness=soft,
+                linear_density_kg_per_m=0.2,
+            ),
+        ],
+        tendons,
+        tendons[:1],
+        [LumpedMass(s_m=0.15, mass_kg=0.05, center_of_mass_m=(0.01, 0.02, 0.03)), LumpedMass(s_m=0.5, mass_kg=0.02)],
+        (1.0, 2.0, -9.0),
+    )
+
+
+def some_coefficients(rod: StrainRod, seed: int, turn: float = 1.0) -> np.ndarray:
+    """Coefficients that bend by some ``turn`` rad, and strain by 0.1 in shear and extension."""
+    return turn * np.random.default_rng(seed).normal(size=rod.size) * np.where(rod.strain_scale != 1, 3.0, 0.1)
+
+
+def derivative(function: Callable[[Any], Any], c: np.ndarray) -> np.ndarray:
+    """Derivative of an array by all entries of c, the last axis; exact to rounding, by complex steps."""
+    return np.stack([np.asarray(function(c + 1j * STEP * unit)).imag / STEP for unit in np.eye(len(c))], axis=-1)

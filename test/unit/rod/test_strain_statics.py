@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Equilibria of the general rod against closed forms; stability, buckling, and loads that a basis cannot bear."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.special import ellipe, ellipk
+from strain_rods import (
+    BENDING_NM2,
+    EXTENSION_N,
+    LENGTH_M,
+    SHEAR_N,
+    TORSION_NM2,
+    basis,
+    cantilever,
+    crooked_rod,
+    path,
+)
+
+from continuum_robot.errors import ConvergenceError, ParameterError
+from continuum_robot.robot.description import Basis
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.routing import HelicalRouting, RoutedPath
+from continuum_robot.rod import path_lengths, statics, strain_kinematics, strain_rod
+from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.loads import DistributedLoad, PointWrench
+from continuum_robot.rod.strain_rod import RodSegment, StrainRod
+from continuum_robot.rod.strain_statics import StaticProblem, equilibrium
+
+BUCKLING_N = math.pi**2 * BENDING_NM2 / (4 * LENGTH_M**2)
+KIRCHHOFF = Basis(kind="chebyshev", bending_order=6, torsion_order=6)
+
+
+def at_tip(**load):
+    return [PointWrench(s_m=LENGTH_M, **load)]
+
+
+def tip_of(state):
+    return state.problem.rod.poses(state.c, state.problem.rod.length_m)[0]
+
+
+def test_axial_force_torsion_and_shear_of_a_straight_rod():
+    rod = cantilever(basis(1))
+    np.testing.assert_allclose(
+        tip_of(equilibrium(rod, loads=at_tip(force_n=(0, 0, 50.0))))[2, 3], LENGTH_M * (1 + 50.0 / EXTENSION_N)
+    )
+    turned = tip_of(equilibrium(rod, loads=at_tip(moment_nm=(0, 0, 0.004))))
+    angle = 0.004 * LENGTH_M / TORSION_NM2
+    np.testing.assert_allclose(turned[0], [math.cos(angle), -math.sin(angle), 0, 0], atol=1e-12)
+    sheared = cantilever(Basis(kind="chebyshev", shear_order=0))
+    np.testing.assert_allclose(
+        tip_of(equilibrium(sheared, loads=at_tip(force_n=(40.0, 0, 0))))[0, 3], 40.0 * LENGTH_M / SHEAR_N
+    )
+
+
+def test_small_deflection_of_a_cantilever():
+    force = 1e-6
+    tip = tip_of(equilibrium(cantilever(basis(1)), loads=at_tip(force_n=(force, 0, 0))))[0, 3]
+    np.testing.assert_allclose(tip, force * (LENGTH_M**3 / (3 * BENDING_NM2) + LENGTH_M / SHEAR_N), rtol=1e-6)
+    load = [DistributedLoad(force_n_per_m=(force, 0, 0))]
+    tip = tip_of(equilibrium(cantilever(basis(2)), loads=load))[0, 3]
+    np.testing.assert_allclose(tip, force * (LENGTH_M**4 / (8 * BENDING_NM2) + LENGTH_M**2 / (2 * SHEAR_N)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("turn", [0.5, math.pi, 2 * math.pi])
+def test_a_moment_bends_to_a_circle(turn):
+    state = equilibrium(cantilever(basis(0)), loads=at_tip(moment_nm=(0, turn * BENDING_NM2 / LENGTH_M, 0)))
+    radius = LENGTH_M / turn
+    expected = [radius * (1 - math.cos(turn)), 0, radius * math.sin(turn)]
+    np.testing.assert_allclose(tip_of(state)[:3, 3], expected, atol=1e-12)
+    assert not state.conservative
+    assert state.energy_j is None
+
+
+def test_a_moment_askew_bends_to_a_helix():
+    """The tangent goes around the moment at |m| / EI, whatever the torsional stiffness."""
+    moment = np.array([0.0, 0.03, 0.02])
+    size = np.linalg.norm(moment)
+    axis, rate = moment / size, size / BENDING_NM2
+    along, across = axis[2] * axis, np.array([0, 0, 1.0]) - axis[2] * axis
+    turn = rate * LENGTH_M
+    expected = LENGTH_M * along + (math.sin(turn) * across + (1 - math.cos(turn)) * np.cross(axis, across)) / rate
+    rod = cantilever(Basis(kind="chebyshev", bending_order=9, torsion_order=0), magnus_steps=40)
+    state = equilibrium(rod, loads=at_tip(moment_nm=tuple(moment)))
+    np.testing.assert_allclose(tip_of(state)[:3, 3], expected, atol=2e-7)
+
+
+def test_a_tendon_bends_to_a_circle_that_is_shorter():
+    """Bending moment tau r, compression tau: constant strain is exact without side load."""
+    tension = 3.0
+    state = equilibrium(cantilever(basis(0), (path(),)), [tension])
+    kappa, stretch = state.c[1], state.c[5]
+    np.testing.assert_allclose(kappa, tension * 0.008 / BENDING_NM2, rtol=1e-12)
+    np.testing.assert_allclose(stretch, -tension / EXTENSION_N, rtol=1e-12)
+    finer = equilibrium(cantilever(basis(4), (path(),)), [tension])
+    np.testing.assert_allclose(tip_of(finer), tip_of(state), atol=1e-12)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.99, 1.01, 2.0])
+def test_the_column_buckles_at_eulers_load(share):
+    state = equilibrium(cantilever(KIRCHHOFF), loads=at_tip(force_n=(0, 0, -share * BUCKLING_N)), settle=False)
+    np.testing.assert_allclose(state.stability, 1 - share, atol=1e-5)
+    assert state.stable == (share < 1)
+    assert not state.snapped
+    np.testing.assert_allclose(tip_of(state)[:3, 3], [0, 0, LENGTH_M], atol=1e-12)
+
+
+@pytest.mark.parametrize("continuation", ["auto", "always"])
+@pytest.mark.parametrize("share", [1.05, 1.5, 3.0])
+def test_beyond_it_the_column_is_the_elastica(share, continuation):
+    load = at_tip(force_n=(0, 0, -share * BUCKLING_N))
+    state = equilibrium(cantilever(KIRCHHOFF), loads=load, continuation=continuation)
+    k = brentq(lambda k: float(ellipk(k * k)) - math.pi / 2 * math.sqrt(share), 1e-9, 1 - 1e-12)
+    across = 2 * k * LENGTH_M / ellipk(k * k)
+    along = LENGTH_M * (2 * ellipe(k * k) / ellipk(k * k) - 1)
+    tip = tip_of(state)[:3, 3]
+    np.testing.assert_allclose([math.hypot(tip[0], tip[1]), tip[2]], [across, along], atol=2e-6)
+    assert state.snapped
+    assert state.stable
+    assert state.neutral  # it can go around the load
+    if continuation == "always":
+        assert 1.0 <= state.snapped_at[0] * share <= 1.2
+
+
+def test_tendons_along_the_rod_do_not_buckle_it():
+    """They press it together, and hold it straight as much: only a chord from end to end would buckle it."""
+    rod = cantilever(basis(4), tuple(path(angle_rad=k * math.pi / 2, name=str(k)) for k in range(4)))
+    state = equilibrium(rod, np.full(4, 10 * BUCKLING_N))
+    assert state.stability > 0.99
+    np.testing.assert_allclose(state.c[-5], -40 * BUCKLING_N / EXTENSION_N, rtol=1e-9)
+
+
+def test_a_follower_force_is_solved_exactly_though_it_has_no_potential():
+    load = at_tip(force_n=(1.0, 0.3, 0), frame="body")
+    state = equilibrium(cantilever(basis(6)), loads=load)
+    assert not state.conservative
+    assert state.residual < 1e-9
+    pose = tip_of(state)
+    same = at_tip(force_n=tuple(pose[:3, :3] @ [1.0, 0.3, 0.0]))
+    dead = equilibrium(cantilever(basis(6)), loads=same, start=state.c, settle=False)
+    np.testing.assert_allclose(dead.c, state.c, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["two_segment", "opencr_five_tendon"])
+def test_statics_of_a_robot_that_bends_alone_are_those_of_its_dynamics(name):
+    robot = load_robot(name)
+    tension = np.random.default_rng(1).uniform(0, 5, robot.tendon_count)
+    expected = statics.equilibrium(RodDynamics(robot, compile="never"), tension)
+    found = equilibrium(StrainRod.from_robot(robot), tension)
+    np.testing.assert_allclose(found.c, expected.c, atol=1e-7)
+    assert found.stable == expected.stable
+
+
+def test_equilibrium_is_the_same_without_a_compiler(monkeypatch):
+    rod, tension = crooked_rod(), [0.5, 0.2, 0.3, 0.1]
+    native = equilibrium(rod, tension, at_tip(force_n=(0.1, 0, 0)))
+    for module in (strain_kinematics, path_lengths, strain_rod):
+        monkeypatch.setattr(module, "kernel", lambda: None)
+    plain = equilibrium(rod, tension, at_tip(force_n=(0.1, 0, 0)))
+    np.testing.assert_allclose(plain.c, native.c, atol=1e-8)
+
+
+def test_base_reaction_balances_loads_and_tendons():
+    """At the base, rod and tendons together carry all loads; a tendon that ends or bends puts nothing on the whole."""
+    rod = crooked_rod()
+    fine = StrainRod(
+        [RodSegment(length_m=s.length_m, basis=basis(9), stiffness=s.stiffness) for s in rod.segments],
+        rod.tendon_paths[:3],  # at the kinks of the last one the strain jumps, which no polynomial follows
+        magnus_steps=40,
+    )
+    tension, force = np.array([1.0, 2.0, 0.5]), np.array([0.05, 0.02, -0.03])
+    state = equilibrium(fine, tension, [PointWrench(s_m=0.5, force_n=tuple(force))])
+    strain = fine.strain(state.c, [1e-9])[0]
+    own = np.array(fine.segments[0].stiffness) * (strain - [0, 0, 0, 0, 0, 1])
+    total_force, total_moment = own[3:].copy(), own[:3].copy()
+    for one, pull in zip(fine.tendon_paths, tension, strict=True):
+        x, y, x_slope, y_slope = (float(value[0]) for value in one.at(1e-9))
+        arm = np.array([x, y, 0.0])
+        tangent = strain[3:] + np.cross(strain[:3], arm) + [x_slope, y_slope, 0.0]
+        unit = pull * tangent / np.linalg.norm(tangent)
+        total_force, total_moment = total_force + unit, total_moment + np.cross(arm, unit)
+    np.testing.assert_allclose(total_force, force, atol=2e-3)
+    np.testing.assert_allclose(total_moment, np.cross(tip_of(state)[:3, 3], force), atol=2e-4)
+    assert state.defect_m < 1e-4
+
+
+def data_folder() -> Path:
+    folder = Path(os.environ.get("CONTINUUM_ROBOT_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no reference data at {folder}")
+    return folder
+
+
+@pytest.mark.parametrize(("order", "tolerance_mm"), [(2, 5e-3), (4, 1e-4)])
+def test_two_segments_with_tendons_that_pass_the_junction(order, tolerance_mm):
+    data = json.loads((data_folder() / "cosserat" / "two_segment.json").read_text())
+    for case in data["cases"]:
+        robot = data["robots"][case["robot"]]
+        modulus, radius = robot["E"], robot["backbone_radius"]
+        shear = modulus / (2 * (1 + robot["nu"]))
+        area, moment = math.pi * radius**2, math.pi / 4 * radius**4
+        stiffness = (modulus * moment, modulus * moment, 2 * shear * moment, shear * area, shear * area, modulus * area)
+        lengths = robot["L"]
+        tendons = [
+            RoutedPath(
+                name=f"{k}_{angle}",
+                start_m=0.0,
+                end_m=sum(lengths[: k + 1]),
+                pitch_radius_m=robot["pitch_radius"][k],
+                angle_rad=math.radians(angle),
+            )
+            for k in range(2)
+            for angle in (90, -30, 210)
+        ]
+        rod = StrainRod(
+            [RodSegment(length_m=length, basis=basis(order), stiffness=stiffness) for length in lengths], tendons
+        )
+        load = PointWrench(
+            s_m=sum(lengths), force_n=case["tip_force_base_frame_N"], moment_nm=case["tip_moment_base_frame_Nm"]
+        )
+        pose = tip_of(equilibrium(rod, case["tension_N"], [load]))
+        assert 1e3 * np.linalg.norm(pose[:3, 3] - case["tip_m"]) < tolerance_mm
+        np.testing.assert_allclose(pose[:3, :3], case["R_tip"], atol=tolerance_mm)
+
+
+# --- what a basis cannot bear, and what is no problem at all
+
+
+def test_a_moment_that_the_basis_does_not_have_is_told():
+    load = at_tip(moment_nm=(0, 0, 0.01))
+    rigid = equilibrium(cantilever(Basis(kind="chebyshev", bending_order=2)), loads=load)
+    assert not rigid.represented
+    np.testing.assert_allclose(rigid.defect_rad, 0.01 * LENGTH_M / TORSION_NM2)
+    turning = equilibrium(cantilever(Basis(kind="chebyshev", bending_order=2, torsion_order=0)), loads=load)
+    assert turning.represented
+    assert turning.defect_rad < 1e-9
+
+
+def test_bending_on_a_rod_that_only_stretches_is_told():
+    state = equilibrium(cantilever(Basis(kind="chebyshev", extension_order=0)), loads=at_tip(force_n=(0.02, 0, 0)))
+    assert not state.represented
+    np.testing.assert_allclose(state.defect_m, 0.02 * (LENGTH_M**3 / 3 / BENDING_NM2 + LENGTH_M / SHEAR_N), rtol=1e-3)
+
+
+def test_a_load_beyond_what_basis_and_steps_resolve_is_told():
+    state = equilibrium(cantilever(KIRCHHOFF), loads=at_tip(force_n=(200.0, 3.0, 0)))
+    assert not state.represented
+
+
+def test_the_defect_falls_with_the_order():
+    load = at_tip(force_n=(0.3, 0.1, 0.0))
+    defects = [equilibrium(cantilever(basis(k), magnus_steps=30), loads=load).defect_m for k in (0, 1, 2, 4)]
+    assert defects[0] > 1e-3
+    assert all(later < 0.5 * earlier for earlier, later in pairwise(defects))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"tension": [-1.0]},
+        {"tension": [math.nan]},
+        {"tension": [1.0, 2.0]},
+        {"start": [0.0]},
+        {"start": np.full(14, math.inf)},
+        {"continuation": "never"},
+    ],
+)
+def test_wrong_arguments_are_refused(wrong):
+    with pytest.raises(ParameterError):
+        equilibrium(cantilever(KIRCHHOFF, (path(),)), **wrong)
+
+
+def test_where_no_equilibrium_is_found_it_says_so():
+    """A tip force that grows without bound along with the deflection: nothing balances it."""
+    rod = cantilever(basis(0, shear_order=None, torsion_order=None))
+    with pytest.raises((ConvergenceError, ParameterError)):
+        equilibrium(rod, loads=at_tip(force_n=(1e12, 0, 0)))
+
+
+def test_a_problem_may_be_solved_again_from_the_last_shape():
+    rod = cantilever(basis(3), (path(HelicalRouting(turns=1.0)),))
+    problem = StaticProblem(rod, at_tip(force_n=(0.1, 0, 0)))
+    first = equilibrium(problem, [2.0])
+    again = equilibrium(problem, [2.1], start=first.c)
+    assert again.iterations < first.iterations
+    np.testing.assert_allclose(again.c, equilibrium(problem, [2.1]).c, atol=1e-8)
+    other = rod.with_gravity((0.0, 0.0, -9.81))
+    assert rod.weight == ()
+    assert other.gravity_m_per_s2[2] == -9.81
