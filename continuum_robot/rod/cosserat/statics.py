@@ -76,7 +76,7 @@ class CosseratSolution:
     residual : largest equation left over, scaled by length and bending stiffness
     integration_error_m : estimate of the largest displacement that the integration is off, m
     newton_iterations, load_steps : spent in all
-    route : in which order tensions and loads were put on
+    route : in which order tensions and loads were put on; "warm" from a start that was given
     stability : second variation; None where there is no potential (point-moment model, junction load left out, or
         loads that turn with the rod)
     """
@@ -207,7 +207,8 @@ def solve(
     From the rod at rest, tensions and loads grow together, in steps that shrink where Newton's method fails or the rod
     turns far; where that ends at a load at which the rod would snap, they are tried one after the other. Where the
     result is unstable, it is tried again in short steps, which stay on the branch that begins at rest. Steps of
-    integration are halved until their error is below ``accuracy_m``.
+    integration are halved until their error is below ``accuracy_m``. Not for two threads at once: compiled functions
+    are shared.
 
     Parameters
     ----------
@@ -229,12 +230,14 @@ def solve(
     Raises
     ------
     ParameterError : a negative tension or a wrong number of them; a load outside the rod, or one that compresses it to
-        nothing; an unknown model
+        nothing; an unknown model; no intervals or no accuracy
     ConvergenceError : none found; says up to which share of the load there was one
     """
     tension = _checked_tension(rod, tension_n)
     if model not in MODELS:
         raise ParameterError("model", model, f"one of {', '.join(MODELS)}")
+    if intervals < 1 or not accuracy_m > 0:
+        raise ParameterError("intervals, accuracy_m", (intervals, accuracy_m), "1 or more, and above 0")
     problem = BoundaryValueProblem(
         rod, tension, loads, model=model, junction_load=junction_load, intervals=intervals,
         compile=compile, progress=progress,

@@ -448,6 +448,12 @@ def test_grids_agree_and_the_error_is_estimated(case):
     assert default.at(places).position_m == pytest.approx(fine.at(places).position_m, abs=1e-9)
 
 
+def test_no_compiler_is_needed():
+    bare, compiled = (rucker(HELIX, 4.91, 0.196, compile=choice) for choice in ("never", "auto"))
+    assert not bare.problem.functions.step.compiled
+    assert bare.tip_m == pytest.approx(compiled.tip_m, abs=1e-11)
+
+
 def test_a_warm_start_arrives_at_the_same_shape():
     near = rucker(HELIX, 4.91, 0.1)
     warm = rucker(HELIX, 4.91, 0.196, start=near)
@@ -583,15 +589,16 @@ def test_bad_input_is_named():
             solve(rod, tension)
     with pytest.raises(ParameterError, match="model"):
         solve(rod, [0, 0], model="exact")
+    for options in ({"intervals": 0}, {"accuracy_m": 0.0}, {"accuracy_m": math.nan}):
+        with pytest.raises(ParameterError, match="intervals, accuracy_m"):
+            solve(rod, [0, 0], **options)
     for place in (0.0, -0.1, 0.3):
         with pytest.raises(ParameterError, match="s_m of a point load"):
             solve(rod, [0, 0], [PointWrench(s_m=place)])
     with pytest.raises(ParameterError, match="arc lengths of loads"):
         solve(rod, [0, 0], [DistributedLoad(end_m=1.0)])
     with pytest.raises(ParameterError, match="end_m"):
-        rod_of(STRAIGHT, section=STEEL).__class__(
-            sections=(STEEL,), tendons=(CosseratTendon(path=STRAIGHT, end_m=0.5),)
-        )
+        CosseratRod(sections=(STEEL,), tendons=(CosseratTendon(path=STRAIGHT, end_m=0.5),))
     with pytest.raises(ParameterError, match="begin_m"):
         CosseratTendon(path=STRAIGHT, begin_m=0.1, end_m=0.1)
     with pytest.raises(ParameterError, match="s_m"):
