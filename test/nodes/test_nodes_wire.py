@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stack on simulated wires over DDS: it moves, and a board that was gone is recovered without a restart."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from continuum_robot.msg import StringLengths
+from continuum_robot.srv import InjectFault, ManageStack
+from geometry_msgs.msg import WrenchStamped
+from ros_probe import PATIENT, Probe
+
+from continuum_robot.errors import DeviceError
+from continuum_robot.nodes.composition import ComposedStack, StackOptions
+
+pytestmark = [pytest.mark.ros, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def stack(domain):
+    options = StackOptions(
+        fake_level="wire",
+        visualize=False,
+        force=True,
+        # A busy machine would be late for boards that are read at 1 kHz.
+        parameters={"tendon_driver": {"rate_hz": 250.0, **PATIENT}},
+    )
+    with ComposedStack(options) as stack:
+        stack.wait_until_up(90.0)
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def probe(stack):
+    with Probe() as probe:
+        probe.listen_to_stack()
+        probe.listen(StringLengths, "string_lengths")
+        probe.listen(WrenchStamped, "wrench")
+        probe.wait_for_message("tendon_states")
+        yield probe
+
+
+def test_the_robot_moves_over_the_wires(stack, probe):
+    probe.bring_up()
+    probe.wait(lambda: np.ptp([m.displacement[0] for m in probe.received["tendon_states"]]) > 1e-3, 20.0)
+    message = probe.wait_for_message("tendon_states")
+    assert message.simulated
+    assert np.isfinite(message.current).all()
+    lengths = probe.wait_for_message("string_lengths")
+    probe.wait(lambda: np.isfinite(probe.newest("string_lengths").extension).all())
+    assert len(lengths.extension) == 2
+    probe.wait(lambda: "can0.frames_in" in bus_values(probe))
+    values = bus_values(probe)
+    assert int(values["can2.frames_in"]) > 100
+    assert values["can0.bad_frames"] == "0"
+
+
+def bus_values(probe):
+    status = probe.diagnostics.get("/tendon_driver: bus")
+    return {} if status is None else {item.key: item.value for item in status.values}
+
+
+def test_the_force_sensor_is_read_and_tared(stack, probe):
+    wrench = probe.wait_for_message("wrench")
+    assert wrench.header.frame_id == "force_sensor"
+    assert math.isfinite(wrench.wrench.force.z)
+    assert probe.trigger("force_sensor/tare").success
+    probe.wait(lambda: not stack.nodes["force_sensor"]._sensor.taring)
+
+
+@pytest.mark.parametrize("fault", ["board.silent", "board.bus_off", "board.reboot"])
+def test_a_board_that_is_gone_and_comes_back_needs_no_restart(probe, fault):
+    probe.bring_up()
+    response = probe.inject(fault, tendon=2, duration_s=1.0)
+    assert response.success, response.message
+    probe.wait_for_fault("device_fault")
+    # The plug is in again: the reset opens the devices anew.
+    probe.wait(lambda: probe.manage(ManageStack.Request.RESET, 60.0).success, 60.0)
+    probe.wait(lambda: probe.stack_state() == "up" and probe.driver_state() == "active", 20.0)
+    assert probe.faults() == []
+
+
+def test_strings_break_and_mend(probe):
+    request = InjectFault.Request(fault="silence", tendon=-1, duration_s=1.0)
+    assert probe.call(InjectFault, "string_encoder/inject_fault", request).success
+    probe.wait(lambda: np.isnan(probe.newest("string_lengths").extension).all())
+    probe.wait(lambda: np.isfinite(probe.newest("string_lengths").extension).all())
+    refused = probe.call(InjectFault, "string_encoder/inject_fault", InjectFault.Request(fault="gremlins"))
+    assert not refused.success
+    assert "silence" in refused.message
+
+
+def test_unknown_faults_are_refused_with_the_known_ones(probe):
+    response = probe.inject("gremlins")
+    assert not response.success
+    assert "board.lost_frames" in response.message
+
+
+def test_limits_that_can_hurt_are_read_only(probe):
+    result = probe.set_parameter("tendon_driver", "limits.maximum_n", 50.0)
+    assert not result.successful
+
+
+def test_hardware_that_is_not_there_is_one_sentence_and_nothing_is_enabled(domain):
+    options = StackOptions(simulated=False, namespace="real", visualize=False)
+    with ComposedStack(options) as stack:
+        with pytest.raises(DeviceError, match="CAN channel") as caught:
+            stack.wait_until_up(60.0)
+        assert "\n" not in str(caught.value)
+        assert not stack.driver._powered
+        assert stack.driver.state == "unconfigured"
