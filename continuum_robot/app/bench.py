@@ -23,6 +23,7 @@ from continuum_robot import __version__
 from continuum_robot.app.bare_loop import measure_bare_loop
 from continuum_robot.app.demo import prepare_model, wait_until_up
 from continuum_robot.app.domain import claimed_domain
+from continuum_robot.app.driver_bench import measure_driver_cycle
 from continuum_robot.app.output import write_json
 from continuum_robot.app.processes import ProcessGroup, node_command, processor_time_s
 from continuum_robot.app.stack import load_for_stack, node_parameters
@@ -93,6 +94,10 @@ def run_bench(seconds: float, json_file: Path | None, console: Console | None = 
         prepare_model(robot, console)
         with StopRequest() as stop:
             try:
+                with console.status(f"the driver on simulated motor boards for {seconds:g} s ..."):
+                    numbers |= measure_driver_cycle(robot, lambda: stop.wait(seconds))
+                if stop.wait(0.0):
+                    raise _Stopped
                 with console.status(f"the same messages without the stack, for {seconds:g} s ..."):
                     bare = measure_bare_loop(seconds, stop)
                 numbers |= {f"{BARE}_{key}": value for key, value in bare.items()}
@@ -104,6 +109,7 @@ def run_bench(seconds: float, json_file: Path | None, console: Console | None = 
                     numbers |= {f"{place}_{key}": value for key, value in measured.items()}
             except _Stopped:
                 return 143 if stop.signal_name == "SIGTERM" else 130
+    _print_driver(console, numbers)
     _print_loop(console, numbers)
     console.print(
         f"These numbers are of this machine: {numbers['processor']}, {numbers['processors']} CPUs", highlight=False
@@ -318,6 +324,18 @@ def _print_codecs(console: Console, numbers: Mapping[str, Any]) -> None:
         if key.startswith("codec_"):
             table.add_row(key.removeprefix("codec_").removesuffix("_us").replace("_", " "), f"{value:.2f}")
     console.print(table)
+
+
+def _print_driver(console: Console, numbers: Mapping[str, Any]) -> None:
+    console.print(
+        f"driver on {numbers['driver_boards']} simulated boards, {numbers['driver_tendons']} tendons, without ROS: "
+        f"{numbers['driver_loop_rate_hz']:.1f} Hz, {numbers['driver_missed_cycles_percent']:.2f} % missed, period p99 "
+        f"{numbers['driver_period_p99_us']:.0f} us; driver {numbers['driver_cycle_us']:.0f} us a cycle, "
+        f"{numbers['driver_processor_percent']:.1f} % of a core (boards and plant "
+        f"{numbers['simulated_boards_processor_percent']:.1f} %)",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def _print_loop(console: Console, numbers: Mapping[str, Any]) -> None:
