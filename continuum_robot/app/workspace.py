@@ -74,7 +74,7 @@ def run_workspace(
     Raises
     ------
     RobotFileError : a file that cannot be used
-    ParameterError : a robot without segments
+    ParameterError : a robot without segments, or without any equilibrium
     """
     console = console or Console()
     found = []
@@ -106,6 +106,8 @@ def _explore(robot: Robot, options: WorkspaceOptions, progress: Callable[[str], 
     largest_n = options.tension_n or (robot.limits.maximum_n if robot.limits is not None else _DEFAULT_TENSION_N)
     tensions = segment_tensions(robot, largest_n, options.samples)
     space = workspace(rod, tensions, progress=lambda text: progress(f"{robot.name}: {text}"))
+    if not len(space.tip):
+        raise ParameterError("tension", largest_n, f"tensions under which {robot.name} has an equilibrium, N")
     places_m = np.linspace(0, rod.length_m, 41)
     step = max(1, len(space.coefficients) // _SHOWN_SHAPES)
     shapes = np.array([rod.poses(c, places_m)[:, :3, 3] for c in space.coefficients[::step]])

@@ -222,7 +222,7 @@ def workspace(
         found.append(state)
     tips = np.array([rod.poses(state.c, rod.length_m)[0] for state in found]).reshape(-1, 4, 4)
     return Workspace(
-        tension=np.array([state.tension for state in found]).reshape(-1, rod.tendon_count),
+        tension=np.array([state.tension for state in found]).reshape(len(found), rod.tendon_count),
         tip=tips,
         tilt_rad=np.arctan2(np.linalg.norm(tips[:, :2, 2], axis=1), tips[:, 2, 2]),
         coefficients=np.array([state.c for state in found]).reshape(-1, rod.size),

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SoRoSim's static shapes: reading, axes, and the numbers on the reference file."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from continuum_robot.errors import ParameterError, RecordingError
+from continuum_robot.experiments.registry import experiments
+from continuum_robot.experiments.sorosim import StaticsSettings, read_shapes, round_rod, wrenches
+from continuum_robot.geometry import so3
+from continuum_robot.rod.strain_statics import equilibrium
+
+STATICS = experiments()["sorosim.statics"]
+STATIONS = np.array([0.0, 0.25, 0.5, 1.0])
+SETTINGS = StaticsSettings(data="", length=0.5, radius=2e-3, youngs_modulus=3e9, poisson_ratio=0.4, density=1200.0)
+FROM_OURS = np.array([[0.0, 0.0, 1.0], [0.0, -1.0, 0.0], [1.0, 0.0, 0.0]]).T
+LABELS = "rowLabel,gravity,mid_wrench,tip_wrench," + ",".join(f"seg{i}_s{k}" for i in (1, 2) for k in range(4))
+
+
+def made_file(folder: Path, shapes: int = 3) -> Path:
+    """A file in the format, with shapes of a rod of our own of high order."""
+    rows = [LABELS, "arclength,0,0,0," + ",".join(f"{s:g}" for s in (*STATIONS, *STATIONS))]
+    generator = np.random.default_rng(1)
+    for index in range(shapes):
+        gravity, mid, tip = (
+            generator.normal(size=3) * 5,
+            generator.normal(size=6) * 0.02,
+            generator.normal(size=6) * 0.02,
+        )
+        rod = round_rod(SETTINGS, 6).with_gravity(gravity)
+        c = equilibrium(rod, loads=wrenches(SETTINGS, mid, tip)).c
+        places = 0.5 * np.concatenate([STATIONS / 2, 0.5 + STATIONS / 2])
+        poses = rod.poses(c, places)
+        angles = so3.log(poses[:, :3, :3])  # orientations are not read
+        table = np.concatenate([angles.T, FROM_OURS @ poses[:, :3, 3].T])
+        columns = [
+            np.concatenate([np.zeros(3), FROM_OURS @ gravity]),
+            *(np.concatenate([FROM_OURS @ wrench[3:], FROM_OURS @ wrench[:3]]) for wrench in (mid, tip)),
+        ]
+        for row, label in enumerate(("EulX", "EulY", "EulZ", "Px", "Py", "Pz")):
+            cells = [*(column[row] for column in columns), *table[row]]
+            rows.append(f"{label}_s{index + 1:03d}," + ",".join(f"{cell:.12g}" for cell in cells))
+    file = folder / "shapes.csv"
+    file.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return file
+
+
+def options(file: Path) -> dict[str, str | float]:
+    return {
+        "data": str(file),
+        "length": 0.5,
+        "radius": 2e-3,
+        "youngs_modulus": 3e9,
+        "poisson_ratio": 0.4,
+        "density": 1200.0,
+    }
+
+
+def test_another_rod_is_solved_from_its_file(tmp_path: Path) -> None:
+    lines: list[str] = []
+    result = STATICS.run(options(made_file(tmp_path)), lines.append)
+    assert (result["n_shapes"], result["n_converged"], result["n_unstable"]) == (3, 3, 0)
+    assert result["max_position_error_percent_of_length"] < 0.02
+    assert result["largest_defect_of_the_basis_mm"] < 0.05 / 100 * 500
+    assert len(lines) == 3
+    exact = STATICS.run({**options(made_file(tmp_path)), "order": 6})
+    assert exact["max_position_error_percent_of_length"] < 1e-6
+    assert STATICS.draw(result, tmp_path)[0].stat().st_size > 10_000
+
+
+def test_a_wrong_modulus_is_seen(tmp_path: Path) -> None:
+    result = STATICS.run({**options(made_file(tmp_path)), "youngs_modulus": 4e9})
+    assert result["mean_position_error_percent_of_length"] > 0.5
+
+
+def test_axes_and_order_of_the_columns(tmp_path: Path) -> None:
+    shapes = read_shapes(made_file(tmp_path, 1))
+    generator = np.random.default_rng(1)
+    np.testing.assert_allclose(shapes.gravity_m_per_s2[0], generator.normal(size=3) * 5, rtol=1e-9)
+    np.testing.assert_allclose(shapes.mid_wrench[0], generator.normal(size=6) * 0.02, rtol=1e-9)
+    np.testing.assert_allclose(shapes.tip_wrench[0], generator.normal(size=6) * 0.02, rtol=1e-9)
+    np.testing.assert_allclose(shapes.stations, [0, 0.125, 0.25, 0.5, 0.5, 0.625, 0.75, 1.0])
+    np.testing.assert_allclose(shapes.position_m[0, 0], 0, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: "",
+        lambda text: text.replace("gravity", "g"),
+        lambda text: "\n".join(text.splitlines()[:-1]),
+        lambda text: "\n".join(text.splitlines()[:2]),
+        lambda text: text.replace("Px_s001,", "Px_s001,x"),
+        lambda text: re.sub("Px_s001,[^,]*", "Px_s001,nan", text),
+        lambda text: "\n".join(line.rsplit(",", 1)[0] for line in text.splitlines()),
+        lambda text: text + "1,2\n",
+    ],
+)
+def test_a_file_of_another_form_is_refused(tmp_path: Path, change) -> None:
+    file = made_file(tmp_path, 2)
+    file.write_text(change(file.read_text(encoding="utf-8")), encoding="utf-8")
+    with pytest.raises(RecordingError):
+        read_shapes(file)
+
+
+def test_missing_files_and_options_are_named(tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match="no_such"):
+        STATICS.run({"data": str(tmp_path / "no_such.csv")})
+    with pytest.raises(ParameterError, match="data"):
+        STATICS.run({})
+    with pytest.raises(ParameterError, match="radius"):
+        STATICS.run({"data": "x", "radius": -1})
+
+
+def test_the_steel_rod_of_the_reference_data() -> None:
+    folder = Path(os.environ.get("CONTINUUM_ROBOT_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
+    file = folder / "sorosim" / "steel_statics_200.csv"
+    if not file.is_file():
+        pytest.skip(f"no reference data at {folder}")
+    result = STATICS.run({"data": str(file)})
+    assert result["n_shapes"] == result["n_converged"] == 200
+    assert result["n_unstable"] == result["n_snapped"] == 0
+    assert result["mean_position_error_percent_of_length"] < 0.03
+    assert result["max_position_error_percent_of_length"] < 0.1
+    assert math.isfinite(result["median_solve_ms"])

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bases and routed paths in robot files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from continuum_robot.errors import ParameterError, RobotFileError
+from continuum_robot.robot.description import Basis
+from continuum_robot.robot.loading import find_robot_file, load_robot, parse_robot
+from continuum_robot.robot.routing import HolesRouting
+from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.strain_rod import StrainRod
+
+RUCKER = find_robot_file("rucker").read_text(encoding="utf-8")
+
+
+def test_the_prototype_has_the_paths_of_table_one():
+    robot = load_robot("rucker")
+    s = np.linspace(0, 0.242, 7)
+    paths = robot.tendon_paths
+    for path, (x, y) in zip(paths[:4], [(8, 0), (0, 8), (-8, 0), (0, -8)], strict=True):
+        np.testing.assert_allclose(path.at(s)[:2], [[x * 1e-3] * 7, [y * 1e-3] * 7], atol=1e-15)
+    turn = 2 * np.pi * s / 0.242
+    np.testing.assert_allclose(paths[4].at(s)[:2], [0.008 * np.cos(turn), 0.008 * np.sin(turn)], atol=1e-15)
+    assert robot.tendon_count == 4
+    assert StrainRod.from_robot(robot).tendon_count == 6
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ("bending_order: 4, ", "order: 4, ", "basis.order"),
+        (
+            "{kind: chebyshev, bending_order: 4, torsion_order: 4, shear_order: 2, extension_order: 2}",
+            "{kind: chebyshev}",
+            "basis.bending_order",
+        ),
+        ("kind: chebyshev, bending_order: 4", "kind: chebyshev_bending, order: 4", "basis.torsion_order"),
+        ("turns: 1.0", "turns: 1.0, radius: 3", "routing.radius"),
+        ("kind: helical", "kind: spiral", "routing.kind"),
+        ("name: polynomial", "name: helical", "routed_tendons"),
+        ("name: helical\n    end_m: 0.242", "name: helical\n    end_m: 0.25", "routed_tendons[0].end_m"),
+        ("turns: 1.0}", "turns: 1.0}\n    start_m: 0.3", "start_m"),
+        ("5887.0]}", "5887.0], radius_coefficients: [0.02]}", "routed_tendons[1]"),
+        (
+            "{kind: helical, turns: 1.0}",
+            "{kind: holes, arc_lengths_m: [0.1, 0.2], angles_rad: [0, 1], radii_m: [0.008, 0.012]}",
+            "routed_tendons[0]",
+        ),
+        (
+            "{kind: helical, turns: 1.0}",
+            "{kind: holes, arc_lengths_m: [0.2, 0.1], angles_rad: [0, 1]}",
+            "arc_lengths_m",
+        ),
+        ("{kind: helical, turns: 1.0}", "{kind: holes, arc_lengths_m: [0.1, 0.2], angles_rad: [0]}", "angles_rad"),
+        (
+            "tendons: {count: 4, pitch_radius_m: 0.008}",
+            "tendons: {count: 4, pitch_radius_m: 0.008, routing: {kind: polynomial, radius_coefficients: [0.05]}}",
+            "segments[0].tendons.routing",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_named_with_its_key(old, new, key):
+    assert old in RUCKER
+    with pytest.raises(RobotFileError) as caught:
+        parse_robot(RUCKER.replace(old, new, 1))
+    assert key in caught.value.key
+    assert caught.value.line is not None
+
+
+def test_a_string_may_be_routed_and_is_checked_too():
+    text = RUCKER + "strings:\n  - {name: one, anchor_m: 0.2, pitch_radius_m: 0.009, angle_rad: 0.0, routing: %s}\n"
+    robot = parse_robot(text % "{kind: helical, turns: 0.5}")
+    assert StrainRod.from_robot(robot).string_jacobian(np.zeros(robot.coefficient_count)).shape[0] == 1
+    with pytest.raises(RobotFileError, match="strings"):
+        parse_robot(text % "{kind: polynomial, radius_coefficients: [0.1]}")
+
+
+@pytest.mark.parametrize("name", ["rucker", "rucker_helical"])
+def test_the_model_of_bending_refuses_what_it_does_not_have(name):
+    with pytest.raises(ParameterError, match="bending alone"):
+        RodDynamics(load_robot(name), compile="never")
+
+
+def test_a_basis_lists_its_functions():
+    basis = Basis(kind="chebyshev", bending_order=1, torsion_order=0, extension_order=1)
+    assert basis.functions == ((0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (5, 0), (5, 1))
+    assert (basis.coefficient_count, basis.highest_order, basis.bending_alone) == (7, 1, False)
+    old = Basis(kind="chebyshev_bending", order=2)
+    assert old.functions == ((0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2))
+    assert old.bending_alone
+
+
+def test_holes_without_radii_stay_at_the_pitch_radius():
+    holes = HolesRouting(arc_lengths_m=(0.0, 0.1), angles_rad=(0.0, 1.0))
+    assert holes.radii_m == ()

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensions from displacements with slack, and shapes from mixed data."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strain_rods import BENDING_NM2, LENGTH_M, basis, cantilever, path
+
+from continuum_robot.errors import ConvergenceError, ParameterError
+from continuum_robot.robot.description import Basis
+from continuum_robot.robot.routing import HelicalRouting
+from continuum_robot.rod.loads import PointWrench
+from continuum_robot.rod.strain_inverse import ShapeData, fit_shape, hold
+from continuum_robot.rod.strain_statics import StaticProblem, equilibrium
+
+STRAIGHT = tuple(path(angle_rad=k * math.pi / 2, name=f"t{k}") for k in range(4))
+TENDONS = (*STRAIGHT, path(HelicalRouting(turns=1.0), name="helical"))
+SIDE = (PointWrench(s_m=LENGTH_M, force_n=(-0.02, 0.03, 0.0)),)
+NAN = math.nan
+
+
+def problem(**others):
+    return StaticProblem(cantilever(basis(3, shear_order=1, extension_order=1, **others), TENDONS), SIDE)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.floats(0.05, 3.0), min_size=3, max_size=3), st.permutations(range(4)))
+def test_displacements_of_known_tensions_give_them_back(pulls, order):
+    """Two neighbouring straight tendons and the helical one, the others slack or just taut."""
+    one = problem()
+    tension = np.zeros(5)
+    tension[[order[0], (order[0] + 1) % 4, 4]] = pulls
+    state = equilibrium(one, tension)
+    found = hold(one, one.rod.tendon_displacement(state.c))
+    np.testing.assert_allclose(one.rod.poses(found.state.c, LENGTH_M), one.rod.poses(state.c, LENGTH_M), atol=1e-5)
+    np.testing.assert_allclose(found.state.tension, tension, atol=2e-2)
+    given_out = np.where(tension > 0, one.rod.tendon_displacement(state.c), -0.05)
+    found = hold(one, given_out)
+    np.testing.assert_allclose(found.state.tension, tension, atol=1e-6)
+    np.testing.assert_array_equal(found.taut, tension > 0)
+    assert found.determined
+
+
+def test_conditions_of_complementarity_hold():
+    one = problem()
+    wanted = np.array([0.002, 0.0, -0.004, -0.01, 0.001])
+    found = hold(one, wanted)
+    assert (found.state.tension >= 0).all()
+    over = found.displacement - wanted  # more path drawn in than tendon: slack
+    assert (over > -1e-9).all()
+    assert np.all((found.state.tension < 1e-12) | (np.abs(over) < 1e-9))
+    np.testing.assert_allclose(found.slack_m[~found.taut], over[~found.taut])
+    assert found.state.residual < 1e-9
+
+
+def test_all_slack_is_the_rod_alone():
+    one = problem()
+    found = hold(one, np.full(5, -0.05))
+    assert not found.taut.any()
+    np.testing.assert_allclose(found.state.c, equilibrium(one).c, atol=1e-8)
+
+
+def test_some_held_and_some_pulled():
+    one = problem()
+    tension = np.array([1.0, 0.4, 0.0, 0.0, 0.8])
+    state = equilibrium(one, tension)
+    q = one.rod.tendon_displacement(state.c)
+    found = hold(one, [q[0], NAN, NAN, NAN, q[4]], [NAN, 0.4, 0.0, 0.0, NAN])
+    np.testing.assert_allclose(found.state.tension, tension, atol=1e-6)
+    np.testing.assert_allclose(found.state.c, state.c, atol=1e-6)
+
+
+def test_elastic_tendons_stretch():
+    one = problem()
+    stiffness = 2000.0
+    wanted = np.array([0.002, 0.0, -0.002, 0.0, -0.05])
+    found = hold(one, wanted, tendon_stiffness_n_per_m=stiffness)
+    stretch = wanted - found.displacement
+    np.testing.assert_allclose(found.state.tension[found.taut], stiffness * stretch[found.taut], atol=1e-6)
+    stiff = hold(one, wanted, tendon_stiffness_n_per_m=1e7)
+    assert found.state.tension[0] < stiff.state.tension[0]
+
+
+def test_pulling_in_all_tendons_of_a_rod_that_cannot_shorten_is_impossible():
+    rod = cantilever(Basis(kind="chebyshev", bending_order=2), STRAIGHT)
+    with pytest.raises(ConvergenceError, match="no equilibrium with these displacements: 1 mm left"):
+        hold(rod, np.full(4, 1e-3))
+    shorter = hold(cantilever(basis(1), STRAIGHT), np.full(4, 1e-5))
+    np.testing.assert_allclose(shorter.state.tension.sum(), 1e-5 / LENGTH_M * 1e5, rtol=1e-6)
+
+
+def test_opposite_tendons_of_a_rod_that_cannot_shorten_leave_their_tension_open():
+    rod = cantilever(Basis(kind="chebyshev", bending_order=0), STRAIGHT[:3:2])
+    state = equilibrium(rod, [2.0, 1.0])
+    found = hold(rod, rod.tendon_displacement(state.c))
+    np.testing.assert_allclose(found.state.c, state.c, atol=1e-9)
+    assert not found.determined or not found.taut.all()
+    np.testing.assert_allclose(found.state.tension @ [1, -1], 1.0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"displacement": [0.0]},
+        {"displacement": [math.inf, 0, 0, 0, 0]},
+        {"displacement": [NAN] * 5, "tension": [-1.0, 0, 0, 0, 0]},
+        {"displacement": [NAN] * 5, "tension": [NAN, 0, 0, 0, 0]},
+        {"displacement": [0.0] * 5, "tendon_stiffness_n_per_m": 0.0},
+        {"displacement": [0.0] * 5, "tendon_stiffness_n_per_m": NAN},
+    ],
+)
+def test_wrong_arguments_are_refused(wrong):
+    with pytest.raises(ParameterError):
+        hold(problem(), **wrong)
+
+
+# --- mixed data
+
+
+def test_a_shape_from_a_little_of_everything():
+    rod = cantilever(basis(3, shear_order=1, extension_order=1), TENDONS, strings=[path(angle_rad=0.7, end_m=0.2)])
+    tension = np.array([1.0, 0.0, 0.0, 2.0, 0.5])
+    state = equilibrium(rod, tension, SIDE)
+    q = rod.tendon_displacement(state.c)
+    data = ShapeData(
+        tension=[1.0, NAN, 0.0, NAN, NAN],
+        displacement=[q[0], NAN, NAN, q[3], q[4]],
+        string_extension=rod.string_extension(state.c),
+        positions=[(LENGTH_M, rod.poses(state.c, LENGTH_M)[0, :3, 3])],
+    )
+    found = fit_shape(rod, data, SIDE)
+    poses, expected = (rod.poses(c, [0.1, LENGTH_M]) for c in (found.c, state.c))
+    np.testing.assert_allclose(poses, expected, atol=2e-3)
+    assert np.abs(found.residuals).max() < 0.1
+    assert (found.tension >= 0).all()
+    assert found.unbalanced_rad < 0.02
+
+
+def test_what_is_measured_counts_by_its_precision():
+    """A push that the model does not know of: the shape follows the positions, and says how much it had to assume."""
+    rod = cantilever(basis(2, shear_order=None, extension_order=None), TENDONS)
+    pushed = equilibrium(rod, [1.0, 0, 0, 0, 0], [PointWrench(s_m=LENGTH_M, force_n=(0.0, 0.1, 0.0))])
+    tip = rod.poses(pushed.c, LENGTH_M)[0, :3, 3]
+    alone = rod.poses(equilibrium(rod, [1.0, 0, 0, 0, 0]).c, LENGTH_M)[0, :3, 3]
+    errors = {}
+    for sigma in (1e-4, 1.0):
+        data = ShapeData(tension=[1.0, 0, 0, 0, 0], positions=[(LENGTH_M, tip)], position_sigma_m=sigma)
+        found = fit_shape(rod, data)
+        errors[sigma] = np.linalg.norm(rod.poses(found.c, LENGTH_M)[0, :3, 3] - tip)
+        assert np.all(np.linalg.eigvalsh(found.covariance) > -1e-9)
+        assert (found.unbalanced_rad > 0.1) == (sigma < 1)
+    assert errors[1e-4] < 3e-4
+    np.testing.assert_allclose(errors[1.0], np.linalg.norm(alone - tip), rtol=0.05)
+    assert 0.1 * LENGTH_M**3 / (3 * BENDING_NM2) > errors[1.0] > 0.01
+
+
+@pytest.mark.parametrize("wrong", [{"tension": [1.0]}, {"displacement": [math.inf] * 5}, {"string_extension": [0.0]}])
+def test_wrong_data_are_refused(wrong):
+    with pytest.raises(ParameterError):
+        fit_shape(problem(), ShapeData(**wrong))
