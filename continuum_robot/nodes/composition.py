@@ -105,7 +105,8 @@ class StackOptions:
             left_out.add("robot_visualizer")
         if not self.force:
             left_out.add("force_sensor")
-        if not self.contact:
+        # Its model is that of a rod.
+        if not self.contact or load_robot(self.robot).mechanism is not None:
             left_out.add("contact_monitor")
         if not self.controller:
             left_out |= {"clarke_controller", "reference_source"}
