@@ -107,7 +107,7 @@ class BoundaryValueProblem:
         self.coupling = 1.0 if model == "coupled" else 0.0
         self.junction_load = junction_load and model == "coupled"
         self.functions: CosseratFunctions = cosserat_functions(len(rod.tendons), compile, progress)
-        self._breaks_m = _breaks(rod, self.points, self.spread)
+        self._breaks_m = breaks_m(rod, loads)
         longest_m = rod.length_m / intervals
         counts = np.maximum(1, np.ceil(np.diff(self._breaks_m) / longest_m - 1e-9).astype(int))
         self._stretches = [
@@ -437,23 +437,28 @@ class BoundaryValueProblem:
         return index, self._step(stretch, float(self.nodes_m[index]), s_m)
 
 
-def _breaks(rod: CosseratRod, points: Sequence[PointWrench], spread: Sequence[DistributedLoad]) -> Vector:
-    """Arc lengths between which everything is smooth, from 0 to the length."""
+def breaks_m(rod: CosseratRod, loads: Sequence[Load]) -> Vector:
+    """Arc lengths between which everything is smooth, from 0 to the length, m.
+
+    Raises
+    ------
+    ParameterError : a load that is not on the rod, or a point load on its clamped end
+    """
     places = [0.0, *rod.section_ends_m]
     for tendon in rod.tendons:
         inside = (place for place in tendon.path.kinks_m if tendon.begin_m < place < tendon.end_m)
         places += [tendon.begin_m, tendon.end_m, *inside]
-    for point in points:
-        if not 0 < point.s_m <= rod.length_m * (1 + 1e-9):
-            raise ParameterError("s_m of a point load", point.s_m, f"above 0 and at most {rod.length_m:g} m")
-        places.append(point.s_m)
-    for load in spread:
-        places += [load.start_m, rod.length_m if load.end_m is None else load.end_m]
+    for load in loads:
+        if isinstance(load, DistributedLoad):
+            places += [load.start_m, rod.length_m if load.end_m is None else load.end_m]
+            continue
+        if not 0 < load.s_m <= rod.length_m * (1 + 1e-9):
+            raise ParameterError("s_m of a point load", load.s_m, f"above 0 and at most {rod.length_m:g} m")
+        places.append(load.s_m)
     if min(places) < 0 or max(places) > rod.length_m * (1 + 1e-9):
         raise ParameterError("arc lengths of loads", (min(places), max(places)), f"0 to {rod.length_m:g} m")
-    sorted_places = np.sort(places)
     kept = [0.0]
-    for place in sorted_places:
+    for place in sorted(places):
         if place - kept[-1] > 1e-9 * rod.length_m:
             kept.append(float(place))
     kept[-1] = rod.length_m

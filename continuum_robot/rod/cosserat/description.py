@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.rod.cosserat.paths import TendonPath
@@ -131,3 +131,17 @@ class CosseratRod:
     def section_ends_m(self) -> Vector:
         """Arc length of the end of each section, m."""
         return np.cumsum([section.length_m for section in self.sections])
+
+    def checked_tension(self, tension_n: ArrayLike) -> Vector:
+        """Tensions (tendons,) as an array, N.
+
+        Raises
+        ------
+        ParameterError : a wrong number of them, one that is not finite, or one below 0
+        """
+        tension = np.asarray(tension_n, dtype=float)
+        if tension.shape != (len(self.tendons),):
+            raise ParameterError("tension_n", tension.tolist(), f"{len(self.tendons)} tensions")
+        if not np.all(np.isfinite(tension)) or np.any(tension < 0):
+            raise ParameterError("tension_n", tension.tolist(), "finite tensions of 0 or more: a tendon cannot push")
+        return tension

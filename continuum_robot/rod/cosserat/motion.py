@@ -22,9 +22,10 @@ from scipy.linalg import LinAlgError, solve_banded
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.geometry import so3
 from continuum_robot.rod.code_generation import FastFunction, Progress, compile_functions
+from continuum_robot.rod.cosserat.boundary_value import breaks_m
 from continuum_robot.rod.cosserat.description import CosseratRod
 from continuum_robot.rod.cosserat.equations import SECTION
-from continuum_robot.rod.loads import DistributedLoad, Load, PointWrench
+from continuum_robot.rod.loads import Load, PointWrench
 
 Vector = NDArray[np.float64]
 Tension = Callable[[float], ArrayLike]
@@ -114,12 +115,17 @@ def simulate(
 
     Raises
     ------
-    ParameterError : times between steps, loads it does not know, a start of another grid
+    ParameterError : times between steps, a negative tension, loads it does not know, a start of another grid
     ConvergenceError : a step did not converge
     """
     times = np.asarray(time_s, dtype=float)
+    if elements < 1 or not step_s > 0 or not damping_s >= 0:
+        raise ParameterError(
+            "elements, step_s, damping_s", (elements, step_s, damping_s), "1 or more, above 0, 0 or more"
+        )
     counts = np.rint(times / step_s).astype(int)
-    if times.ndim != 1 or np.any(np.diff(times) <= 0) or not np.allclose(counts * step_s, times, atol=1e-6 * step_s):
+    whole = np.allclose(counts * step_s, times, rtol=1e-9, atol=1e-6 * step_s)
+    if times.ndim != 1 or not times.size or counts[0] < 0 or np.any(np.diff(counts) <= 0) or not whole:
         raise ParameterError("time_s", times.tolist()[:4], f"increasing multiples of step_s = {step_s:g} s")
     chain = _Chain(
         rod,
@@ -136,30 +142,18 @@ def simulate(
     for count in range(int(counts[-1]) + 1):
         if count == counts[len(kept)]:
             kinetic_j = chain.kinetic_energy(state)
-            rest_j = chain.potential(state, np.asarray(tension(count * step_s), dtype=float))
+            rest_j = chain.potential(state, rod.checked_tension(tension(count * step_s)))
             kept.append((state.position, state.quaternion, kinetic_j, kinetic_j + rest_j))
         if count < counts[-1]:
-            pull = np.asarray(tension((count + 0.5) * step_s), dtype=float)
-            state = chain.advance(state, pull, step_s)
+            state = chain.advance(state, rod.checked_tension(tension((count + 0.5) * step_s)), step_s)
     return Motion(times, chain.s_m, *(np.array(part) for part in zip(*kept, strict=True)))
 
 
 def cross_sections(rod: CosseratRod, elements: int, loads: Sequence[Load] = ()) -> Vector:
     """Arc lengths (N,) of the cross-sections that :func:`simulate` has, m."""
-    ends = [0.0, *rod.section_ends_m, *(tendon.end_m for tendon in rod.tendons)]
-    ends += [load.s_m for load in loads if isinstance(load, PointWrench)]
-    for load in loads:
-        if isinstance(load, DistributedLoad):
-            ends += [load.start_m, rod.length_m if load.end_m is None else load.end_m]
-    ends += [tendon.begin_m for tendon in rod.tendons]
-    ends += [kink for tendon in rod.tendons for kink in tendon.path.kinks_m if tendon.begin_m < kink < tendon.end_m]
-    breaks = [0.0]
-    for end in sorted(ends):
-        if end - breaks[-1] > 1e-9 * rod.length_m:
-            breaks.append(end)
     longest = rod.length_m / elements * (1 + 1e-9)
     places = [np.array([0.0])]
-    for low, high in pairwise(breaks):
+    for low, high in pairwise(breaks_m(rod, loads)):
         places.append(np.linspace(low, high, int(np.ceil((high - low) / longest)) + 1)[1:])
     return np.concatenate(places)
 
@@ -302,7 +296,7 @@ class _Chain:
             size = float(np.abs(self._scale * correction).max())
             if size < _TOLERANCE or size > _LARGEST_CORRECTION:
                 break
-        if size > _TOLERANCE:
+        if not size <= _TOLERANCE:
             raise ConvergenceError("time step; a shorter one may", size, _TOLERANCE, _ITERATIONS)
         turned = np.hstack([np.ones((count + 1, 1)), moved[:, 3:] / 2])
         quaternion = _product(state.quaternion, turned / np.linalg.norm(turned, axis=1, keepdims=True))

@@ -233,7 +233,7 @@ def solve(
         nothing; an unknown model; no intervals or no accuracy
     ConvergenceError : none found; says up to which share of the load there was one
     """
-    tension = _checked_tension(rod, tension_n)
+    tension = rod.checked_tension(tension_n)
     if model not in MODELS:
         raise ParameterError("model", model, f"one of {', '.join(MODELS)}")
     if intervals < 1 or not accuracy_m > 0:
@@ -283,15 +283,6 @@ def _finished(problem: BoundaryValueProblem, states: Vector, accuracy_m: float, 
     has_potential = problem.coupling == 1 and problem.junction_load and not problem.follows_body
     judged = stability(problem, states) if has_potential else None
     return CosseratSolution(problem, states, residual, error_m, iterations, effort.load_steps, effort.route, judged)
-
-
-def _checked_tension(rod: CosseratRod, tension_n: ArrayLike) -> Vector:
-    tension = np.asarray(tension_n, dtype=float)
-    if tension.shape != (len(rod.tendons),):
-        raise ParameterError("tension_n", tension.tolist(), f"{len(rod.tendons)} tensions")
-    if not np.all(np.isfinite(tension)) or np.any(tension < 0):
-        raise ParameterError("tension_n", tension.tolist(), "finite tensions of 0 or more: a tendon cannot push")
-    return tension
 
 
 def _continued(problem: BoundaryValueProblem, accuracy_m: float, *, guarded: bool) -> tuple[Vector, float, _Effort]:

@@ -138,6 +138,12 @@ def test_cross_sections_stand_where_something_ends():
 def test_bad_input_is_named():
     with pytest.raises(ParameterError, match="time_s"):
         simulate(BARE, INERTIA, [0.0, 1.5e-4], free, step_s=1e-4)
+    with pytest.raises(ParameterError, match="time_s"):
+        simulate(BARE, INERTIA, [], free)
+    with pytest.raises(ParameterError, match="step_s"):
+        simulate(BARE, INERTIA, [0.0], free, step_s=0.0)
+    with pytest.raises(ParameterError, match="tension_n"):
+        simulate(HELICAL, INERTIA, [0.0], lambda _: [-1.0], elements=8)
     with pytest.raises(ParameterError, match="offset_m"):
         simulate(BARE, INERTIA, [0.0], free, [PointWrench(s_m=LENGTH, offset_m=(0.01, 0, 0))], elements=8)
     with pytest.raises(ParameterError, match="start"):
