@@ -70,12 +70,14 @@ class RollingPlant:
         moved = self.contact_m + h * rate
         self.contact_m = np.clip(moved, self._low, self._high)
         self._rate = np.where(self.contact_m == moved, rate, 0.0)
-        self._length_m = self._statics.linkage.tendon_lengths(self.contact_m)
+        self._length_m = self._statics.linkage.channel_length_m + self._force(self.contact_m, tension)[0].gaps.sum(
+            axis=1
+        )
 
     def _force(self, contact_m: Vector, tension: Vector) -> tuple[Step, Vector, Vector]:
         """The recursion at a pose, the turning of each joint with its contact, and the force on each contact."""
         frames = self._statics.linkage.frames(contact_m)
-        step = self._statics.evaluate(contact_m, tension, 1.0, self._unloaded, _AT_REST)
+        step = self._statics.evaluate_frames(frames, tension, 1.0, self._unloaded, _AT_REST)
         bend = frames[3] - frames[7]
         return step, bend, bend * joint_moments(step.moments)
 

@@ -114,7 +114,18 @@ class RollingStatics:
         loads : matrix of :func:`load_matrix`
         base : pose of link 1: x (m), y (m), angle (rad)
         """
-        frames = self.linkage.frames(contact_m)
+        return self.evaluate_frames(self.linkage.frames(contact_m), tension_n, weights, loads, base)
+
+    def evaluate_frames(
+        self, frames: Array, tension_n: Array, weights: ArrayLike, loads: Array, base: ArrayLike
+    ) -> Step:
+        """The same as :meth:`evaluate` where the contact frames are known.
+
+        Parameters
+        ----------
+        frames : as :meth:`Linkage.frames` gives them, shape (8, n - 1)
+        tension_n, weights, loads, base : as in :meth:`evaluate`
+        """
         spread = weights if np.ndim(weights) == 0 else np.asarray(weights).T.ravel()
         values = self._function(frames.T.ravel(), self._entries, spread, loads.T.ravel(), tension_n, base)
         moments, steps, force, poses, gaps, gap_slopes, pivots, potential = values
