@@ -16,7 +16,20 @@ from continuum_robot.app.command_line import main, own_options
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.loading import find_robot_file, shipped_robots
 
-COMMANDS = ("demo", "up", "check", "devices", "experiment", "identify-geometry", "calibrate", "replay", "bench")
+COMMANDS = (
+    "demo",
+    "up",
+    "check",
+    "devices",
+    "home",
+    "check-tendons",
+    "calibrate-torque",
+    "experiment",
+    "identify-geometry",
+    "calibrate",
+    "replay",
+    "bench",
+)
 
 
 def plain(text: str) -> str:

@@ -69,7 +69,7 @@ def test_every_parameter_is_documented() -> None:
     text = (DOCS / "parameters.md").read_text(encoding="utf-8")
     names = {name for name in first_arguments("declare") if name != "visualize"}
     assert {"rate_hz", "fake_level", "autostart"} <= names
-    composition_only = {"record", "controller", "contact"}
+    composition_only = {"record", "controller", "contact", "force"}
     assert {name for name in names - composition_only if f"| `{name}` |" not in text} == set()
 
 
@@ -78,6 +78,12 @@ def test_no_documented_topic_is_gone() -> None:
     documented = set(re.findall(r"^\| `([\w/~]+)` \|", text, re.M))
     source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "continuum_robot" / "nodes").glob("*.py"))
     assert {name for name in documented if f'"{name}"' not in source} == set()
+
+
+def test_every_action_is_documented() -> None:
+    text = (DOCS / "topics.md").read_text(encoding="utf-8")
+    for kind in (file.stem for file in (ROOT / "action").glob("*.action")):
+        assert f"| {kind} |" in text
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "continuum_robot" / "nodes").glob("*.py")), ids=lambda file: file.name)
