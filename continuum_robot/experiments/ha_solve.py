@@ -102,6 +102,7 @@ def solve_case(statics: RollingStatics, case: Mapping[str, Any]) -> tuple[dict[s
         result["tendon_length_error_mm"] = error_mm
         result["stable"] = found.stable
         result["lifted_joints"] = list(found.lifted_joints)
+        result["needed_surface_friction"] = found.needed_friction
         result["iterations"] = found.iterations
     result["converged"] = converged
     return result, SolveSeries(statics, found, tuple(loads), json.dumps(dict(case)))

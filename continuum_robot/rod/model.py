@@ -9,6 +9,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.capstans import actuator_mass_matrix
 from continuum_robot.rod.frames import body_jacobian_at, frame_at
@@ -57,6 +58,8 @@ class RodModel:
         disk_inertia: bool = True,
         quadrature_nodes: int | None = None,
     ) -> None:
+        if not robot.segments:
+            raise ParameterError("robot", robot.name, "a robot with segments: a mechanism is no rod")
         self.robot = robot
         if rotational_energy is None:
             rotational_energy = any(segment.disks.individual for segment in robot.segments)

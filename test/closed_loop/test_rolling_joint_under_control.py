@@ -17,6 +17,7 @@ from continuum_robot.mechanisms.rolling_joint.building import make_linkage, roll
 from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.model import RodModel
 from continuum_robot.simulation.devices import SimulatedTendonActuators
 from continuum_robot.simulation.mechanism_body import make_body
 from continuum_robot.simulation.rolling_plant import RollingPlant
@@ -148,7 +149,9 @@ def test_two_tendons_have_one_coordinate(robot):
     assert tension @ moved == pytest.approx(float(manifold.generalized_force(tension)[0]) * 1e-3)
 
 
-def test_rods_are_no_mechanisms():
+def test_rods_are_no_mechanisms_and_mechanisms_no_rods(robot):
+    with pytest.raises(ParameterError, match="no rod"):
+        RodModel(robot)
     rod = load_robot("opencr_five_tendon")
     for make in (make_drawing, make_feedforward, make_body, rolling_joint_of):
         with pytest.raises(ParameterError, match="mechanism"):

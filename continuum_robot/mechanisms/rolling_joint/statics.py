@@ -63,6 +63,12 @@ class Equilibrium:
     stable: bool
     lifted_joints: tuple[int, ...]
 
+    @property
+    def needed_friction(self) -> float:
+        """Least friction coefficient of the surfaces with which no contact slips; infinite where one is lifted."""
+        tangential, normal = np.abs(self.contact_force_n[:, 0]), self.contact_force_n[:, 1]
+        return float(np.max(tangential / normal)) if np.all(normal > 0) else float("inf")
+
     def slipping_joints(self, friction_coefficient: float) -> tuple[int, ...]:
         """Joints, from 1, whose contact force is outside of the friction cone of a coefficient, lifted ones too."""
         tangential, normal = np.abs(self.contact_force_n[:, 0]), self.contact_force_n[:, 1]

@@ -184,12 +184,15 @@ def test_lift_off_and_slip_are_reported():
     held = statics.equilibrium([2, 2])
     assert held.slipping_joints(0.5) == ()
     assert held.slipping_joints(0.01) != ()
+    assert held.slipping_joints(1.001 * held.needed_friction) == ()
+    assert len(held.slipping_joints(0.999 * held.needed_friction)) == 1
     # Symmetric links stand straight under any pull along them, but no contact can pull.
     straight = RollingStatics(chain(3, -40.0, 40.0), compile="never")
     lifted = straight.equilibrium([1, 1], [Load(3, (0.0, 2.5))])
     assert lifted.lifted_joints == (1, 2)
     assert straight.equilibrium([1, 1], [Load(3, (0.0, -0.5))]).lifted_joints == ()
     assert lifted.slipping_joints(10.0) == lifted.lifted_joints
+    assert np.isinf(lifted.needed_friction)
 
 
 def test_the_published_solver_converges_to_the_same_poses():
