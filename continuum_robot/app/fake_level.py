@@ -58,10 +58,9 @@ def choose_level(wanted: str, robot: Robot) -> FakeLevel:
         median_s, most_s = measure_wire(robot)
     except ContinuumRobotError as error:
         return FakeLevel(DYNAMICS, f"dynamics ({error})")
-    cost = f"{1e3 * median_s:.2f} ms a cycle, 95 % under {1e3 * most_s:.2f} ms"
     if median_s <= LONGEST_MEDIAN_S and most_s <= LONGEST_MOST_S:
-        return FakeLevel(WIRE, f"wire ({cost})")
-    return FakeLevel(DYNAMICS, f"dynamics (wire would take {cost})")
+        return FakeLevel(WIRE, f"wire, {1e3 * median_s:.2f} ms a cycle")
+    return FakeLevel(DYNAMICS, f"dynamics, wire takes {1e3 * median_s:.2f} to {1e3 * most_s:.2f} ms a cycle")
 
 
 def measure_wire(robot: Robot, cycles: int = CYCLES) -> tuple[float, float]:

@@ -9,7 +9,7 @@ Time is passed in: ``now_s`` is monotonic time, or virtual time in a simulated r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,6 +108,22 @@ class TendonActuators(Protocol):
 
     def clear_faults(self) -> None:
         """Clear faults that the devices latch."""
+
+
+@runtime_checkable
+class CountsFromPowerOn(Protocol):
+    """Tendon actuators that forget where they stood when they lose their power, and that know it."""
+
+    @property
+    def aligned(self) -> bool:
+        """Whether all devices were in use since their power-on, so that an earlier homing may still hold."""
+
+    @property
+    def zero_lost(self) -> NDArray[np.bool_]:
+        """Which tendons' positions began anew or jumped since :meth:`TendonActuators.open`, shape (N,)."""
+
+    def counters(self) -> dict[str, dict[str, Any]]:
+        """Counters of every channel, by its name, for the diagnostics."""
 
 
 @runtime_checkable

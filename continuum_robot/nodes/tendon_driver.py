@@ -19,8 +19,7 @@ from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from continuum_robot.drivers import backends
-from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
-from continuum_robot.drivers.protocols import TendonActuators, TendonReading
+from continuum_robot.drivers.protocols import CountsFromPowerOn, TendonActuators, TendonReading
 from continuum_robot.drivers.tendon_safety import ESTOP, FAULTS, INCONSISTENT_DISPLACEMENT, SafetyOutput, TendonSafety
 from continuum_robot.drivers.zeroed import ZeroedActuators
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
@@ -204,7 +203,7 @@ class TendonDriver(ManagedNode):
             # Otherwise the old one is kept, so that closing and opening the device clears no fault.
             self._safety = TendonSafety(robot)
         self._robot, self._actuators = robot, actuators
-        self._was_aligned = isinstance(actuators.inner, OdriTendonActuators) and actuators.inner.aligned
+        self._was_aligned = isinstance(actuators.inner, CountsFromPowerOn) and actuators.inner.aligned
         self._read_homing(robot, actuators)
         if self._early_estop is not None:
             self._safety.estop(self._early_estop[0], held=self._early_estop[1])
@@ -685,7 +684,7 @@ class TendonDriver(ManagedNode):
         status.add("temperature_c", reading.temperature_c)
         status.add("device_faults", list(reading.device_faults))
         inner = None if self._actuators is None else self._actuators.inner
-        if isinstance(inner, OdriTendonActuators):
+        if isinstance(inner, CountsFromPowerOn):
             for channel, counters in inner.counters().items():
                 for name, value in counters.items():
                     status.add(f"{channel}.{name}", value)
@@ -797,7 +796,7 @@ class TendonDriver(ManagedNode):
     def _require_power(self, actuators: ZeroedActuators) -> None:
         """A board that was switched off since forgot its alignment, and where it stood."""
         inner = actuators.inner
-        if not isinstance(inner, OdriTendonActuators):
+        if not isinstance(inner, CountsFromPowerOn):
             return
         expected = self.homing_required or self._was_aligned
         if inner.zero_lost.any() or (expected and not inner.aligned):

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands for first power-on: on simulated devices in virtual time, and with no device there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from continuum_robot.app import procedures
+from continuum_robot.app.command_line import main
+from continuum_robot.app.fake_level import AUTO, FakeLevel, choose_level, measure_wire
+from continuum_robot.robot.loading import find_robot_file, load_robot
+
+ROBOT = "opencr_five_tendon"
+
+
+@pytest.fixture(autouse=True)
+def calibration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CONTINUUM_ROBOT_CALIBRATION", str(tmp_path / "calibration"))
+    monkeypatch.setenv("ROS_DOMAIN_ID", os.environ["CONTINUUM_ROBOT_TEST_DOMAIN_APP"])
+    return tmp_path / "calibration"
+
+
+def test_home_stores_what_it_found(calibration: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["home", ROBOT, "--json", str(tmp_path / "home.json")]) == 0
+    found = json.loads((tmp_path / "home.json").read_text())
+    assert Path(found["file"]).parent == calibration / "simulated"
+    assert Path(found["file"]).is_file()
+    assert min(found["slack_m"]) > 1e-3
+    assert "string string_x: zero" in capsys.readouterr().out
+
+
+def test_check_tendons_passes_a_sound_robot(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check-tendons", ROBOT]) == 0
+    assert capsys.readouterr().out.count("ok") >= 5
+
+
+def test_calibrate_torque_writes_the_constant(tmp_path: Path) -> None:
+    out = tmp_path / "calibrated.yaml"
+    assert main(["calibrate-torque", ROBOT, "--tendon", "2", "--mass", "0.6", "--out", str(out)]) == 0
+    motor = load_robot(out).hardware.tendon_actuators.motors[1]
+    believed = load_robot(ROBOT).actuators.torque_constant_nm_per_a
+    assert motor.torque_constant_nm_per_a == pytest.approx(believed * procedures.SIMULATED_TORQUE_SHARE, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["home"], ["check-tendons"], ["calibrate-torque", "--tendon", "1", "--mass", "1"]]
+)
+def test_hardware_that_is_not_there_is_one_line_that_says_what_to_do(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    robot = tmp_path / "robot.yaml"
+    text = find_robot_file(ROBOT).read_text(encoding="utf-8")
+    robot.write_text(
+        re.sub(r"channels: \[.*\]", "channels: [nocan0, nocan1, nocan2]", text)
+        .replace("can0,", "nocan0,")
+        .replace("channel: can1,", "channel: nocan1,")
+        .replace("channel: can2,", "channel: nocan2,")
+    )
+    yes = ["--yes"] if arguments[0] == "calibrate-torque" else []
+    assert main([arguments[0], str(robot), "--hardware", *arguments[1:], *yes]) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1
+    assert "nocan0" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["home", "two_segment", "--hardware"], "devices"),
+        (["home", ROBOT, "--tension", "15"], "tension_n"),
+        (["check-tendons", ROBOT, "--pull", "40"], "pull_n"),
+        (["calibrate-torque", ROBOT, "--tendon", "9", "--mass", "1"], "1 to 5"),
+        (["calibrate-torque", ROBOT, "--tendon", "1", "--mass", "9"], "mass_kg"),
+        (["home", "ftdcr_v4"], "actuators"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert "Traceback" not in error
+
+
+def test_a_signal_cancels_in_good_order(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    waits = 0
+    plain = procedures._Devices.wait
+
+    def wait(devices: procedures._Devices, duration_s: float) -> bool:
+        nonlocal waits
+        waits += 1
+        if waits == 40:
+            signal.raise_signal(signal.SIGTERM)
+        return plain(devices, duration_s)
+
+    monkeypatch.setattr(procedures._Devices, "wait", wait)
+    assert main(["check-tendons", ROBOT]) == 130
+    assert "cancelled" in capsys.readouterr().out
+
+
+def test_the_level_is_what_was_wanted_or_what_the_machine_can_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    robot = load_robot(ROBOT)
+    assert choose_level("mirror", robot) == FakeLevel("mirror", "mirror")
+    median_s, most_s = measure_wire(robot, cycles=50)
+    assert 0 < median_s <= most_s
+    for cost, level in (((1e-4, 2e-4), "wire"), ((9e-4, 1e-3), "dynamics"), ((1e-4, 5e-3), "dynamics")):
+        monkeypatch.setattr("continuum_robot.app.fake_level.measure_wire", lambda _robot, cost=cost: cost)
+        monkeypatch.setattr("os.sched_getaffinity", lambda _pid: {0, 1})
+        chosen = choose_level(AUTO, robot)
+        assert chosen.name == level
+        assert "ms a cycle" in chosen.reason
+    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: {0})
+    assert choose_level(AUTO, robot).name == "dynamics"
