@@ -73,6 +73,14 @@ class ConvergenceError(ContinuumRobotError, ArithmeticError):
         super().__init__(f"{problem}: residual {residual:.3g} > {tolerance:.3g} after {iterations} iterations")
 
 
+class IdentifiabilityError(ContinuumRobotError, ValueError):
+    """Data that cannot tell some parameters: ``parameters`` (their names), ``problem``, ``remedy``."""
+
+    def __init__(self, parameters: tuple[str, ...], problem: str, remedy: str) -> None:
+        self.parameters, self.problem, self.remedy = parameters, problem, remedy
+        super().__init__(f"{', '.join(parameters)} cannot be identified: {problem}. {remedy}")
+
+
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."

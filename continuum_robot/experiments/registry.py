@@ -21,6 +21,9 @@ from continuum_robot.experiments import (
     rucker_sag,
     rucker_table2,
     sorosim,
+    wang_calibration,
+    wang_jacobians,
+    wang_micro_motion,
 )
 from continuum_robot.experiments.experiment import Experiment, Result
 
@@ -51,5 +54,8 @@ def experiments() -> dict[str, Experiment]:
         ha_solve.SOLVE,
         ha_robustness.ROBUSTNESS,
         ha_robustness.SCALING,
+        wang_micro_motion.MICRO_MOTION,
+        wang_jacobians.JACOBIANS,
+        wang_calibration.CALIBRATION,
     )
     return {experiment.name: experiment for experiment in known}

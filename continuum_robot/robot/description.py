@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from continuum_robot.robot.actuation import Actuators, TensionLimits
 from continuum_robot.robot.calibration import DynamicsCalibration
 from continuum_robot.robot.control_settings import ControlSettings, ReferenceSettings
+from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.hardware import Hardware
 from continuum_robot.robot.rolling_joint import RollingJoint
 from continuum_robot.robot.routing import RoutedPath, Routing, StraightRouting
@@ -471,7 +472,9 @@ class Robot:
     schema_version: int = quantity("version of this file format", ge=SCHEMA_VERSION, le=SCHEMA_VERSION)
     name: str = quantity("the robot's name", filled=True)
     segments: tuple[Segment, ...] = quantity("from the base to the tip; none with a mechanism", default=())
-    mechanism: RollingJoint | None = quantity("what the robot is instead of a backbone with segments", default=None)
+    mechanism: RollingJoint | EquilibriumModulation | None = quantity(
+        "what the robot is instead of a backbone with segments", default=None
+    )
     description: str = quantity("what robot this is, for a reader", default="")
     gravity_m_per_s2: tuple[float, ...] = quantity(
         "gravity in the base frame", "m/s^2", default=(0.0, 0.0, 0.0), length=3, ge=-100, le=100

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A segment of push-pull backbones into which a modulation backbone is inserted: wang, figures 1 and 2, table 2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.errors import ParameterError
+
+Array = NDArray[Any]
+
+STRAIGHT_RAD = np.pi / 2  # theta_0: wang counts theta from the base plane
+EMPTY_LENGTHS = ("bent", "locked")
+_FEWEST_BACKBONES = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModulatedSegment:
+    """Geometry and bending stiffness.
+
+    Attributes
+    ----------
+    length_m : L, of the central backbone, m
+    pitch_radius_m : r, of the secondary backbones from the central one, m
+    central_stiffness_nm2 : E_p I_p, N.m^2
+    secondary_stiffness_nm2 : E_i I_i of each secondary backbone, (n,), N.m^2; the first stands on +x of the base
+    modulation_stiffness_nm2 : E_s I_s of all that is inserted together, N.m^2
+    empty_lengths : which of the two lengths that wang (6) gives the empty part of a secondary backbone. Both are the
+        same only where theta' = theta. ``bent``: L - q_s + Delta_i (theta' - theta_s), of the shape that it takes; good
+        on the whole stroke. ``locked``: L_i - L_s,i with L_i of the nominal theta, which the paper's appendix A
+        differentiates; it falls to nothing before the modulation backbone reaches the end disk.
+    """
+
+    length_m: float
+    pitch_radius_m: float
+    central_stiffness_nm2: float
+    secondary_stiffness_nm2: tuple[float, ...]
+    modulation_stiffness_nm2: float
+    empty_lengths: str = "bent"
+
+    def __post_init__(self) -> None:
+        for name in ("length_m", "pitch_radius_m", "central_stiffness_nm2"):
+            _check_positive(name, getattr(self, name))
+        if len(self.secondary_stiffness_nm2) < _FEWEST_BACKBONES:
+            raise ParameterError(
+                "secondary_stiffness_nm2", self.secondary_stiffness_nm2, f"{_FEWEST_BACKBONES} backbones or more"
+            )
+        for value in self.secondary_stiffness_nm2:
+            _check_positive("secondary_stiffness_nm2", value)
+        if not (np.isfinite(self.modulation_stiffness_nm2) and self.modulation_stiffness_nm2 >= 0):
+            raise ParameterError("modulation_stiffness_nm2", self.modulation_stiffness_nm2, "0 N.m^2 or more")
+        if self.empty_lengths not in EMPTY_LENGTHS:
+            raise ParameterError("empty_lengths", self.empty_lengths, "one of " + ", ".join(EMPTY_LENGTHS))
+
+    @property
+    def count(self) -> int:
+        """Number n of secondary backbones."""
+        return len(self.secondary_stiffness_nm2)
+
+    @property
+    def bending_stiffness_nm2(self) -> float:
+        """Of the empty segment, E_p I_p + sum of E_i I_i, N.m^2."""
+        return self.central_stiffness_nm2 + sum(self.secondary_stiffness_nm2)
+
+    def backbone_angles_rad(self, delta_rad: ArrayLike) -> Array:
+        """sigma_i, of each secondary backbone from the bending plane, (..., n), rad; wang (3).
+
+        Parameters
+        ----------
+        delta_rad : angle from the bending plane to the first backbone, (...), rad
+        """
+        return np.asarray(delta_rad)[..., None] + 2 * np.pi / self.count * np.arange(self.count)  # wang (3)
+
+    def offsets_m(self, delta_rad: ArrayLike) -> Array:
+        """Delta_i, radius of each secondary backbone projected on the bending plane, (..., n), m; wang (3).
+
+        Parameters
+        ----------
+        delta_rad : angle from the bending plane to the first backbone, (...), rad
+        """
+        return self.pitch_radius_m * np.cos(self.backbone_angles_rad(delta_rad))  # wang (3)
+
+    def backbone_displacement_m(self, theta_rad: ArrayLike, delta_rad: ArrayLike) -> Array:
+        """By how much each secondary backbone is pulled in, -q_i of wang (56), (..., n), m.
+
+        Parameters
+        ----------
+        theta_rad : nominal bending angle, pi / 2 for straight, (...), rad
+        delta_rad : angle from the bending plane to the first backbone, (...), rad
+        """
+        bend = STRAIGHT_RAD - np.asarray(theta_rad)
+        return self.offsets_m(delta_rad) * bend[..., None]  # wang (4), (56)
+
+    def configuration(self, displacement_m: ArrayLike) -> tuple[Array, Array]:
+        """Nominal theta and delta of displacements; the inverse of :meth:`backbone_displacement_m`.
+
+        Parameters
+        ----------
+        displacement_m : pulled in > 0, (..., n), m; the nearest displacements that the segment can take count
+
+        Returns
+        -------
+        theta <= pi / 2 and delta, (...), rad; delta 0 where the segment is straight
+        """
+        pulled = np.asarray(displacement_m, dtype=float)
+        if pulled.shape[-1:] != (self.count,) or not np.isfinite(pulled).all():
+            raise ParameterError("displacement_m", displacement_m, f"{self.count} finite displacements in m")
+        along = self.backbone_angles_rad(0.0)
+        real, imaginary = pulled @ np.cos(along), pulled @ np.sin(along)
+        bend = 2 / (self.count * self.pitch_radius_m) * np.hypot(real, imaginary)
+        return STRAIGHT_RAD - bend, -np.arctan2(imaginary, real)
+
+    def check(self, theta_rad: ArrayLike, delta_rad: ArrayLike, insertion_m: ArrayLike) -> None:
+        """Refuse a configuration that the segment cannot have.
+
+        Parameters
+        ----------
+        theta_rad, delta_rad : nominal bending angle and angle of its plane, (...), rad
+        insertion_m : depth q_s of the modulation backbone, (...), m
+
+        Raises
+        ------
+        ParameterError : values that are not finite, an insertion outside [0, L], or a bend with which the inner
+            secondary backbone would have no length
+        """
+        theta, delta, insertion = (np.real(value) for value in (theta_rad, delta_rad, insertion_m))
+        for name, value in (("theta_rad", theta), ("delta_rad", delta)):
+            if not np.isfinite(value).all():
+                raise ParameterError(name, value, "a finite angle in rad")
+        outside = ~((insertion >= 0) & (insertion <= self.length_m))
+        if np.any(outside):
+            wrong = float(np.atleast_1d(insertion)[np.atleast_1d(outside)][0])
+            raise ParameterError("insertion_m", wrong, f"a depth in [0, {self.length_m:g}] m, the segment's length")
+        share = 1 + self.offsets_m(delta) * ((theta - STRAIGHT_RAD) / self.length_m)[..., None]
+        if np.any(share <= 0):
+            wrong = float(np.max(np.abs(theta - STRAIGHT_RAD)))
+            raise ParameterError(
+                "theta_rad",
+                float(np.ravel(theta)[np.argmax(np.abs(np.ravel(theta) - STRAIGHT_RAD))]),
+                f"a bend that leaves every backbone some length: {wrong:.3g} rad from straight, "
+                f"{self.length_m / self.pitch_radius_m:.3g} rad close it",
+            )
+
+
+def round_stiffness_nm2(modulus_pa: float, outer_m: float, inner_m: float = 0.0) -> float:
+    """E I of a round tube or wire, N.m^2.
+
+    Parameters
+    ----------
+    modulus_pa : Young's modulus, Pa
+    outer_m, inner_m : diameters, m
+    """
+    return float(modulus_pa * np.pi / 64 * (outer_m**4 - inner_m**4))
+
+
+def _check_positive(name: str, value: float) -> None:
+    if not (np.isfinite(value) and value > 0):
+        raise ParameterError(name, value, "a positive number")

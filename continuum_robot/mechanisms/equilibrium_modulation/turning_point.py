@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the tip turns back while the modulation backbone is inserted: wang, section 5.1 and figure 4."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobians
+from continuum_robot.mechanisms.equilibrium_modulation.moment_error import MomentError
+from continuum_robot.mechanisms.equilibrium_modulation.segment import ModulatedSegment
+
+Array = NDArray[Any]
+
+_SAMPLES = 400
+_END_SHARE = 1e-4  # of the length: at 0 the tip has not yet gone anywhere, at L the last bit moves it no more
+_TOLERANCE_M = 1e-9
+
+
+def turning_point(
+    segment: ModulatedSegment,
+    theta_rad: float,
+    moment_error: MomentError,
+    *,
+    stroke_m: float | None = None,
+) -> float | None:
+    """The first insertion at which the tip is farther from where it started than shortly before and after, m.
+
+    In the paper's pictures the path runs out, turns in a narrow bend, and comes back beside itself. The farthest place
+    does not hang on the frame in which the path is drawn. delta turns the whole path about z and has no part in it for
+    equal backbones at equal distances.
+
+    Parameters
+    ----------
+    segment : what bends
+    theta_rad : nominal bending angle, rad
+    moment_error : lambda
+    stroke_m : deepest insertion, m; None: the segment's length
+
+    Returns
+    -------
+    None where the distance grows on the whole stroke
+    """
+    deepest = segment.length_m if stroke_m is None else stroke_m
+    start = jacobians(segment, theta_rad, 0.0, 0.0, moment_error).pose[:3, 3]
+
+    def leaving(insertion: Any) -> Any:
+        """Half the rate of the squared distance."""
+        found = jacobians(segment, theta_rad, 0.0, insertion, moment_error)
+        return np.sum((found.pose[..., :3, 3] - start) * found.micro[..., :3], axis=-1)
+
+    margin = _END_SHARE * segment.length_m
+    depths = np.linspace(margin, min(deepest, segment.length_m - margin), _SAMPLES)
+    rates = leaving(depths)
+    turns = np.flatnonzero((rates[:-1] > 0) & (rates[1:] <= 0))
+    if not len(turns):
+        return None
+    return float(brentq(lambda depth: float(leaving(depth)), *depths[turns[0] : turns[0] + 2], xtol=_TOLERANCE_M))
