@@ -74,10 +74,28 @@ class SafetySettings:
         "how far a measured tension may lie outside [0, maximum_n]", "N", default=2.0, gt=0, le=1e3
     )
     current_mismatch_share: float = quantity(
-        "tolerated difference of currents, as a share of maximum_current_a", "", default=0.15, gt=0, le=1
+        "tolerated difference of currents, as a share of maximum_current_a", "", default=0.05, gt=0, le=1
     )
     current_mismatch_time_s: float = quantity(
         "how long currents must disagree without a break", "s", default=0.05, ge=0, le=10
+    )
+    safe_within_s: float = quantity(
+        "longest ramp to the safe tension after a fault: faster than limits.safe_rate_n_per_s where that takes longer",
+        "s",
+        default=0.06,
+        gt=0,
+        le=10,
+    )
+    brake_speed_m_per_s: float = quantity(
+        "speed at which a tendon runs in after a fault and above which its motor is braked",
+        "m/s",
+        default=0.02,
+        gt=0,
+        le=100,
+    )
+    brake_time_s: float = quantity("time in which a braked motor loses its speed", "s", default=0.01, gt=0, le=10)
+    brake_duration_s: float = quantity(
+        "longest time for which motors are braked after a fault; 0: never", "s", default=0.1, ge=0, le=10
     )
     maximum_step_s: float = quantity(
         "longest time step that rate limits count, so that a stalled cycle does not jump", "s", default=0.01, gt=0, le=1
@@ -90,7 +108,8 @@ class SafetyOutput:
 
     Attributes
     ----------
-    tension : shape (N,), N; always finite, in [0, maximum_n]
+    tension : shape (N,), N; always finite, in [0, maximum_n]; shortly after a fault down to -maximum_n for a motor that
+        winds in fast what nothing holds: it is braked, before the slack runs out with a jerk
     limited : LIMITED_ bits of control/limits.py for each tendon, shape (N,), uint8
     state : "inactive", "active" or "safe"
     write : whether to send it. False in a cycle without a fresh command, so that the driver never feeds the motor
@@ -112,8 +131,8 @@ class TendonSafety:
 
     States: *inactive* (commands are ignored), *active* (commands pass through the limits), *safe* (a fault latched).
     Leaving *active* in either direction ramps the tensions from the last command to ``limits.safe_n`` at
-    ``limits.safe_rate_n_per_s``, and holds them there. From *safe* only :meth:`reset` leads to *inactive*, and from
-    there only :meth:`activate` to *active*. Pure: no clock, no thread.
+    ``limits.safe_rate_n_per_s``, after a fault in ``safe_within_s`` at most, and holds them there. From *safe* only
+    :meth:`reset` leads to *inactive*, and from there only :meth:`activate` to *active*. Pure: no clock, no thread.
 
     Parameters
     ----------
@@ -157,6 +176,10 @@ class TendonSafety:
         self._mismatch_s = 0.0
         self._since_command_s = 0.0
         self._activated_s = self._arrived_s = -math.inf
+        self._ramp_rate_n_per_s = self.limits.safe_rate_n_per_s
+        self._braked_s = math.inf
+        mass_kg = 0.0 if robot.actuators is None else robot.actuators.reflected_mass_kg
+        self._brake_ns_per_m = mass_kg / self.settings.brake_time_s
         self._sequence: int | None = None
         self._waiting = True
 
@@ -244,6 +267,8 @@ class TendonSafety:
 
         Latched faults stay latched. Allowed in every state.
         """
+        if self._state == ACTIVE:
+            self._ramp_rate_n_per_s = self.limits.safe_rate_n_per_s
         self._state = SAFE if self._faults else INACTIVE
 
     def torque_off(self) -> None:
@@ -345,8 +370,10 @@ class TendonSafety:
         # Time with nothing but the hold after activation gives no credit for the first step.
         credit_s = 0.0 if first else self._since_command_s
         self._since_command_s = min(credit_s + dt, self.settings.maximum_step_s)
+        brake: Vector | float = 0.0
         if self._state != ACTIVE:
             self._ramp(step_s)
+            brake = self._brake(reading, step_s)
             write = self._engaged
         elif wanted is not None:
             result = self._limiter.update(wanted, self._since_command_s)
@@ -356,7 +383,7 @@ class TendonSafety:
         else:
             # Until the first command the driver itself holds the tension; afterwards only commands are sent.
             write = self._waiting
-        return SafetyOutput(self._command.copy(), limited, self._state, write, self._faults, new_faults)
+        return SafetyOutput(self._command - brake, limited, self._state, write, self._faults, new_faults)
 
     def _fresh_command(
         self, command: ArrayLike | None, age_s: float, now_s: float, sequence: int | None, found: list[str]
@@ -388,19 +415,32 @@ class TendonSafety:
         if added:
             self._faults = (*self._faults, *added)
             self.last_fault = added[-1]
+        if self._state == ACTIVE:
+            fall_n = float(self._command.max()) - self.limits.safe_n
+            self._ramp_rate_n_per_s = max(self.limits.safe_rate_n_per_s, fall_n / self.settings.safe_within_s)
+            self._braked_s = 0.0
         self._state = SAFE
 
     def _ramp(self, dt: float) -> None:
         """Towards the safe tension; what rises waits for what falls where the total would be exceeded."""
         if not self._engaged:
             return
-        step = self.limits.safe_rate_n_per_s * dt
+        step = self._ramp_rate_n_per_s * dt
         change = np.clip(self.limits.safe_n - self._command, -step, step)
         lowered = self._command + np.minimum(change, 0.0)
         rise = np.maximum(change, 0.0)
         room = max(0.0, self.limits.total_n - lowered.sum())
         wanted = rise.sum()
         self._command = lowered + (rise if wanted <= room else rise * (room / wanted))
+
+    def _brake(self, reading: TendonReading | None, dt: float) -> Vector | float:
+        """What motors that wind in fast get less than the ramp, shortly after a fault, (N,), N."""
+        self._braked_s += dt
+        if reading is None or not self._engaged or self._braked_s > self.settings.brake_duration_s:
+            return 0.0
+        fast = np.maximum(np.asarray(reading.velocity_m_per_s, dtype=float) - self.settings.brake_speed_m_per_s, 0.0)
+        force = np.where(np.isfinite(fast), self._brake_ns_per_m * fast, 0.0)
+        return np.asarray(np.clip(force, 0.0, self._command + self.limits.maximum_n))
 
     def _measured_tension(self, reading: TendonReading) -> Vector:
         tension = np.asarray(reading.tension_n, dtype=float)

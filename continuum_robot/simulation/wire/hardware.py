@@ -98,7 +98,7 @@ def wired(robot: Robot) -> Robot:
         kind=ODRI_CAN,
         channels=channels,
         maximum_current_a=min(actuators.maximum_current_a, 0.99 * odri_board.FULL_SCALE_A),
-        current_mismatch_a=0.2 * min(actuators.maximum_current_a, odri_board.FULL_SCALE_A),
+        current_mismatch_a=0.05 * min(actuators.maximum_current_a, odri_board.FULL_SCALE_A),
         receive_timeout_ms=min(1000, max(5, timeout_ms)),
         motors=motors,
     )
@@ -171,6 +171,7 @@ class SimulatedHardware:
     aligned : the boards were enabled before; otherwise their first enable aligns the rotors
     alignment_s : how long that takes, s
     zeroed : the string-encoder board's zero was set at the straight pose already
+    start_rev : what the motor boards count at the start, to begin near their rollover at 100, revolutions
     link : where the strings are published for another process; opened and closed with the devices
     strings, force : simulate the string-encoder board, the force sensor
     folder : where the serial ports get their names; None: each in a temporary folder
@@ -196,6 +197,7 @@ class SimulatedHardware:
         aligned: bool = True,
         alignment_s: float = 2.0,
         zeroed: bool = True,
+        start_rev: float = 0.0,
         link: PlantLinkWriter | None = None,
         strings: bool = False,
         force: bool = False,
@@ -207,6 +209,7 @@ class SimulatedHardware:
         self._rng = np.random.default_rng(robot.simulation.seed) if rng is None else rng
         self._plant, self._contacts, self._progress = plant, tuple(contacts), progress
         self._aligned, self._alignment_s, self._zeroed = aligned, alignment_s, zeroed
+        self._start_rev = start_rev
         self._link, self._folder = link, folder
         self._has_strings, self._has_force = strings and self._hardware.string_encoders is not None, force
         self._wrench = wrench or (lambda: np.zeros(6))
@@ -429,6 +432,7 @@ class SimulatedHardware:
                     ports,
                     alignment_s=self._alignment_s,
                     aligned=self._aligned,
+                    start_rev=self._start_rev,
                     current_noise_a=self.robot.simulation.current_noise_a,
                     rng=self._rng,
                 )

@@ -473,14 +473,64 @@ def test_whatever_happens_the_output_is_finite_and_within_the_limits(robot, data
             previous = safety.tension  # a new start from the measured tension, or from none
         output = safety.update(reading, command, age_s, now_s, dt)
         assert np.isfinite(output.tension).all()
-        assert output.tension.min() >= 0
+        assert output.tension.min() >= (-limits.maximum_n if output.state == "safe" else 0)
         assert output.tension.max() <= limits.maximum_n
         assert output.tension.sum() <= limits.total_n * (1 + 1e-12)
-        rate = limits.rate_n_per_s if output.state == "active" else limits.safe_rate_n_per_s
+        # What brakes is no part of the ramp.
+        ramp = safety.tension
+        assert (output.tension <= ramp).all()
+        quickest = max(limits.safe_rate_n_per_s, limits.maximum_n / safety.settings.safe_within_s)
+        rate = limits.rate_n_per_s if output.state == "active" else quickest
         allowed = rate * safety.settings.maximum_step_s * (1 + 1e-9) + 1e-9
-        assert np.abs(output.tension - previous).max() <= allowed
+        assert np.abs(ramp - previous).max() <= allowed
         assert output.state == ("safe" if output.faults else output.state)
         assert output.state != "active" or not output.faults
         if was == "safe" and action != "reset":
             assert output.state != "active" or action == "activate"
-        previous, was = output.tension, output.state
+        previous, was = ramp, output.state
+
+
+def _active(count, tension_n):
+    safety = TendonSafety(ROBOT)
+    zero, tension = np.zeros(count), np.full(count, tension_n)
+    reading = TendonReading(0.0, zero, zero, tension, tension / NEWTON_PER_AMPERE, zero, zero)
+    safety.activate(reading, 0.0)
+    return safety, reading
+
+
+def test_a_fault_at_the_highest_tension_still_ends_at_the_safe_one_in_time():
+    highest = min(ROBOT.limits.maximum_n, ROBOT.limits.total_n / ROBOT.tendon_count)
+    safety, reading = _active(ROBOT.tendon_count, highest)
+    slowly_s = (highest - ROBOT.limits.safe_n) / ROBOT.limits.safe_rate_n_per_s
+    assert slowly_s > safety.settings.safe_within_s
+    safety.estop("test")
+    elapsed_s = 0.0
+    while not safety.released:
+        elapsed_s += 1e-3
+        safety.update(dataclasses.replace(reading, stamp_s=elapsed_s), None, 0.0, elapsed_s, 1e-3)
+    assert elapsed_s <= safety.settings.safe_within_s + 2e-3
+
+
+def test_a_deactivation_keeps_the_slow_ramp():
+    safety, reading = _active(ROBOT.tendon_count, 10.0)
+    safety.deactivate()
+    output = safety.update(dataclasses.replace(reading, stamp_s=1e-3), None, 0.0, 1e-3, 1e-3)
+    np.testing.assert_allclose(output.tension, 10.0 - 1e-3 * ROBOT.limits.safe_rate_n_per_s)
+
+
+def test_a_motor_that_runs_in_after_a_fault_is_braked_for_a_while_and_only_then():
+    safety, reading = _active(ROBOT.tendon_count, 5.0)
+    running = np.zeros(ROBOT.tendon_count)
+    running[1] = 0.1
+    safety.estop("test")
+    seen = []
+    for number in range(1, 300):
+        now_s = number * 1e-3
+        moving = dataclasses.replace(reading, stamp_s=now_s, velocity_m_per_s=running)
+        seen.append(safety.update(moving, None, 0.0, now_s, 1e-3).tension)
+    tension = np.array(seen)
+    braked = tension[:, 1] < 0
+    assert braked[: round(1e3 * safety.settings.brake_duration_s) - 1].all()
+    assert not braked[round(1e3 * safety.settings.brake_duration_s) + 1 :].any()
+    assert tension[:, 1].min() >= -ROBOT.limits.maximum_n
+    assert (np.delete(tension, 1, axis=1) >= ROBOT.limits.safe_n - 1e-9).all()
