@@ -41,6 +41,8 @@ _FIRST_LOAD_STEP = 0.25
 _SMALLEST_LOAD_STEP = 1 / 1024
 _LEAST_CURVATURE = 1e-3
 _SETTLING_STEP = 1e-2
+_RELAXATIONS = 300
+_NEAR_REST = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,14 +78,21 @@ class StrainEquilibrium:
     snapped_at: tuple[float, ...]
     energy_j: float | None
     problem: StaticProblem = field(repr=False)
+    _diverges: bool = field(repr=False)
 
     @property
     def stable(self) -> bool:
-        """Whether the Hessian has no negative eigenvalue; for loads without a potential, no divergence.
+        """Whether no eigenvalue of the Hessian has a negative real part.
 
-        A round rod that has buckled turns freely about the load: see ``neutral``.
+        A round rod that has buckled turns freely about the load: see ``neutral``. With loads that have no potential, a
+        complex pair with a negative real part is no snapping but growing oscillation: see ``diverges``.
         """
         return self.stability > -NEUTRAL
+
+    @property
+    def diverges(self) -> bool:
+        """Whether a real eigenvalue is negative: from here the rod falls to another equilibrium, if there is any."""
+        return not self.stable and self._diverges
 
     @property
     def neutral(self) -> bool:
@@ -146,6 +155,12 @@ class _State:
     def stability(self) -> float:
         """Smallest real part of an eigenvalue."""
         return float(self.spectrum.real.min())
+
+    @property
+    def diverges(self) -> bool:
+        """Whether a real eigenvalue is negative: only there branches of equilibria turn or part."""
+        real = np.abs(self.spectrum.imag) <= NEUTRAL
+        return bool((self.spectrum.real[real] <= -NEUTRAL).any())
 
 
 class StaticProblem:
@@ -252,6 +267,9 @@ def equilibrium(
         except ConvergenceError as error:
             state = search.continued(error)
         else:
+            if not problem.conservative and start is None and settle and state.diverges:
+                # Along the residual Newton's method finds any equilibrium; the loading path decides which it is.
+                state = search.continued(None)
             state = search.settled(state, 1.0)
     return search.result(state)
 
@@ -288,13 +306,15 @@ class _Search:
             direction = _direction(state, along_energy)
             c_step, share = self.problem.step(direction)
             slope = float(state.force @ direction)
+            length = np.linalg.norm(direction)
             while True:
                 trial = self.state(state.c + share * c_step, scale)
                 if trial.residual < 0.5 * state.residual or (
                     # Near the solution the energy's decrease drowns in rounding: there the residual decides.
                     trial.energy <= state.energy + _ARMIJO * share * slope
                     if along_energy
-                    else np.linalg.norm(trial.force) <= (1 - _ARMIJO * share) * np.linalg.norm(state.force)
+                    # The next step with this Hessian is shorter: that does not depend on how forces are weighed.
+                    else np.linalg.norm(_direction(trial, False, state.hessian)) <= (1 - share / 4) * length
                 ):
                     break
                 share /= 2
@@ -305,22 +325,55 @@ class _Search:
             return state
         raise self._failure("Newton's method did not converge", state.residual)
 
+    def relaxed(self, c: Vector, scale: float) -> _State:
+        """Where a rod whose strain yields in proportion to the force out of balance comes to rest from ``c``.
+
+        Implicit Euler steps that grow as the force falls. Beside an unstable direction they stay short enough to move
+        away from it, so that what is found is stable; raises ConvergenceError where nothing is.
+        """
+        state, step = self.state(c, scale), 1.0
+        for _ in range(_RELAXATIONS):
+            if state.residual < _NEAR_REST and not state.diverges:
+                return self.newton(state.c, scale, _ITERATIONS)
+            if state.stability < 0:
+                step = min(step, -0.5 / state.stability)
+            direction = np.asarray(
+                -np.linalg.solve(state.hessian + np.eye(len(state.c)) / step, state.force), dtype=float
+            )
+            c_step, share = self.problem.step(direction)
+            found = self.state(state.c + share * c_step, scale)
+            fall = float(np.linalg.norm(state.force)) / max(float(np.linalg.norm(found.force)), 1e-300)
+            step *= share * min(max(fall, 0.5), 2.0)
+            state = found
+        raise self._failure("the rod does not come to rest", state.residual)
+
     def settled(self, state: _State, scale: float) -> _State:
         """From an unstable equilibrium along its most unstable direction to a stable one, where it is wanted."""
-        if not self.settle or state.stability > -NEUTRAL:
+        if not self.settle or not state.diverges:
             return state
-        _, vectors = np.linalg.eigh((state.hessian + state.hessian.T) / 2)
-        direction = vectors[:, 0] * (1 if vectors[np.argmax(np.abs(vectors[:, 0])), 0] > 0 else -1)
+        values, vectors = np.linalg.eig(state.hessian)
+        direction = vectors[:, int(np.argmin(values.real))].real
+        direction = direction * np.sign(direction[np.argmax(np.abs(direction))])
         c_step, share = self.problem.step(direction)
         size = np.abs(self.problem.rod.strain_scale * c_step).max()
+        away = state.c + share * _SETTLING_STEP / size * c_step
         try:
-            found = self.newton(state.c + share * _SETTLING_STEP / size * c_step, scale, _ITERATIONS)
+            found = self._rest_from(away, scale)
         except ConvergenceError:
-            return state
-        if found.stability <= -NEUTRAL:
             return state
         self.snaps.append(scale)
         return found
+
+    def _rest_from(self, c: Vector, scale: float) -> _State:
+        """A stable equilibrium that the rod falls to from ``c``; raises ConvergenceError."""
+        if self.problem.conservative:
+            try:
+                found = self.newton(c, scale, _ITERATIONS)
+            except ConvergenceError:
+                return self.relaxed(c, scale)
+            if not found.diverges:
+                return found
+        return self.relaxed(c, scale)
 
     def continued(self, first: ConvergenceError | None) -> _State:
         """The load put on in steps, each with the tangent as a predictor; a step halves where Newton's method fails."""
@@ -331,14 +384,13 @@ class _Search:
             scale = min(1.0, done + step)
             try:
                 found = self.newton(state.c + (scale - done) * tangent, scale, _CORRECTIONS)
-                if found.stability <= -NEUTRAL < state.stability and step > _FIRST_LOAD_STEP / 16:
+                if found.diverges and not state.diverges and step > _FIRST_LOAD_STEP / 16:
                     raise self._failure("passed a loss of stability", found.residual)
             except ConvergenceError as error:
                 step /= 2
                 if step < _SMALLEST_LOAD_STEP:
                     try:
-                        # The branch ends here: the rod snaps to whatever minimum of the energy is below.
-                        found = self.newton(state.c, scale, 3 * _ITERATIONS)
+                        found = self._rest_from(state.c, scale)  # the branch ends here, and the rod snaps
                     except ConvergenceError:
                         raise ConvergenceError(
                             f"no static equilibrium found beyond {100 * done:.3g} % of the load",
@@ -382,16 +434,17 @@ class _Search:
             snapped_at=tuple(self.snaps),
             energy_j=state.energy if problem.conservative else None,
             problem=problem,
+            _diverges=state.diverges,
         )
 
     def _failure(self, problem: str, residual: float) -> ConvergenceError:
         return ConvergenceError(f"static equilibrium: {problem}", residual, RESIDUAL_TOLERANCE, self.iterations)
 
 
-def _direction(state: _State, along_energy: bool) -> Vector:
-    """Newton's step in scaled coordinates; along the energy with negative curvatures turned positive."""
+def _direction(state: _State, along_energy: bool, hessian: Vector | None = None) -> Vector:
+    """Newton's step in scaled coordinates, or one with another Hessian; along the energy turned downhill."""
     if not along_energy:
-        return np.asarray(-np.linalg.solve(state.hessian, state.force))
+        return np.asarray(-np.linalg.solve(state.hessian if hessian is None else hessian, state.force), dtype=float)
     symmetric = (state.hessian + state.hessian.T) / 2
     try:
         np.linalg.cholesky(symmetric - _LEAST_CURVATURE * np.eye(len(symmetric)))
