@@ -20,10 +20,16 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.protocols import CountsFromPowerOn, TendonActuators, TendonReading
-from continuum_robot.drivers.tendon_safety import ESTOP, FAULTS, INCONSISTENT_DISPLACEMENT, SafetyOutput, TendonSafety
+from continuum_robot.drivers.tendon_safety import (
+    ESTOP,
+    FAULTS,
+    SafetyOutput,
+    SafetySettings,
+    TendonSafety,
+)
 from continuum_robot.drivers.zeroed import ZeroedActuators
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
-from continuum_robot.identification.procedures.procedure import Procedure
+from continuum_robot.identification.procedures.procedure import Procedure, TakeUp, TakeUpSettings
 from continuum_robot.identification.procedures.record import (
     HOME_FIRST,
     HomingRecord,
@@ -60,8 +66,10 @@ FOREIGN_STATES_S = 0.5
 SETTLE_TIMEOUT_S = 1.0
 REST_M_PER_S = 2e-3
 PROCEDURE_TIMEOUT_S = 600.0
+TAKE_UP_PERIOD_S = 0.005
 OWN_REASONS = ("two_writers", "internal_error")
 """Reasons for which the driver itself asks for the e-stop."""
+_TAKE_UP = TakeUpSettings(rest_time_s=0.1, timeout_s=4.0)
 
 
 class TendonDriver(ManagedNode):
@@ -125,6 +133,7 @@ class TendonDriver(ManagedNode):
         self.parameters.add_check(_temperatures_in_order)
         self._thresholds = LoopThresholds(self)
         self._limits: Any = None
+        self._safety_settings = self.parameters.declare_settings("safety", SafetySettings())
 
         self._robot: Robot | None = None
         self._actuators: ZeroedActuators | None = None
@@ -201,7 +210,7 @@ class TendonDriver(ManagedNode):
             self._touching = TrueContacts(self._plant_of(actuators), str(self.parameters.get("base_frame")))
         if self._safety is None or self._robot != robot:
             # Otherwise the old one is kept, so that closing and opening the device clears no fault.
-            self._safety = TendonSafety(robot)
+            self._safety = TendonSafety(robot, self._safety_settings.value)
         self._robot, self._actuators = robot, actuators
         self._was_aligned = isinstance(actuators.inner, CountsFromPowerOn) and actuators.inner.aligned
         self._read_homing(robot, actuators)
@@ -440,29 +449,32 @@ class TendonDriver(ManagedNode):
         self._limited[:] = 0
 
     def _take_up_slack(self, loop: PeriodicThread, safety: TendonSafety) -> None:
-        """Pull all tendons alike until the displacements fit a shape, from the safe tension up to ``take_up_n``.
+        """Pull all tendons in slowly until they rest, with a tension that falls to zero at a low speed.
 
+        A tendon that is slack when the controller begins would be pulled in at full speed, and jerk when it is tight.
         More than the safe tension may be needed, since friction and cogging hold a motor against it. Whether it worked
         is checked by the activation that follows, which says what is wrong when it did not.
         """
-        limits = safety.limits
-        lowest_n = max(limits.safe_n, limits.minimum_n)
+        limits, robot = safety.limits, self.configured_robot
         share_n = min(limits.maximum_n, limits.total_n / self._message_size)
-        highest_n = max(lowest_n, self.parameters.get("take_up_share") * share_n)
-        if safety.faults or INCONSISTENT_DISPLACEMENT not in safety.conditions:
+        level_n = max(limits.safe_n, limits.minimum_n, self.parameters.get("take_up_share") * share_n)
+        if safety.faults:
             return
-
-        def begin() -> None:
-            self._take_up = np.full(self._message_size, lowest_n)
-
-        loop.call(begin)
-        begun_s = time.monotonic()
-        while (elapsed_s := time.monotonic() - begun_s) < 2 * SETTLE_TIMEOUT_S:
-            if elapsed_s > 0.1 and not safety.conditions and self._at_rest():
+        take_up = TakeUp(np.full(self._message_size, level_n), robot.tendon_names, _TAKE_UP)
+        last_s, tight = time.monotonic(), False
+        while not tight and loop.running and not safety.faults:
+            reading = self._reading
+            now_s = time.monotonic()
+            if reading is not None and np.isfinite(reading.velocity_m_per_s).all():
+                try:
+                    self._take_up, tight = take_up.update(reading, now_s - last_s)
+                except ContinuumRobotError as error:
+                    self.get_logger().warning(str(error))
+                    return
+                last_s = now_s
+            elif now_s - last_s > SETTLE_TIMEOUT_S:
                 return
-            level_n = lowest_n + (highest_n - lowest_n) * min(1.0, elapsed_s / SETTLE_TIMEOUT_S)
-            self._take_up = np.full(self._message_size, level_n)
-            time.sleep(0.01)
+            time.sleep(TAKE_UP_PERIOD_S)
 
     def _wait_for_rest(self) -> None:
         """Wait until the tendons stand still under the safe tension, a second at most."""
