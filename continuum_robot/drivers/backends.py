@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import dataclasses
 
+from continuum_robot.drivers.dynamixel.actuators import DynamixelTendonActuators
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.protocols import ForceSensor, StringEncoders, TendonActuators
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.hardware import Hardware, OdriCan
+from continuum_robot.robot.hardware import Dynamixel, Hardware, OdriCan
 
 
 def hardware_of(robot: Robot) -> Hardware:
@@ -45,6 +46,8 @@ def tendon_actuators(robot: Robot, interface: str = "") -> TendonActuators:
     if isinstance(settings, OdriCan):
         settings = dataclasses.replace(settings, interface=interface) if interface else settings
         return OdriTendonActuators(robot, settings)
+    if isinstance(settings, Dynamixel):
+        return DynamixelTendonActuators(robot, settings)
     raise ParameterError("hardware.tendon_actuators.kind", settings.kind, "a kind that this release can drive")
 
 

@@ -11,10 +11,12 @@ from continuum_robot.robot.actuation import Actuators
 from continuum_robot.robot.schema import quantity, refuse
 
 ODRI_CAN = "odri_can"
+DYNAMIXEL = "dynamixel"
 STRING_ENCODER_SERIAL = "string_encoder_serial"
 ROKUBI_SERIAL = "rokubi_serial"
 
 CAN_INTERFACES = ("socketcan", "slcan", "virtual", "udp_multicast")
+DYNAMIXEL_BAUDS_BPS = (57600, 115200, 1_000_000, 2_000_000, 3_000_000, 4_000_000)
 ENCODER_TRANSPORTS = ("serial", "udp")
 ROKUBI_BASE_RATE_HZ = 51200
 ROKUBI_FRAME_BITS = 37 * 10
@@ -46,12 +48,11 @@ class OdriMotor:
 
     def newton_per_ampere(self, actuators: Actuators) -> float:
         """Tendon tension for the size of a motor current, N/A; ``actuators`` has what is not stated here."""
-        torque_constant = self.torque_constant_nm_per_a or actuators.torque_constant_nm_per_a
-        return torque_constant * self.gear_ratio / (self.spool_radius_m or actuators.spool_radius_m)
+        return _newton_per_ampere(self, actuators)
 
     def meter_per_turn(self, actuators: Actuators) -> float:
         """Tendon that is pulled in by a turn of the motor in its pulling direction, m."""
-        return 2 * math.pi * (self.spool_radius_m or actuators.spool_radius_m) / self.gear_ratio
+        return _meter_per_turn(self, actuators)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,7 @@ class OdriCan:
         "clamp on every current that is sent: the firmware has none, and its reading wraps at 24 A", "A", gt=0, lt=24
     )
     current_mismatch_a: float = quantity(
-        "largest difference of commanded and measured current", "A", default=0.6, gt=0, lt=24
+        "largest difference of commanded and measured current", "A", default=0.15, gt=0, lt=24
     )
     current_mismatch_time_s: float = quantity(
         "how long they must differ without a break", "s", default=0.02, ge=0, le=10
@@ -92,6 +93,74 @@ class OdriCan:
     def __post_init__(self) -> None:
         check_channels(self.channels)
         check_motors(self.channels, [(entry.channel, entry.motor) for entry in self.motors], "motor")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DynamixelMotor:
+    """A servo on the bus, and the tendon that its spool pulls."""
+
+    id: int = quantity("number of the servo on the bus", ge=0, le=252)
+    tendon: int = quantity("number of the tendon that it pulls, from 1, in tendon order", ge=1, le=640)
+    polarity: int = quantity("+1: a positive current pulls the tendon in, -1: it lets it out", default=1, ge=-1, le=1)
+    gear_ratio: float = quantity("turns of the servo's horn for a turn of the spool", "", default=1.0, gt=0, le=1000)
+    spool_radius_m: float | None = quantity(
+        "radius at which the tendon winds, with half its thickness; none: that of actuators",
+        "m",
+        default=None,
+        gt=0,
+        le=0.2,
+    )
+    torque_constant_nm_per_a: float | None = quantity(
+        "torque of the horn per current, as calibrated; none: that of actuators", "N.m/A", default=None, gt=0, le=10
+    )
+
+    def __post_init__(self) -> None:
+        check_polarity(self.polarity)
+
+    def newton_per_ampere(self, actuators: Actuators) -> float:
+        """Tendon tension for the size of a servo's current, N/A; ``actuators`` has what is not stated here."""
+        return _newton_per_ampere(self, actuators)
+
+    def meter_per_turn(self, actuators: Actuators) -> float:
+        """Tendon that is pulled in by a turn of the horn in its pulling direction, m."""
+        return _meter_per_turn(self, actuators)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dynamixel:
+    """Dynamixel servos of the X series with current control, on one serial bus with protocol 2."""
+
+    kind: str = quantity("dynamixel", choices=(DYNAMIXEL,))
+    port: str = quantity("serial port of the adapter, e.g. /dev/continuum_robot_servos", filled=True)
+    baud_bps: int = quantity(
+        "baud rate of port and servos: 57600, 115200 or 1 to 4 million",
+        "bit/s",
+        default=1_000_000,
+        ge=57600,
+        le=4_000_000,
+    )
+    receive_timeout_ms: int = quantity(
+        "time without a packet after which a servo stops by itself, rounded up to 20 ms; without a command the driver"
+        " lets go by then",
+        "ms",
+        default=160,
+        ge=20,
+        le=2540,
+    )
+    maximum_current_a: float = quantity("clamp on every current that is sent", "A", gt=0, le=20)
+    current_unit_a: float = quantity(
+        "current of a count: 0.00269 for XM430 and XH430, 0.001 for XC330 and XL330",
+        "A",
+        default=0.00269,
+        gt=0,
+        le=0.1,
+    )
+    motors: tuple[DynamixelMotor, ...] = quantity("every servo and the tendon that it pulls")
+
+    def __post_init__(self) -> None:
+        if self.baud_bps not in DYNAMIXEL_BAUDS_BPS:
+            raise refuse("baud_bps", self.baud_bps, "one of " + ", ".join(map(str, DYNAMIXEL_BAUDS_BPS)))
+        check_motors((self.port,), [(self.port, entry.id) for entry in self.motors], "id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +238,7 @@ class Hardware:
     """The devices of a real robot. The fakes of ``--fake-level wire`` are wired in the same way."""
 
     serial_number: str = quantity("of this robot, kept in its calibration files", filled=True)
-    tendon_actuators: OdriCan = quantity("the motors that pull the tendons, by kind")
+    tendon_actuators: OdriCan | Dynamixel = quantity("the motors that pull the tendons, by kind")
     string_encoders: StringEncoderSerial | None = quantity("the string encoders, by kind", default=None)
     force_sensor: RokubiSerial | None = quantity("a force-torque sensor, by kind", default=None)
 
@@ -212,6 +281,15 @@ class Hardware:
         missing = [name for name in names if name not in read]
         if missing:
             raise refuse("hardware.string_encoders.strings", read, f"a counter for {', '.join(missing)} too")
+
+
+def _newton_per_ampere(motor: OdriMotor | DynamixelMotor, actuators: Actuators) -> float:
+    torque_constant = motor.torque_constant_nm_per_a or actuators.torque_constant_nm_per_a
+    return torque_constant * motor.gear_ratio / (motor.spool_radius_m or actuators.spool_radius_m)
+
+
+def _meter_per_turn(motor: OdriMotor | DynamixelMotor, actuators: Actuators) -> float:
+    return 2 * math.pi * (motor.spool_radius_m or actuators.spool_radius_m) / motor.gear_ratio
 
 
 def check_polarity(polarity: int) -> None:

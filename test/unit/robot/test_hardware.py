@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from continuum_robot.errors import RobotFileError
-from continuum_robot.robot.hardware import ODRI_CAN, OdriCan, OdriMotor
+from continuum_robot.robot.hardware import ODRI_CAN, Dynamixel, OdriCan, OdriMotor
 from continuum_robot.robot.loading import find_robot_file, load_robot, parse_robot
 
 FIVE_TENDONS = yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8"))
@@ -95,3 +95,37 @@ def test_the_clamp_is_required_and_has_no_default():
     fields = OdriCan.__dataclass_fields__
     assert "maximum_current_a" in refusal(lambda r: board(r).pop("maximum_current_a"))
     assert fields["kind"].metadata["quantity"].choices == (ODRI_CAN,)
+
+
+def servos(**changes):
+    motors = [{"id": number, "tendon": number} for number in range(1, 6)]
+    return {"kind": "dynamixel", "port": "/dev/servos", "maximum_current_a": 1.0, "motors": motors, **changes}
+
+
+def test_servos_may_pull_instead_of_boards():
+    robot = copy.deepcopy(FIVE_TENDONS)
+    robot.pop("assumed")
+    robot["hardware"]["tendon_actuators"] = servos()
+    read = parse_robot(yaml.safe_dump(robot))
+    section = read.hardware.tendon_actuators
+    assert isinstance(section, Dynamixel)
+    assert section.motors[4].id == 5
+    assert section.motors[0].newton_per_ampere(read.actuators) == pytest.approx(0.0235 / 0.009)
+    assert section.motors[0].meter_per_turn(read.actuators) == pytest.approx(2 * math.pi * 0.009)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"baud_bps": 115000}, "one of 57600, 115200"),
+        ({"motors": [{"id": 1, "tendon": number} for number in range(1, 6)]}, "each motor once"),
+        ({"motors": [{"id": 1, "tendon": 1}]}, "a motor for tendon 2, 3, 4, 5 too"),
+        ({"receive_timeout_ms": 60}, "the driver releases first"),
+        ({"kind": "stepper"}, "one of odri_can, dynamixel"),
+    ],
+)
+def test_servos_that_do_not_fit_are_refused(changes, sentence):
+    def change(robot):
+        robot["hardware"]["tendon_actuators"] = servos(**changes)
+
+    assert sentence in refusal(change)

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bus with Dynamixel servos, over the makers' library dynamixel-sdk (extra ``dynamixel``)."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import serial
+
+from continuum_robot.drivers.serial_port import explain
+from continuum_robot.errors import DeviceError
+
+try:
+    import dynamixel_sdk
+except ImportError:  # an extra: without it only opening such a bus fails
+    dynamixel_sdk = None
+
+SETTING = "hardware.tendon_actuators.port"
+WRITE_TIMEOUT_S = 0.05
+ANSWER_MARGIN_S = 0.01
+LONGEST_WAIT_S = 0.1
+ATTEMPTS = 3
+
+_LOST = (OSError, termios.error)
+"""What a serial port raises when its adapter is pulled out; pyserial's own exception is an OSError."""
+
+
+class DynamixelBus:
+    """Packets to and from the servos on a serial port.
+
+    The library's own port polls without a pause and allows 34 ms for the adapter; here it sleeps until bytes come,
+    counts on the monotonic clock, and keeps other programs out.
+
+    Parameters
+    ----------
+    port : path of the adapter
+    baud_bps : bit/s
+
+    Attributes
+    ----------
+    packets, failures : how many exchanges there were, and how many got no proper answer
+    """
+
+    def __init__(self, port: str, baud_bps: int) -> None:
+        self.port, self.baud_bps = port, baud_bps
+        self.packets = self.failures = 0
+        self._line: Any = None
+        self._packet: Any = None
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return f"Dynamixel bus at {self.port}"
+
+    def open(self) -> None:
+        """Open the port.
+
+        Raises
+        ------
+        DeviceError : the library is not installed, or why the port cannot be opened
+        """
+        if self._line is not None:
+            return
+        if dynamixel_sdk is None:
+            raise DeviceError(
+                self.name,
+                "the library dynamixel-sdk is not installed",
+                "Run: pip install 'continuum-robot[dynamixel]'.",
+            )
+        try:
+            line = serial.Serial(self.port, self.baud_bps, timeout=0, write_timeout=WRITE_TIMEOUT_S, exclusive=True)
+        except (OSError, ValueError) as error:
+            problem, remedy = explain(self.port, self.baud_bps, SETTING, error)
+            raise DeviceError(self.name, problem, remedy) from error
+        with contextlib.suppress(OSError, ValueError, NotImplementedError):
+            line.set_low_latency_mode(True)
+        self._line = _port_handler(self.port, self.baud_bps, line)
+        self._packet = dynamixel_sdk.PacketHandler(2.0)
+
+    def close(self) -> None:
+        """End. Safe to call at any time."""
+        line, self._line = self._line, None
+        if line is not None:
+            with contextlib.suppress(OSError):
+                line.closePort()
+
+    def ping(self, servo: int) -> bool:
+        """Whether a servo answers."""
+        return any(self._exchange("ping", servo)[1] == 0 for _ in range(ATTEMPTS))
+
+    def read(self, servo: int, address: int, size: int) -> int:
+        """An unsigned register of 1, 2 or 4 bytes. Raises :class:`DeviceError`."""
+        for _ in range(ATTEMPTS):
+            value, result, _ = self._exchange(f"read{size}ByteTxRx", servo, address)
+            if result == 0:
+                return int(value)
+        raise self._silent([servo])
+
+    def write(self, servo: int, address: int, size: int, value: int) -> None:
+        """Set a register of 1, 2 or 4 bytes. Raises :class:`DeviceError` where the servo is silent or refuses."""
+        for _ in range(ATTEMPTS):
+            result, error = self._exchange(f"write{size}ByteTxRx", servo, address, value)
+            # The highest bit only says that there is a hardware error, which is read elsewhere.
+            if result == 0 and error & 0x7F:
+                problem = str(self._packet.getRxPacketError(error)).removeprefix("[RxPacketError] ").rstrip(".")
+                raise DeviceError(
+                    f"servo {servo} at {self.port}",
+                    f"refuses register {address} = {value} ({problem})",
+                    "Look at its settings with the maker's wizard.",
+                )
+            if result == 0:
+                return
+        raise self._silent([servo])
+
+    def reboot(self, servo: int) -> None:
+        """Let a servo start anew, which clears its hardware error; it is silent for some tenths of a second."""
+        self._exchange("reboot", servo)
+
+    def write_all(self, address: int, values: Mapping[int, bytes]) -> bool:
+        """Set a register of many servos in one packet, which nobody answers; whether it went out.
+
+        Parameters
+        ----------
+        address : of the register
+        values : bytes for each servo, all of one length
+        """
+        size = len(next(iter(values.values())))
+        group = dynamixel_sdk.GroupSyncWrite(self._require_open(), self._packet, address, size)
+        for servo, data in values.items():
+            group.addParam(servo, list(data))
+        self.packets += 1
+        try:
+            done = group.txPacket() == 0
+        except _LOST:
+            done = False
+        finally:
+            self._release()
+        self.failures += not done
+        return done
+
+    def read_all(self, address: int, size: int, servos: Sequence[int]) -> dict[int, bytes]:
+        """Registers of many servos; those behind the first that does not answer are missing.
+
+        Parameters
+        ----------
+        address : of the first register
+        size : bytes
+        servos : which
+        """
+        group = dynamixel_sdk.GroupSyncRead(self._require_open(), self._packet, address, size)
+        for servo in servos:
+            group.addParam(servo)
+        self.packets += 1
+        try:
+            result = group.txRxPacket()
+        except _LOST:
+            result = -1
+        finally:
+            self._release()
+        self.failures += result != 0
+        return {servo: bytes(data) for servo, data in group.data_dict.items() if len(data) == size}
+
+    def _exchange(self, call: str, *arguments: int) -> Any:
+        line = self._require_open()
+        self.packets += 1
+        try:
+            answer = getattr(self._packet, call)(line, *arguments)
+        except _LOST as error:
+            raise DeviceError(
+                self.name, f"is gone ({error})", "Plug the adapter in again, then open it again."
+            ) from error
+        except IndexError:  # the library takes a packet that is too short for one of data
+            answer = (0, -1, 0) if call.startswith(("read", "ping")) else (-1, 0)
+        finally:
+            self._release()
+        place = 1 if call.startswith(("read", "ping")) else 0
+        self.failures += answer[place] != 0
+        return answer
+
+    def _release(self) -> None:
+        """The library leaves its flag set where a call ended with an error."""
+        if self._line is not None:
+            self._line.is_using = False
+
+    def _require_open(self) -> Any:
+        if self._line is None:
+            raise DeviceError(self.name, "is not open", "Open it first.")
+        return self._line
+
+    def _silent(self, servos: Sequence[int]) -> DeviceError:
+        return DeviceError(
+            self.name,
+            f"servo {', '.join(map(str, servos))} does not answer",
+            f"Check its supply and cable, its number, and that it runs at {self.baud_bps} bit/s.",
+        )
+
+    def missing(self, servos: Sequence[int]) -> list[int]:
+        """Which of these do not answer a ping."""
+        return [servo for servo in servos if not self.ping(servo)]
+
+
+def _port_handler(name: str, baud_bps: int, line: serial.Serial) -> Any:
+    """The library's port over an open line, waiting instead of polling."""
+
+    class Port(dynamixel_sdk.PortHandler):
+        def readPort(self, length: int) -> bytes:
+            left_s = (self.packet_start_time + self.packet_timeout - self.getCurrentTime()) / 1000
+            if length > 0 and line.in_waiting < length:
+                select.select([line.fileno()], [], [], max(0.0, min(left_s, LONGEST_WAIT_S)))
+            return bytes(line.read(length))
+
+        def setPacketTimeout(self, packet_length: int) -> None:
+            self.setPacketTimeoutMillis(self.tx_time_per_byte * packet_length + 1000 * ANSWER_MARGIN_S)
+
+        def getCurrentTime(self) -> float:
+            return time.monotonic() * 1000
+
+    port = Port(name)
+    port.ser, port.is_open, port.baudrate = line, True, baud_bps
+    port.tx_time_per_byte = 10 * 1000 / baud_bps
+    return port
