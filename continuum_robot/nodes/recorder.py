@@ -16,6 +16,7 @@ from rclpy.clock import Clock, ClockType
 
 import continuum_robot
 from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.identification.procedures.record import record_path
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.lifecycle import ManagedNode
@@ -28,6 +29,7 @@ TOPICS: dict[str, str] = {
     "tendon_states": "continuum_robot/msg/TendonStates",
     "tendon_commands": "continuum_robot/msg/TendonCommands",
     "string_lengths": "continuum_robot/msg/StringLengths",
+    "wrench": "geometry_msgs/msg/WrenchStamped",
     "shape": "continuum_robot/msg/Shape",
     "contact": "continuum_robot/msg/Contact",
     "simulated_contact": "continuum_robot/msg/Contact",
@@ -168,6 +170,9 @@ class Recorder(ManagedNode):
             robot = self.load_robot()
             metadata["robot"] = robot.name
             metadata["robot_file"] = Path(robot.file_name).read_text(encoding="utf-8")
+            if robot.hardware is not None and not self.simulated:
+                homing = record_path(robot)
+                metadata["homing"] = homing.read_text(encoding="utf-8") if homing.is_file() else ""
         except (ContinuumRobotError, OSError) as error:
             metadata["robot_file"] = f"not readable: {error}"
         return metadata

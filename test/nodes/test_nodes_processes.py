@@ -192,12 +192,20 @@ def test_bad_start_values_are_one_sentence(processes, parameter, words):
     assert "Traceback" not in log
 
 
-def test_hardware_without_a_driver_says_which_one_is_missing(processes):
+def test_hardware_that_is_not_there_is_named_and_ends_the_program(processes):
     assert processes.start("tendon_driver", "use_fake_hardware:=false", "activate:=true").wait(30.0) == 1
     log = processes.log("tendon_driver")
-    assert "no driver for real actuators" in log
-    assert "use_fake_hardware" in log
+    assert "can0" in log
+    assert "Traceback" not in log
     assert processes.start("tendon_driver", "use_mock_hardware:=false", "activate:=true").wait(30.0) == 1
+    assert processes.start("string_encoder", "use_fake_hardware:=false", "activate:=true").wait(30.0) == 1
+    assert "/dev/continuum_robot_strings" in processes.log("string_encoder")
+
+
+def test_hardware_that_the_file_does_not_describe_is_refused(processes):
+    arguments = ("robot:=two_segment", "use_fake_hardware:=false", "activate:=true")
+    assert processes.start("tendon_driver", *arguments).wait(30.0) == 1
+    assert "hardware section" in processes.log("tendon_driver")
 
 
 def test_a_domain_that_does_not_exist_is_one_sentence(processes, monkeypatch):
