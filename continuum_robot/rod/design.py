@@ -207,7 +207,7 @@ def workspace(
     problem = StaticProblem(rod, loads)
     found: list[StrainEquilibrium] = []
     failed = 0
-    start: Vector | None = None
+    start: StrainEquilibrium | None = None
     for index, tension in enumerate(np.atleast_2d(tensions)):
         if progress is not None and index % 50 == 0:
             progress(f"{index} of {len(tensions)} tensions")
@@ -218,7 +218,7 @@ def workspace(
             failed += 1
             start = None
             continue
-        start = state.c
+        start = state
         found.append(state)
     tips = np.array([rod.poses(state.c, rod.length_m)[0] for state in found]).reshape(-1, 4, 4)
     return Workspace(

@@ -10,6 +10,7 @@ eigenvalues of the Hessian there are 1 for the rod alone and 0 where it buckles.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -41,6 +42,7 @@ _FIRST_LOAD_STEP = 0.25
 _SMALLEST_LOAD_STEP = 1 / 1024
 _LEAST_CURVATURE = 1e-3
 _SETTLING_STEP = 1e-2
+_STRAYED = 1.0
 _RELAXATIONS = 300
 _NEAR_REST = 1e-3
 
@@ -133,7 +135,7 @@ class StrainEquilibrium:
 
 @dataclass(slots=True)
 class _State:
-    """Energy, residual force and Hessian at some coefficients, in the scaled coordinates."""
+    """Energy, residual force and Hessian at some coefficients, in the scaled coordinates; whether it is no minimum."""
 
     c: Vector
     energy: float
@@ -141,6 +143,7 @@ class _State:
     hessian: Vector
     residual: float
     symmetric: bool
+    bent: bool = False
     _spectrum: NDArray[np.complex128] | None = None
 
     @property
@@ -202,7 +205,10 @@ class StaticProblem:
 
     def state(self, c: Vector, tension: Vector, load_scale: float) -> _State:
         """The same in the coordinates in which the elastic stiffness is 1."""
-        energy, gradient, hessian = self.terms(c, tension, load_scale)
+        return self.scaled(c, *self.terms(c, tension, load_scale))
+
+    def scaled(self, c: Vector, energy: float, gradient: Vector, hessian: Vector) -> _State:
+        """Energy, gradient and Hessian at ``c`` in these coordinates."""
         force = self.inverse_root @ gradient
         scaled = self.inverse_root @ hessian @ self.inverse_root.T
         return _State(c, energy, force, scaled, self.residual(force), self.conservative)
@@ -227,7 +233,7 @@ def equilibrium(
     rod: StrainRod | StaticProblem,
     tension: ArrayLike | None = None,
     loads: Sequence[Load] = (),
-    start: ArrayLike | None = None,
+    start: ArrayLike | StrainEquilibrium | None = None,
     *,
     continuation: str = "auto",
     settle: bool = True,
@@ -239,9 +245,10 @@ def equilibrium(
     rod : the rod; or a problem with its loads, which spares making it again
     tension : (N,) tension of every tendon, not negative, N; None for none
     loads : besides the weight; none where ``rod`` is a problem
-    start : (n,) first guess; None for the rod at rest
-    continuation : "auto": the load is put on in steps where Newton's method fails from ``start``; "always": from the
-        rod at rest in steps, so that every loss of stability on the way is seen
+    start : (n,) first guess; or the equilibrium from whose tensions and loads these come about, so that a snap between
+        the two is seen; None for the rod at rest
+    continuation : "auto": the load is put on in steps where Newton's method fails from ``start``, or passes a shape
+        that is not stable on its way from an equilibrium; "always": in steps, so that every loss of stability is seen
     settle : go on from an unstable equilibrium to a stable one, which is then told by ``snapped``; False: return it
 
     Returns
@@ -256,9 +263,10 @@ def equilibrium(
     problem = rod if isinstance(rod, StaticProblem) else StaticProblem(rod, loads)
     if continuation not in ("auto", "always"):
         raise ParameterError("continuation", continuation, "auto or always")
-    pull = checked_tension(problem.rod, tension)
-    search = _Search(problem, pull, settle)
-    c = np.zeros(problem.rod.size) if start is None else problem.rod.coefficients(start).copy()
+    origin = start if isinstance(start, StrainEquilibrium) else None
+    guess = np.zeros(problem.rod.size) if start is None else start.c if isinstance(start, StrainEquilibrium) else start
+    c = problem.rod.coefficients(guess).copy()
+    search = _Search(problem, checked_tension(problem.rod, tension), settle, origin)
     if continuation == "always":
         state = search.continued(None)
     else:
@@ -267,9 +275,11 @@ def equilibrium(
         except ConvergenceError as error:
             state = search.continued(error)
         else:
-            if not problem.conservative and start is None and settle and state.diverges:
-                # Along the residual Newton's method finds any equilibrium; the loading path decides which it is.
-                state = search.continued(None)
+            # Along the residual Newton's method finds any equilibrium; the loading path decides which it is.
+            lost = not problem.conservative and start is None and settle and state.diverges
+            if lost or (origin is not None and search.crossed):
+                with suppress(ConvergenceError):  # else the one found, which says what it is
+                    state = search.continued(None)
             state = search.settled(state, 1.0)
     return search.result(state)
 
@@ -285,14 +295,26 @@ def checked_tension(rod: StrainRod, tension: ArrayLike | None) -> Vector:
 class _Search:
     """Newton's method and continuation for one load."""
 
-    def __init__(self, problem: StaticProblem, tension: Vector, settle: bool) -> None:
-        self.problem, self.tension, self.settle = problem, tension, settle
+    def __init__(self, problem: StaticProblem, tension: Vector, settle: bool, origin: StrainEquilibrium | None) -> None:
+        self.problem, self.tension, self.settle, self.origin = problem, tension, settle, origin
+        self.crossed = False  # whether a Hessian on the way was not positive definite
         self.iterations = self.load_steps = 0
         self.snaps: list[float] = []
 
     def state(self, c: Vector, scale: float) -> _State:
         self.iterations += 1
-        return self.problem.state(c, scale * self.tension, scale)
+        if self.origin is None:
+            return self.problem.state(c, scale * self.tension, scale)
+        if scale == 1:
+            return self.problem.state(c, self.tension, 1.0)
+        energy, gradient, hessian = self.origin.problem.terms(c, self.origin.tension)
+        last_energy, last_gradient, last_hessian = self.problem.terms(c, self.tension)
+        return self.problem.scaled(
+            c,
+            (1 - scale) * energy + scale * last_energy,
+            (1 - scale) * gradient + scale * last_gradient,
+            (1 - scale) * hessian + scale * last_hessian,
+        )
 
     def newton(self, c: Vector, scale: float, iterations: int) -> _State:
         """Newton's method from ``c``; raises ConvergenceError."""
@@ -304,6 +326,7 @@ class _Search:
             if state.residual < RESIDUAL_TOLERANCE:
                 return state
             direction = _direction(state, along_energy)
+            self.crossed |= state.bent
             c_step, share = self.problem.step(direction)
             slope = float(state.force @ direction)
             length = np.linalg.norm(direction)
@@ -355,7 +378,7 @@ class _Search:
         direction = vectors[:, int(np.argmin(values.real))].real
         direction = direction * np.sign(direction[np.argmax(np.abs(direction))])
         c_step, share = self.problem.step(direction)
-        size = np.abs(self.problem.rod.strain_scale * c_step).max()
+        size = self._size(c_step)
         away = state.c + share * _SETTLING_STEP / size * c_step
         try:
             found = self._rest_from(away, scale)
@@ -377,15 +400,21 @@ class _Search:
 
     def continued(self, first: ConvergenceError | None) -> _State:
         """The load put on in steps, each with the tangent as a predictor; a step halves where Newton's method fails."""
-        state = self.state(np.zeros(self.problem.rod.size), 0.0)
+        state = self.state(np.zeros(self.problem.rod.size) if self.origin is None else self.origin.c, 0.0)
+        self.snaps.clear()
         done, step = 0.0, _FIRST_LOAD_STEP
         tangent = self._tangent(state)
         while done < 1:
             scale = min(1.0, done + step)
             try:
-                found = self.newton(state.c + (scale - done) * tangent, scale, _CORRECTIONS)
+                self.crossed = False
+                ahead = (scale - done) * tangent
+                found = self.newton(state.c + ahead, scale, _CORRECTIONS)
                 if found.diverges and not state.diverges and step > _FIRST_LOAD_STEP / 16:
                     raise self._failure("passed a loss of stability", found.residual)
+                strayed = self._size(found.c - state.c - ahead) > max(_STRAYED * self._size(ahead), _SETTLING_STEP)
+                if not state.diverges and (self.crossed or strayed):
+                    raise self._failure("left the branch", found.residual)
             except ConvergenceError as error:
                 step /= 2
                 if step < _SMALLEST_LOAD_STEP:
@@ -409,11 +438,17 @@ class _Search:
                 tangent = self._tangent(state)
         return state
 
+    def _size(self, change: Vector) -> float:
+        """Largest bending angle or stretch of a change of the coefficients."""
+        return float(np.abs(self.problem.rod.strain_scale * change).max())
+
     def _tangent(self, state: _State) -> Vector:
         """Dc per share of the load."""
-        load = self.problem.inverse_root @ (
-            self.problem.terms(state.c, self.tension, 1.0)[1] - self.problem.rod.stiffness @ state.c
+        origin = self.origin
+        before = (
+            self.problem.rod.stiffness @ state.c if origin is None else origin.problem.terms(state.c, origin.tension)[1]
         )
+        load = self.problem.inverse_root @ (self.problem.terms(state.c, self.tension)[1] - before)
         step: Vector = self.problem.inverse_root.T @ -np.linalg.lstsq(state.hessian, load, rcond=1e-9)[0]
         return step
 
@@ -449,6 +484,7 @@ def _direction(state: _State, along_energy: bool, hessian: Vector | None = None)
     try:
         np.linalg.cholesky(symmetric - _LEAST_CURVATURE * np.eye(len(symmetric)))
     except np.linalg.LinAlgError:
+        state.bent = True
         values, vectors = np.linalg.eigh(symmetric)
         return -vectors @ ((vectors.T @ state.force) / np.maximum(np.abs(values), _LEAST_CURVATURE))
     return np.asarray(-np.linalg.solve(symmetric, state.force))

@@ -130,6 +130,42 @@ def test_beyond_it_the_column_is_the_elastica(share, continuation):
         assert 1.0 <= state.snapped_at[0] * share <= 1.2
 
 
+def test_a_snap_on_the_way_from_one_equilibrium_to_another_is_told():
+    """A column, buckled towards +x in its weak plane, pushed towards -x until it springs over."""
+    flat = StrainRod(
+        [
+            RodSegment(
+                length_m=LENGTH_M,
+                basis=KIRCHHOFF,
+                stiffness=(50 * BENDING_NM2, BENDING_NM2, 50 * TORSION_NM2, SHEAR_N, SHEAR_N, EXTENSION_N),
+            )
+        ]
+    )
+
+    def pushed(side_n):
+        return StaticProblem(flat, at_tip(force_n=(side_n, 0, -1.3 * BUCKLING_N)))
+
+    state = equilibrium(pushed(0.02))
+    assert tip_of(state)[0, 3] > 0.1
+    sides, snaps, tips = np.linspace(0.0, -0.06, 13), [], []
+    for side_n in sides:
+        state = equilibrium(pushed(side_n), start=state)
+        assert state.stable
+        snaps.append(state.snapped)
+        tips.append(tip_of(state)[0, 3])
+    assert sum(snaps) == 1
+    at = snaps.index(True)
+    assert 0 < at < len(sides) - 1
+    assert min(tips[:at]) > 0 > max(tips[at:])
+    # In one stroke it is the same, and told too; and back again there is hysteresis.
+    once = equilibrium(pushed(sides[-1]), start=equilibrium(pushed(0.02)))
+    assert once.snapped
+    np.testing.assert_allclose(once.c, state.c, atol=1e-6)
+    back = equilibrium(pushed(sides[at - 1]), start=once)
+    assert not back.snapped
+    assert tip_of(back)[0, 3] < 0
+
+
 def test_tendons_along_the_rod_do_not_buckle_it():
     """They press it together, and hold it straight as much: only a chord from end to end would buckle it."""
     rod = cantilever(basis(4), tuple(path(angle_rad=k * math.pi / 2, name=str(k)) for k in range(4)))
