@@ -78,8 +78,8 @@ class ProcedureActions:
             )
         ]
         node.create_subscription(StringLengths, "string_lengths", self._on_strings, qos.newest_state())
-        self._zero_strings = node.create_client(Trigger, "string_encoder/zero")
-        self._apply_homing = node.create_client(Trigger, "string_encoder/apply_homing")
+        self._zero_strings: Any = node.create_client(Trigger, "string_encoder/zero")
+        self._apply_homing: Any = node.create_client(Trigger, "string_encoder/apply_homing")
         self._timer = node.create_timer(FEEDBACK_PERIOD_S, self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def close(self) -> None:

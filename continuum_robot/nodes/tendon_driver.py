@@ -725,7 +725,7 @@ class TendonDriver(ManagedNode):
         contacts = load_contacts(get("contacts"), robot) if get("contacts") else ()
         link = PlantLink.writer(self.get_namespace(), len(robot.strings), robot=robot.name)
         if get("fake_level") == "wire":
-            self._fakes = SimulatedHardware(robot, contacts=contacts, link=link, progress=self.get_logger().info)
+            self._fakes = SimulatedHardware(robot, contacts=contacts, link=link, progress=self._tell)
             self._fakes.open()
             return self._fakes.tendon_actuators()
         return SimulatedTendonActuators(
@@ -735,8 +735,11 @@ class TendonDriver(ManagedNode):
             link=link,
             # The board lets go on its own, but after the driver had its chance to ramp down.
             receive_timeout_s=1.5 * self._limits.value.command_timeout_s,
-            progress=self.get_logger().info,
+            progress=self._tell,
         )
+
+    def _tell(self, text: str) -> None:
+        self.get_logger().info(text)
 
     def _plant_of(self, actuators: ZeroedActuators) -> Plant:
         """The plant behind simulated actuators."""

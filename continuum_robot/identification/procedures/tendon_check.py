@@ -116,7 +116,9 @@ class TendonCheck:
         self._tight = self._stopped = False
         self._pulled = 0
         self._response = np.full((count, count), np.nan)
-        self._begin_pull()
+        self._share = self._held_s = self._rested_s = 0.0
+        self._before: Vector | None = None
+        self._held: list[Vector] = []
         self.result: TendonVerdicts | None = None
 
     def update(self, reading: TendonReading, dt: float) -> Step:
@@ -158,8 +160,7 @@ class TendonCheck:
 
     def _begin_pull(self) -> None:
         self._share = self._held_s = self._rested_s = 0.0
-        self._before: Vector | None = None
-        self._held: list[Vector] = []
+        self._before, self._held = None, []
 
     def stop(self) -> None:
         """End with the next step."""
@@ -205,9 +206,9 @@ def judge(
     names = robot.tendon_names
     verdicts = [OK] * len(names)
     moved = np.diag(response)
-    for index in np.flatnonzero(moved < -settings.least_m):
+    for index in np.flatnonzero(moved < -settings.least_m).tolist():
         verdicts[index] = "goes out when it is pulled: its current and its encoder have opposite signs"
-    for index in np.flatnonzero(np.abs(moved) <= settings.least_m):
+    for index in np.flatnonzero(np.abs(moved) <= settings.least_m).tolist():
         verdicts[index] = f"is stuck: it moved {1e3 * moved[index]:.2g} mm"
     if any(verdict != OK for verdict in verdicts):
         return TendonVerdicts(tuple(verdicts), response, float("nan"))
