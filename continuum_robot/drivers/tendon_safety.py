@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.control.limits import TensionLimiter
+from continuum_robot.control.limits import LIMITED_MAXIMUM, LIMITED_RATE, TensionLimiter
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.geometry.clarke import ClarkeManifold
@@ -25,6 +25,7 @@ INACTIVE, ACTIVE, SAFE = "inactive", "active", "safe"
 COMMAND_TIMEOUT = "command_timeout"
 COMMAND_NOT_FINITE = "command_not_finite"
 COMMAND_WRONG_SIZE = "command_wrong_size"
+COMMAND_OUT_OF_RANGE = "command_out_of_range"
 READING_TIMEOUT = "reading_timeout"
 READING_NOT_FINITE = "reading_not_finite"
 FROZEN_READING = "frozen_reading"
@@ -40,6 +41,7 @@ FAULTS: dict[str, str] = {
     COMMAND_TIMEOUT: "no fresh command within limits.command_timeout_s",
     COMMAND_NOT_FINITE: "a command holds NaN or infinity",
     COMMAND_WRONG_SIZE: "a command does not hold one tension a tendon",
+    COMMAND_OUT_OF_RANGE: "a command lies so far outside of the limits that its sender cannot be in order",
     READING_TIMEOUT: "the newest reading is older than limits.reading_timeout_s",
     READING_NOT_FINITE: "a reading holds NaN or infinity",
     FROZEN_READING: "a displacement repeats bit by bit although the robot moves",
@@ -58,6 +60,23 @@ FAULTS: dict[str, str] = {
 class SafetySettings:
     """Thresholds of :class:`TendonSafety` that do not stand in the robot's limits."""
 
+    command_share: float = quantity(
+        "how far a command may lie outside [0, maximum_n] to be limited and not refused, as a share of maximum_n",
+        "",
+        default=1.0,
+        gt=0,
+        le=1e3,
+    )
+    soft_share: float = quantity(
+        "share of maximum_n above which a tension rises slowly: motors that swing on elastic tendons overshoot",
+        "",
+        default=0.5,
+        gt=0,
+        le=1,
+    )
+    soft_time_s: float = quantity(
+        "time constant with which a tension approaches maximum_n from there", "s", default=0.1, gt=0, le=10
+    )
     activation_grace_s: float = quantity(
         "added to the command timeout until the first command after activation", "s", default=2.0, ge=0, le=60
     )
@@ -376,9 +395,13 @@ class TendonSafety:
             brake = self._brake(reading, step_s)
             write = self._engaged
         elif wanted is not None:
-            result = self._limiter.update(wanted, self._since_command_s)
+            soft = self._softened(wanted, self._since_command_s)
+            result = self._limiter.update(soft, self._since_command_s)
             self._since_command_s = 0.0
             self._command, limited = result.tension, result.limited
+            if soft is not wanted:
+                limited[soft < wanted] |= LIMITED_RATE
+                limited[wanted > self.limits.maximum_n] |= LIMITED_MAXIMUM
             write = True
         else:
             # Until the first command the driver itself holds the tension; afterwards only commands are sent.
@@ -400,10 +423,29 @@ class TendonSafety:
                     found.append(COMMAND_WRONG_SIZE)
                 elif not np.isfinite(wanted).all():
                     found.append(COMMAND_NOT_FINITE)
+                elif self._is_out_of_range(wanted.tolist()):
+                    found.append(COMMAND_OUT_OF_RANGE)
         grace_s = self.settings.activation_grace_s if self._waiting else 0.0
         if now_s - self._arrived_s > self.limits.command_timeout_s + grace_s:
             found.append(COMMAND_TIMEOUT)
         return None if found else wanted
+
+    def _is_out_of_range(self, wanted: list[float]) -> bool:
+        margin_n = self.settings.command_share * self.limits.maximum_n
+        return min(wanted) < -margin_n or max(wanted) > self.limits.maximum_n + margin_n
+
+    def _softened(self, wanted: Vector, dt: float) -> Vector:
+        """Wanted tensions that rise slowly towards the maximum; the very same array where nothing has to be done.
+
+        A step to the maximum would let a motor swing on its elastic tendon, up to twice as far as it was told.
+        """
+        highest, settings = self.limits.maximum_n, self.settings
+        soft_n = settings.soft_share * highest
+        if wanted.max() <= soft_n:
+            return wanted
+        approach = self._command + (highest - self._command) * min(1.0, dt / settings.soft_time_s)
+        ceiling = np.maximum(soft_n, approach)
+        return np.minimum(wanted, ceiling) if (wanted > ceiling).any() else wanted
 
     def _forget_commands(self, now_s: float) -> None:
         self._activated_s = self._arrived_s = now_s
@@ -438,9 +480,11 @@ class TendonSafety:
         self._braked_s += dt
         if reading is None or not self._engaged or self._braked_s > self.settings.brake_duration_s:
             return 0.0
-        fast = np.maximum(np.asarray(reading.velocity_m_per_s, dtype=float) - self.settings.brake_speed_m_per_s, 0.0)
-        force = np.where(np.isfinite(fast), self._brake_ns_per_m * fast, 0.0)
-        return np.asarray(np.clip(force, 0.0, self._command + self.limits.maximum_n))
+        speed = np.asarray(reading.velocity_m_per_s, dtype=float)
+        # Faster than a tendon can be is no measurement.
+        speed = np.where(np.abs(speed) < self.settings.maximum_speed_m_per_s, speed, 0.0)
+        force = self._brake_ns_per_m * np.maximum(speed - self.settings.brake_speed_m_per_s, 0.0)
+        return np.asarray(np.minimum(force, self._command + self.limits.maximum_n))
 
     def _measured_tension(self, reading: TendonReading) -> Vector:
         tension = np.asarray(reading.tension_n, dtype=float)

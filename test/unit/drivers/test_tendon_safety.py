@@ -84,7 +84,7 @@ def test_commands_pass_within_the_rate_limit(driver):
 
 
 def test_what_was_limited_is_reported(driver):
-    driver.cycles(50, 100.0)
+    driver.cycles(80, 1.5 * LIMITS.maximum_n)
     np.testing.assert_allclose(driver.output.tension, LIMITS.total_n / N)
     assert driver.output.limited.all()
 
@@ -126,7 +126,7 @@ def test_commands_from_before_the_activation_are_ignored():
     safety = TendonSafety(ROBOT)
     safety.activate(reading_at(10.0), 10.0)
     output = safety.update(reading_at(10.01), np.full(N, 5.0), 0.02, 10.01, DT, command_sequence=9)
-    np.testing.assert_array_equal(output.tension, np.full(N, 1.0))
+    np.testing.assert_array_equal(output.tension, np.full(N, max(1.0, LIMITS.minimum_n)))
 
 
 def test_the_command_timeout_latches_and_ramps_to_the_safe_tension(driver):
@@ -152,7 +152,7 @@ def test_a_stalled_cycle_does_not_jump(driver):
     driver.now_s += 0.08
     output = driver.cycle(15.0)
     assert output.state == "active"
-    assert output.tension.max() <= 1.0 + LIMITS.rate_n_per_s * DT * 1.001
+    assert output.tension.max() <= max(1.0, LIMITS.minimum_n) + LIMITS.rate_n_per_s * DT * 1.001
     before = driver.output.tension
     driver.now_s += 0.05
     output = driver.safety.update(
@@ -534,3 +534,43 @@ def test_a_motor_that_runs_in_after_a_fault_is_braked_for_a_while_and_only_then(
     assert not braked[round(1e3 * safety.settings.brake_duration_s) + 1 :].any()
     assert tension[:, 1].min() >= -ROBOT.limits.maximum_n
     assert (np.delete(tension, 1, axis=1) >= ROBOT.limits.safe_n - 1e-9).all()
+
+
+@pytest.mark.parametrize("share", [-1.1, 2.1])
+def test_a_command_far_outside_of_the_limits_is_a_fault_and_one_nearby_is_limited(share):
+    safety, reading = _active(ROBOT.tendon_count, 3.0)
+    command = np.full(ROBOT.tendon_count, 3.0)
+    command[2] = 0.8 * share * ROBOT.limits.maximum_n
+    output = safety.update(dataclasses.replace(reading, stamp_s=1e-3), command, 0.0, 1e-3, 1e-3)
+    assert output.state == "active"
+    assert output.limited[2]
+    command[2] = share * ROBOT.limits.maximum_n
+    output = safety.update(dataclasses.replace(reading, stamp_s=2e-3), command, 0.0, 2e-3, 1e-3)
+    assert output.faults == ("command_out_of_range",)
+
+
+def test_a_tension_approaches_its_maximum_slowly_and_reaches_it():
+    safety, reading = _active(ROBOT.tendon_count, 3.0)
+    highest = ROBOT.limits.maximum_n
+    soft_n = safety.settings.soft_share * highest
+    command = np.full(ROBOT.tendon_count, 3.0)
+    command[0] = highest
+    seen = []
+    for number in range(1, 800):
+        now_s = number * 1e-3
+        current = safety.tension
+        swaying = MANIFOLD.displacement([1e-6 * (number % 2), 0])
+        moving = dataclasses.replace(
+            reading,
+            stamp_s=now_s,
+            displacement_m=swaying,
+            tension_n=current,
+            current_a=current / NEWTON_PER_AMPERE,
+        )
+        seen.append(safety.update(moving, command, 0.0, now_s, 1e-3, command_sequence=number).tension[0])
+    tension = np.array(seen)
+    assert tension[-1] == pytest.approx(highest, rel=1e-2)
+    quick = np.searchsorted(tension, soft_n) * 1e-3
+    assert quick < 0.01
+    slow = np.searchsorted(tension, soft_n + (highest - soft_n) * (1 - math.exp(-1))) * 1e-3
+    assert slow - quick == pytest.approx(safety.settings.soft_time_s, rel=0.05)
