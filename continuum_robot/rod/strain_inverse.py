@@ -23,6 +23,7 @@ from continuum_robot.rod.strain_statics import (
     RESIDUAL_TOLERANCE,
     StaticProblem,
     StrainEquilibrium,
+    downhill,
     equilibrium,
 )
 
@@ -30,7 +31,9 @@ Vector = NDArray[np.float64]
 
 _ITERATIONS = 60
 _LENGTH_TOLERANCE = 1e-9
-_SMALLEST_LOAD_STEP = 1 / 64
+_STIFFENING = (1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6)
+_SMALLEST_SHARE = 1e-6
+_ROUGH = 1e-6
 _RANK_TOLERANCE = 1e-10
 
 
@@ -101,9 +104,12 @@ def hold(
     c = np.zeros(body.size) if start is None else body.coefficients(start).copy()
     pull = np.zeros(body.tendon_count)
     try:
-        c, pull = search.solve(c, pull, 1.0)
+        c, pull = search.solve(c, pull)
     except ConvergenceError as error:
-        c, pull = search.continued(error)
+        try:
+            c, pull = search.stiffened(np.zeros(body.size))
+        except ConvergenceError:
+            raise error from None
     state = equilibrium(problem, search.given + pull, start=c, settle=False)
     lengths = body.tendon_lengths(state.c)
     path = body.tendons.rest_m - lengths
@@ -123,14 +129,14 @@ class _ActiveSet:
         self.determined = True
         self.tolerance_m = _LENGTH_TOLERANCE * problem.rod.length_m
 
-    def solve(self, c: Vector, pull: Vector, scale: float) -> tuple[Vector, Vector]:
-        """Coefficients and held tendons' tensions at a share of displacements, tensions and loads."""
+    def solve(self, c: Vector, pull: Vector) -> tuple[Vector, Vector]:
+        """Coefficients and held tendons' tensions from a first guess of both; raises ConvergenceError."""
         problem, rod = self.problem, self.problem.rod
-        available = rod.tendons.rest_m - scale * self.wanted
+        available = rod.tendons.rest_m - self.wanted
         worst_m = residual = np.inf
         for _ in range(_ITERATIONS):
             self.iterations += 1
-            state = problem.state(c, scale * self.given + pull, scale)
+            state = problem.state(c, self.given + pull, 1.0)
             excess = rod.tendon_lengths(c) - available
             jacobian = rod.tendons.jacobian(c) @ problem.inverse_root.T
             # Tensions in units in which a unit of each does the same to the elastic rod.
@@ -171,26 +177,55 @@ class _ActiveSet:
             self.iterations,
         )
 
-    def continued(self, first: ConvergenceError) -> tuple[Vector, Vector]:
-        """Displacements, tensions and loads put on in steps that halve where the active set fails."""
-        c, pull = np.zeros(self.problem.rod.size), np.zeros(self.problem.rod.tendon_count)
-        done, step = 0.0, 0.25
-        while done < 1:
-            scale = min(1.0, done + step)
-            try:
-                c, pull = self.solve(c, pull, scale)
-            except ConvergenceError as error:
-                step /= 2
-                if step < _SMALLEST_LOAD_STEP:
-                    raise ConvergenceError(
-                        f"{first.problem}; beyond {100 * done:.3g} % of them nothing was found",
-                        error.residual,
-                        error.tolerance,
-                        self.iterations,
-                    ) from error
-                continue
-            done, step = scale, 2 * step
-        return c, pull
+    def stiffened(self, c: Vector) -> tuple[Vector, Vector]:
+        """From tendons that stretch much to those asked for: every stage is smooth, and starts the next one."""
+        rod, limit = self.problem.rod, 1 / np.maximum(self.compliance, 1e-300)
+        # A tendon as stiff as the rod against its displacement, and from there on.
+        rows = rod.tendons.jacobian(c) @ self.problem.inverse_root.T
+        first = 1 / np.maximum(np.sum(rows**2, axis=1), 1e-300)
+        stiffness = np.minimum(first, limit)
+        for factor in _STIFFENING:
+            stiffness = np.minimum(factor * first, limit)
+            c = self._stretched(c, stiffness)
+        excess = rod.tendon_lengths(c) - rod.tendons.rest_m + self.wanted
+        return self.solve(c, np.where(self.held, stiffness * np.maximum(excess, 0.0), 0.0))
+
+    def _stretched(self, c: Vector, stiffness: Vector) -> Vector:
+        """Newton's method for tendons of finite stiffness (N,), N/m, with a line search."""
+        problem, rod = self.problem, self.problem.rod
+        available = rod.tendons.rest_m - self.wanted
+
+        def at(c: Vector) -> tuple[float, Vector, Vector]:
+            excess = np.where(self.held, np.maximum(rod.tendon_lengths(c) - available, 0.0), 0.0)
+            state = problem.state(c, self.given + stiffness * excess, 1.0)
+            rows = (rod.tendons.jacobian(c) @ problem.inverse_root.T)[excess > 0]
+            hessian = state.hessian + rows.T @ (stiffness[excess > 0, None] * rows)
+            # What the tendons have taken up is half their tension times their stretch.
+            taken = float((stiffness * excess) @ (rod.tendon_lengths(c) - rod.tendons.rest_m - excess / 2))
+            return state.energy - taken, state.force, hessian
+
+        energy, force, hessian = at(c)
+        for _ in range(_ITERATIONS):
+            self.iterations += 1
+            if problem.conservative:
+                direction, _ = downhill(hessian, force)
+            else:
+                direction = np.asarray(-np.linalg.solve(hessian, force), dtype=float)
+            c_step, share = problem.step(direction)
+            while True:
+                trial = at(c + share * c_step)
+                lower = trial[0] < energy if problem.conservative else False
+                smaller = float(np.linalg.norm(trial[1])) < (1 - share / 4) * float(np.linalg.norm(force))
+                if lower or smaller or share < _SMALLEST_SHARE:
+                    break
+                share /= 2
+            if share < _SMALLEST_SHARE:
+                break  # rounding, or as near as it comes: the next stage goes on from here
+            c = c + share * c_step
+            energy, force, hessian = trial
+            if problem.residual(force) < _ROUGH:
+                break
+        return c
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -480,14 +480,19 @@ def _direction(state: _State, along_energy: bool, hessian: Vector | None = None)
     """Newton's step in scaled coordinates, or one with another Hessian; along the energy turned downhill."""
     if not along_energy:
         return np.asarray(-np.linalg.solve(state.hessian if hessian is None else hessian, state.force), dtype=float)
-    symmetric = (state.hessian + state.hessian.T) / 2
+    direction, state.bent = downhill(state.hessian, state.force)
+    return direction
+
+
+def downhill(hessian: Vector, force: Vector) -> tuple[Vector, bool]:
+    """Newton's step along an energy, negative curvatures turned positive; whether there were any."""
+    symmetric = (hessian + hessian.T) / 2
     try:
         np.linalg.cholesky(symmetric - _LEAST_CURVATURE * np.eye(len(symmetric)))
     except np.linalg.LinAlgError:
-        state.bent = True
         values, vectors = np.linalg.eigh(symmetric)
-        return -vectors @ ((vectors.T @ state.force) / np.maximum(np.abs(values), _LEAST_CURVATURE))
-    return np.asarray(-np.linalg.solve(symmetric, state.force))
+        return -vectors @ ((vectors.T @ force) / np.maximum(np.abs(values), _LEAST_CURVATURE)), True
+    return np.asarray(-np.linalg.solve(symmetric, force), dtype=float), False
 
 
 def defect(problem: StaticProblem, c: Vector, tension: Vector) -> tuple[float, float]:
