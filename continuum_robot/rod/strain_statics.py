@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Equilibria of a rod with general strains: tensions or displacements of its tendons and loads in, shape out.
+"""Equilibria of a rod with general strains: tensions of its tendons and loads in, shape out.
 
 V(c) + sum tau_j l_j(c) - work of the loads is stationary. Newton's method with the exact Hessian; along the energy with
-a line search where all loads have a potential, else along the residual; and where that fails, the load is put on in
-steps with a tangent predictor. In the coordinates y = L^T c with K = L L^T the elastic energy is |y|^2 / 2, so the
+a line search where all loads have a potential, else by steps whose next one is shorter; and where that fails, the load
+is put on in steps with a tangent predictor. In the coordinates y = L^T c with K = L L^T the elastic energy is |y|^2 / 2, so the
 eigenvalues of the Hessian there are 1 for the rod alone and 0 where it buckles.
 """
 
@@ -275,7 +275,7 @@ def equilibrium(
         except ConvergenceError as error:
             state = search.continued(error)
         else:
-            # Along the residual Newton's method finds any equilibrium; the loading path decides which it is.
+            # Without an energy Newton's method finds any equilibrium; the loading path decides which it is.
             lost = not problem.conservative and start is None and settle and state.diverges
             if lost or (origin is not None and search.crossed):
                 with suppress(ConvergenceError):  # else the one found, which says what it is

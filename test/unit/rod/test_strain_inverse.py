@@ -13,9 +13,11 @@ from strain_rods import BENDING_NM2, LENGTH_M, basis, cantilever, path
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.description import Basis
+from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.routing import HelicalRouting
 from continuum_robot.rod.loads import PointWrench
 from continuum_robot.rod.strain_inverse import ShapeData, fit_shape, hold
+from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.strain_statics import StaticProblem, equilibrium
 
 STRAIGHT = tuple(path(angle_rad=k * math.pi / 2, name=f"t{k}") for k in range(4))
@@ -84,6 +86,25 @@ def test_elastic_tendons_stretch():
     np.testing.assert_allclose(found.state.tension[found.taut], stiffness * stretch[found.taut], atol=1e-6)
     stiff = hold(one, wanted, tendon_stiffness_n_per_m=1e7)
     assert found.state.tension[0] < stiff.state.tension[0]
+
+
+@pytest.mark.parametrize("stiffness", [1e5, math.inf])
+def test_two_segments_under_gravity_and_side_load(stiffness):
+    """Where tendons of one segment take turns in being slack, the active set alone does not settle in one of 15."""
+    rod = StrainRod.from_robot(load_robot("two_segment"))
+    generator = np.random.default_rng(0)
+    for _ in range(30):
+        tension = generator.uniform(0, 6, 10) * (generator.random(10) < 0.4)
+        force = tuple(generator.normal(size=3) * 0.1)
+        loads = [
+            PointWrench(s_m=generator.uniform(0.12, 0.4), force_n=force, frame=str(generator.choice(["base", "body"])))
+        ]
+        state = equilibrium(rod, tension, loads)
+        drawn = rod.tendon_displacement(state.c) + np.where(tension > 0, tension / stiffness, -1e-4)
+        found = hold(rod, drawn, loads=loads, tendon_stiffness_n_per_m=stiffness)
+        np.testing.assert_allclose(found.state.c, state.c, atol=1e-5)
+        if math.isfinite(stiffness):  # else three tendons of a segment pull against each other at any tension
+            np.testing.assert_allclose(found.state.tension, tension, atol=1e-5)
 
 
 def test_pulling_in_all_tendons_of_a_rod_that_cannot_shorten_is_impossible():
