@@ -14,8 +14,13 @@ from rich.table import Table
 
 from continuum_robot.app.output import write_json
 from continuum_robot.errors import ConvergenceError
+from continuum_robot.mechanisms.equilibrium_modulation.building import make_moment_error, make_segment
+from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobians
+from continuum_robot.mechanisms.equilibrium_modulation.segment import STRAIGHT_RAD
+from continuum_robot.mechanisms.equilibrium_modulation.turning_point import turning_point
 from continuum_robot.mechanisms.rolling_joint.building import make_linkage
 from continuum_robot.robot.description import Robot, Segment
+from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.rolling_joint import RollingJoint
 from continuum_robot.rod import strain_statics
@@ -25,6 +30,9 @@ from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.tendons import beyond_bending
 
 Vector = NDArray[np.float64]
+
+_SHOWN_BEND_RAD = math.pi / 4  # a bend at which the micro motion is told
+_SHOWN_DEPTHS = 200
 
 
 def run_check(robot: str, json_file: Path | None, console: Console | None = None) -> None:
@@ -52,24 +60,65 @@ def run_check(robot: str, json_file: Path | None, console: Console | None = None
         write_json(json_file, summary(loaded, frequencies))
 
 
-def _check_mechanism(robot: Robot, mechanism: RollingJoint, json_file: Path | None, console: Console) -> None:
+def _check_mechanism(
+    robot: Robot, mechanism: RollingJoint | EquilibriumModulation, json_file: Path | None, console: Console
+) -> None:
+    if isinstance(mechanism, EquilibriumModulation):
+        numbers = _check_modulation(robot, mechanism, console)
+    else:
+        numbers = _check_rolling_joint(robot, mechanism, console)
+    _print_settings(console, robot)
+    if json_file is not None:
+        write_json(json_file, numbers)
+
+
+def _check_modulation(robot: Robot, mechanism: EquilibriumModulation, console: Console) -> dict[str, object]:
+    segment, error = make_segment(mechanism), make_moment_error(mechanism)
+    _print_heading(console, robot, f"{segment.count} backbones around a central one, and equilibrium modulation")
+    theta = STRAIGHT_RAD - _SHOWN_BEND_RAD
+    turn = turning_point(segment, theta, error, stroke_m=mechanism.stroke_m)
+    tips = jacobians(segment, theta, 0.0, np.linspace(0.0, mechanism.stroke_m, _SHOWN_DEPTHS), error).pose[:, :3, 3]
+    way_um = 1e6 * float(np.linalg.norm(np.diff(tips, axis=0), axis=1).sum())
+    console.print(
+        f"Bending stiffness {segment.bending_stiffness_nm2:.4g} N.m^2, to which insertion adds "
+        f"{segment.modulation_stiffness_nm2 / segment.bending_stiffness_nm2:.2%}",
+        highlight=False,
+    )
+    where = "does not turn back" if turn is None else f"turns back at {1e3 * turn:.3g} mm"
+    console.print(
+        f"Bent by {math.degrees(_SHOWN_BEND_RAD):.3g} degrees, {1e3 * mechanism.stroke_m:.4g} mm of insertion move the "
+        f"tip over {way_um:.3g} um; it {where}",
+        highlight=False,
+    )
+    return {
+        "robot": robot.name,
+        "backbones": segment.count,
+        "tendons": robot.tendon_count,
+        "length_m": robot.length_m,
+        "bending_stiffness_nm2": segment.bending_stiffness_nm2,
+        "modulation_stiffness_nm2": segment.modulation_stiffness_nm2,
+        "stroke_m": mechanism.stroke_m,
+        "micro_motion_um": way_um,
+        "turning_point_m": math.nan if turn is None else turn,
+        "assumed": list(robot.assumed),
+    }
+
+
+def _check_rolling_joint(robot: Robot, mechanism: RollingJoint, console: Console) -> dict[str, object]:
     linkage = make_linkage(mechanism)
     _print_heading(console, robot, f"{len(linkage.links)} links that roll on each other")
     low, high = linkage.limits_m.T * 1e3
     for number, (left, right) in enumerate(zip(low, high, strict=True), start=1):
         console.print(f"Joint {number}: contacts from {left:.4g} to {right:.4g} mm", highlight=False)
-    _print_settings(console, robot)
-    if json_file is not None:
-        numbers = {
-            "robot": robot.name,
-            "links": len(linkage.links),
-            "tendons": robot.tendon_count,
-            "length_m": robot.length_m,
-            "contact_low_m": [float(value) for value in linkage.limits_m[:, 0]],
-            "contact_high_m": [float(value) for value in linkage.limits_m[:, 1]],
-            "assumed": list(robot.assumed),
-        }
-        write_json(json_file, numbers)
+    return {
+        "robot": robot.name,
+        "links": len(linkage.links),
+        "tendons": robot.tendon_count,
+        "length_m": robot.length_m,
+        "contact_low_m": [float(value) for value in linkage.limits_m[:, 0]],
+        "contact_high_m": [float(value) for value in linkage.limits_m[:, 1]],
+        "assumed": list(robot.assumed),
+    }
 
 
 def natural_frequencies_hz(robot: Robot) -> Vector:

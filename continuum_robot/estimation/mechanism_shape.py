@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.estimation.modulation_shape import ModulationShapeEstimator
 from continuum_robot.estimation.sensor_watch import SensorWatch, WatchSettings
 from continuum_robot.estimation.shape import ShapeEstimate, ShapeEstimator, ShapeSettings
 from continuum_robot.mechanisms.rolling_joint.building import make_linkage, rolling_joint_of
@@ -16,6 +17,7 @@ from continuum_robot.mechanisms.rolling_joint.drawing import pose_in_space
 from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
 from continuum_robot.mechanisms.rolling_joint.unloaded_curve import UnloadedCurve
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.rolling_joint import RollingJoint
 
 Vector = NDArray[np.float64]
@@ -51,6 +53,8 @@ def make_shape_estimator(robot: Robot, watch: WatchSettings) -> AnyShapeEstimato
     """
     if isinstance(robot.mechanism, RollingJoint):
         return RollingShapeEstimator(robot)
+    if isinstance(robot.mechanism, EquilibriumModulation):
+        return ModulationShapeEstimator(robot)
     estimator = ShapeEstimator(robot)
     return ShapeEstimator(robot, watch=watch) if estimator.needs_strings else estimator
 

@@ -21,6 +21,7 @@ from continuum_robot.experiments import (
     rucker_sag,
     rucker_table2,
     sorosim,
+    wang_approach,
     wang_calibration,
     wang_jacobians,
     wang_micro_motion,
@@ -57,5 +58,6 @@ def experiments() -> dict[str, Experiment]:
         wang_micro_motion.MICRO_MOTION,
         wang_jacobians.JACOBIANS,
         wang_calibration.CALIBRATION,
+        wang_approach.APPROACH,
     )
     return {experiment.name: experiment for experiment in known}

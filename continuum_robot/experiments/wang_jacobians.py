@@ -155,14 +155,13 @@ def _draw_macro(series: Tangents, file: Path) -> Path:
         found = jacobians(segment, series.macro_theta_rad, 0.0, series.depth_m, LINEAR)
         arrow = in_plane(-macro_jacobian(segment, found)[:, :3] @ np.array([1.0, -0.5, -0.5]))
         tip = in_plane(found.pose[:, :3, 3]) * MM
-        axis.quiver(
-            *tip.T, *arrow.T, angles="xy", scale_units="xy", scale=1.5, color=COLOURS[2], width=0.004, label="J_M"
-        )
+        axis.quiver(*tip.T, *arrow.T, angles="xy", scale_units="xy", scale=1.5, color=COLOURS[2], width=0.004)
+        axis.set_xlim(-3, 34)
         axis.set_xlabel("x in mm")
         axis.set_ylabel("z in mm, up to down")
         axis.invert_yaxis()
         axis.set_aspect("equal")
-        axis.legend(loc="lower left")
+        axis.legend(loc="upper right")
     return file
 
 
@@ -202,6 +201,7 @@ def _draw_micro(series: Tangents, file: Path) -> Path:
         for one in axes:
             one.set_xlabel("x in um")
             one.set_ylabel("z in um")
+            one.margins(0.12)
             one.invert_yaxis()
     return file
 

@@ -10,9 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.mechanisms.equilibrium_modulation.drawing import ModulationDrawing
+from continuum_robot.mechanisms.equilibrium_modulation.forces import ModulationForce
 from continuum_robot.mechanisms.rolling_joint.drawing import RollingDrawing
 from continuum_robot.mechanisms.rolling_joint.feedforward import RollingFeedforward
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.rolling_joint import RollingJoint
 
 Array = NDArray[np.float64]
@@ -48,6 +51,8 @@ def make_drawing(robot: Robot) -> Drawing:
     """
     if isinstance(robot.mechanism, RollingJoint):
         return RollingDrawing(robot)
+    if isinstance(robot.mechanism, EquilibriumModulation):
+        return ModulationDrawing(robot)
     raise _no_mechanism(robot)
 
 
@@ -64,6 +69,8 @@ def make_feedforward(robot: Robot) -> Feedforward:
     """
     if isinstance(robot.mechanism, RollingJoint):
         return RollingFeedforward(robot)
+    if isinstance(robot.mechanism, EquilibriumModulation):
+        return ModulationForce(robot)
     raise _no_mechanism(robot)
 
 

@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 
 from continuum_robot.geometry.antagonists import AntagonistManifold
 from continuum_robot.geometry.clarke import ClarkeManifold
+from continuum_robot.geometry.modulated import ModulatedManifold
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 
 Array = NDArray[np.float64]
 
@@ -24,6 +26,8 @@ def clarke_manifold(robot: Robot) -> ClarkeManifold:
     -------
     maps between N displacements or tensions and 2m Clarke coordinates
     """
+    if isinstance(robot.mechanism, EquilibriumModulation):
+        return ModulatedManifold(robot.mechanism.backbone_count, robot.mechanism.pitch_radius_m)
     if robot.mechanism is not None:
         return AntagonistManifold()
     tendons = [segment.tendons for segment in robot.segments]

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from continuum_robot.robot.schema import quantity, refuse
 
-_FEWEST_BACKBONES = 3
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MomentErrorSettings:
@@ -38,6 +36,10 @@ class EquilibriumModulation:
     moment_error: MomentErrorSettings = quantity("lambda, from a calibration", factory=MomentErrorSettings)
     macro_resolution_m: float = quantity(
         "least displacement that the drives of the secondary backbones make", "m", default=1e-6, ge=0, le=1e-3
+    )
+
+    guide_damping_ns_per_m: float = quantity(
+        "force per velocity of each drive in its guides", "N.s/m", default=50.0, gt=0, le=1e5
     )
 
     def __post_init__(self) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.rolling_joint import RollingJoint
+from continuum_robot.simulation.modulation_plant import ModulationPlant
 from continuum_robot.simulation.rolling_plant import RollingPlant
 
 
-def make_body(robot: Robot) -> RollingPlant:
+def make_body(robot: Robot) -> RollingPlant | ModulationPlant:
     """The simulated body of a mechanism: what :class:`~continuum_robot.simulation.mirror.Mirror` is for a rod.
 
     Parameters
@@ -22,4 +24,6 @@ def make_body(robot: Robot) -> RollingPlant:
     """
     if isinstance(robot.mechanism, RollingJoint):
         return RollingPlant(robot)
+    if isinstance(robot.mechanism, EquilibriumModulation):
+        return ModulationPlant(robot)
     raise ParameterError("robot", robot.name, "a robot with a mechanism")

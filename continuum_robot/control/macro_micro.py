@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resolved-rate control of a tip with two scales of motion: J_M for what is large, J_mu for what is small.
+
+The drives of the secondary backbones cannot place the tip to a micrometre: one step of theirs moves it by several.
+Insertion can, but along one curve of a few tens of micrometres. So the approach has three phases:
+
+macro : the backbones move with J_M until their next step would be less than they can make. The insertion meanwhile goes
+    where it can move the tip to either side.
+trim : at rest, the tip is measured until its mean is known. Among the steps that the backbones can make, that is taken
+    from which the curve of the insertion passes the target most closely.
+micro : the backbones stand; the insertion moves with J_mu, within its stroke.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import equilibrium
+from continuum_robot.mechanisms.equilibrium_modulation.kinematics import end_pose, jacobians, macro_jacobian
+from continuum_robot.mechanisms.equilibrium_modulation.moment_error import MomentError
+from continuum_robot.mechanisms.equilibrium_modulation.segment import ModulatedSegment
+
+Array = NDArray[np.float64]
+
+MACRO, TRIM, MICRO = "macro", "trim", "micro"
+_DEPTHS = 41  # on the stroke, when curves are compared
+_MOST_TRIMS = 6
+_MARGIN_SHARE = 0.05  # of the stroke, kept free at both ends when a trim is chosen
+_ALONG_SHARE = 0.05  # of the largest J_mu on the stroke: below, the insertion does not move the tip any more
+
+
+@dataclass(frozen=True, kw_only=True)
+class MacroMicroParameters:
+    """How the tip is approached.
+
+    Attributes
+    ----------
+    insertion_low_m, insertion_high_m : the insertion stays between them, m
+    macro_resolution_m : least displacement that the backbones' drives make, m
+    macro_gain_per_s, micro_gain_per_s : rate of the tip for its error, 1/s
+    macro_speed_m_per_s, insertion_speed_m_per_s : largest speeds, m/s
+    rest_samples : measurements at rest that are averaged before a trim
+    trim_steps : each backbone may step so many resolutions either way in a trim
+    trim_tolerance_m : a trim is done once the curve of the insertion is expected to pass the target so closely, m
+    release_m : an error above which the backbones move again, m
+    """
+
+    insertion_low_m: float
+    insertion_high_m: float
+    macro_resolution_m: float
+    macro_gain_per_s: float = 3.0
+    micro_gain_per_s: float = 0.4
+    macro_speed_m_per_s: float = 0.002
+    insertion_speed_m_per_s: float = 0.005
+    rest_samples: int = 240
+    trim_steps: int = 8
+    trim_tolerance_m: float = 2.5e-7
+    release_m: float = 3e-4
+
+    def __post_init__(self) -> None:
+        for name in (
+            "macro_gain_per_s",
+            "micro_gain_per_s",
+            "macro_speed_m_per_s",
+            "insertion_speed_m_per_s",
+            "rest_samples",
+            "trim_steps",
+            "trim_tolerance_m",
+            "release_m",
+        ):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value > 0):
+                raise ParameterError(name, value, "a positive number")
+        if not 0 <= self.insertion_low_m < self.insertion_high_m < np.inf:
+            raise ParameterError(
+                "insertion_low_m, insertion_high_m",
+                (self.insertion_low_m, self.insertion_high_m),
+                "0 or more, and the low one first",
+            )
+        if not self.macro_resolution_m >= 0:
+            raise ParameterError("macro_resolution_m", self.macro_resolution_m, "0 m or more")
+
+
+@dataclass(frozen=True)
+class MacroMicroOutput:
+    """What the drives shall do.
+
+    Attributes
+    ----------
+    displacement_m : of each secondary backbone, pulled in > 0, (n,), m
+    insertion_m : depth, m
+    phase : ``macro``, ``trim`` or ``micro``
+    error_m : target less measured tip, (3,), m
+    at_limit : the insertion would go on beyond its stroke, or stands where it does not move the tip
+    """
+
+    displacement_m: Array
+    insertion_m: float
+    phase: str
+    error_m: Array
+    at_limit: bool
+
+
+class MacroMicroController:
+    """Commands for backbones and insertion from the measured tip.
+
+    Parameters
+    ----------
+    segment : the model
+    moment_error : its lambda
+    parameters : how to approach
+
+    Raises
+    ------
+    ParameterError : a stroke beyond the segment
+    """
+
+    def __init__(self, segment: ModulatedSegment, moment_error: MomentError, parameters: MacroMicroParameters) -> None:
+        if parameters.insertion_high_m > segment.length_m:
+            raise ParameterError(
+                "insertion_high_m", parameters.insertion_high_m, f"at most the length, {segment.length_m:g} m"
+            )
+        self._segment, self._error, self.parameters = segment, moment_error, parameters
+        middle = (parameters.insertion_low_m + parameters.insertion_high_m) / 2
+        self.reset(np.zeros(segment.count), middle)
+
+    def reset(self, displacement_m: ArrayLike, insertion_m: float) -> None:
+        """Begin from where the drives are.
+
+        Parameters
+        ----------
+        displacement_m : of each secondary backbone, pulled in > 0, (n,), m
+        insertion_m : depth, m
+        """
+        self._displacement = np.array(displacement_m, dtype=float)
+        self._insertion = float(insertion_m)
+        self._begin(MACRO)
+        self._target: Array | None = None
+
+    def _begin(self, phase: str) -> None:
+        self._phase = phase
+        self._sum, self._samples = np.zeros(3), 0
+        self._trims = 0
+
+    def update(self, tip_m: ArrayLike, target_m: ArrayLike, dt: float) -> MacroMicroOutput:
+        """One cycle.
+
+        Parameters
+        ----------
+        tip_m : measured, in the base frame, (3,), m; NaN: not seen, everything stands
+        target_m : in the base frame, (3,), m; another target begins with the macro phase
+        dt : since the last cycle, s
+
+        Raises
+        ------
+        ParameterError : a target that is not finite, or a time that does not pass
+        """
+        tip, target = np.asarray(tip_m, dtype=float), np.asarray(target_m, dtype=float)
+        if tip.shape != (3,):
+            raise ParameterError("tip_m", tip.shape, "shape (3,)")
+        if target.shape != (3,) or not np.isfinite(target).all():
+            raise ParameterError("target_m", target_m, "three finite coordinates in m")
+        if not dt > 0:
+            raise ParameterError("dt", dt, "a positive time in s")
+        error = target - tip
+        if not np.isfinite(error).all():
+            return self._output(error, False)
+        if self._target is None or not np.array_equal(target, self._target):
+            self._begin(MACRO)
+            self._target = target.copy()
+        if self._phase != MACRO and np.linalg.norm(error) > self.parameters.release_m:
+            self._begin(MACRO)
+        limited = False
+        if self._phase == MACRO:
+            self._macro(error, dt)
+        elif self._phase == TRIM:
+            self._trim(tip, target)
+        else:
+            limited = self._micro(error, dt)
+        return self._output(error, limited)
+
+    def _macro(self, error: Array, dt: float) -> None:
+        """Backbones by J_M; the insertion to the middle of its stroke."""
+        own = self.parameters
+        theta, delta = self._segment.configuration(self._displacement)
+        found = jacobians(self._segment, theta, delta, self._insertion, self._error)
+        # Pulled in is shorter: the displacement is -q of wang (56).
+        J = -macro_jacobian(self._segment, found)[:3]
+        needed = np.linalg.pinv(J) @ error
+        middle = (own.insertion_low_m + own.insertion_high_m) / 2
+        largest = own.insertion_speed_m_per_s * dt
+        away = middle - self._insertion
+        self._insertion += float(np.clip(away, -largest, largest))
+        if np.abs(needed).max() <= own.macro_resolution_m and abs(away) <= largest:
+            self._displacement = self._stepped(self._displacement)
+            self._begin(TRIM)
+            return
+        rate = own.macro_gain_per_s * needed
+        fastest = np.abs(rate).max()
+        if fastest > own.macro_speed_m_per_s:
+            rate *= own.macro_speed_m_per_s / fastest
+        self._displacement = self._displacement + rate * dt
+
+    def _trim(self, tip: Array, target: Array) -> None:
+        """Measure at rest; then the step of the backbones after which the insertion passes the target."""
+        own = self.parameters
+        self._sum += tip
+        self._samples += 1
+        if self._samples < own.rest_samples:
+            return
+        mean = self._sum / self._samples
+        steps = own.macro_resolution_m * np.array(
+            list(itertools.product(range(-own.trim_steps, own.trim_steps + 1), repeat=self._segment.count))
+        )
+        if own.macro_resolution_m == 0:
+            steps = steps[:1]
+        # What all backbones are pulled alike only strains them.
+        steps = steps[np.abs(steps.sum(axis=1)) <= self._segment.count / 2 * own.macro_resolution_m]
+        bias = mean - self._tips(self._displacement[None], np.array([self._insertion]))[0, 0]
+        margin = _MARGIN_SHARE * (own.insertion_high_m - own.insertion_low_m)
+        depths = np.linspace(own.insertion_low_m + margin, own.insertion_high_m - margin, _DEPTHS)
+        tips = self._tips(self._displacement + steps, depths) + bias
+        ahead = target - tips[:, :-1]
+        way = np.diff(tips, axis=1)
+        share = np.clip(np.sum(ahead * way, axis=-1) / np.maximum(np.sum(way * way, axis=-1), 1e-30), 0, 1)
+        miss = np.linalg.norm(ahead - share[..., None] * way, axis=-1).min(axis=1)
+        stays = miss[np.argmin(np.abs(steps).sum(axis=1))]
+        if stays <= max(own.trim_tolerance_m, miss.min()) or self._trims == _MOST_TRIMS:
+            self._begin(MICRO)
+            return
+        self._displacement = self._stepped(self._displacement + steps[int(np.argmin(miss))])
+        self._sum, self._samples = np.zeros(3), 0
+        self._trims += 1
+
+    def _micro(self, error: Array, dt: float) -> bool:
+        """Insertion by J_mu. Returns whether it is at the end of what it can do."""
+        own = self.parameters
+        theta, delta = self._segment.configuration(self._displacement)
+        column = jacobians(self._segment, theta, delta, self._insertion, self._error).micro[:3]
+        depths = np.array([own.insertion_low_m, self._insertion, own.insertion_high_m])
+        speeds = np.linalg.norm(jacobians(self._segment, theta, delta, depths, self._error).micro[:, :3], axis=1)
+        if speeds[1] < _ALONG_SHARE * speeds.max():
+            return True
+        rate = own.micro_gain_per_s * float(column @ error / (column @ column))
+        step = float(np.clip(rate, -own.insertion_speed_m_per_s, own.insertion_speed_m_per_s)) * dt
+        wanted = self._insertion + step
+        self._insertion = float(np.clip(wanted, own.insertion_low_m, own.insertion_high_m))
+        return self._insertion != wanted
+
+    def _tips(self, displacement: Array, depths: Array) -> Array:
+        """Modelled tips for displacements (k, n) and depths (d,), (k, d, 3)."""
+        theta, delta = self._segment.configuration(displacement)
+        state = equilibrium(self._segment, theta[:, None], delta[:, None], depths[None], self._error)
+        return np.asarray(end_pose(state, self._segment)[..., :3, 3])
+
+    def _stepped(self, displacement: Array) -> Array:
+        """On the drives' steps, where they have such."""
+        step = self.parameters.macro_resolution_m
+        return np.round(displacement / step) * step if step > 0 else displacement
+
+    def _output(self, error: Array, at_limit: bool) -> MacroMicroOutput:
+        return MacroMicroOutput(self._displacement.copy(), self._insertion, self._phase, error, at_limit)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+import numpy as np
+import pytest
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.experiments.registry import experiments
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def run(name, folder, **options):
+    experiment = experiments()[name]
+    result = experiment.run(options)
+    files = experiment.draw(result, folder)
+    assert files
+    assert all(file.read_bytes().startswith(PNG) for file in files)
+    return result
+
+
+def test_micro_motion_turns_with_a_moment_error_and_not_without(tmp_path):
+    result = run("wang.micro_motion", tmp_path)
+    assert result["lambda0_has_turning_point"] is False
+    assert result["lambda_linear_has_turning_point"] is True
+    turn = result["turning_point_qs_mm"]
+    path = np.array(result["lambda_linear_tip_path_um"])
+    depth = np.array(result["insertion_mm"])
+    # The farthest of the first part of the path lies there.
+    farthest = np.argmax(np.linalg.norm(path, axis=1) * (depth < 25))
+    assert depth[farthest] == pytest.approx(turn, abs=0.45)
+    # Without a moment error the segment straightens all the way: tens of micrometres sideways, and down.
+    ideal = np.array(result["lambda0_tip_path_um"])
+    assert (np.diff(ideal[:, 0]) < 1e-6).all()
+    assert (np.diff(ideal[:, 1]) > -1e-6).all()
+    without = experiments()["wang.micro_motion"].run({"k_lambda0_nmm": 0, "k_lambdaq_n": 0})
+    assert np.isnan(without["turning_point_qs_mm"])
+    with pytest.raises(ParameterError, match="deepest_mm"):
+        experiments()["wang.micro_motion"].run({"deepest_mm": 45})
+
+
+def test_jacobians_are_tangents(tmp_path):
+    result = run("wang.jacobians", tmp_path)
+    for key in ("macro_configuration", "macro_backbones", "micro_lambda0", "micro_lambda_linear", "identification"):
+        assert result[f"{key}_error"] < 1e-8
+    assert result["identification_from_tangent_median_deg"] < 10
+
+
+def test_calibration_recovers_both_parameters(tmp_path):
+    result = run("wang.calibration", tmp_path)
+    for key in ("recovered_k_lambda0_error_percent", "recovered_k_lambdaq_error_percent"):
+        assert result[key] < 3
+        assert result[f"paper_step_{key}"] < 3
+    assert 40 < result["iterations_paper_step"] < 75
+    assert result["iterations_lm"] < 8
+    # Noise of 2 um on three axes, averaged over ten insertions.
+    assert result["rmse_um"] == pytest.approx(2 * np.sqrt(3 / 10), rel=0.05)
+    shares = np.array(result["table3_k_lambda0_1e-2_nmm"][1:5]) / result["table3_k_lambda0_1e-2_nmm"][-1]
+    np.testing.assert_allclose(shares, np.array([4.22, 6.72, 9.06, 9.88]) / 10.24, atol=0.015)
+
+
+def test_approach_is_drawn(tmp_path):
+    run("wang.approach", tmp_path, targets=1, duration_s=6)
