@@ -321,11 +321,6 @@ class StrainRod:
 
     # --- energies
 
-    def elastic_energy(self, c: ArrayLike) -> float:
-        """c^T K c / 2, J."""
-        coefficients = self.coefficients(c)
-        return float(coefficients @ self.stiffness @ coefficients) / 2
-
     @cached_property
     def stiffness_root(self) -> tuple[Vector, Vector]:
         """Lower triangular L with K = L L^T, and its inverse, (n, n) each."""

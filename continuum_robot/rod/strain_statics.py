@@ -3,14 +3,13 @@
 
 V(c) + sum tau_j l_j(c) - work of the loads is stationary. Newton's method with the exact Hessian; along the energy with
 a line search where all loads have a potential, else by steps whose next one is shorter; and where that fails, the load
-is put on in steps with a tangent predictor. In the coordinates y = L^T c with K = L L^T the elastic energy is |y|^2 / 2, so the
-eigenvalues of the Hessian there are 1 for the rod alone and 0 where it buckles.
+is put on in steps with a tangent predictor. In the coordinates y = L^T c with K = L L^T the elastic energy is
+|y|^2 / 2, so the eigenvalues of the Hessian there are 1 for the rod alone and 0 where it buckles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -278,8 +277,10 @@ def equilibrium(
             # Without an energy Newton's method finds any equilibrium; the loading path decides which it is.
             lost = not problem.conservative and start is None and settle and state.diverges
             if lost or (origin is not None and search.crossed):
-                with suppress(ConvergenceError):  # else the one found, which says what it is
+                try:
                     state = search.continued(None)
+                except ConvergenceError:  # the one found stands, but not by the loading path
+                    search.snaps.append(1.0)
             state = search.settled(state, 1.0)
     return search.result(state)
 
