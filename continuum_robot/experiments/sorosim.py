@@ -156,6 +156,7 @@ def _run(settings: StaticsSettings, progress: Progress) -> Result:
     found: list[StrainEquilibrium] = []
     orders = [settings.order] if settings.order else list(_ORDERS)
     rods = {order: round_rod(settings, order) for order in orders}
+    equilibrium(rods[orders[0]])  # whatever has to be compiled is, before times are taken
     used = dict.fromkeys(orders, 0)
     for index in range(count):
         progress(f"shape {index + 1} of {count}")

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.geometry import se3
 from continuum_robot.rod.loads import Load
-from continuum_robot.rod.strain_kinematics import GAUSS_SHARES
+from continuum_robot.rod.strain_kinematics import GAUSS_SHARES, hat
 from continuum_robot.rod.strain_rod import LoadedChain, StrainRod
 
 Vector = NDArray[np.float64]
@@ -505,24 +505,26 @@ def defect(problem: StaticProblem, c: Vector, tension: Vector) -> tuple[float, f
     chain = problem.loaded.chain
     frames = chain.frames(c)
     wrench = np.zeros((len(chain.s_m), 6)) if problem.loaded.empty else problem.loaded.terms(c, stiffness=False).wrench
-    beyond = np.cumsum(wrench[::-1], axis=0)[::-1][1:]
-    mean = chain.rest + (chain.first + chain.second) @ c / 2
-    turning, moving = np.zeros(3), np.zeros(3)
-    for share, basis in zip(GAUSS_SHARES, (chain.first, chain.second), strict=True):
-        part = se3.exp((share * chain.step_m)[:, None] * np.roll(mean, 3, axis=1))  # se3 has the linear part first
-        rotation = frames.rotation[:-1] @ part[:, :3, :3]
-        position = frames.position[:-1] + (frames.rotation[:-1] @ part[:, :3, 3:])[..., 0]
-        moment = beyond[:, :3] - np.cross(position, beyond[:, 3:])
-        stress = np.concatenate([(moment[:, None] @ rotation)[:, 0], (beyond[:, None, 3:] @ rotation)[:, 0]], axis=1)
-        places_m = chain.s_m[:-1] + share * chain.step_m
-        stress -= _tendon_stress(problem.rod, places_m, chain.rest + basis @ c, tension)
-        index = np.searchsorted(problem.rod.starts_m, places_m, side="right") - 1
-        stiffness = np.array([segment.stiffness for segment in problem.rod.segments])[index]
-        missing = (stress / stiffness - basis @ c) * chain.step_m[:, None] / 2
-        turn = (rotation @ missing[:, :3, None])[..., 0]
-        move = (rotation @ missing[:, 3:, None])[..., 0] + np.cross(turn, frames.position[-1] - position)
-        turning, moving = turning + turn.sum(axis=0), moving + move.sum(axis=0)
-    return float(np.linalg.norm(moving)), float(np.linalg.norm(turning))
+    beyond = np.tile(np.cumsum(wrench[::-1], axis=0)[::-1][1:], (2, 1))
+    # Both Gauss nodes of every step in one batch, all first ones before all second ones.
+    into_m = np.concatenate([share * chain.step_m for share in GAUSS_SHARES])
+    places_m = np.tile(chain.s_m[:-1], 2) + into_m
+    own = np.concatenate([chain.first @ c, chain.second @ c])
+    mean = np.tile(chain.rest + (own[: len(chain.step_m)] + own[len(chain.step_m) :]) / 2, (2, 1))
+    part = se3.exp(into_m[:, None] * np.roll(mean, 3, axis=1))  # se3 has the linear part first
+    before = np.tile(frames.rotation[:-1], (2, 1, 1))
+    rotation = before @ part[:, :3, :3]
+    position = np.tile(frames.position[:-1], (2, 1)) + (before @ part[:, :3, 3:])[..., 0]
+    moment = beyond[:, :3] - (hat(position) @ beyond[:, 3:, None])[..., 0]
+    stress = np.concatenate([(moment[:, None] @ rotation)[:, 0], (beyond[:, None, 3:] @ rotation)[:, 0]], axis=1)
+    if tension.any():
+        stress -= _tendon_stress(problem.rod, places_m, np.tile(chain.rest, (2, 1)) + own, tension)
+    index = np.searchsorted(problem.rod.starts_m, places_m, side="right") - 1
+    stiffness = np.array([segment.stiffness for segment in problem.rod.segments])[index]
+    missing = (stress / stiffness - own) * np.tile(chain.step_m, 2)[:, None] / 2
+    turn = (rotation @ missing[:, :3, None])[..., 0]
+    move = (rotation @ missing[:, 3:, None])[..., 0] - (hat(frames.position[-1] - position) @ turn[..., None])[..., 0]
+    return float(np.linalg.norm(move.sum(axis=0))), float(np.linalg.norm(turn.sum(axis=0)))
 
 
 def _tendon_stress(rod: StrainRod, places_m: Vector, strain: Vector, tension: Vector) -> Vector:
