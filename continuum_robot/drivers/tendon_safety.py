@@ -75,7 +75,10 @@ class SafetySettings:
         le=1,
     )
     soft_time_s: float = quantity(
-        "time constant with which a tension approaches maximum_n from there", "s", default=0.1, gt=0, le=10
+        "time constant with which a tension approaches its highest from there", "s", default=0.1, gt=0, le=10
+    )
+    headroom_share: float = quantity(
+        "share of maximum_n that commands leave to what swinging adds to them", "", default=0.05, ge=0, lt=1
     )
     activation_grace_s: float = quantity(
         "added to the command timeout until the first command after activation", "s", default=2.0, ge=0, le=60
@@ -264,7 +267,7 @@ class TendonSafety:
         self._watch.restart()
         tension = self._measured_tension(reading)
         found = self._watch.check(reading, now_s, self._command, moving=False, known=self.positions_known)
-        problems = [FAULTS[name] for name in found]
+        problems = [FAULTS[name] for name in found] + list(reading.device_faults)
         if np.any(tension > self.limits.maximum_n):
             problems.append(f"measured tension {tension.max():.3g} N > maximum_n = {self.limits.maximum_n:g} N")
         start = np.clip(tension, self.limits.minimum_n, self.limits.maximum_n)
@@ -439,8 +442,9 @@ class TendonSafety:
 
         A step to the maximum would let a motor swing on its elastic tendon, up to twice as far as it was told.
         """
-        highest, settings = self.limits.maximum_n, self.settings
-        soft_n = settings.soft_share * highest
+        settings = self.settings
+        highest = (1 - settings.headroom_share) * self.limits.maximum_n
+        soft_n = min(highest, settings.soft_share * self.limits.maximum_n)
         if wanted.max() <= soft_n:
             return wanted
         approach = self._command + (highest - self._command) * min(1.0, dt / settings.soft_time_s)

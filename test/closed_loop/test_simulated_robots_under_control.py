@@ -114,7 +114,7 @@ def test_reactivation_while_bent_does_not_jump(loop):
     loop.run(2.4)
     loop.safety.deactivate()
     loop.controller_alive = False
-    loop.run(0.5)
+    loop.run(0.08)
     loop.activate()
     record = loop.run(0.05)
     steps = np.abs(np.diff(record["command"], axis=0)).max()

@@ -551,10 +551,10 @@ def test_a_command_far_outside_of_the_limits_is_a_fault_and_one_nearby_is_limite
 
 def test_a_tension_approaches_its_maximum_slowly_and_reaches_it():
     safety, reading = _active(ROBOT.tendon_count, 3.0)
-    highest = ROBOT.limits.maximum_n
-    soft_n = safety.settings.soft_share * highest
+    highest = (1 - safety.settings.headroom_share) * ROBOT.limits.maximum_n
+    soft_n = safety.settings.soft_share * ROBOT.limits.maximum_n
     command = np.full(ROBOT.tendon_count, 3.0)
-    command[0] = highest
+    command[0] = ROBOT.limits.maximum_n
     seen = []
     for number in range(1, 800):
         now_s = number * 1e-3
