@@ -225,6 +225,51 @@ def devices(
     raise typer.Exit(_part("devices").run_devices(robot, json_file))
 
 
+@application.command(epilog="Example: continuum-robot faults --json faults.json")
+def faults(
+    robot: Annotated[
+        str, typer.Argument(metavar="[ROBOT]", help="Robot file, or the name of a shipped one.")
+    ] = "opencr_five_tendon",
+    *,
+    json_file: JsonOption = None,
+    kinds: Annotated[
+        str, typer.Option(metavar="NAMES", help="Only these, separated by commas; see --list. Empty: all.")
+    ] = "",
+    moment_count: Annotated[
+        int,
+        typer.Option(
+            "--moments", metavar="N", min=1, max=3, help="1: early in the ramp; 2: at speed too; 3: at rest, bent, too."
+        ),
+    ] = 3,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of noise, and of the tendons that are hit.")] = 0,
+    processes: Annotated[
+        bool, typer.Option("--processes/--virtual-only", help="Kill and stop processes over DDS too.")
+    ] = True,
+    show_list: Annotated[bool, typer.Option("--list", help="List all kinds of faults.")] = False,
+) -> None:
+    """Break everything once, on a simulated robot that moves under control, and see whether it ends safe.
+
+    The shipped drivers run against simulated wires. Each fault is injected at three moments of a motion; detection,
+    time to the safe state and tensions are judged by the simulated robot's truth, and the robot has to move again
+    without a restart. docs/faults.md says what every fault looks like and what to do. Takes some ten minutes. Exit
+    code 1 unless every run ended safe.
+    """
+    part = _part("faults")
+    if show_list:
+        part.print_kinds()
+        raise typer.Exit
+    raise typer.Exit(
+        part.run_faults(
+            robot,
+            kinds=kinds,
+            moment_count=moment_count,
+            seed=seed,
+            json_file=json_file,
+            processes=processes,
+        )
+    )
+
+
 @application.command(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
     epilog="Example: continuum-robot experiment muhmann.tracking --json tracking.json --plots figures",

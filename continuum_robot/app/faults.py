@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``continuum-robot faults``: break everything once, and see whether the robot ends safe."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from continuum_robot.app.output import write_json
+from continuum_robot.experiments.fault_campaign import campaign
+from continuum_robot.experiments.fault_campaign.campaign import FaultRecord, as_mapping, moments, summary
+from continuum_robot.experiments.fault_campaign.kinds import KINDS, PROCESSES, FaultKind, kinds_by_name
+from continuum_robot.robot.loading import load_robot
+
+
+def run_faults(
+    robot: str,
+    *,
+    kinds: str = "",
+    moment_count: int = 3,
+    seed: int = 0,
+    json_file: Path | None = None,
+    processes: bool = True,
+    console: Console | None = None,
+) -> int:
+    """Run the campaign and print what became of each fault.
+
+    Parameters
+    ----------
+    robot : path of a robot file, or name of a shipped one
+    kinds : names separated by commas; "" for all
+    moment_count : 1 to 3
+    seed : of noise, and of the tendons that are hit
+    json_file : where to write the records and the summary
+    processes : run the kinds that need processes and DDS too
+    console : where to print
+
+    Returns
+    -------
+    0 where every run ended safe, else 1
+
+    Raises
+    ------
+    ContinuumRobotError : an unknown kind, a robot file that cannot be used, a busy DDS domain
+    """
+    console = console or Console()
+    chosen = [kind for kind in kinds_by_name(kinds) if processes or kind.runs != PROCESSES]
+    total = len(chosen) * len(moments(moment_count))
+    records: list[FaultRecord] = []
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("faults", total=total)
+        for record in _records(robot, chosen, moment_count, seed):
+            records.append(record)
+            if record.problems:
+                progress.console.print(f"[red]{record.fault}, {record.moment}[/red]: {'; '.join(record.problems)}")
+            progress.update(task, advance=1, description=f"{record.fault}, {record.moment}")
+    numbers = summary(records)
+    console.print(_table(records))
+    worst_ms = numbers["worst_time_to_safe_ms"]
+    console.print(
+        f"{numbers['n_safe']} of {numbers['n_runs']} runs ended safe, {numbers['n_recovered']} recovered without a "
+        f"restart; the slowest took {worst_ms:.0f} ms from when the fault could be known",
+        highlight=False,
+    )
+    if json_file is not None:
+        write_json(json_file, {**numbers, "seed": seed, "robot": robot, "records": [as_mapping(r) for r in records]})
+    return 0 if records and numbers["n_safe"] == numbers["n_runs"] else 1
+
+
+def print_kinds(console: Console | None = None) -> None:
+    """Print every kind with what must happen."""
+    console = console or Console()
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("fault", "runs in", "must be", "what happens"):
+        table.add_column(heading)
+    for kind in KINDS:
+        table.add_row(kind.name, kind.runs, kind.reaction, kind.cause)
+    console.print(table)
+
+
+def _records(robot: str, kinds: Sequence[FaultKind], moment_count: int, seed: int) -> Iterator[FaultRecord]:
+    yield from campaign.run_campaign(load_robot(robot), kinds, moment_count, seed)
+    if any(kind.runs == PROCESSES for kind in kinds):
+        # Only here: the rest of the campaign runs where there is no ROS.
+        in_processes = importlib.import_module("continuum_robot.app.fault_processes")
+        domain = importlib.import_module("continuum_robot.app.domain")
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(domain.claimed_domain(""))
+            yield from in_processes.run_campaign(robot, kinds, moment_count, seed)
+
+
+def _table(records: Sequence[FaultRecord]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("fault")
+    table.add_column("moment")
+    table.add_column("became")
+    table.add_column("found by")
+    for heading in ("to safe", "peak", "left"):
+        table.add_column(heading, justify="right")
+    table.add_column("safe")
+    table.add_column("again")
+    for record in records:
+        table.add_row(
+            record.fault,
+            record.moment,
+            record.reaction,
+            record.detected_by[0] if record.detected_by else "-",
+            "-" if math.isnan(record.time_to_safe_ms) else f"{record.time_to_safe_ms:.0f} ms",
+            f"{record.tension_peak_n:.1f} N",
+            f"{record.tension_left_n:.1f} N",
+            "[green]yes[/green]" if record.ended_safe else "[red]NO[/red]",
+            "yes" if record.recovered_without_restart else "[red]no[/red]",
+        )
+    return table

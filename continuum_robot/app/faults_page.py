@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/faults.md: ``python -m continuum_robot.app.faults_page > docs/faults.md``."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from itertools import groupby
+
+from continuum_robot.drivers.odri_can.board import FAULTS as BOARD_FAULTS
+from continuum_robot.drivers.tendon_safety import FAULTS, SafetySettings
+from continuum_robot.experiments.fault_campaign.campaign import DISPLACEMENT_SHARE, MOMENTS, MOVE_S
+from continuum_robot.experiments.fault_campaign.judgement import (
+    DEVIATION_M,
+    SLACK_N,
+    SLACK_S,
+    TIME_TO_SAFE_S,
+    TORQUE_MARGIN_N,
+)
+from continuum_robot.experiments.fault_campaign.kinds import DETECTABLE, KINDS
+from continuum_robot.robot.schema import quantity_of
+
+INTRODUCTION = """\
+# Faults: what they look like, and what to do
+
+<!-- Written by `python -m continuum_robot.app.faults_page > docs/faults.md`. -->
+
+    continuum-robot faults --json faults.json     # breaks everything once on a simulated robot, some ten minutes
+    continuum-robot faults --list
+    continuum-robot faults --kinds tendon_snapped,driver_killed
+
+A fault latches: `driver_status`, `/diagnostics` and `stack_status.faults` name it until somebody clears it. Nothing has
+to be restarted: remove the cause, then reset the stack (`manage_stack` command 3: down, clear, up again). Where the
+table says *home*, the zero of the displacements is lost: `continuum-robot home` before.
+"""
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    return "\n".join([INTRODUCTION, *_names(), *_criteria(), *_kinds()])
+
+
+def _names() -> list[str]:
+    lines = ["## Names of the driver's faults", "", "| fault | meaning |", "|---|---|"]
+    lines += [f"| `{name}` | {meaning} |" for name, meaning in FAULTS.items()]
+    lines += ["", "With `device_fault`, `/diagnostics` says which: `<channel>: <name>`.", ""]
+    lines += ["| motor board | meaning, and cure |", "|---|---|"]
+    lines += [f"| `{name}` | {meaning} |" for name, meaning in BOARD_FAULTS.items()]
+    lines += ["", "## Thresholds", "", "Beside those of the robot file's `limits` and `hardware`:", ""]
+    lines += ["| threshold | unit | allowed | default | meaning |", "|---|---|---|---|---|"]
+    for field in dataclasses.fields(SafetySettings):
+        quantity = quantity_of(field)
+        allowed = dataclasses.replace(quantity, unit="").expected().replace("a number in ", "")
+        lines.append(f"| `{field.name}` | {quantity.unit} | {allowed} | `{field.default}` | {quantity.doc} |")
+    return [*lines, ""]
+
+
+def _criteria() -> list[str]:
+    moments = ", ".join(f"{name} (after {time_s:g} s)" for name, time_s in MOMENTS.items())
+    return [
+        "## How the campaign judges",
+        "",
+        f"The robot moves to {100 * DISPLACEMENT_SHARE:.0f} % of `limits.maximum_displacement_m` in {MOVE_S:g} s and"
+        f" stays there. Each fault begins at three moments: {moments}. Devices are simulated to the byte, the drivers,"
+        " the safety logic and the controller are those that run on a robot. Judged is what the simulated robot really"
+        " does, not what the driver says:",
+        "",
+        "- No tendon ever has more than `limits.maximum_n`, in the recovery neither.",
+        f"- A fault that must stop the robot: at the latest {1e3 * TIME_TO_SAFE_S:.0f} ms after it can be known, no"
+        f" motor pulls with more than `limits.safe_n` and {TORQUE_MARGIN_N:g} N; off is as good. In the end the"
+        " tendons have no more than that and what a motor without current holds by its friction.",
+        f"- Under control no tendon is slack (less than {SLACK_N:g} N) for more than {1e3 * SLACK_S:.0f} ms, but one"
+        " that broke or slipped itself. In the safe state tendons may be slack: the safe tension is less than the"
+        " motors' friction, and a bent robot springs back. The next activation takes the slack up, slowly.",
+        f"- A fault that is *tolerated* leaves the robot within {1e3 * DEVIATION_M:g} mm of its reference.",
+        "- Who must find it, found it; afterwards the robot moves again in the same process.",
+        "",
+        "The time counts from when the fault can be known:",
+        "",
+        "| | |",
+        "|---|---|",
+        *(f"| {name} | {meaning} |" for name, meaning in DETECTABLE.items()),
+        "",
+    ]
+
+
+def _kinds() -> list[str]:
+    lines = []
+    for group, kinds in groupby(KINDS, key=lambda kind: kind.group):
+        lines += [
+            f"## {group}",
+            "",
+            "| fault | cause | becomes | known | what is seen | cure |",
+            "|---|---|---|---|---|---|",
+        ]
+        lines += [
+            f"| `{kind.name}` | {kind.cause} | {kind.reaction} | {kind.detectable} | {kind.seen} | {kind.cure} |"
+            for kind in kinds
+        ]
+        lines.append("")
+    return lines
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The campaign in virtual time: each kind of fault at each moment of a motion, and what became of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from continuum_robot.control.references import RestToRest
+from continuum_robot.drivers.tendon_safety import ACTIVE
+from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.experiments.fault_campaign import kinds as table
+from continuum_robot.experiments.fault_campaign.judgement import judge
+from continuum_robot.experiments.fault_campaign.kinds import KINDS, FaultKind
+from continuum_robot.experiments.fault_campaign.virtual_robot import VirtualRobot, make_plant
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.hardware import OdriCan
+from continuum_robot.simulation.faults import SLACK_TENDON
+from continuum_robot.simulation.plant import Plant
+
+MOVE_S = 1.0
+MOMENTS: dict[str, float] = {"early in the ramp": 0.15, "at speed": 0.5, "at rest, bent": 1.4}
+"""When a fault begins, after the start of the move, s."""
+DISPLACEMENT_SHARE = 0.7
+"""Amplitude of the move, as a share of limits.maximum_displacement_m."""
+WATCH_S = 0.9
+GOES_ON_S = 0.3
+LIMITS = "limits"
+
+
+@dataclass(frozen=True, slots=True)
+class FaultRecord:
+    """One run.
+
+    Attributes
+    ----------
+    fault, moment : which fault, when
+    seed : of its random numbers
+    runs : "virtual time" or "processes"
+    reaction : "safe" or "tolerated"
+    detected_by : who found it, ``who: name``, in the order in which they did
+    detected_after_ms : from the beginning of the fault to its first detection; NaN where nobody had to notice
+    time_to_safe_ms : from the instant at which it can be known to the safe state; NaN where it is tolerated
+    tension_peak_n, tension_left_n : largest true tension from the fault on, and in the end
+    slack_ms, deviation_mm : longest slack and largest deviation under control
+    told : what the user was told
+    ended_safe : whether all criteria hold
+    recovered_without_restart : whether the robot moved again in the same process
+    problems : why not, sentences
+    """
+
+    fault: str
+    moment: str
+    seed: int
+    runs: str
+    reaction: str
+    detected_by: tuple[str, ...]
+    detected_after_ms: float
+    time_to_safe_ms: float
+    tension_peak_n: float
+    tension_left_n: float
+    slack_ms: float
+    deviation_mm: float
+    told: tuple[str, ...]
+    ended_safe: bool
+    recovered_without_restart: bool
+    problems: tuple[str, ...]
+
+
+def moments(count: int) -> dict[str, float]:
+    """The first ``count`` of :data:`MOMENTS`. Raises :class:`ParameterError` for a count that is none of them."""
+    if not 1 <= count <= len(MOMENTS):
+        raise ParameterError("moments", count, f"1 to {len(MOMENTS)}")
+    return dict(list(MOMENTS.items())[:count])
+
+
+def run_one(robot: Robot, plant: Plant, kind: FaultKind, moment: str, seed: int) -> FaultRecord:
+    """Move, inject, watch, judge, recover.
+
+    Parameters
+    ----------
+    robot : with actuators, limits and control
+    plant : of ``make_plant``
+    kind : one that runs in virtual time
+    moment : a key of :data:`MOMENTS`
+    seed : of noise, and of the tendon that is hit
+
+    Raises
+    ------
+    ParameterError : a kind that needs processes
+    """
+    if kind.action is None:
+        raise ParameterError("kind", kind.name, "one that runs in virtual time")
+    rng = np.random.default_rng(seed)
+    tendon = int(rng.integers(robot.tendon_count))
+    reference = _move(robot)
+    start_rev = 0.0
+    if kind.rollover:
+        tendon = 0
+        start_rev = _start_before_rollover(robot, reference, MOMENTS[moment])
+    with VirtualRobot(robot, plant, seed, start_rev=start_rev, sensors=kind.sensors) as stand:
+        stand.bring_up()
+        if kind.sensors:
+            stand.run(SENSORS_READY_S)
+        stand.follow(reference)
+        stand.run(MOMENTS[moment])
+        stand.forget_told()
+        begin_s = stand.now_s
+        kind.action(stand, tendon)
+        while stand.now_s < begin_s + WATCH_S - 1e-9:
+            stand.cycle()
+        stopped = stand.safety.state != ACTIVE
+        detected = [who for who in stand.found if who.startswith(kind.detectors)] if kind.detectors else []
+        if stand.limited and LIMITS in kind.detectors:
+            detected.append(LIMITS)
+            stand.told.append("tendon_states.limited says which limits changed the command")
+        detected_by = tuple(dict.fromkeys([*detected, *stand.found]))
+        first_s = min((stand.found[who] for who in stand.found), default=math.nan)
+        safety = [time_s for who, time_s in stand.found.items() if who.startswith("tendon_safety")]
+        stopped_s = min(safety, default=begin_s) if stopped else math.nan
+        after_s = table.knowable_after_s(kind, stand.limits, _boards(stand))
+        knowable_s = (stopped_s if stopped else begin_s) if math.isnan(after_s) else begin_s + after_s
+        spared = tendon if kind.spared else -1
+        judgement = judge(
+            robot,
+            stand.limits,
+            stand.truth.since(begin_s),
+            knowable_s=knowable_s,
+            stopped_s=stopped_s,
+            spared=spared,
+            astray=kind.astray,
+        )
+        told = tuple(stand.told)
+        problems = list(judgement.problems)
+        reaction = table.SAFE if stopped else table.TOLERATED
+        if kind.reaction not in (table.EITHER, reaction):
+            problems.append(f"it was {reaction}, not {kind.reaction}")
+        if kind.detectors and not detected and kind.reaction != table.EITHER:
+            problems.append("nobody noticed it")
+        ended_safe = not problems
+        recovery = _recover(stand, kind, tendon, stopped=stopped)
+        peak_n = float(stand.truth.since(begin_s)["tension_n"].max())
+        if peak_n > max(stand.limits.maximum_n, judgement.tension_peak_n):
+            ended_safe = False
+            problems.append(f"in the recovery a tendon had {peak_n:.1f} N")
+    if recovery:
+        problems.append(f"not recovered: {recovery}")
+    return FaultRecord(
+        fault=kind.name,
+        moment=moment,
+        seed=seed,
+        runs=kind.runs,
+        reaction=reaction,
+        detected_by=detected_by,
+        detected_after_ms=1e3 * (first_s - begin_s),
+        time_to_safe_ms=1e3 * judgement.time_to_safe_s,
+        tension_peak_n=judgement.tension_peak_n,
+        tension_left_n=judgement.tension_left_n,
+        slack_ms=1e3 * judgement.slack_s,
+        deviation_mm=1e3 * judgement.deviation_m,
+        told=told,
+        ended_safe=ended_safe,
+        recovered_without_restart=not recovery,
+        problems=tuple(problems),
+    )
+
+
+SENSORS_READY_S = 1.2
+
+
+def _boards(stand: VirtualRobot) -> OdriCan:
+    hardware = stand.hardware.robot.hardware
+    boards = None if hardware is None else hardware.tendon_actuators
+    if not isinstance(boards, OdriCan):
+        raise ParameterError("hardware.tendon_actuators", boards, "motor boards on CAN")
+    return boards
+
+
+def _move(robot: Robot) -> RestToRest:
+    limits = robot.limits
+    if limits is None:
+        raise ParameterError("robot.limits", None, f"limits in the file of robot {robot.name!r}")
+    end = np.zeros(robot.coordinate_count)
+    end[0] = DISPLACEMENT_SHARE * limits.maximum_displacement_m
+    return RestToRest(np.zeros_like(end), end, MOVE_S)
+
+
+def _start_before_rollover(robot: Robot, reference: RestToRest, moment_s: float) -> float:
+    """What the boards must count at the start, so that tendon 1 (pulled in) passes 100 revolutions at the moment."""
+    if robot.actuators is None:
+        raise ParameterError("robot.actuators", None, "actuators")
+    meter_per_rev = 2 * math.pi * robot.actuators.spool_radius_m / robot.actuators.gear_ratio
+    return 100.0 - float(reference.at(moment_s).position[0]) / meter_per_rev
+
+
+def _recover(stand: VirtualRobot, kind: FaultKind, tendon: int, *, stopped: bool) -> str:
+    """End the cause and bring the robot up again, in the same process; where it went on, it only has to go on."""
+
+    def repair() -> None:
+        stand.hardware.inject("")
+        if kind.refastened:
+            excess_m = float(stand.plant.displacement[tendon] - stand.plant.rod_displacement[tendon])
+            stand.hardware.inject(SLACK_TENDON, tendon, excess_m)
+        stand.hardware.plug_in()
+        stand.safety.release_estop()
+        stand.alter = lambda command: command
+        if kind.recovery == table.POWER:
+            stand.hardware.inject("board.reboot", tendon)
+
+    if not stopped:
+        repair()
+        stand.run(GOES_ON_S)
+        if stand.safety.state == ACTIVE:
+            return ""
+    try:
+        return stand.recover(repair, home=kind.recovery in (table.HOME, table.POWER))
+    except ContinuumRobotError as error:
+        return str(error)
+
+
+def run_campaign(
+    robot: Robot,
+    kinds: Sequence[FaultKind] = KINDS,
+    moment_count: int = len(MOMENTS),
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> Iterator[FaultRecord]:
+    """All runs in virtual time, one after the other; the same for the same seed.
+
+    Parameters
+    ----------
+    robot : with actuators, limits and control
+    kinds : those that need processes are left out
+    moment_count : of :data:`MOMENTS`, the first ones
+    seed : of the campaign
+    progress : receives a line where something takes long
+
+    Yields
+    ------
+    a record a run
+    """
+    plant = make_plant(robot, seed, progress)
+    for number, kind in enumerate(KINDS):
+        if kind not in kinds or kind.action is None:
+            continue
+        for place, moment in enumerate(moments(moment_count)):
+            yield run_one(robot, plant, kind, moment, seed + 1000 * number + place)
+
+
+def summary(records: Sequence[FaultRecord]) -> dict[str, float]:
+    """``n_runs``, ``n_safe``, ``n_recovered`` and ``worst_time_to_safe_ms`` (NaN where none went to the safe state)."""
+    times = [record.time_to_safe_ms for record in records if math.isfinite(record.time_to_safe_ms)]
+    return {
+        "n_runs": len(records),
+        "n_safe": sum(record.ended_safe for record in records),
+        "n_recovered": sum(record.recovered_without_restart for record in records),
+        "worst_time_to_safe_ms": max(times, default=math.nan),
+    }
+
+
+def as_mapping(record: FaultRecord) -> dict[str, object]:
+    """A record for JSON."""
+    return dataclasses.asdict(record)

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The campaign of faults: its table is complete, its judge is strict, and a few of its runs end safe."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from continuum_robot.app import faults as command
+from continuum_robot.app.command_line import application
+from continuum_robot.app.faults_page import page
+from continuum_robot.drivers import tendon_safety
+from continuum_robot.errors import ParameterError
+from continuum_robot.experiments.fault_campaign import kinds as table
+from continuum_robot.experiments.fault_campaign.campaign import MOMENTS, FaultRecord, moments, run_campaign, summary
+from continuum_robot.experiments.fault_campaign.judgement import judge, passive_tension_n
+from continuum_robot.experiments.fault_campaign.kinds import KINDS, PROCESSES, kinds_by_name
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.simulation.wire import odri_board, rokubi, string_encoder_board
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+ROBOT = load_robot("opencr_five_tendon")
+LIMITS = ROBOT.limits
+assert LIMITS is not None
+N = ROBOT.tendon_count
+
+# What hardware can do, and what users of other stacks complained about: each must have a kind.
+KNOWN_FAULTS = {
+    "lost frame": "frame_lost",
+    "lost frames": "frames_lost",
+    "late frames": "frames_late",
+    "duplicated frames": "frames_duplicated",
+    "corrupted frames": "frames_corrupted",
+    "reordered frames": "frames_reordered",
+    "silent board": "board_silent",
+    "wrong board": "wrong_board",
+    "two boards on a channel": "second_board",
+    "two hosts": "other_host",
+    "bus-off": "bus_off",
+    "noise on the line": "noise",
+    "unplug and replug of the adapter": "adapter_unplugged",
+    "unplug and replug of its port": "port_unplugged",
+    "unplug and replug of the string board": "strings_unplugged",
+    "unplug and replug of the force sensor": "force_unplugged",
+    "reboot of a motor board": "board_rebooted",
+    "reboot of the string board": "strings_rebooted",
+    "reboot of the force sensor": "force_rebooted",
+    "encoder jump": "encoder_jump",
+    "encoder freeze": "encoder_frozen",
+    "encoder error": "encoder_error",
+    "soft e-stop": "board_estop",
+    "position rollover": "position_rollover",
+    "receive timeout": "receive_timeout",
+    "latched mailbox": "mailbox_latched",
+    "current mismatch": "current_mismatch",
+    "slack tendon": "tendon_slack",
+    "snapped tendon": "tendon_snapped",
+    "stuck motor": "motor_stuck",
+    "host stall of 50 ms": "stall_50ms",
+    "host stall of 500 ms": "stall_500ms",
+    "controller killed": "controller_killed",
+    "estimator killed": "estimator_killed",
+    "driver killed": "driver_killed",
+    "clock step": "clock_stepped",
+    "full disk": "disk_full",
+    "parameter set in the run": "limit_set",
+    "gains set in the run": "gains_changed",
+    "two writers": "two_writers",
+    "command storm": "command_storm",
+    "NaN command": "command_nan",
+    "infinite command": "command_infinite",
+    "negative command": "command_negative",
+    "command too large": "command_too_large",
+    "command too old": "command_too_old",
+    "command of the wrong size": "command_wrong_size",
+    "e-stop by service": "estop_service",
+    "e-stop by topic": "estop_topic",
+    "string counter jump": "strings_jump",
+    "string counter freeze": "strings_frozen",
+    "magnet out of reach": "strings_magnet",
+    "string board silent": "strings_silent",
+    "string frames flipped": "strings_flipped",
+    "string garbage": "strings_garbage",
+    "string wrong baud rate": "strings_babble",
+    "string burst after a stall": "strings_stalled",
+    "force sensor silent": "force_silent",
+    "force sensor overrange": "force_overrange",
+}
+
+
+# --- the table
+
+
+@pytest.mark.parametrize("fault", KNOWN_FAULTS)
+def test_every_known_fault_has_a_kind(fault: str) -> None:
+    assert kinds_by_name(KNOWN_FAULTS[fault])
+
+
+def test_kinds_are_many_unique_and_complete() -> None:
+    assert len({kind.name for kind in KINDS}) == len(KINDS) >= 40
+    for kind in KINDS:
+        assert kind.detectable in table.DETECTABLE
+        assert kind.seen
+        assert kind.cure
+        assert (kind.action is None) == (kind.runs == PROCESSES)
+        assert kind.reaction != table.SAFE or kind.detectors, kind.name
+
+
+def test_every_kind_in_processes_has_an_action_there() -> None:
+    in_processes = pytest.importorskip("continuum_robot.app.fault_processes", reason="rclpy is not installed")
+    assert in_processes.ACTIONS.keys() == {kind.name for kind in KINDS if kind.runs == PROCESSES}
+
+
+def test_the_fakes_faults_are_all_used() -> None:
+    source = Path(table.__file__).read_text(encoding="utf-8")
+    unused = {name for name in odri_board.FAULTS if f'"board.{name}"' not in source}
+    assert unused == {odri_board.STUCK_MOTOR}  # the plant's own is used instead: it stays stuck without the board
+    for name in (*string_encoder_board.BOARD_FAULTS, *rokubi.SENSOR_FAULTS):
+        assert f'"{name}"' in source or name in {"power_cycle"}
+
+
+def test_every_fault_of_the_driver_is_documented_and_the_page_is_current() -> None:
+    written = (DOCS / "faults.md").read_text(encoding="utf-8")
+    assert written == page(), "run: python -m continuum_robot.app.faults_page > docs/faults.md"
+    for name in tendon_safety.FAULTS:
+        assert f"`{name}`" in written
+    for kind in KINDS:
+        assert f"| `{kind.name}` |" in written
+
+
+def test_unknown_kinds_and_moments_are_refused() -> None:
+    with pytest.raises(ParameterError, match="driver_killed"):
+        kinds_by_name("no_such_fault")
+    with pytest.raises(ParameterError, match="1 to 3"):
+        moments(4)
+
+
+# --- the judge
+
+
+def truth(*, tension: float = 3.0, motor: float = 3.0, rows: int = 1000, off_after: int = 0) -> dict[str, Any]:
+    result = {
+        "time_s": np.arange(rows) * 1e-3,
+        "tension_n": np.full((rows, N), tension),
+        "motor_n": np.full((rows, N), motor),
+        "clarke_m": np.zeros((rows, 2)),
+        "reference_m": np.zeros((rows, 2)),
+    }
+    if off_after:
+        result["tension_n"][off_after:] = result["motor_n"][off_after:] = 0.5
+    return result
+
+
+def judged(values: dict[str, Any], stopped_s: float = math.nan, spared: int = -1) -> Any:
+    assert LIMITS is not None
+    return judge(ROBOT, LIMITS, values, knowable_s=0.0, stopped_s=stopped_s, spared=spared)
+
+
+def test_a_robot_that_goes_on_is_safe_within_its_limits() -> None:
+    result = judged(truth())
+    assert result.problems == ()
+    assert math.isnan(result.time_to_safe_s)
+    assert result.tension_peak_n == 3.0
+
+
+def test_one_millisecond_above_the_maximum_is_not_safe() -> None:
+    values = truth()
+    assert LIMITS is not None
+    values["tension_n"][500, 2] = LIMITS.maximum_n + 0.1
+    assert "more than its maximum" in judged(values).problems[0]
+
+
+@pytest.mark.parametrize(("milliseconds", "safe"), [(90, True), (110, False)])
+def test_the_time_to_the_safe_state_counts_until_the_last_motor_is_quiet(milliseconds: int, safe: bool) -> None:
+    result = judged(truth(off_after=milliseconds), stopped_s=0.0)
+    assert (not result.problems) == safe
+    assert result.time_to_safe_s == pytest.approx((milliseconds - 1) * 1e-3)
+
+
+def test_motors_that_go_on_pulling_are_not_safe() -> None:
+    assert any("did not come" in problem for problem in judged(truth(), stopped_s=0.0).problems)
+
+
+def test_slack_under_control_is_not_safe_but_for_the_tendon_that_broke() -> None:
+    values = truth()
+    values["tension_n"][200:500, 3] = 0.0
+    assert any("slack for 299 ms" in problem for problem in judged(values).problems)
+    assert judged(values, spared=3).problems == ()
+
+
+def test_what_friction_holds_may_be_left_and_not_more() -> None:
+    assert LIMITS is not None
+    held = LIMITS.safe_n + passive_tension_n(ROBOT)
+    assert 1.0 < passive_tension_n(ROBOT) < 2.0
+    values = truth(off_after=50)
+    values["tension_n"][50:] = held
+    assert judged(values, stopped_s=0.0).problems == ()
+    values["tension_n"][50:] = held + 0.5
+    assert any("left on the tendons" in problem for problem in judged(values, stopped_s=0.0).problems)
+
+
+def test_a_tolerated_fault_must_leave_the_robot_near_its_reference() -> None:
+    values = truth()
+    values["clarke_m"][700, 1] = 0.006
+    assert any("6.0 mm away" in problem for problem in judged(values).problems)
+
+
+# --- runs in virtual time
+
+
+@pytest.fixture(scope="module")
+def records() -> list[FaultRecord]:
+    names = "frame_lost,tendon_slack,command_high"
+    return list(run_campaign(ROBOT, kinds_by_name(names), 1, seed=7))
+
+
+def test_a_few_faults_end_safe_and_recover(records: list[FaultRecord]) -> None:
+    assert len(records) == 3
+    for record in records:
+        assert record.ended_safe, (record.fault, record.problems)
+        assert record.recovered_without_restart, (record.fault, record.problems)
+
+
+def test_the_records_say_who_found_it_and_what_was_told(records: list[FaultRecord]) -> None:
+    by_name = {record.fault: record for record in records}
+    assert by_name["frame_lost"].reaction == table.TOLERATED
+    assert by_name["frame_lost"].detected_by == ()
+    slack = by_name["tendon_slack"]
+    assert slack.reaction == table.SAFE
+    assert slack.detected_by[0] == "tendon_safety: inconsistent_displacement"
+    assert slack.time_to_safe_ms <= 100
+    assert any("Clarke manifold" in sentence for sentence in slack.told)
+
+
+def test_the_same_seed_gives_the_same_record(records: list[FaultRecord]) -> None:
+    (again,) = run_campaign(ROBOT, kinds_by_name("tendon_slack"), 1, seed=7)
+    assert repr(again) == repr(records[1])
+
+
+def test_the_summary_counts() -> None:
+    values = {field.name: 0.0 for field in dataclasses.fields(FaultRecord)}
+    one = FaultRecord(**(values | {"ended_safe": True, "time_to_safe_ms": 12.0}))  # type: ignore[arg-type]
+    two = FaultRecord(**(values | {"ended_safe": False, "time_to_safe_ms": math.nan}))  # type: ignore[arg-type]
+    numbers = summary([one, two])
+    assert numbers["n_runs"] == 2
+    assert numbers["n_safe"] == 1
+    assert numbers["worst_time_to_safe_ms"] == 12.0
+
+
+def test_the_command_writes_records_and_its_exit_code_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "faults.json"
+    console = Console(file=(tmp_path / "out").open("w", encoding="utf-8"), width=160)
+    code = command.run_faults(
+        "opencr_five_tendon", kinds="estop_service", moment_count=1, json_file=file, console=console
+    )
+    assert code == 0
+    data = json.loads(file.read_text(encoding="utf-8"))
+    assert data["n_runs"] == data["n_safe"] == 1
+    record = data["records"][0]
+    assert record["fault"] == "estop_service"
+    assert record["moment"] in MOMENTS
+    assert record["detected_by"] == ["tendon_safety: estop"]
+    assert record["ended_safe"] is True
+    broken = FaultRecord(**(record | {"ended_safe": False, "problems": ["x"]}))
+    monkeypatch.setattr(command, "_records", lambda *_: iter([broken]))
+    assert command.run_faults("opencr_five_tendon", kinds="estop_service", moment_count=1, console=console) == 1
+
+
+def test_the_list_names_every_kind() -> None:
+    result = CliRunner().invoke(application, ["faults", "--list"], env={"COLUMNS": "200"})
+    assert result.exit_code == 0
+    for kind in KINDS:
+        assert kind.name in result.stdout
