@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.drivers.dynamixel import registers
-from continuum_robot.drivers.dynamixel.bus import DynamixelBus
+from continuum_robot.drivers.dynamixel.bus import ANSWER_MARGIN_S, DynamixelBus
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
@@ -33,6 +33,7 @@ Vector = NDArray[np.float64]
 SHORTEST_CYCLE_S = 0.002
 CONDITION_EVERY = 10
 SILENT_AFTER_S = 0.1
+SILENT_ANSWERS = 5
 FIRST_VALUES_S = 1.0
 REBOOT_S = 0.6
 JOIN_TIMEOUT_S = 2.0
@@ -72,6 +73,7 @@ class DynamixelTendonActuators:
     robot : with ``hardware`` and ``actuators``, which have what the motors' entries do not state
     settings : instead of the robot's own
     clock : monotonic time, s, the one of ``now_s``
+    answer_margin_s : how long a servo's answer may take beyond its bytes, s
     simulated : whether simulated servos are at the other end
 
     Attributes
@@ -93,6 +95,7 @@ class DynamixelTendonActuators:
         settings: Dynamixel | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
+        answer_margin_s: float = ANSWER_MARGIN_S,
         simulated: bool = False,
     ) -> None:
         if settings is None and robot.hardware is not None and isinstance(robot.hardware.tendon_actuators, Dynamixel):
@@ -115,7 +118,8 @@ class DynamixelTendonActuators:
         self._signed_m_per_rev = polarity * np.array([entry.meter_per_turn(robot.actuators) for entry in motors])
         self._servos = [entry.id for entry in motors]
         self._clock = clock
-        self.bus = DynamixelBus(settings.port, settings.baud_bps)
+        self._silent_after_s = max(SILENT_AFTER_S, SILENT_ANSWERS * answer_margin_s)
+        self.bus = DynamixelBus(settings.port, settings.baud_bps, answer_margin_s)
         self._lock = threading.RLock()  # one talks on the bus at a time
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -224,7 +228,7 @@ class DynamixelTendonActuators:
             if sample is None:
                 rows.append((math.nan, math.nan, math.nan, math.nan, math.inf))
                 continue
-            if now_s - sample.stamp_s > SILENT_AFTER_S and now_s > self._reboot_ends_s:
+            if now_s - sample.stamp_s > self._silent_after_s and now_s > self._reboot_ends_s:
                 self._latch(servo, SILENT)
             state = sample.state
             current = state.current_counts * self.settings.current_unit_a

@@ -40,14 +40,16 @@ class DynamixelBus:
     ----------
     port : path of the adapter
     baud_bps : bit/s
+    answer_margin_s : how long an answer may take beyond its bytes, s; the library counts on 34 ms
 
     Attributes
     ----------
     packets, failures : how many exchanges there were, and how many got no proper answer
     """
 
-    def __init__(self, port: str, baud_bps: int) -> None:
+    def __init__(self, port: str, baud_bps: int, answer_margin_s: float = ANSWER_MARGIN_S) -> None:
         self.port, self.baud_bps = port, baud_bps
+        self._answer_margin_s = answer_margin_s
         self.packets = self.failures = 0
         self._line: Any = None
         self._packet: Any = None
@@ -79,7 +81,7 @@ class DynamixelBus:
             raise DeviceError(self.name, problem, remedy) from error
         with contextlib.suppress(OSError, ValueError, NotImplementedError):
             line.set_low_latency_mode(True)
-        self._line = _port_handler(self.port, self.baud_bps, line)
+        self._line = _port_handler(self.port, self.baud_bps, line, self._answer_margin_s)
         self._packet = dynamixel_sdk.PacketHandler(2.0)
 
     def close(self) -> None:
@@ -204,7 +206,7 @@ class DynamixelBus:
         return [servo for servo in servos if not self.ping(servo)]
 
 
-def _port_handler(name: str, baud_bps: int, line: serial.Serial) -> Any:
+def _port_handler(name: str, baud_bps: int, line: serial.Serial, answer_margin_s: float) -> Any:
     """The library's port over an open line, waiting instead of polling."""
 
     class Port(dynamixel_sdk.PortHandler):
@@ -215,7 +217,7 @@ def _port_handler(name: str, baud_bps: int, line: serial.Serial) -> Any:
             return bytes(line.read(length))
 
         def setPacketTimeout(self, packet_length: int) -> None:
-            self.setPacketTimeoutMillis(self.tx_time_per_byte * packet_length + 1000 * ANSWER_MARGIN_S)
+            self.setPacketTimeoutMillis(self.tx_time_per_byte * packet_length + 1000 * answer_margin_s)
 
         def getCurrentTime(self) -> float:
             return time.monotonic() * 1000

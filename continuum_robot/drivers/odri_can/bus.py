@@ -18,6 +18,7 @@ from typing import Any
 
 import can
 
+from continuum_robot.drivers.odri_can.slcan import SlcanBus
 from continuum_robot.drivers.serial_port import UDEV_RULES, explain
 from continuum_robot.errors import DeviceError
 
@@ -179,8 +180,8 @@ class CanChannel:
         if self._bus is None:
             self._reopen()
         for _ in range(FRAMES_AT_ONCE):
-            bus = self._bus
-            if bus is None or not (self._receive_one(0.0) or _more_to_read(bus)):
+            errors = self.counters.receive_errors
+            if not self._receive_one(0.0) and self.counters.receive_errors == errors:
                 return
 
     def _run(self) -> None:
@@ -230,7 +231,7 @@ class CanChannel:
             self._drop_bus()
             self._reopen_s = self._clock() + REOPEN_PERIOD_S
             return
-        # slcan keeps a line that it could not read in a private buffer, and would stumble over it for ever.
+        # Some interfaces keep what they could not read, and would stumble over it for ever.
         flush: Any = getattr(bus, "flush", None)
         if flush is not None:
             with contextlib.suppress(*BUS_ERRORS):
@@ -267,25 +268,14 @@ class CanChannel:
             raise DeviceError(f"CAN channel {self.name}", problem, remedy) from error
 
     def _python_can(self, name: str) -> can.BusABC:
-        options: dict[str, Any] = {"interface": self.interface, "channel": name, "ignore_config": True}
         if self.interface == "slcan":
-            # The board answers or not; waiting two seconds for an Arduino to boot is not ours.
-            options |= {"bitrate": self.bitrate_bps, "sleep_after_open": 0.0}
-        elif self.interface == "udp_multicast":
+            return SlcanBus(name, self.bitrate_bps)
+        options: dict[str, Any] = {"interface": self.interface, "channel": name, "ignore_config": True}
+        if self.interface == "udp_multicast":
             address, _, port = name.rpartition(":")
             # No hop: the frames stay on this computer.
             options |= {"channel": address or name, "port": int(port) if address else MULTICAST_PORT, "hop_limit": 0}
-        bus = can.Bus(**options)
-        serial_port = getattr(bus, "serialPortOrig", None)
-        if serial_port is not None:
-            try:
-                serial_port.exclusive = True  # a second reader would steal bytes
-            except OSError:
-                with contextlib.suppress(*BUS_ERRORS):
-                    bus.shutdown()
-                serial_port.close()
-                raise
-        return bus
+        return can.Bus(**options)
 
 
 def explain_can(interface: str, name: str, bitrate_bps: int, error: Exception) -> tuple[str, str]:
@@ -331,15 +321,6 @@ def explain_can(interface: str, name: str, bitrate_bps: int, error: Exception) -
     if number == errno.EBUSY:
         return "the adapter is in use by another program", "Stop that program first."
     return f"cannot be opened ({cause})", "`continuum-robot devices` lists what is there."
-
-
-def _more_to_read(bus: can.BusABC) -> bool:
-    """Whether bytes wait behind the acknowledgement of an slcan adapter, for which ``recv`` returns nothing."""
-    port = getattr(bus, "serialPortOrig", None)
-    try:
-        return port is not None and port.in_waiting > 0
-    except OSError:
-        return False
 
 
 def _origin(error: BaseException) -> BaseException:

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The transport over python-can: threads, bad frames, lines that break, and errors that say what to do."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import can
+import numpy as np
+import pytest
+from odri_stand import five_tendons, wiring
+
+from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
+from continuum_robot.drivers.odri_can.bus import REOPEN_AFTER, CanChannel, explain_can
+from continuum_robot.errors import DeviceError
+from continuum_robot.simulation.plant import Plant
+from continuum_robot.simulation.wire.can_wire import PythonCanWire, SlcanAdapter
+from continuum_robot.simulation.wire.odri_board import FakeOdriBoard
+from continuum_robot.simulation.wire.pacing import Pacer
+from continuum_robot.simulation.wire.plant_motors import PlantMotors
+
+_NAMES = itertools.count()
+Frames = list[tuple[int, bytes]]
+
+
+def until(happened: Callable[[], bool], timeout_s: float = 5.0) -> None:
+    end_s = time.monotonic() + timeout_s
+    while not happened():
+        assert time.monotonic() < end_s, "it did not happen in time"
+        time.sleep(0.002)
+
+
+class Line:
+    """A channel with a thread, and a bus at its other end."""
+
+    def __init__(self) -> None:
+        name = f"line{next(_NAMES)}"
+        self.frames: Frames = []
+        self.other = can.Bus(interface="virtual", channel=name)
+        self.channel = CanChannel("virtual", name, 1_000_000, lambda i, data, _stamp: self.frames.append((i, data)))
+        self.channel.open()
+
+    def close(self) -> None:
+        self.channel.close()
+        self.other.shutdown()
+
+
+@pytest.fixture
+def line() -> Iterator[Line]:
+    made = Line()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def adapter() -> Iterator[SlcanAdapter]:
+    made = SlcanAdapter()
+    yield made
+    made.close()
+
+
+def slcan(adapter: SlcanAdapter, frames: Frames) -> CanChannel:
+    channel = CanChannel(
+        "slcan", adapter.port, 1_000_000, lambda i, data, _stamp: frames.append((i, data)), threaded=False
+    )
+    channel.open()
+    adapter.receive()
+    return channel
+
+
+def test_frames_pass_both_ways_and_are_counted(line: Line) -> None:
+    line.other.send(can.Message(arbitration_id=0x20, data=b"12345678", is_extended_id=False))
+    until(lambda: line.frames == [(0x20, b"12345678")])
+    assert line.channel.send(0x005, bytes(8))
+    message = line.other.recv(1.0)
+    assert message is not None
+    assert (message.arbitration_id, bytes(message.data), message.is_extended_id) == (5, bytes(8), False)
+    assert (line.channel.counters.frames_in, line.channel.counters.frames_out) == (1, 1)
+    assert not line.channel.failed
+
+
+def test_frames_of_other_kinds_are_refused(line: Line) -> None:
+    wrong_length = can.Message(arbitration_id=0x20, data=b"12", is_extended_id=False)
+    wrong_length.dlc = 8  # what python-can makes of a torn slcan line
+    for message in (
+        wrong_length,
+        can.Message(arbitration_id=0x20, data=b"12345678", is_extended_id=True),
+        can.Message(arbitration_id=0x20, is_remote_frame=True, dlc=8, is_extended_id=False),
+    ):
+        line.other.send(message)
+    until(lambda: line.channel.counters.refused_frames == 3)
+    assert line.frames == []
+    line.other.send(can.Message(arbitration_id=0x40, is_error_frame=True, data=bytes(8)))
+    until(lambda: line.channel.bus_off)
+    line.other.send(can.Message(arbitration_id=0x10, data=b"\x01", is_extended_id=False))
+    until(lambda: not line.channel.bus_off)
+    assert line.channel.counters.error_frames == 1
+
+
+def test_close_ends_the_thread_and_may_be_repeated(line: Line) -> None:
+    line.channel.close()
+    line.channel.close()
+    assert not line.channel.is_open
+    assert line.channel.failed
+    assert not line.channel.send(0x005, bytes(8))
+    line.channel.open()
+    assert not line.channel.failed
+
+
+def test_garbage_on_a_serial_line_costs_no_later_frame(adapter: SlcanAdapter) -> None:
+    frames: Frames = []
+    channel = slcan(adapter, frames)
+    rng = np.random.default_rng(3)
+    for number in range(200):
+        if number % 4 == 0:
+            # Ended by a carriage return: otherwise it would swallow the beginning of the next line.
+            adapter.pty.send(rng.bytes(9).replace(b"\r", b"x") + b"\r")
+        if number % 4 == 2:
+            adapter.pty.send((b"t0308G0000000FFFFFFFF\r", b"t0309\r", b"\xff\xfe\r", b"t\r")[number // 4 % 4])
+        adapter.send(0x030, number.to_bytes(8, "big"))
+        for _ in range(4):
+            channel.poll()
+    assert [data for identifier, data in frames if identifier == 0x030][-1] == (199).to_bytes(8, "big")
+    assert len(frames) >= 190, "a line that python-can stumbles over may cost the one behind it, no more"
+    assert channel.counters.receive_errors > 0
+    assert not channel.failed
+    channel.close()
+
+
+def test_an_adapter_that_is_unplugged_is_taken_up_again(adapter: SlcanAdapter) -> None:
+    frames: Frames = []
+    channel = slcan(adapter, frames)
+    adapter.pty.hang_up()
+    adapter.is_open = False
+    for _ in range(REOPEN_AFTER):
+        channel.poll()
+    assert channel.failed
+    assert channel.counters.receive_errors >= REOPEN_AFTER
+    assert not channel.send(0x005, bytes(8))
+    adapter.pty.plug_in()
+
+    def is_back() -> bool:
+        channel.poll()
+        adapter.receive()
+        adapter.send(0x010, b"\x01")
+        return bool(frames) and not channel.failed
+
+    until(is_back)
+    assert channel.counters.reopened == 1
+    channel.close()
+
+
+def test_a_line_that_takes_nothing_fails_in_bounded_time(adapter: SlcanAdapter) -> None:
+    channel = slcan(adapter, [])
+    sent = 0
+    while sent < 20000 and channel.send(0x005, bytes(8)):
+        sent += 1
+    assert 0 < sent < 20000, "nobody reads, so the buffers are full some time"
+    for _ in range(2):
+        channel.send(0x005, bytes(8))
+    assert channel.failed
+    assert channel.counters.send_errors == 3
+    channel.close()
+
+
+def test_a_port_that_somebody_has_is_refused(adapter: SlcanAdapter) -> None:
+    first = slcan(adapter, [])
+    with pytest.raises(DeviceError, match=r"already open in .*Stop that program first"):
+        slcan(adapter, [])
+    assert adapter.pty.receive() == b"", "nothing was said on the other's line"
+    first.close()
+    slcan(adapter, []).close()
+
+
+def test_a_port_that_is_not_there_is_told(tmp_path: Path) -> None:
+    channel = CanChannel("slcan", str(tmp_path / "none"), 1_000_000, lambda *_: None)
+    with pytest.raises(DeviceError, match=r"there is no such port.*correct hardware\.tendon_actuators\.channels"):
+        channel.open()
+
+
+def test_an_interface_without_its_package_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_package(**_options: object) -> can.BusABC:
+        raise can.CanInterfaceNotImplementedError("msgpack is missing")
+
+    monkeypatch.setattr(can, "Bus", without_package)
+    channel = CanChannel("udp_multicast", "239.74.163.2", 1_000_000, lambda *_: None)
+    with pytest.raises(DeviceError, match=r"pip install 'python-can\[multicast\]'"):
+        channel.open()
+
+
+def kernel_has_can() -> bool:
+    try:
+        socket.socket(socket.AF_CAN, socket.SOCK_RAW, socket.CAN_RAW).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_socketcan_says_what_is_missing_here() -> None:
+    channel = CanChannel("socketcan", "can987", 1_000_000, lambda *_: None)
+    expected = "there is no CAN interface can987" if kernel_has_can() else "kernel has no CAN"
+    with pytest.raises(DeviceError, match=expected):
+        channel.open()
+
+
+@pytest.mark.parametrize(
+    ("number", "problem", "remedy"),
+    [
+        (errno.EAFNOSUPPORT, "no CAN", "modprobe"),
+        (errno.ENODEV, "no CAN interface can0", "Plug the adapter in"),
+        (errno.ENETDOWN, "is down", "ip link set can0 up type can bitrate 1000000 sample-point 0.867"),
+        (errno.EPERM, "no permission", "udev|container"),
+        (errno.EBUSY, "another program", "Stop"),
+        (errno.EIO, "cannot be opened", "continuum-robot devices"),
+    ],
+)
+def test_each_error_of_the_kernel_has_its_sentence(number: int, problem: str, remedy: str) -> None:
+    error = can.CanInitializationError("wrapped")
+    error.__cause__ = OSError(number, "from the kernel")
+    said, advised = explain_can("socketcan", "can0", 1_000_000, error)
+    assert problem in said
+    assert any(word in advised for word in remedy.split("|"))
+
+
+def test_all_channels_that_cannot_be_opened_are_named() -> None:
+    names = ("/dev/none1", "/dev/none2", "/dev/none3")
+    actuators = OdriTendonActuators(five_tendons(), wiring(names, "slcan"))
+    with pytest.raises(DeviceError) as caught:
+        actuators.open()
+    assert all(name in str(caught.value) for name in names)
+
+
+def test_one_plant_behind_three_boards_in_real_time() -> None:
+    """The shipped path: receive threads, wall time, five tendons of one robot; no time is asserted."""
+    robot = five_tendons()
+    names = tuple(f"plant{next(_NAMES)}" for _ in range(3))
+    settings = wiring(names)
+    wires = [PythonCanWire(can.Bus(interface="virtual", channel=name)) for name in names]
+    motors = PlantMotors(robot, settings, Plant(robot))
+    boards = [
+        FakeOdriBoard(wire, (motors.port(name, 1), motors.port(name, 2)), alignment_s=0.05)
+        for name, wire in zip(names, wires, strict=True)
+    ]
+
+    def step(now_s: float) -> None:
+        for board in boards:
+            board.step(now_s)
+        motors.advance(now_s)
+
+    pacer = Pacer(step)
+    pacer.start()
+    actuators = OdriTendonActuators(robot, settings, simulated=True)
+    try:
+        actuators.open()
+        actuators.enable()
+
+        def pulled() -> bool:
+            actuators.write(np.array([6.0, 4.0, 1.0, 1.0, 4.0]), time.monotonic())
+            reading = actuators.read(time.monotonic())
+            return bool(reading.displacement_m[0] > 2e-4 and abs(reading.tension_n[0] - 6.0) < 0.3)
+
+        until(pulled, timeout_s=10.0)
+        # The motors' own positions, whatever their polarity, are the plant's displacements.
+        np.testing.assert_allclose(
+            actuators.read(time.monotonic()).displacement_m, motors.plant.displacement, atol=2e-3
+        )
+        assert motors.plant.c[1] > 0, "it bends towards tendon 1, at +x"
+    finally:
+        actuators.close()
+        pacer.stop()
+        for wire in wires:
+            wire.close()
+    assert not any(board.system_enabled for board in boards)
