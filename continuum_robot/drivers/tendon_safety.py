@@ -200,6 +200,7 @@ class TendonSafety:
         self._activated_s = self._arrived_s = -math.inf
         self._ramp_rate_n_per_s = self.limits.safe_rate_n_per_s
         self._braked_s = math.inf
+        self._runs_in = np.zeros(self._count, dtype=bool)
         mass_kg = 0.0 if robot.actuators is None else robot.actuators.reflected_mass_kg
         self._brake_ns_per_m = mass_kg / self.settings.brake_time_s
         self._sequence: int | None = None
@@ -464,7 +465,7 @@ class TendonSafety:
         if self._state == ACTIVE:
             fall_n = float(self._command.max()) - self.limits.safe_n
             self._ramp_rate_n_per_s = max(self.limits.safe_rate_n_per_s, fall_n / self.settings.safe_within_s)
-            self._braked_s = 0.0
+            self._braked_s, self._runs_in = 0.0, np.ones(self._count, dtype=bool)
         self._state = SAFE
 
     def _ramp(self, dt: float) -> None:
@@ -480,14 +481,17 @@ class TendonSafety:
         self._command = lowered + (rise if wanted <= room else rise * (room / wanted))
 
     def _brake(self, reading: TendonReading | None, dt: float) -> Vector | float:
-        """What motors that wind in fast get less than the ramp, shortly after a fault, (N,), N."""
+        """What motors that wind in fast get less than the ramp, from the fault until they are slow, (N,), N."""
         self._braked_s += dt
         if reading is None or not self._engaged or self._braked_s > self.settings.brake_duration_s:
             return 0.0
         speed = np.asarray(reading.velocity_m_per_s, dtype=float)
         # Faster than a tendon can be is no measurement.
         speed = np.where(np.abs(speed) < self.settings.maximum_speed_m_per_s, speed, 0.0)
-        force = self._brake_ns_per_m * np.maximum(speed - self.settings.brake_speed_m_per_s, 0.0)
+        excess = np.maximum(speed - self.settings.brake_speed_m_per_s, 0.0)
+        # A robot that springs back may pull a tendon to and fro: that is no winding in.
+        self._runs_in &= excess > 0
+        force = np.where(self._runs_in, self._brake_ns_per_m * excess, 0.0)
         return np.asarray(np.minimum(force, self._command + self.limits.maximum_n))
 
     def _measured_tension(self, reading: TendonReading) -> Vector:

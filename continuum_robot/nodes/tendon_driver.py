@@ -254,7 +254,7 @@ class TendonDriver(ManagedNode):
         self._frozen = True
         # Not in the loop: a board may take a second to say that it is on, and the readings go on meanwhile.
         self._enabled = True
-        actuators.enable()
+        self._switch_on(loop, actuators)
         self._take_up_slack(loop, safety)
         loop.call(start)
         loop.statistics.reset()
@@ -822,6 +822,12 @@ class TendonDriver(ManagedNode):
             raise DeviceError("tendon_driver", self._not_homed.removesuffix(f" {HOME_FIRST}").rstrip("."), HOME_FIRST)
         self._require_power(actuators)
 
+    @staticmethod
+    def _switch_on(loop: PeriodicThread, actuators: ZeroedActuators) -> None:
+        """Enable the devices; what they latched while the torque was off is forgotten, what is wrong comes back."""
+        loop.call(actuators.clear_faults)
+        actuators.enable()
+
     def _refuse_procedure(self) -> None:
         if self._procedure is not None:
             raise DeviceError("tendon_driver", "a procedure is under way", "Wait for it, or cancel it")
@@ -848,7 +854,7 @@ class TendonDriver(ManagedNode):
 
         self._enabled = True
         try:
-            actuators.enable()
+            self._switch_on(loop, actuators)
             loop.call(begin)
         except BaseException:
             loop.call(self._power_off)

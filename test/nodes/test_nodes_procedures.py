@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 
@@ -12,11 +10,12 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 
 from action_msgs.msg import GoalStatus
 from continuum_robot.action import CalibrateTorque, CheckTendons, HomeTendons
-from rclpy.action import ActionClient
+from rclpy.context import Context
+from ros_goal import Goal
 from ros_probe import PATIENT, Probe
 
 from continuum_robot.identification.procedures.record import load_record, record_path
-from continuum_robot.nodes.spinning import Spinner
+from continuum_robot.nodes.spinning import Spinner, initialize
 from continuum_robot.nodes.string_encoder import StringEncoder
 from continuum_robot.nodes.tendon_driver import TendonDriver
 from continuum_robot.robot.loading import load_robot
@@ -27,36 +26,6 @@ ROBOT = load_robot("opencr_five_tendon")
 SLACK_M = np.array([0.004, 0.001, 0.008, 0.002, 0.005])
 
 
-class Goal:
-    """An action goal as a user's program sends it: progress, cancel, result; every wait has a limit."""
-
-    def __init__(self, probe: Probe, kind, name: str, **fields) -> None:
-        self.probe, self.feedback = probe, []
-        self._client = ActionClient(probe.node, kind, name)
-        assert self._client.wait_for_server(10.0)
-        self._done = threading.Event()
-        self.handle = None
-        sent = self._client.send_goal_async(
-            kind.Goal(**fields), feedback_callback=lambda message: self.feedback.append(message.feedback)
-        )
-        sent.add_done_callback(self._accepted)
-
-    def _accepted(self, future) -> None:
-        self.handle = future.result()
-        self.handle.get_result_async().add_done_callback(self._finished)
-
-    def _finished(self, future) -> None:
-        self.outcome = future.result()
-        self._done.set()
-
-    def result(self, timeout_s: float = 90.0):
-        assert self._done.wait(timeout_s)
-        return self.outcome.status, self.outcome.result
-
-    def cancel(self) -> None:
-        self.handle.cancel_goal_async()
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("calibration")
@@ -65,10 +34,6 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def driver(domain, folder):
     """A driver that insists on a homing, and the string encoder, both on simulated wires."""
-    from rclpy.context import Context  # noqa: PLC0415
-
-    from continuum_robot.nodes.spinning import initialize  # noqa: PLC0415
-
     context = Context()
     initialize([], context)
     own = {"fake_level": "wire", "homing": "required", "calibration_folder": str(folder)}

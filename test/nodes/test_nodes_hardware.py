@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The nodes as on hardware: CAN channels and a serial port that they open themselves, homing before torque."""
+
+from __future__ import annotations
+
+import can
+import numpy as np
+import pytest
+import yaml
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from action_msgs.msg import GoalStatus
+from continuum_robot.action import HomeTendons
+from rclpy.context import Context
+from ros_goal import Goal
+from ros_probe import PATIENT, Probe
+
+from continuum_robot.nodes.spinning import Spinner, initialize
+from continuum_robot.nodes.string_encoder import StringEncoder
+from continuum_robot.nodes.tendon_driver import TendonDriver
+from continuum_robot.robot.loading import find_robot_file, load_robot
+from continuum_robot.simulation.wire.can_wire import PythonCanWire
+from continuum_robot.simulation.wire.hardware import SimulatedHardware
+from continuum_robot.simulation.wire.pacing import Pacer
+
+pytestmark = [pytest.mark.ros, pytest.mark.slow]
+
+SLACK_M = np.array([0.004, 0.001, 0.006, 0.002, 0.005])
+# A board sends a thousand frames a second of each kind; a quarter of them leaves a busy machine time.
+STEP_S = 0.004
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    """Devices on a desk, and the robot file that names their ports."""
+    folder = tmp_path_factory.mktemp("bench")
+    plain = load_robot("opencr_five_tendon")
+    hardware = SimulatedHardware(plain, aligned=False, alignment_s=0.5, strings=True, zeroed=False, folder=folder)
+    hardware.open()
+    for tendon, slack_m in enumerate(SLACK_M):
+        hardware.inject("slack_tendon", tendon, float(slack_m))
+    channels = {channel: f"{folder.name} {channel}" for channel in hardware.boards}
+    for channel, board in hardware.boards.items():
+        board.wire = PythonCanWire(can.Bus(interface="virtual", channel=channels[channel]))
+    robot = yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8"))
+    motors = robot["hardware"]["tendon_actuators"]
+    motors["interface"], motors["receive_timeout_ms"] = "virtual", 800
+    motors["channels"], motors["alignment_timeout_s"] = list(channels.values()), 4.0
+    for motor in motors["motors"]:
+        motor["channel"] = channels[motor["channel"]]
+    robot["hardware"]["string_encoders"]["port"] = str(hardware.string_board.port)
+    file = folder / "robot.yaml"
+    file.write_text(yaml.safe_dump(robot, sort_keys=False), encoding="utf-8")
+    pacer = Pacer(hardware.step, STEP_S)
+    pacer.start()
+    yield file, hardware
+    pacer.stop()
+    hardware.close()
+
+
+@pytest.fixture(scope="module")
+def driver(domain, bench, tmp_path_factory):
+    file, _ = bench
+    context = Context()
+    initialize([], context)
+    own = {"robot": str(file), "use_fake_hardware": False, "calibration_folder": str(tmp_path_factory.mktemp("homing"))}
+    driver = TendonDriver(context=context, overrides={**own, "rate_hz": 200.0, **PATIENT})
+    encoder = StringEncoder(context=context, overrides=own)
+    spinner = Spinner([driver, encoder], context)
+    spinner.start()
+    for node in (driver, encoder):
+        spinner.run(node.trigger_configure)
+        assert node.state == "inactive", node.last_error
+    yield driver
+    spinner.stop()
+    for node in (encoder, driver):
+        node.destroy_node()
+    context.try_shutdown()
+
+
+@pytest.fixture(scope="module")
+def probe(driver):
+    with Probe() as probe:
+        probe.listen_to_stack()
+        yield probe
+
+
+def test_from_power_on_to_torque(driver, probe):
+    assert not driver.simulated
+    assert not probe.transition("tendon_driver", "activate")
+    assert "is not homed" in driver.last_error
+    assert not probe.inject("board.silent").success  # nobody breaks real hardware
+
+    status, result = Goal(probe, HomeTendons, "home_tendons").result()
+    assert status == GoalStatus.STATUS_SUCCEEDED, result.message
+    np.testing.assert_allclose(result.zero, SLACK_M, atol=1.5e-3)
+    assert "2 of 2 strings" in result.message
+
+    assert probe.transition("tendon_driver", "activate"), driver.last_error
+    message = probe.wait_for_message("tendon_states")
+    assert not message.simulated
+    assert np.abs(message.displacement).max() < 5e-3
+    assert probe.transition("tendon_driver", "deactivate")
+
+
+def test_a_board_that_was_silent_comes_back_without_a_restart(driver, probe, bench):
+    _, hardware = bench
+    hardware.inject("board.silent", 2, duration_s=6.0)
+    probe.wait(lambda: bool(driver.newest_reading.device_faults), 20.0)
+    assert not probe.transition("tendon_driver", "activate")
+    # The board kept its power, so the homing still holds.
+    probe.wait(lambda: probe.trigger("reset_estop").success and not driver.newest_reading.device_faults, 20.0)
+    assert probe.transition("tendon_driver", "activate"), driver.last_error
+    assert probe.transition("tendon_driver", "deactivate")
