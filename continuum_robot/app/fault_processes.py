@@ -250,7 +250,9 @@ class ProcessRobot:
 
     def wait_until_up(self, timeout_s: float = UP_TIMEOUT_S) -> bool:
         """Whether the stack came up and obeys commands."""
-        return wait_for(lambda: self.ears.stack_state == "up" and self.ears.state == "active", timeout_s, 0.05)
+        ears = self.ears
+        wait_for(lambda: ears.stack_state in ("up", "fault"), timeout_s, 0.05)
+        return wait_for(lambda: ears.stack_state == "up" and ears.state == "active", 1.0, 0.05)
 
     def follow(self, share: float) -> None:
         """Move to a share of the largest displacement from where the reference stands."""
@@ -471,7 +473,7 @@ def run_campaign(
             tempfile.TemporaryDirectory(prefix="continuum_robot_faults_") as name,
             ProcessRobot(robot_file, Path(name), seed) as stand,
         ):
-            if not stand.wait_until_up():
+            if not stand.wait_until_up() and stand.recover():
                 raise DeviceError("stack", f"is {stand.ears.stack_state or 'silent'}", "See the log above.")
             time.sleep(SETTLE_S)
             recovered = True

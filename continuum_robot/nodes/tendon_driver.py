@@ -254,6 +254,9 @@ class TendonDriver(ManagedNode):
         self._frozen = True
         # Not in the loop: a board may take a second to say that it is on, and the readings go on meanwhile.
         self._enabled = True
+        if not safety.faults:
+            # What a device latched meanwhile, e.g. in a stall of this computer, comes back if it is still so.
+            loop.call(actuators.clear_faults)
         self._switch_on(loop, actuators)
         self._take_up_slack(loop, safety)
         loop.call(start)
