@@ -175,7 +175,6 @@ class Board:
         """Forget what was received, as before the first frame."""
         self.sample = self.status = None
         self.zero_lost = False
-        self._index: dict[int, float] = {}
         self._current: tuple[float, float] | None = None
         self._velocity: tuple[float, float] | None = None
         self._raw: codec.Position | None = None
@@ -219,8 +218,6 @@ class Board:
         elif isinstance(frame, Status):
             self.counters.statuses += 1
             self.status = (stamp_s, frame)
-        elif isinstance(frame, codec.EncoderIndex):
-            self._index[frame.motor] = frame.position_rev
         elif isinstance(frame, (codec.Command, codec.CurrentReference)):
             self._other_host = True
 
@@ -281,10 +278,6 @@ class Board:
     def commanded_a(self) -> tuple[float, float]:
         """Currents that were sent last, A."""
         return self._commanded
-
-    def index_position_rev(self, motor: int) -> float | None:
-        """Position of the wire at the latest index mark of motor 1 or 2; None before the first."""
-        return self._index.get(motor)
 
     def answer(self) -> str:
         """What is missing for a board that answers; "" where nothing is."""
