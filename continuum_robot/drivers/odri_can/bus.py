@@ -19,7 +19,6 @@ from typing import Any
 import can
 
 from continuum_robot.drivers.odri_can.slcan import SlcanBus
-from continuum_robot.drivers.odri_can.slcan import BlockSlcanBus
 from continuum_robot.drivers.serial_port import UDEV_RULES, explain
 from continuum_robot.errors import DeviceError
 
