@@ -25,7 +25,7 @@ from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.simulation.wire.pacing import Pacer
 
 PERIOD_S = 0.004
-"""python-can reads slcan byte by byte: all ticks of three boards would take more than a core."""
+"""Not every tick of the boards: nodes and devices share the cores of one computer here."""
 TRUTH = "truth"
 READY = "ready"
 

@@ -35,7 +35,7 @@ from continuum_robot.app.fault_devices import READY, adapter_name, read_truth
 from continuum_robot.app.processes import ProcessGroup, node_command
 from continuum_robot.control.references import RestToRest
 from continuum_robot.drivers.tendon_safety import FAULTS
-from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.experiments.fault_campaign import kinds as table
 from continuum_robot.experiments.fault_campaign.campaign import (
     DISPLACEMENT_SHARE,
@@ -437,6 +437,28 @@ def run_one(stand: ProcessRobot, kind: FaultKind, moment: str, seed: int) -> Fau
     )
 
 
+def _unknown(kind: FaultKind, moment: str, seed: int, problem: str) -> FaultRecord:
+    """A run of which nothing is known: not safe."""
+    return FaultRecord(
+        fault=kind.name,
+        moment=moment,
+        seed=seed,
+        runs=PROCESSES,
+        reaction="unknown",
+        detected_by=(),
+        detected_after_ms=math.nan,
+        time_to_safe_ms=math.nan,
+        tension_peak_n=math.nan,
+        tension_left_n=math.nan,
+        slack_ms=math.nan,
+        deviation_mm=math.nan,
+        told=(),
+        ended_safe=False,
+        recovered_without_restart=False,
+        problems=(problem,),
+    )
+
+
 def _knowable_after_s(kind: FaultKind, robot: Robot) -> float:
     boards = robot.hardware.tendon_actuators if robot.hardware is not None else None
     if robot.limits is None or not isinstance(boards, OdriCan):
@@ -478,6 +500,10 @@ def run_campaign(
             time.sleep(SETTLE_S)
             recovered = True
             while waiting and recovered:
-                record = run_one(stand, *waiting.pop(0), seed)
+                kind, moment = waiting.pop(0)
+                try:
+                    record = run_one(stand, kind, moment, seed)
+                except ContinuumRobotError as error:
+                    record = _unknown(kind, moment, seed, str(error))
                 recovered = record.recovered_without_restart
                 yield record
