@@ -23,6 +23,9 @@ from continuum_robot.simulation.wire.dynamixel_servos import FakeDynamixelBus, c
 from continuum_robot.simulation.wire.odri_board import FreeMotor
 from continuum_robot.simulation.wire.pacing import Pacer
 
+# In real time: another try where the machine stalled for longer than the patience below, as for tests over DDS.
+pytestmark = pytest.mark.flaky(reruns=2, reruns_delay=1)
+
 RADIUS_M, CONSTANT = 0.01, 1.78
 NEWTON_PER_AMPERE = CONSTANT / RADIUS_M
 METER_PER_TURN = 2 * np.pi * RADIUS_M
