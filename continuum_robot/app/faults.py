@@ -62,6 +62,8 @@ def run_faults(
             records.append(record)
             if record.problems:
                 progress.console.print(f"[red]{record.fault}, {record.moment}[/red]: {'; '.join(record.problems)}")
+            elif not console.is_terminal:  # where no bar is drawn
+                console.print(f"{record.fault}, {record.moment}: {record.reaction}", highlight=False)
             progress.update(task, advance=1, description=f"{record.fault}, {record.moment}")
     numbers = summary(records)
     console.print(_table(records))

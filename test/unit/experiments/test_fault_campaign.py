@@ -241,8 +241,8 @@ def test_the_records_say_who_found_it_and_what_was_told(records: list[FaultRecor
 
 
 def test_the_same_seed_gives_the_same_record(records: list[FaultRecord]) -> None:
-    (again,) = run_campaign(ROBOT, kinds_by_name("tendon_slack"), 1, seed=7)
-    assert repr(again) == repr(records[1])
+    (again,) = run_campaign(ROBOT, kinds_by_name("frame_lost"), 1, seed=7)
+    assert repr(again) == repr(records[0])
 
 
 def test_the_summary_counts() -> None:
