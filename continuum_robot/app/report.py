@@ -24,6 +24,7 @@ from continuum_robot.rod.dynamics import RodDynamics
 
 Vector = NDArray[np.float64]
 
+_WITH_INSERTION = 3  # coordinates: rods have two a segment, an insertion comes as a third
 TOPICS = ("tendon_states", "tendon_commands", "clarke_state", "clarke_reference", "shape", CONTACT, TRUTH)
 MEASURED, WANTED, LIMIT = "#1f77b4", "#d62728", "#7f7f7f"
 
@@ -146,10 +147,12 @@ def metrics(recording: Recording, tracking: Tracking | None) -> dict[str, Any]:
     rmse = tracking.rmse
     if len(rmse) == 1:
         numbers["rmse_q_m"] = float(rmse[0])
+    elif len(rmse) == _WITH_INSERTION:
+        numbers |= {f"rmse_{name}_m": float(rmse[i]) for i, name in enumerate(("q_re", "q_im", "insertion"))}
     else:
         numbers["rmse_q_re_m"] = float(np.sqrt(np.mean(rmse[0::2] ** 2)))
         numbers["rmse_q_im_m"] = float(np.sqrt(np.mean(rmse[1::2] ** 2)))
-    if len(rmse) > 2:
+    if len(rmse) > 2 and len(rmse) != _WITH_INSERTION:
         for index, value in enumerate(rmse):
             numbers[f"rmse_q_{'re' if index % 2 == 0 else 'im'}_{index // 2 + 1}_m"] = float(value)
     error = np.abs(tracking.error[tracking.evaluated])
@@ -408,6 +411,8 @@ def clarke_name(index: int, count: int) -> str:
     """Name of a coordinate for a person, e.g. ``q_Re``, ``q_Im,2`` of several segments, ``q`` where there is one."""
     if count == 1:
         return "q"
+    if count == _WITH_INSERTION:
+        return ("q_Re", "q_Im", "insertion")[index]
     part = "Re" if index % 2 == 0 else "Im"
     return f"q_{part}" if count <= 2 else f"q_{part},{index // 2 + 1}"
 
@@ -416,7 +421,10 @@ def _tracking_errors(numbers: Mapping[str, Any]) -> str:
     if "rmse_q_m" in numbers:
         return f"q {1e6 * numbers['rmse_q_m']:.1f} µm"
     re, im = (1e6 * numbers.get(f"rmse_q_{part}_m", math.nan) for part in ("re", "im"))
-    return f"q_Re {re:.1f} µm, q_Im {im:.1f} µm"
+    text = f"q_Re {re:.1f} µm, q_Im {im:.1f} µm"
+    if "rmse_insertion_m" in numbers:
+        text += f", insertion {1e6 * numbers['rmse_insertion_m']:.1f} µm"
+    return text
 
 
 def summary_lines(numbers: Mapping[str, Any], plots: Sequence[Path]) -> list[str]:

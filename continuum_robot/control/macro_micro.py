@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 
 MACRO, TRIM, MICRO = "macro", "trim", "micro"
 _DEPTHS = 41  # on the stroke, when curves are compared
-_MOST_TRIMS = 6
+_MOST_TRIMS = 3
 _MARGIN_SHARE = 0.05  # of the stroke, kept free at both ends when a trim is chosen
 _ALONG_SHARE = 0.05  # of the largest J_mu on the stroke: below, the insertion does not move the tip any more
 
@@ -59,7 +59,7 @@ class MacroMicroParameters:
     insertion_speed_m_per_s: float = 0.005
     rest_samples: int = 240
     trim_steps: int = 8
-    trim_tolerance_m: float = 2.5e-7
+    trim_tolerance_m: float = 4e-7
     release_m: float = 3e-4
 
     def __post_init__(self) -> None:

@@ -25,6 +25,7 @@ from continuum_robot.experiments import (
     wang_calibration,
     wang_jacobians,
     wang_micro_motion,
+    wang_rod,
 )
 from continuum_robot.experiments.experiment import Experiment, Result
 
@@ -59,5 +60,6 @@ def experiments() -> dict[str, Experiment]:
         wang_jacobians.JACOBIANS,
         wang_calibration.CALIBRATION,
         wang_approach.APPROACH,
+        wang_rod.ROD,
     )
     return {experiment.name: experiment for experiment in known}

@@ -66,7 +66,6 @@ class Approaches:
 def _run(settings: ApproachSettings, progress: Progress) -> Result:
     mechanism = modulation_of(load_robot("crem_segment"))
     segment, true = make_segment(mechanism), make_moment_error(mechanism)
-    rng = np.random.default_rng(settings.seed)
     believed = LinearMomentError(*(true.parameters * (1 + settings.model_error_percent / 100)))
     low, high = np.deg2rad(30.0), np.deg2rad(60.0)
     # The tip turns earlier where the segment is straighter: the shortest way is good for all targets.
@@ -78,11 +77,12 @@ def _run(settings: ApproachSettings, progress: Progress) -> Result:
     runs = []
     for number in range(settings.targets):
         progress(f"target {number + 1} of {settings.targets}")
+        rng = np.random.default_rng([settings.seed, number])
         theta, delta = rng.uniform(low, high), rng.uniform(-np.pi, np.pi)
         middle, half = sum(stroke) / 2, (stroke[1] - stroke[0]) / 4
         goal = jacobians(segment, theta, delta, rng.uniform(middle - half, middle + half), true)
         controller = MacroMicroController(segment, believed, parameters)
-        runs.append(_approach(segment, true, controller, goal.pose[:3, 3], goal.micro[:3], settings, rng))
+        runs.append(_approach(segment, true, controller, goal.pose[:3, 3], goal.micro[:3], settings=settings, rng=rng))
     final = [float(run.error_um[-1]) for run in runs]
     before = [float(run.error_um[run.phases.index(MICRO)]) if MICRO in run.phases else float("nan") for run in runs]
     after_macro = [float(run.error_um[run.phases.index(TRIM)]) if TRIM in run.phases else float("nan") for run in runs]
@@ -110,6 +110,7 @@ def _approach(
     controller: MacroMicroController,
     target: Array,
     along: Array,
+    *,
     settings: ApproachSettings,
     rng: np.random.Generator,
 ) -> Run:

@@ -83,7 +83,7 @@ def _run(settings: JacobiansSettings, progress: Progress) -> Result:
         tangent = linear.micro[row, :3]
         for column in range(2):
             one = linear.identification[row, :3, column]
-            cosine = abs(one @ tangent) / (np.linalg.norm(one) * np.linalg.norm(tangent))
+            cosine = float(abs(one @ tangent) / (np.linalg.norm(one) * np.linalg.norm(tangent)))
             angle.append(float(np.rad2deg(np.arccos(min(cosine, 1.0)))))
     numbers["identification_from_tangent_median_deg"] = float(np.median(angle))
     numbers["macro_speed_m_per_m"] = np.linalg.norm(macro_jacobian(segment, macro)[:, :3, 0], axis=1).tolist()
@@ -97,7 +97,8 @@ class _Stepped:
         self._error, self._step, self._name = error, step, name
 
     def value(self, theta_rad: Array, insertion_m: Array) -> Array:
-        by = {"k_lambda0": 1.0, "k_lambdaq": insertion_m, "k_lambda_theta": theta_rad}[self._name]
+        factors: dict[str, Any] = {"k_lambda0": 1.0, "k_lambdaq": insertion_m, "k_lambda_theta": theta_rad}
+        by = factors[self._name]
         return self._error.value(theta_rad, insertion_m) + self._step * by
 
     def by_theta(self, theta_rad: Array, insertion_m: Array) -> Array:

@@ -48,8 +48,9 @@ class ModulationPlant:
         self._newton_per_ampere = robot.actuators.newton_per_ampere
         self._stroke_m = mechanism.stroke_m
         self.current_limit_a = np.full(robot.tendon_count, robot.actuators.maximum_current_a)
-        self.coordinates_m, self._rate = np.zeros(3), np.zeros(3)
-        self._tension = np.zeros(robot.tendon_count)
+        self.coordinates_m: Vector = np.zeros(3)
+        self._rate: Vector = np.zeros(3)
+        self._tension: Vector = np.zeros(robot.tendon_count)
 
     def advance(self, tension_command: Vector, duration_s: float) -> None:
         """Move for ``duration_s`` (s) under constant tensions (N,), N."""
@@ -57,7 +58,7 @@ class ModulationPlant:
         h = duration_s
         force = self._manifold.generalized_force(self._tension) - self._stiffness @ self.coordinates_m
         system = self._mass + h * self._damping + h**2 * self._stiffness
-        self._rate = np.linalg.solve(system, self._mass @ self._rate + h * force)
+        self._rate = np.asarray(np.linalg.solve(system, self._mass @ self._rate + h * force))
         moved = self.coordinates_m + h * self._rate
         self.coordinates_m = np.array([*moved[:2], np.clip(moved[2], 0.0, self._stroke_m)])
         if self.coordinates_m[2] != moved[2]:

@@ -33,7 +33,7 @@ LEVELS = {
 # Arrows between folders of the same level that are natural: simulators and procedures speak the drivers' protocols.
 SIDEWAYS = {
     ("simulation", "drivers"),
-    ("mechanisms", "rod"),  # its code generation
+    ("mechanisms", "rod"),  # its code generation and statics
     ("identification", "drivers"),
     ("app", "nodes"),
     ("app", "experiments"),

@@ -35,7 +35,7 @@ class ModulationDrawing:
     """
 
     size = 3
-    frame_names = ("modulation_end", "tip")
+    frame_names: tuple[str, ...] = ("modulation_end", "tip")
 
     def __init__(self, robot: Robot) -> None:
         mechanism = modulation_of(robot)

@@ -59,3 +59,15 @@ def test_calibration_recovers_both_parameters(tmp_path):
 
 def test_approach_is_drawn(tmp_path):
     run("wang.approach", tmp_path, targets=1, duration_s=6)
+
+
+def test_rod_engine_agrees_where_the_simple_model_speaks_and_goes_on(tmp_path):
+    result = run("wang.rod", tmp_path, samples=7, grid=2)
+    # The simple model stiffens a bend by the secondary backbones' lengths, (r theta / L)^2 / 2 of it.
+    assert result["rod_from_simple_percent"] < 1
+    assert result["held_has_turning_point"] is True
+    own, left, right = result["one_wire_largest_out_of_plane_um"]
+    assert own < 1e-6  # the first backbone lies in the plane of bending
+    assert left == pytest.approx(right, rel=1e-6)
+    assert left > 1
+    assert result["all_together_out_of_plane_um"] < 1e-6
