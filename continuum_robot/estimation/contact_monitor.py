@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +32,8 @@ Vector = NDArray[np.float64]
 
 METHODS = ("gmo", "jfd", "best")
 CLEAR, CONTACT, COLLISION, BLIND, TARING = "clear", "contact", "collision", "blind", "taring"
-STATES = (CLEAR, CONTACT, COLLISION, BLIND, TARING)
+SETTLING = "settling"
+STATES = (CLEAR, CONTACT, COLLISION, BLIND, TARING, SETTLING)
 _QUADRATURE_NODES = 3  # of the backbone's own mass, which is a small part of a robot with disks
 _MOTION_FILTER_S = 0.05
 _FROZEN_FACTOR = 10.0
@@ -164,6 +165,14 @@ class MonitorSettings:
         le=60,
         live=True,
     )
+    suspect_s: float = quantity(
+        "time for which a residual above the threshold is held back while a sensor stands still, until it is blind",
+        "s",
+        default=1.0,
+        gt=0,
+        le=60,
+        live=True,
+    )
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -252,8 +261,9 @@ class ContactEstimate:
 
     Attributes
     ----------
-    state : "clear", "contact", "collision", "blind" or "taring"
-    reason : why it is blind; empty otherwise
+    state : "clear", "contact", "collision", "blind", "taring", or "settling": the residual is above its threshold, but
+        made by a reading that stands still; contact or broken sensor is open
+    reason : why it is blind or settling; empty otherwise
     accelerating : whether the thresholds are those of acceleration
     residual : generalised force of contacts after the tare, (n,), N.m^2; NaN while blind
     residual_covariance : with the errors of the model, (n, n)
@@ -534,7 +544,7 @@ class ContactMonitor:
         """Begin anew after a blindness or a pause: the observers start at zero; the tare stays."""
         self._blind = ""
         self._contact, self._collision = _Level(), _Level()
-        self._tare_left_s = 0.0
+        self._tare_left_s = self._held_s = 0.0
         self._reset_observers()
 
     def bridge(self, gap_s: float) -> None:
@@ -626,6 +636,7 @@ class ContactMonitor:
         c_rate_covariance: ArrayLike | None = None,
         other_force: ArrayLike | None = None,
         fault: str = "",
+        suspects: Sequence[str] = (),
     ) -> ContactEstimate:
         """One cycle.
 
@@ -641,6 +652,8 @@ class ContactMonitor:
         c_rate_covariance : of the noise of the rates from sample to sample, (n, n); None: that of the settings
         other_force : known generalised force of anything else, e.g. of a distal segment, johnston (74), (n,), N.m^2
         fault : what the shape estimator reports as broken; not empty: blind
+        suspects : sensors whose readings may be frozen: no contact is raised while there are some, and after
+            ``suspect_s`` with a residual above the threshold it is blind
 
         Returns
         -------
@@ -683,7 +696,7 @@ class ContactMonitor:
         seen = self._observe(cycle)
         if self._blind:
             return self._blind_estimate()
-        return self._judge(seen, dt)
+        return self._judge(seen, dt, suspects)
 
     def _check(self, cycle: _Cycle, fault: str) -> None:
         """Latch what makes the monitor blind."""
@@ -829,7 +842,7 @@ class ContactMonitor:
             rows += list(lost[:, None] * self._capstan_jacobian)
         return np.array(rows)
 
-    def _judge(self, seen: _Observation, dt: float) -> ContactEstimate:
+    def _judge(self, seen: _Observation, dt: float, suspects: Sequence[str]) -> ContactEstimate:
         """State, place and wrench."""
         raw, bound, momentum = seen.residual, seen.bound, seen.terms.momentum
         covariance, information = seen.errors.covariance, seen.errors.information
@@ -873,19 +886,27 @@ class ContactMonitor:
         most_n = getattr(settings, f"collision_force_{motion}_n")
         hit = force_n > most_n and not assumed and ratio > 1
         soft = settings.hysteresis
+        held = bool(suspects) and ratio > 1 and not self._contact.raised and not self._collision.raised
+        self._held_s = self._held_s + dt if held else 0.0
+        named = ", ".join(suspects)
+        if self._held_s > settings.suspect_s:
+            self._blind = (
+                f"{named} frozen, or a contact that leaves it unmoved: {self._held_s:.2g} s above the threshold"
+            )
+            return self._blind_estimate()
         touched = self._contact.update(
-            ratio > 1 and force_n >= least_n, ratio < soft or force_n < soft * least_n, dt, settings
+            ratio > 1 and force_n >= least_n and not held, ratio < soft or force_n < soft * least_n, dt, settings
         )
         collided = self._collision.update(
-            collision_ratio > 1 or hit,
+            (collision_ratio > 1 or hit) and not held,
             collision_ratio < soft and not (force_n > soft * most_n and not assumed),
             dt,
             settings,
         )
-        state = COLLISION if collided else CONTACT if touched else CLEAR
+        state = COLLISION if collided else CONTACT if touched else SETTLING if held else CLEAR
         return ContactEstimate(
             state,
-            "",
+            f"{named} stands still while others move: frozen, or a contact" if held else "",
             accelerating,
             residual,
             covariance,

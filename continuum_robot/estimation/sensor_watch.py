@@ -52,6 +52,50 @@ class WatchSettings:
     )
 
 
+class StandstillWatch:
+    """Which readings repeat themselves to the last bit while others move: frozen, or sound where they turn around.
+
+    The first sign of a freeze, long before it is proved: until the reading changes, what was concluded from it is open.
+
+    Parameters
+    ----------
+    names : of the sensors that are watched, k
+    moved_m : motion of any other sensor that a standing reading becomes a suspect by, m
+    """
+
+    def __init__(self, names: Sequence[str], moved_m: float) -> None:
+        self._names, self.moved_m = tuple(names), moved_m
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget earlier readings."""
+        self._references: Array | None = None
+
+    def update(self, readings: ArrayLike, others: ArrayLike) -> tuple[str, ...]:
+        """Names of the suspects.
+
+        Parameters
+        ----------
+        readings : of the watched sensors, shape (k,), m; NaN: unknown, and no suspect
+        others : of other sensors that move with them, shape (j,), m; NaN: unknown
+
+        Raises
+        ------
+        ParameterError : another number of readings
+        """
+        watched = np.asarray(readings, dtype=float)
+        count = len(self._names)
+        if watched.shape != (count,):
+            raise ParameterError("readings", readings, f"{count} readings in m")
+        values = np.concatenate([watched, np.asarray(others, dtype=float)])
+        if self._references is None or self._references.shape[1] != values.size:
+            self._references = np.tile(values, (count, 1))
+        changed = ~(watched == self._references[:, :count].diagonal())
+        self._references[changed] = values
+        moved = np.nan_to_num(np.abs(values - self._references)).max(axis=1, initial=0.0)
+        return tuple(name for name, far in zip(self._names, moved > self.moved_m, strict=True) if far)
+
+
 @dataclass(frozen=True, slots=True)
 class SensorHealth:
     """What can be trusted; k sensors, n coefficients.

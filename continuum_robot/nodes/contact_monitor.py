@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import sys
@@ -22,13 +23,15 @@ from continuum_robot.estimation.contact_monitor import (
     CLEAR,
     COLLISION,
     CONTACT,
+    SETTLING,
     ContactEstimate,
     ContactMonitor,
     MonitorSettings,
     default_location,
     default_settings,
 )
-from continuum_robot.msg import Contact, Shape, TendonStates
+from continuum_robot.estimation.sensor_watch import StandstillWatch
+from continuum_robot.msg import Contact, Shape, StringLengths, TendonStates
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.lifecycle import ManagedNode
@@ -43,7 +46,6 @@ from continuum_robot.srv import SetContactThresholds
 Vector = NDArray[np.float64]
 
 JOIN_TIMEOUT_S = 5.0
-SETTLING = "settling"
 _REMEMBERED_STATES = 16
 _THRESHOLDS = tuple(SetContactThresholds.Request.get_fields_and_field_types())
 
@@ -86,6 +88,13 @@ class ContactMonitorNode(ManagedNode):
             "time after such a start for which the state is settling, neither clear nor contact",
             rules=Quantity("", "s", ge=0, le=10),
         )
+        declare(
+            "suspect_motion_m",
+            1e-4,
+            "motion of another sensor from which on a string that stands still to the last bit holds a contact back: "
+            "less is within the encoders' own error",
+            rules=Quantity("", "m", gt=0, le=0.1),
+        )
         declare("tare_at_start", False, "tare first of all; nothing may touch the robot then", read_only=True)
         declare("base_frame", "base", "frame_id of the contact's place", read_only=True)
         self._settings: Settings | None = None
@@ -101,6 +110,9 @@ class ContactMonitorNode(ManagedNode):
         self._power = conversions.PowerOn()
         self._settled = False
         self._tensions: deque[tuple[int, Vector]] = deque(maxlen=_REMEMBERED_STATES)
+        self._displacement: Vector = np.zeros(0)
+        self._standstill = StandstillWatch((), 1.0)
+        self._suspects: tuple[str, ...] = ()
         self._estimate: ContactEstimate | None = None
         self._last_stamp_ns = 0
         self._next_ns = 0
@@ -112,6 +124,7 @@ class ContactMonitorNode(ManagedNode):
         self._on_parameters(set())
         self._contacts = self.create_publisher(Contact, "contact", qos.state_publisher())
         self.create_subscription(TendonStates, "tendon_states_decimated", self._on_states, qos.newest_state())
+        self.create_subscription(StringLengths, "string_lengths", self._on_strings, qos.newest_state())
         self.create_subscription(Shape, "shape", self._on_shape, qos.newest_state())
         self.create_service(Trigger, "~/tare", self._serve_tare)
         self.create_service(Trigger, "~/reset", self._serve_reset)
@@ -133,6 +146,8 @@ class ContactMonitorNode(ManagedNode):
         made = compile_functions([monitor.functions.model.pose], f"the pose of {robot.name}", progress=progress)
         self._pose = made["pose"]
         self._tendon_count, self._size = robot.tendon_count, monitor.size
+        names = [string.name for string in robot.strings]
+        self._standstill = StandstillWatch(names, self.parameters.get("suspect_motion_m"))
         self._prepare_message(len(robot.segments))
         self._estimate = None
         self._monitor = monitor
@@ -147,6 +162,8 @@ class ContactMonitorNode(ManagedNode):
         self._last_stamp_ns, self._estimate = 0, None
         self._settling_until_ns, self._gap = 0, ""
         self._tensions.clear()
+        self._standstill.reset()
+        self._suspects = ()
         self._power, self._settled = conversions.PowerOn(), False
         self._newest, self._missing, self._stopping = None, "", False
         self._thread = threading.Thread(target=self._run, name="contact_monitor", daemon=True)
@@ -174,6 +191,14 @@ class ContactMonitorNode(ManagedNode):
         self._power.update(message)
         self._settled = self._power.lasts_s(message) >= self._settle_s
         self._tensions.append((message.sequence, conversions.vector(message.tension)))
+        self._displacement = conversions.vector(message.displacement)
+
+    def _on_strings(self, message: StringLengths) -> None:
+        # Motors stand still while a hand bends the robot; strings do not.
+        if self._thread is None:
+            return
+        with contextlib.suppress(ParameterError):  # the shape estimator says that the number is wrong
+            self._suspects = self._standstill.update(conversions.vector(message.extension), self._displacement)
 
     def _on_shape(self, message: Shape) -> None:
         if self._thread is None:
@@ -265,6 +290,7 @@ class ContactMonitorNode(ManagedNode):
                     tension=tension,
                     c_rate_covariance=self._rate_covariance(shape),
                     fault=fault,
+                    suspects=self._suspects,
                 )
                 if stamp_ns < self._settling_until_ns and estimate.state in (CLEAR, CONTACT, COLLISION):
                     estimate = dataclasses.replace(estimate, state=SETTLING, reason=self._gap)
@@ -428,6 +454,7 @@ class ContactMonitorNode(ManagedNode):
         self._timeout_s = float(self.parameters.get("input_timeout_s"))
         self._longest_gap_s = float(self.parameters.get("longest_gap_s"))
         self._settle_s = float(self.parameters.get("settle_s"))
+        self._standstill.moved_m = float(self.parameters.get("suspect_motion_m"))
         if self._monitor is not None and self._settings is not None:
             with self._monitor_lock:
                 self._monitor.with_settings(self._settings.value)

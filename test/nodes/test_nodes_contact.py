@@ -45,7 +45,7 @@ def stack(domain, tmp_path_factory):
     file = tmp_path_factory.mktemp("contacts") / "contacts.yaml"
     file.write_text(SCHEDULE)
     driver = {"rate_hz": 250.0, "contacts": str(file), **UNHURRIED}
-    parameters = {"tendon_driver": driver, "contact_monitor": {"input_timeout_s": 1.0}}
+    parameters = {"tendon_driver": driver, "contact_monitor": {"input_timeout_s": 3.0}}
     options = StackOptions(robot="vanderbilt_segment", contact=True, visualize=False, parameters=parameters)
     with ComposedStack(options) as stack, Probe() as probe:
         probe.listen_to_stack()
@@ -77,11 +77,11 @@ def test_free_motion_raises_no_contact(push):
     time_s, contacts, _, _ = push
     before = [m for at_s, m in zip(time_s, contacts, strict=True) if at_s < 0]
     assert len(before) > 50
-    assert {m.state for m in before} <= QUIET
+    assert {m.state for m in before} <= QUIET, {m.blind_reason for m in before}
     assert np.nanmax([m.ratio for m in before]) < 1.0
     after = [m for at_s, m in zip(time_s, contacts, strict=True) if at_s > END_S - START_S + 0.8]
     assert after
-    assert {m.state for m in after} <= QUIET
+    assert {m.state for m in after} <= QUIET, {m.blind_reason for m in after}
     assert {m.blind_reason for m in after if m.state == "clear"} == {""}
 
 
@@ -187,11 +187,11 @@ def test_a_broken_sensor_blinds_it_until_the_reset(stack, service, fault, channe
     inject(probe, service, fault, channel, magnitude)
     # What is frozen is found while the robot moves.
     probe.wait(lambda: any(m.state == "blind" for m in probe.received["contact"]), 30.0, "not blind")
-    assert not any(m.in_contact for m in probe.received["contact"])
+    touched = [(m.state, m.ratio) for m in probe.received["contact"] if m.in_contact]
+    assert not touched
     blind = probe.newest("contact")
     assert blind.blind_reason
-    # A machine that stalls meanwhile makes it blind for want of shapes first; these name the sensor all the same.
-    probe.wait(lambda: named in blind.blind_reason or named in probe.newest("shape").problem, 30.0, "not named")
+    assert named in blind.blind_reason
     assert not blind.in_contact
     assert all(math.isnan(value) for value in (*blind.residual, *blind.wrench, blind.arc_length))
     assert not probe.trigger("contact_monitor/tare").success

@@ -280,6 +280,31 @@ def test_a_fault_of_the_shape_blinds(robot, without_friction):
     assert (found.state, found.reason) == ("blind", "string_2 snapped")
 
 
+def test_a_suspect_holds_a_contact_back_and_blinds_in_the_end(robot, without_friction, pushed):
+    monitor = ContactMonitor(robot, MonitorSettings(suspect_s=0.2), friction=without_friction)
+    found = run(monitor, pushed, suspects=("string_2",))
+    states = [estimate.state for estimate in found]
+    assert not any(estimate.in_contact for estimate in found)
+    first, last = states.index("settling"), states.index("blind")
+    assert "string_2" in found[first].reason
+    assert 0.19 <= (last - first) * DT <= 0.4
+    assert set(states[last:]) == {"blind"}
+    assert found[-1].reason.startswith("string_2 frozen")
+
+
+def test_a_suspect_changes_nothing_without_a_contact_nor_one_that_is_reported(robot, without_friction, pushed):
+    monitor = ContactMonitor(robot, friction=without_friction)
+    plain = [estimate.state for estimate in run(monitor, pushed)]
+    quiet = plain.index("contact") - 5
+    monitor.reset()
+    early = [estimate.state for estimate in run(monitor, [column[:quiet] for column in pushed], suspects=("string_2",))]
+    assert early == plain[:quiet]
+    monitor.reset()
+    run(monitor, pushed)
+    end = [column[-1:] for column in pushed]
+    assert all(estimate.in_contact for estimate in run(monitor, end, suspects=("string_2",)))
+
+
 def test_unusable_arguments_are_refused(robot, without_friction):
     monitor = ContactMonitor(robot, friction=without_friction)
     zero = np.zeros(6)

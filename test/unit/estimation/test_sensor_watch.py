@@ -2,6 +2,7 @@
 """Broken sensors of the capstan-driven segment: never a wrong shape without a word."""
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.sensor_watch import SensorWatch, WatchSettings
+from continuum_robot.estimation.sensor_watch import SensorWatch, StandstillWatch, WatchSettings
 from continuum_robot.estimation.shape import ShapeEstimator, ShapeSettings
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.model import RodModel
@@ -139,6 +140,42 @@ def test_a_frozen_string_is_found_while_the_robot_moves(string):
     assert estimate.broken[0].startswith(f"string_{string + 1} frozen")
     assert len(estimate.broken) == 1
     assert "(frozen)" in estimate.blind[0]
+
+
+def test_a_string_that_stands_still_while_others_move_is_a_suspect_until_it_changes():
+    watch = StandstillWatch(["one", "two"], moved_m=1e-4)
+    assert watch.update([0.0, 0.0], [0.0]) == ()
+    assert watch.update([0.0, 9e-5], [0.0]) == ()
+    assert watch.update([0.0, 2e-4], [0.0]) == ("one",)
+    assert watch.update([1e-6, 3e-4], [0.0]) == ()
+    assert watch.update([1e-6, 3e-4], [2e-4]) == ("one", "two")
+    assert watch.update([math.nan, 3e-4], [math.nan]) == ()  # what is not known is no suspect, nor evidence
+    watch.reset()
+    assert watch.update([1e-6, 3e-4], [9.0]) == ()
+    with pytest.raises(ParameterError, match="2 readings"):
+        watch.update([0.0], [0.0])
+
+
+@pytest.mark.parametrize("string", range(STRINGS))
+def test_a_frozen_string_is_a_suspect_long_before_it_is_proved_frozen(string):
+    estimator, motion = make(), Motion(3)
+    watch = StandstillWatch([f"string_{k + 1}" for k in range(STRINGS)], 1e-4)
+    moved_m, suspected = [], []
+    corrupt = fault_of("frozen", TENDONS + string, 0.0, 1.0)
+    previous = None
+    for k in range(400):
+        t = k * DT
+        previous = corrupt(t, motion.readings(t), previous)
+        health = estimator.update(previous[:TENDONS], None, previous[TENDONS:], DT)
+        if health.broken:
+            break
+        named = watch.update(previous[TENDONS:], previous[:TENDONS])
+        if t > 1.0:
+            moved_m.append(abs(MATRIX[TENDONS + string] @ (motion.c(t) - motion.c(1.0))))
+            suspected.append(f"string_{string + 1}" in named)
+    first = suspected.index(True)
+    assert all(suspected[first:])
+    assert moved_m[first] < 2.7e-4  # the largest error of a sound encoder
 
 
 def test_the_names_say_what_is_not_seen_and_why():
