@@ -7,7 +7,9 @@ Writes the truth to ``truth`` in that folder, a row every step; obeys lines of J
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
 import threading
 import time
@@ -28,6 +30,7 @@ PERIOD_S = 0.004
 """Not every tick of the boards: nodes and devices share the cores of one computer here."""
 TRUTH = "truth"
 READY = "ready"
+PRIORITY = -10
 
 
 def adapter_name(channel: int) -> str:
@@ -50,6 +53,9 @@ def read_truth(folder: Path, tendons: int, coordinates: int) -> dict[str, NDArra
 
 def main(robot_file: str, folder: Path, seed: int) -> int:
     """Run until standard input ends."""
+    with contextlib.suppress(PermissionError):
+        # Real devices do not wait for a busy computer.
+        os.nice(PRIORITY)
     robot = load_robot(robot_file)
     rng = np.random.default_rng(seed)
     plant = Plant(robot, rng=rng)
