@@ -91,7 +91,9 @@ def judge(
     rest = time_s > time_s[-1] - REST_S
     left_n = float(tension[rest].mean(axis=0).max())
     goes_on = math.isnan(stopped_s)
-    controlled = np.ones_like(time_s, dtype=bool) if goes_on else time_s < min(stopped_s, knowable_s)
+    loud = time_s[(motor > limits.safe_n + TORQUE_MARGIN_N).any(axis=1)]
+    last_s = float(loud[-1]) if loud.size else -math.inf
+    controlled = np.ones_like(time_s, dtype=bool) if goes_on else time_s < min(stopped_s, knowable_s, last_s)
     slack_s = _longest(time_s[controlled], (tension[controlled] < SLACK_N)[:, others])
     if slack_s > SLACK_S:
         problems.append(f"a tendon was slack for {slack_s * 1e3:.0f} ms under control")
@@ -102,8 +104,6 @@ def judge(
         if deviation_m > DEVIATION_M and not astray:
             problems.append(f"the robot went on, {deviation_m * 1e3:.1f} mm away from its reference")
     else:
-        loud = time_s[(motor > limits.safe_n + TORQUE_MARGIN_N).any(axis=1)]
-        last_s = float(loud[-1]) if loud.size else -math.inf
         if last_s >= time_s[-1]:
             problems.append("the motors did not come to the safe tension")
         else:
