@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resolved-rate control of a tip with two scales of motion: J_M for what is large, J_mu for what is small.
 
-The drives of the secondary backbones cannot place the tip to a micrometre: one step of theirs moves it by several.
+The drives of the secondary backbones hardly place the tip to a micrometre: one step of theirs moves it by that or more.
 Insertion can, but along one curve of a few tens of micrometres. So the approach has three phases:
 
-macro : the backbones move with J_M until their next step would be less than they can make. The insertion meanwhile goes
-    where it can move the tip to either side.
+macro : the backbones move with J_M until what is left is lost in their steps and in the tip's noise. The insertion
+    meanwhile goes where it can move the tip to either side.
 trim : at rest, the tip is measured until its mean is known. Among the steps that the backbones can make, that is taken
     from which the curve of the insertion passes the target most closely.
 micro : the backbones stand; the insertion moves with J_mu, within its stroke.
@@ -42,6 +42,7 @@ class MacroMicroParameters:
     ----------
     insertion_low_m, insertion_high_m : the insertion stays between them, m
     macro_resolution_m : least displacement that the backbones' drives make, m
+    macro_tolerance_m : the macro phase ends where no backbone has farther to go, m; the tip's noise sets it
     macro_gain_per_s, micro_gain_per_s : rate of the tip for its error, 1/s
     macro_speed_m_per_s, insertion_speed_m_per_s : largest speeds, m/s
     rest_samples : measurements at rest that are averaged before a trim
@@ -53,6 +54,7 @@ class MacroMicroParameters:
     insertion_low_m: float
     insertion_high_m: float
     macro_resolution_m: float
+    macro_tolerance_m: float = 1e-6
     macro_gain_per_s: float = 3.0
     micro_gain_per_s: float = 0.4
     macro_speed_m_per_s: float = 0.002
@@ -64,6 +66,7 @@ class MacroMicroParameters:
 
     def __post_init__(self) -> None:
         for name in (
+            "macro_tolerance_m",
             "macro_gain_per_s",
             "micro_gain_per_s",
             "macro_speed_m_per_s",
@@ -196,7 +199,7 @@ class MacroMicroController:
         largest = own.insertion_speed_m_per_s * dt
         away = middle - self._insertion
         self._insertion += float(np.clip(away, -largest, largest))
-        if np.abs(needed).max() <= own.macro_resolution_m and abs(away) <= largest:
+        if np.abs(needed).max() <= max(own.macro_tolerance_m, own.macro_resolution_m) and abs(away) <= largest:
             self._displacement = self._stepped(self._displacement)
             self._begin(TRIM)
             return

@@ -165,7 +165,8 @@ class RobotVisualizer(ManagedNode):
             self._publish_path(np.concatenate([np.eye(4)[None], frames]), stamp)
         if self._markers.get_subscription_count():
             tension = self._tension(robot)
-            self._set_lines(self._outlines, drawing.outlines(coefficients), [_DARK] * (drawing.size + 1))
+            outlines = drawing.outlines(coefficients)
+            self._set_lines(self._outlines, outlines, [_DARK] * len(outlines))
             limit = robot.limits.maximum_n if robot.limits is not None else 1.0
             colors = [tension_color(value, limit) for value in tension]
             self._set_lines(self._tendon_lines, drawing.tendons(coefficients), colors)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole stack with equilibrium modulation: macro and micro motion over DDS, frames and markers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from continuum_robot.msg import ClarkeState, Shape
+from ros_probe import PATIENT, Probe
+from tf2_msgs.msg import TFMessage
+from visualization_msgs.msg import MarkerArray
+
+from continuum_robot.mechanisms.parts import make_drawing
+from continuum_robot.nodes.composition import ComposedStack, StackOptions
+from continuum_robot.robot.loading import load_robot
+
+pytestmark = [pytest.mark.ros]
+
+ROBOT = load_robot("crem_segment")
+
+
+@pytest.fixture(scope="module")
+def stack(domain):
+    options = StackOptions(robot="crem_segment", parameters={"tendon_driver": PATIENT})
+    with ComposedStack(options) as running:
+        running.wait_until_up(90.0)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def probe(stack):
+    with Probe() as listening:
+        for kind, topic in (
+            (TFMessage, "/tf"),
+            (MarkerArray, "markers"),
+            (Shape, "shape"),
+            (ClarkeState, "clarke_state"),
+            (ClarkeState, "clarke_reference"),
+        ):
+            listening.listen(kind, topic)
+        yield listening
+
+
+def test_bend_and_insertion_arrive(probe):
+    wanted = np.array(ROBOT.reference.amplitude_m)
+
+    def arrived():
+        states = probe.received["clarke_state"]
+        return bool(states) and np.abs(np.array(states[-1].position) - wanted).max() < 2e-5
+
+    probe.wait(arrived, 40.0)
+    shape = probe.received["shape"][-1]
+    np.testing.assert_allclose(shape.coefficients, wanted, atol=5e-5)
+    assert shape.problem == ""
+    place = make_drawing(ROBOT).frames(np.array(shape.coefficients))[-1][:3, 3]
+    np.testing.assert_allclose([shape.tip.position.x, shape.tip.position.y, shape.tip.position.z], place, atol=1e-9)
+
+
+def test_the_end_of_the_insertion_and_the_tip_are_on_tf(probe):
+    def seen():
+        return {t.child_frame_id: t for m in list(probe.received["/tf"]) for t in m.transforms}
+
+    probe.wait(lambda: {"modulation_end", "tip"} <= seen().keys(), 30.0)
+    frames = seen()
+    assert {transform.header.frame_id for transform in frames.values()} == {"base"}
+    assert frames["tip"].transform.translation.z > frames["modulation_end"].transform.translation.z
+
+
+def test_backbones_are_drawn_and_no_fault_latched(stack, probe):
+    kinds = {marker.ns.rsplit("/", 1)[-1]: marker for marker in probe.wait_for_message("markers").markers}
+    assert len(kinds["links"].points) > 6 * 40  # the disks' rims
+    assert len(kinds["tendons"].points) > 5 * 20
+    assert stack.status().state == "up"
+    assert list(stack.status().faults) == []
