@@ -33,7 +33,8 @@ _LOAD_COLUMNS = ("gravity", "mid_wrench", "tip_wrench")
 _ROWS = 6
 _ORDERS = (2, 4, 8)
 _LARGEST_DEFECT = 5e-4  # of the length: what the basis may miss before a higher order is taken
-_OURS = np.array([[0.0, 0.0, 1.0], [0.0, -1.0, 0.0], [1.0, 0.0, 0.0]])  # from SoRoSim's axes
+OURS = np.array([[0.0, 0.0, 1.0], [0.0, -1.0, 0.0], [1.0, 0.0, 0.0]])
+"""From SoRoSim's axes to ours."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,11 +100,11 @@ def read_shapes(path: Path | str) -> Shapes:
     values = body[1:].reshape(-1, _ROWS, 3 + count)
     loads = np.concatenate([values[:, 3:, :3], values[:, :3, :3]], axis=1)  # force first
     wrench = np.concatenate(
-        [np.einsum("ij,sjl->sil", _OURS, loads[:, :3]), np.einsum("ij,sjl->sil", _OURS, loads[:, 3:])], axis=1
+        [np.einsum("ij,sjl->sil", OURS, loads[:, :3]), np.einsum("ij,sjl->sil", OURS, loads[:, 3:])], axis=1
     )
     return Shapes(
         halves + body[0, 3:] / 2,
-        np.einsum("ij,sjk->ski", _OURS, values[:, 3:, 3:]),
+        np.einsum("ij,sjk->ski", OURS, values[:, 3:, 3:]),
         wrench[:, :3, 0],
         wrench[:, :, 1],
         wrench[:, :, 2],

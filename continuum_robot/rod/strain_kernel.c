@@ -338,3 +338,66 @@ void path_terms(const paths_t *paths, const double *c, const double *tension, do
     for (long long j = 0; j < paths->count; j++)
         for (long long a = 0; a < n; a++) gradient[a] += tension[j] * jacobian[j * n + a];
 }
+
+// Of bodies fixed to the stations, inertia (steps + 1, 6, 6) about the station in its own axes, that move at the rates:
+// momentum of each station in the base frame (steps + 1, 6), momentum (n) = sum of J^T P, carried (n, n) = sum of
+// d(J^T P)/dc at constant P; where mass is not 0 also mass (n, n), and turning (n, n) = sum of J^T dP/dc with the rate
+// of J, ad(V) of every step's share, taken between its ends; work: (18, n).
+void inertia_terms(const chain_t *chain, const double *inertia, const frames_t *at, const double *rate, double *wrench,
+                   double *momentum, double *carried, double *mass, double *turning, double *work) {
+    const long long n = chain->size;
+    double *change = work + 6 * n, *right = work + 12 * n, before[6] = {0};
+    memset(work, 0, 18 * n * sizeof(double));
+    if (mass) memset(turning, 0, n * n * sizeof(double));
+    memset(momentum, 0, n * sizeof(double)), memset(carried, 0, n * n * sizeof(double));
+    memset(wrench, 0, 6 * sizeof(double)); // the clamped end does not move
+    if (mass) memset(mass, 0, n * n * sizeof(double));
+    for (long long k = 1; k <= chain->steps; k++) {
+        const double *rotation = at->rotation + 9 * k, *jacobian = at->jacobian + 6 * n * k, *own = inertia + 36 * k;
+        double *total = wrench + 6 * k;
+        const int end = chain->high[k - 1];
+        double to_body[36] = {0}, place[9], back[9], twist[6], local[6], pressed[6]; // twist in body = to_body twist
+        hat(at->position + 3 * k, place);
+        for (int r = 0; r < 3; r++)
+            for (int s = 0; s < 3; s++) {
+                back[3 * r + s] = rotation[3 * s + r];
+                to_body[6 * r + s] = to_body[6 * (r + 3) + s + 3] = rotation[3 * s + r];
+            }
+        double moved[9];
+        product(back, place, moved);
+        for (int r = 0; r < 3; r++)
+            for (int s = 0; s < 3; s++) to_body[6 * (r + 3) + s] = -moved[3 * r + s];
+        for (int r = 0; r < 6; r++) twist[r] = dot(jacobian + r * n, rate, end);
+        for (int r = 0; r < 6; r++) local[r] = dot(to_body + 6 * r, twist, 6);
+        for (int r = 0; r < 6; r++) pressed[r] = dot(own + 6 * r, local, 6);
+        for (int r = 0; r < 6; r++) {
+            total[r] = 0;
+            for (int s = 0; s < 6; s++) total[r] += to_body[6 * s + r] * pressed[s];
+        }
+        for (int r = 0; r < 6; r++)
+            for (int b = 0; b < end; b++) momentum[b] += total[r] * jacobian[r * n + b];
+        if (!mass) continue;
+        double half[36], spatial[36], p[36], w[9], v[9], one[36] = {0}, mean[6];
+        multiply(own, 0, to_body, half, 6, 0, 6);
+        multiply(to_body, 1, half, spatial, 6, 0, 6);
+        multiply(spatial, 0, jacobian, work, n, 0, end);
+        accumulate(mass, jacobian, work, n, 0, end, 0, end);
+        for (int r = 0; r < 6; r++) mean[r] = (before[r] + twist[r]) / 2, before[r] = twist[r];
+        hat(mean, w), hat(mean + 3, v);
+        for (int r = 0; r < 3; r++)
+            for (int s = 0; s < 3; s++) {
+                one[6 * r + s] = one[6 * (r + 3) + s + 3] = w[3 * r + s];
+                one[6 * (r + 3) + s] = v[3 * r + s];
+            }
+        multiply(one, 0, at->step + 6 * n * (k - 1), work, n, chain->low[k - 1], end);
+        for (int r = 0; r < 6; r++)
+            for (int b = chain->low[k - 1]; b < end; b++) change[r * n + b] += work[r * n + b];
+        multiply(spatial, 0, change, right, n, 0, end);
+        co_ad(total, p);
+        multiply(p, 1, jacobian, work, n, 0, end);
+        for (int r = 0; r < 6; r++)
+            for (int b = 0; b < end; b++) right[r * n + b] -= work[r * n + b];
+        accumulate(turning, jacobian, right, n, 0, end, 0, end);
+    }
+    chain_contraction(chain, at, wrench, carried, work);
+}

@@ -44,7 +44,7 @@ def kernel() -> ctypes.CDLL | None:
         if wish == "always":
             raise ContinuumRobotError(f"cannot compile the general rod: {error}") from error
         return None
-    for name in ("chain_frames", "chain_contraction", "load_terms", "path_terms"):
+    for name in ("chain_frames", "chain_contraction", "load_terms", "path_terms", "inertia_terms"):
         getattr(library, name).restype = None
     return library
 

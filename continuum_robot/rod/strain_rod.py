@@ -349,11 +349,12 @@ class StrainRod:
         ]
         return tuple(loads)
 
-    def mass_matrix(self, c: ArrayLike) -> Vector:
-        """M of the kinetic energy c_rate^T M c_rate / 2, (n, n): rod, rotation of its sections, and bodies on it."""
-        chain = self.chain([mass.s_m for mass in self.masses])
-        frames = chain.frames(self.coefficients(c))
-        inertia = np.zeros((len(chain.s_m), 6, 6))  # of each station about it in its own axes, angular part first
+    def station_inertia(self, chain: MagnusChain) -> Vector:
+        """Inertia (k, 6, 6) that the stations of a chain bear, each about itself in its own axes, angular part first.
+
+        The rod's by Gauss-Lobatto quadrature on the chain's own nodes. The chain needs a station at every body.
+        """
+        inertia = np.zeros((len(chain.s_m), 6, 6))
         for start_m, segment, stretch in zip(self.starts_m, self.segments, self.stretches, strict=True):
             section = np.diag([*segment.rotary_inertia_kg_m, *[segment.linear_density_kg_per_m] * 3])
             nodes, weights = lobatto(stretch.steps)
@@ -365,11 +366,18 @@ class StrainRod:
             place[:3, 3:] += mass.mass_kg * arm
             place[3:, :3] -= mass.mass_kg * arm
             place[3:, 3:] += mass.mass_kg * np.eye(3)
+        return inertia
+
+    def mass_matrix(self, c: ArrayLike) -> Vector:
+        """M of the kinetic energy c_rate^T M c_rate / 2, (n, n): rod, rotation of its sections, and bodies on it."""
+        chain = self.chain([mass.s_m for mass in self.masses])
+        frames = chain.frames(self.coefficients(c))
         turned = frames.rotation.swapaxes(1, 2)
         turning = frames.jacobian[:, :3]
         velocity = frames.jacobian[:, 3:] - hat(frames.position) @ turning
         jacobian = np.concatenate([turned @ turning, turned @ velocity], axis=1)
-        return np.asarray(jacobian.reshape(-1, self.size).T @ (inertia @ jacobian).reshape(-1, self.size))
+        moved = self.station_inertia(chain) @ jacobian
+        return np.asarray(jacobian.reshape(-1, self.size).T @ moved.reshape(-1, self.size))
 
 
 def _triple(vector: Any) -> tuple[float, float, float]:
@@ -405,6 +413,7 @@ class LoadedChain:
     Attributes
     ----------
     conservative : whether all of them have a potential (forces in the base frame)
+    buffers : frames of the latest compiled evaluation of :meth:`terms`
     """
 
     def __init__(self, rod: StrainRod, loads: Sequence[Load]) -> None:
@@ -443,7 +452,7 @@ class LoadedChain:
                 *(doubles(v) for v in (self.offset, self.force, self.moment, self.body_force, self.body_moment)),
             ),
         )
-        self._buffers = FrameBuffers(len(self.chain.step_m), self.size)
+        self.buffers = FrameBuffers(len(self.chain.step_m), self.size)
         self._work = np.empty((6, self.size))
 
     def terms(self, c: Any, *, stiffness: bool = True) -> LoadTerms:
@@ -459,7 +468,7 @@ class LoadedChain:
             self.chain.record.pointer,
             self._record.pointer,
             address(coefficients),
-            self._buffers.record.pointer,
+            self.buffers.record.pointer,
             address(potential),
             address(force),
             None if hessian is None else address(hessian),

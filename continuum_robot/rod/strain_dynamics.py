@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The general rod in motion: Lagrangian of :class:`StrainRod` by the exact Jacobians of its chain of frames.
+
+A station with inertia I about itself, twist J c_rate in the base frame and momentum P there adds J^T P to the
+generalised momentum p = M(c) c_rate, and the derivative of J^T P by c at constant P, called C(P) in sum, gives both the
+force that speed causes and its share of the momentum's rate:
+
+    p' = C(P) c_rate - dV/dc - D c_rate + Q,   dT/dc = C(P) c_rate.
+
+No second derivative of the mass matrix is needed, and nothing is left out: p and c are those of the discrete chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.rod.bases import basis_matrix, gauss_legendre
+from continuum_robot.rod.loads import Load, PointWrench
+from continuum_robot.rod.strain_kernel import address, doubles, kernel
+from continuum_robot.rod.strain_kinematics import ad, adjoint, co_ad
+from continuum_robot.rod.strain_rod import LoadedChain, StrainRod
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTendons:
+    """Tendons held at their spools: springs that only pull.
+
+    Attributes
+    ----------
+    displacement_m : (N,) tendon that is wound in, 0 at c = 0, m
+    stiffness_n_per_m : (N,) of every tendon, N/m
+    """
+
+    displacement_m: Vector
+    stiffness_n_per_m: Vector
+
+    def __post_init__(self) -> None:
+        stiffness = np.asarray(self.stiffness_n_per_m, dtype=float)
+        if not (np.isfinite(stiffness).all() and (stiffness > 0).all()):
+            raise ParameterError("stiffness_n_per_m", self.stiffness_n_per_m, "positive, N/m")
+
+
+Pull = ArrayLike | HeldTendons | None
+
+
+@dataclass(frozen=True, slots=True)
+class MotionTerms:
+    """What moves the rod at given coefficients and rates.
+
+    Attributes
+    ----------
+    momentum : (n,) M(c) c_rate
+    force : (n,) dT/dc - dV/dc - D c_rate + what tendons and loads give: the rate of the momentum
+    tension : (N,) of the tendons, N
+    mass, stiffness : (n, n) M, and minus the derivative of ``force`` by c at rest; None where not asked for
+    gyroscopic : (n, n) derivative of p by c less its transpose, that of dT/dc by the rates; but for what the chain's
+        finite steps add. None where not asked for
+    """
+
+    momentum: Vector
+    force: Vector
+    tension: Vector
+    mass: Vector | None
+    stiffness: Vector | None
+    gyroscopic: Vector | None
+
+
+@dataclass(frozen=True, slots=True)
+class MotionEnergy:
+    """Energies in J: of motion; elastic with that of loads in the base frame (0 at c = 0 but for the loads)."""
+
+    kinetic_j: float
+    potential_j: float
+
+
+class StrainDynamics:
+    """Motion of a rod under its weight, loads that stay on it, tendons and damping. For one thread.
+
+    Parameters
+    ----------
+    rod : with masses
+    loads : besides its weight
+    damping : Kelvin-Voigt: a time (s), that times the elastic stiffness resists every strain's rate; or six numbers as
+        :attr:`RodSegment.stiffness` in N.m^2.s and N.s, the same all along; or the matrix (n, n) itself
+
+    Attributes
+    ----------
+    size : number n of coefficients
+    damping : (n, n)
+
+    Raises
+    ------
+    ParameterError : a coefficient that moves no mass, or damping of another form or negative
+    """
+
+    def __init__(self, rod: StrainRod, loads: Sequence[Load] = (), *, damping: ArrayLike = 0.0) -> None:
+        self.rod, self.size = rod, rod.size
+        marks = [PointWrench(s_m=mass.s_m) for mass in rod.masses]  # stations at all bodies, also where none is loaded
+        self._loaded = LoadedChain(rod, [*rod.weight, *loads, *marks])
+        self._chain = self._loaded.chain
+        self._inertia = doubles(rod.station_inertia(self._chain))
+        self.damping = damping_matrix(rod, damping)
+        self._wrench = np.zeros((len(self._chain.s_m), 6))
+        self._carried, self._work = np.empty((self.size, self.size)), np.empty((18, self.size))
+        root, _ = rod.stiffness_root
+        moved = np.linalg.solve(root, np.linalg.solve(root, self.mass_matrix(np.zeros(self.size))).T)
+        values = np.linalg.eigvalsh((moved + moved.T) / 2)
+        if not values[0] > 0:
+            raise ParameterError(f"masses of {rod.name}", float(values[0]), "mass that every strain moves")
+
+    def mass_matrix(self, c: ArrayLike) -> Vector:
+        """M(c), (n, n)."""
+        mass = self.terms(self.rod.coefficients(c), np.zeros(self.size), matrices=True).mass
+        return np.asarray(mass)
+
+    def momentum(self, c: ArrayLike, c_rate: ArrayLike) -> Vector:
+        """M(c) c_rate, (n,)."""
+        return self.terms(self.rod.coefficients(c), np.asarray(c_rate, dtype=float)).momentum
+
+    def rate(self, c: ArrayLike, momentum: ArrayLike) -> Vector:
+        """c_rate of a generalised momentum, (n,)."""
+        return np.asarray(np.linalg.solve(self.mass_matrix(c), np.asarray(momentum, dtype=float)))
+
+    def energy(self, c: ArrayLike, c_rate: ArrayLike) -> MotionEnergy:
+        """Energy of motion, and of strain and loads."""
+        coefficients, rate = self.rod.coefficients(c), np.asarray(c_rate, dtype=float)
+        moving_j = float(rate @ self.momentum(coefficients, rate)) / 2
+        loads_j = float(self._loaded.terms(coefficients, stiffness=False).potential_j)
+        return MotionEnergy(moving_j, float(coefficients @ self.rod.stiffness @ coefficients) / 2 + loads_j)
+
+    def terms(
+        self, c: Vector, c_rate: Vector, pull: Pull = None, *, force: Vector | None = None, matrices: bool = False
+    ) -> MotionTerms:
+        """Momentum and its rate.
+
+        Parameters
+        ----------
+        c, c_rate : (n,)
+        pull : (N,) tensions, N; or held tendons; None for none
+        force : (n,) more generalised force
+        matrices : also M and the stiffness
+
+        Returns
+        -------
+        see :class:`MotionTerms`
+        """
+        loads = self._loaded.terms(c, stiffness=matrices)
+        momentum, of_speed, mass, gyroscopic = self._moving(c, c_rate, matrices)
+        total = of_speed + loads.force - self.rod.stiffness @ c - self.damping @ c_rate
+        if force is not None:
+            total = total + force
+        stiffness = self.rod.stiffness + loads.stiffness if matrices else None
+        tension = np.zeros(self.rod.tendon_count)
+        if pull is not None:
+            tension = _tension(self.rod, c, pull)
+        if tension.any():
+            _, jacobian, pulled, curve = self.rod.tendons.weighted(c, tension)
+            total = total - pulled
+            if stiffness is not None:
+                stiffness = stiffness + curve
+                if isinstance(pull, HeldTendons):
+                    stiffness = stiffness + (jacobian.T * np.where(tension > 0, pull.stiffness_n_per_m, 0.0)) @ jacobian
+        return MotionTerms(momentum, total, tension, mass, stiffness, gyroscopic)
+
+    def _moving(self, c: Vector, c_rate: Vector, matrices: bool) -> tuple[Vector, Vector, Vector | None, Vector | None]:
+        """Momentum, dT/dc, M and what turns; right after the loads' terms at the same coefficients."""
+        library = kernel()
+        if library is None:
+            return self._moving_in_numpy(c, c_rate, matrices)
+        momentum, rate = np.empty(self.size), doubles(c_rate)
+        mass = turning = None
+        if matrices:
+            mass, turning = np.empty((self.size, self.size)), np.empty((self.size, self.size))
+        library.inertia_terms(
+            self._chain.record.pointer,
+            address(self._inertia),
+            self._loaded.buffers.record.pointer,
+            address(rate),
+            address(self._wrench),
+            address(momentum),
+            address(self._carried),
+            None if mass is None else address(mass),
+            None if turning is None else address(turning),
+            address(self._work),
+        )
+        gyroscopic = None
+        if turning is not None:
+            turning += self._carried
+            gyroscopic = turning - turning.T
+        return momentum, self._carried @ c_rate, mass, gyroscopic
+
+    def _moving_in_numpy(
+        self, c: Vector, c_rate: Vector, matrices: bool
+    ) -> tuple[Vector, Vector, Vector | None, Vector | None]:
+        frames = self._chain.frames(c)
+        to_body = np.linalg.inv(adjoint(frames.rotation, frames.position))
+        spatial = to_body.swapaxes(1, 2) @ self._inertia @ to_body
+        rows = frames.jacobian.reshape(-1, self.size)
+        mass = rows.T @ (spatial @ frames.jacobian).reshape(-1, self.size)
+        twist = frames.jacobian @ c_rate
+        wrench = (spatial @ twist[..., None])[..., 0]
+        carried = self._chain.contraction(frames, wrench)
+        if not matrices:
+            return mass @ c_rate, carried @ c_rate, None, None
+        change = np.zeros_like(frames.jacobian)
+        np.cumsum(ad((twist[1:] + twist[:-1]) / 2) @ frames.step, axis=0, out=change[1:])
+        moved = spatial @ change - co_ad(wrench).swapaxes(1, 2) @ frames.jacobian
+        turning = carried + rows.T @ moved.reshape(-1, self.size)
+        return mass @ c_rate, carried @ c_rate, mass, turning - turning.T
+
+
+def damping_matrix(rod: StrainRod, damping: ArrayLike) -> Vector:
+    """Damping (n, n) of the coefficients' rates from any of the forms of :class:`StrainDynamics`.
+
+    Raises
+    ------
+    ParameterError : another form, or negative
+    """
+    given = np.asarray(damping, dtype=float)
+    expected = "a time, six numbers or a matrix (n, n); finite, not negative"
+    if not np.isfinite(given).all():
+        raise ParameterError("damping", damping, expected)
+    if given.ndim == 0 and given >= 0:
+        return np.asarray(given * rod.stiffness)
+    if given.shape == (6,) and (given >= 0).all():
+        matrix = np.zeros((rod.size, rod.size))
+        for segment, place in zip(rod.segments, rod.columns, strict=True):
+            for node, weight in zip(*gauss_legendre(segment.basis.highest_order + 1), strict=True):
+                rows = basis_matrix(segment.basis, float(node))
+                matrix[place, place] += segment.length_m * weight * rows.T @ (given[:, None] * rows)
+        return matrix
+    if given.shape == (rod.size, rod.size):
+        values = np.linalg.eigvalsh((given + given.T) / 2)
+        if values[0] >= -1e-12 * max(values[-1], 0.0):
+            return given
+    raise ParameterError("damping", damping, expected)
+
+
+def _tension(rod: StrainRod, c: Vector, pull: Pull) -> Vector:
+    if isinstance(pull, HeldTendons):
+        stretch = np.asarray(pull.displacement_m, dtype=float) - (rod.tendons.rest_m - rod.tendons.lengths(c))
+        tension = np.maximum(np.asarray(pull.stiffness_n_per_m) * stretch, 0.0)  # a tendon cannot push
+    else:
+        tension = np.asarray(pull, dtype=float)
+    if tension.shape != (rod.tendon_count,) or not np.isfinite(tension).all() or (tension < 0).any():
+        raise ParameterError("tension", pull, f"{rod.tendon_count} finite tensions, none negative, N")
+    return tension

@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time stepping of the general rod: implicit, for strains that are stiff, and explicit as a check.
+
+Every implicit step is made of stages of the one form c - c_0 = g v, p - p_0 = g f(c, v), p = M(c) v:
+
+- "midpoint": one stage with half the step, then as far again. Symplectic, second order, conserves what is conserved; it
+  neither resolves nor damps vibrations that are faster than the step.
+- "sdirk": two stages (Alexander's method, g = (1 - 1/sqrt 2) h), second order and L-stable: vibrations faster than the
+  step die out, slow ones stay.
+
+Newton's method of a stage has M + g (D + G) + g^2 K as its matrix, K the exact stiffness and G gyroscopic, kept as long
+as it serves; what it lacks is of the order of the turn in a step, squared. A step that does not converge is halved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.integrate import solve_ivp
+
+from continuum_robot.errors import ConvergenceError, ParameterError
+from continuum_robot.rod.strain_dynamics import MotionTerms, Pull, StrainDynamics
+
+Vector = NDArray[np.float64]
+PullOverTime = Callable[[float], Pull]
+ForceOverTime = Callable[[float, Vector, Vector], ArrayLike]
+
+METHODS = ("midpoint", "sdirk")
+_SHARE = 1 - 1 / math.sqrt(2)  # Alexander (1977), L-stable
+_ITERATIONS = 25
+_SLOW = 0.2  # share of the correction that may be left after an iteration, before a new matrix is made
+_RENEWALS = 3
+_HALVINGS = 12
+_LARGEST_CORRECTION = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class MotionState:
+    """A moment of a motion.
+
+    Attributes
+    ----------
+    time_s : s
+    c : (n,)
+    momentum : (n,) M(c) c_rate
+    c_rate : (n,) as the latest stage had it; :meth:`StrainDynamics.rate` of the momentum to rounding
+    """
+
+    time_s: float
+    c: Vector
+    momentum: Vector
+    c_rate: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class StrainMotion:
+    """A motion at the times asked for.
+
+    Attributes
+    ----------
+    time_s : (k,)
+    c, c_rate : (k, n)
+    iterations : evaluations of the forces
+    matrices : evaluations of mass and stiffness
+    shortest_step_s : s
+    """
+
+    time_s: Vector
+    c: Vector
+    c_rate: Vector
+    iterations: int
+    matrices: int
+    shortest_step_s: float
+
+
+class Stepper:
+    """Advances a rod; keeps the matrix of Newton's method from step to step.
+
+    Parameters
+    ----------
+    dynamics : what moves
+    method : see the module
+    tolerance : last correction of a stage's solution, in bending angle or relative stretch; these add up over steps
+    """
+
+    def __init__(self, dynamics: StrainDynamics, method: str = "sdirk", *, tolerance: float = 1e-10) -> None:
+        if method not in METHODS:
+            raise ParameterError("method", method, "one of " + ", ".join(METHODS))
+        if not 0 < tolerance < 1e-2:
+            raise ParameterError("tolerance", tolerance, "above 0, below 0.01")
+        self.dynamics, self.method, self.tolerance = dynamics, method, tolerance
+        self.iterations = self.matrices = 0
+        self.shortest_step_s = math.inf
+        self._inverse: Vector | None = None
+        self._stage_s = 0.0
+
+    def start(self, c: ArrayLike | None = None, c_rate: ArrayLike | None = None, time_s: float = 0.0) -> MotionState:
+        """A state; None for the unstrained rod, and for rest."""
+        size = self.dynamics.size
+        position = np.zeros(size) if c is None else self.dynamics.rod.coefficients(c).copy()
+        rate = np.zeros(size) if c_rate is None else self.dynamics.rod.coefficients(c_rate).copy()
+        return MotionState(time_s, position, self.dynamics.momentum(position, rate), rate)
+
+    def advance(
+        self,
+        state: MotionState,
+        step_s: float,
+        pull: PullOverTime | None = None,
+        force: ForceOverTime | None = None,
+    ) -> MotionState:
+        """One step, or parts of it where Newton's method does not converge.
+
+        Parameters
+        ----------
+        state : now
+        step_s : s
+        pull : time -> tensions or held tendons; None for none
+        force : (time, c, c_rate) -> (n,) more generalised force; its derivative is not known to Newton's method
+
+        Returns
+        -------
+        the state ``step_s`` later
+
+        Raises
+        ------
+        ParameterError : a step that is not positive, or tensions of another number, not finite or negative
+        ConvergenceError : neither did parts of a 4096th of it
+        """
+        if not (math.isfinite(step_s) and step_s > 0):
+            raise ParameterError("step_s", step_s, "a positive time in s")
+        return self._parts(state, step_s, pull, force, _HALVINGS)
+
+    def _parts(
+        self, state: MotionState, step_s: float, pull: PullOverTime | None, force: ForceOverTime | None, halvings: int
+    ) -> MotionState:
+        try:
+            made = self._step(state, step_s, pull, force)
+        except ConvergenceError:
+            self._inverse = None
+            if not halvings:
+                raise
+            middle = self._parts(state, step_s / 2, pull, force, halvings - 1)
+            return self._parts(middle, step_s / 2, pull, force, halvings - 1)
+        self.shortest_step_s = min(self.shortest_step_s, step_s)
+        return made
+
+    def _step(
+        self, state: MotionState, h: float, pull: PullOverTime | None, force: ForceOverTime | None
+    ) -> MotionState:
+        t = state.time_s
+        if self.method == "midpoint":
+            c, rate, terms = self._stage(replace(state, time_s=t + h / 2), h / 2, pull, force)
+            # The rate at the end is not computed: that of the middle, drawn on, only starts Newton's method.
+            return MotionState(t + h, 2 * c - state.c, 2 * terms.momentum - state.momentum, 2 * rate - state.c_rate)
+        g = _SHARE * h
+        c, rate, terms = self._stage(replace(state, time_s=t + g), g, pull, force)
+        share = (1 - _SHARE) / _SHARE
+        base_c = state.c + share * (c - state.c)
+        base_p = state.momentum + share * (terms.momentum - state.momentum)
+        c, rate, terms = self._stage(MotionState(t + h, base_c, base_p, rate), g, pull, force)
+        return MotionState(t + h, c, terms.momentum, rate)
+
+    def _stage(
+        self, base: MotionState, g: float, pull: PullOverTime | None, force: ForceOverTime | None
+    ) -> tuple[Vector, Vector, MotionTerms]:
+        """Solve c - c_0 = g v, p - p_0 = g f(c, v) from a base with the stage's time: c, v and the terms there."""
+        dynamics, scale = self.dynamics, self.dynamics.rod.strain_scale
+        held = None if pull is None else pull(base.time_s)
+        c = base.c + g * base.c_rate
+        if self._inverse is None or abs(g - self._stage_s) > 1e-6 * g:
+            self._inverse = None
+        before, size, renewed = math.inf, math.inf, 0
+        for _ in range(_ITERATIONS):
+            v = (c - base.c) / g
+            more = None if force is None else np.asarray(force(base.time_s, c, v), dtype=float)
+            inverse = self._inverse
+            terms = dynamics.terms(c, v, held, force=more, matrices=inverse is None)
+            self.iterations += 1
+            if inverse is None:
+                inverse = self._factor(terms, g)
+                renewed += 1
+            correction = -(inverse @ (g * (terms.momentum - base.momentum - g * terms.force)))
+            size = float(np.max(np.abs(scale * correction)))
+            if size <= self.tolerance:
+                return c, v, terms
+            if not size < _LARGEST_CORRECTION or (renewed and size > before):
+                break
+            if size > _SLOW * before and renewed < _RENEWALS:
+                self._inverse, before = None, math.inf  # the same place again, with a matrix made there
+                continue
+            c, before = c + correction, size
+        raise ConvergenceError("time step of the rod", size, self.tolerance, _ITERATIONS)
+
+    def _factor(self, terms: MotionTerms, g: float) -> Vector:
+        if terms.mass is None or terms.stiffness is None or terms.gyroscopic is None:
+            raise ParameterError("terms", terms, "terms with matrices")
+        try:
+            matrix = terms.mass + g * (self.dynamics.damping + terms.gyroscopic) + g * g * terms.stiffness
+            inverse = np.asarray(np.linalg.inv(matrix), dtype=float)
+        except np.linalg.LinAlgError as error:
+            raise ConvergenceError(f"time step of the rod ({error})", math.inf, self.tolerance, 0) from error
+        self._inverse, self._stage_s = inverse, g
+        self.matrices += 1
+        return inverse
+
+
+def simulate(
+    dynamics: StrainDynamics,
+    time_s: ArrayLike,
+    c: ArrayLike | None = None,
+    c_rate: ArrayLike | None = None,
+    *,
+    pull: PullOverTime | None = None,
+    force: ForceOverTime | None = None,
+    step_s: float = 1e-3,
+    method: str = "sdirk",
+    tolerance: float = 1e-10,
+) -> StrainMotion:
+    """Motion from a start, by implicit steps.
+
+    Parameters
+    ----------
+    dynamics : what moves
+    time_s : (k,) increasing times at which it is wanted, the first that of the start, s
+    c, c_rate : (n,) at the start; None for the unstrained rod, and for rest
+    pull : time -> tensions (N,) or :class:`HeldTendons`; None for none
+    force : (time, c, c_rate) -> (n,) more generalised force
+    step_s : longest step, s; between two times all steps are equal
+    method : "sdirk" or "midpoint"
+    tolerance : of a stage's solution, bending angle or relative stretch
+
+    Returns
+    -------
+    the motion at ``time_s``
+
+    Raises
+    ------
+    ParameterError : times that do not increase, or anything else out of range
+    ConvergenceError : a step did not converge
+    """
+    times = _checked_times(time_s)
+    if not (math.isfinite(step_s) and step_s > 0):
+        raise ParameterError("step_s", step_s, "a positive time in s")
+    stepper = Stepper(dynamics, method, tolerance=tolerance)
+    state = stepper.start(c, c_rate, float(times[0]))
+    kept = [(state.c, state.c_rate)]
+    for begin_s, end_s in pairwise(times.tolist()):
+        count = max(1, math.ceil((end_s - begin_s) / step_s * (1 - 1e-9)))
+        for _ in range(count):
+            state = stepper.advance(state, (end_s - begin_s) / count, pull, force)
+        kept.append((state.c, dynamics.rate(state.c, state.momentum)))
+    positions, rates = (np.array(part) for part in zip(*kept, strict=True))
+    return StrainMotion(times, positions, rates, stepper.iterations, stepper.matrices, stepper.shortest_step_s)
+
+
+def simulate_explicitly(
+    dynamics: StrainDynamics,
+    time_s: ArrayLike,
+    c: ArrayLike | None = None,
+    c_rate: ArrayLike | None = None,
+    *,
+    pull: PullOverTime | None = None,
+    force: ForceOverTime | None = None,
+    relative_tolerance: float = 1e-10,
+    absolute_tolerance: float = 1e-10,
+) -> StrainMotion:
+    """The same by the adaptive Dormand-Prince method of eighth order: a check, slow where strains are stiff.
+
+    Parameters
+    ----------
+    dynamics, time_s, c, c_rate, pull, force : as in :func:`simulate`
+    relative_tolerance, absolute_tolerance : of a step; the absolute one in bending angle or relative stretch
+
+    Raises
+    ------
+    ParameterError : as in :func:`simulate`
+    ConvergenceError : the step size fell to nothing, or the motion diverges
+    """
+    times = _checked_times(time_s)
+    start = Stepper(dynamics).start(c, c_rate)
+    n, calls = dynamics.size, 0
+
+    def derivative(t: float, y: Vector) -> Vector:
+        nonlocal calls
+        calls += 1
+        if not np.isfinite(y).all():  # the solver itself would go on with such numbers for ever
+            raise ConvergenceError(f"explicit steps diverge at {t:.6g} s", math.nan, relative_tolerance, calls)
+        position = y[:n].copy()
+        rate = dynamics.rate(position, y[n:])
+        more = None if force is None else np.asarray(force(t, position, rate), dtype=float)
+        return np.concatenate(
+            [rate, dynamics.terms(position, rate, None if pull is None else pull(t), force=more).force]
+        )
+
+    near = absolute_tolerance / dynamics.rod.strain_scale
+    heavy = np.diag(dynamics.mass_matrix(start.c))
+    result = solve_ivp(
+        derivative,
+        (times[0], times[-1]),
+        np.concatenate([start.c, start.momentum]),
+        method="DOP853",
+        t_eval=times,
+        rtol=relative_tolerance,
+        atol=np.concatenate([near, heavy * near]),
+    )
+    if not result.success:
+        raise ConvergenceError(f"explicit steps: {result.message}", math.nan, relative_tolerance, calls)
+    positions = result.y[:n].T.copy()
+    rates = [dynamics.rate(*pair) for pair in zip(positions, result.y[n:].T, strict=True)]
+    return StrainMotion(times, positions, np.array(rates), calls, calls, float(np.diff(result.t).min()))
+
+
+def _checked_times(time_s: ArrayLike) -> Vector:
+    times = np.asarray(time_s, dtype=float)
+    if times.ndim != 1 or len(times) < 2 or not np.isfinite(times).all() or not (np.diff(times) > 0).all():
+        raise ParameterError("time_s", time_s, "two increasing times or more, s")
+    return times
