@@ -22,6 +22,7 @@ from continuum_robot.mechanisms.equilibrium_modulation.segment import STRAIGHT_R
 Array = NDArray[Any]
 
 _SERIES_BELOW_RAD = 0.5
+_SINC_SERIES_BELOW_RAD = 1e-3
 
 
 @dataclass(frozen=True)
@@ -267,7 +268,11 @@ def _chord(x: Array, delta: Array) -> Array:
 
 
 def _sinc(x: Array) -> Array:
-    return np.sinc(x / np.pi)
+    """sin(x) / x; also of complex steps, whose quotient overflows near 0."""
+    square = x * x
+    small = np.abs(x) < _SINC_SERIES_BELOW_RAD
+    far = np.where(small, 1.0, x)
+    return np.asarray(np.where(small, 1 - square / 6 * (1 - square / 20), np.sin(far) / far))
 
 
 def _versine_over(x: Array) -> Array:
