@@ -68,6 +68,8 @@ NOTICE_S = 15.0
 """Until the supervisor tells that a node is gone; the tendons are safe long before."""
 SLOW_RAD_PER_S = 20.0
 """Poles of the controller: the devices send every 4 ms here, behind adapters."""
+DEVIATION_M = 0.008
+"""Largest distance to the reference of a robot that goes on; those poles lag behind."""
 STORM_HZ = 10000.0
 CLOCK_STEP_S = 3600.0
 SETTLE_S = 1.0
@@ -408,12 +410,15 @@ def run_one(stand: ProcessRobot, kind: FaultKind, moment: str, seed: int) -> Fau
     judgement = judge(stand.robot, limits, truth, knowable_s=knowable_s, stopped_s=knowable_s if stopped else math.nan)
     problems = list(judgement.problems)
     reaction = table.SAFE if stopped else table.TOLERATED
-    if kind.reaction not in (table.EITHER, reaction):
-        problems.append(f"it was {reaction}, not {kind.reaction}")
+    if kind.reaction == table.SAFE and not stopped:
+        problems.append("it was tolerated")
     detected = [who for who in found if who.startswith(kind.detectors)] if kind.detectors else []
     if kind.detectors and not found:
         problems.append("nobody noticed it")
     ended_safe = not problems
+    if kind.reaction == table.TOLERATED and stopped:
+        # Safe as well: a busy computer that stops the nodes too long is a fault of its own.
+        problems.append("it stopped all the same: " + ", ".join(found))
     recovery = stand.recover()
     if recovery:
         problems.append(f"not recovered: {recovery}")

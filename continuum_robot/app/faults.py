@@ -20,6 +20,8 @@ from continuum_robot.experiments.fault_campaign.campaign import FaultRecord, as_
 from continuum_robot.experiments.fault_campaign.kinds import KINDS, PROCESSES, FaultKind, kinds_by_name
 from continuum_robot.robot.loading import load_robot
 
+PLAIN_WIDTH = 150
+
 
 def run_faults(
     robot: str,
@@ -52,6 +54,8 @@ def run_faults(
     ContinuumRobotError : an unknown kind, a robot file that cannot be used, a busy DDS domain
     """
     console = console or Console()
+    if not console.is_terminal:
+        console.width = max(console.width, PLAIN_WIDTH)
     chosen = [kind for kind in kinds_by_name(kinds) if processes or kind.runs != PROCESSES]
     total = len(chosen) * len(moments(moment_count))
     records: list[FaultRecord] = []

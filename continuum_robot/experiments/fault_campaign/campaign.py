@@ -14,7 +14,7 @@ from continuum_robot.control.references import RestToRest
 from continuum_robot.drivers.tendon_safety import ACTIVE
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.experiments.fault_campaign import kinds as table
-from continuum_robot.experiments.fault_campaign.judgement import judge
+from continuum_robot.experiments.fault_campaign.judgement import DEVIATION_M, judge
 from continuum_robot.experiments.fault_campaign.kinds import KINDS, FaultKind
 from continuum_robot.experiments.fault_campaign.virtual_robot import VirtualRobot, make_plant
 from continuum_robot.robot.description import Robot
@@ -132,7 +132,7 @@ def run_one(robot: Robot, plant: Plant, kind: FaultKind, moment: str, seed: int)
             knowable_s=knowable_s,
             stopped_s=stopped_s,
             spared=spared,
-            astray=kind.astray,
+            largest_deviation_m=math.inf if kind.astray else DEVIATION_M,
         )
         told = tuple(stand.told)
         problems = list(judgement.problems)

@@ -65,7 +65,7 @@ def judge(
     knowable_s: float,
     stopped_s: float,
     spared: int = -1,
-    astray: bool = False,
+    largest_deviation_m: float = DEVIATION_M,
 ) -> Judgement:
     """Judge a run.
 
@@ -76,7 +76,7 @@ def judge(
     knowable_s : when the fault could be known
     stopped_s : when the safe state began; NaN where the robot goes on
     spared : index of a tendon that may be slack, or keep the tension of a blocked motor; -1: none
-    astray : where the robot goes is not judged
+    largest_deviation_m : largest distance to the reference of a robot that goes on; inf: not judged
 
     Returns
     -------
@@ -101,7 +101,7 @@ def judge(
     deviation_m = float(np.nanmax(deviation)) if np.isfinite(deviation).any() else math.nan
     safe_s = math.nan
     if goes_on:
-        if deviation_m > DEVIATION_M and not astray:
+        if deviation_m > largest_deviation_m:
             problems.append(f"the robot went on, {deviation_m * 1e3:.1f} mm away from its reference")
     else:
         if last_s >= time_s[-1]:
