@@ -73,8 +73,8 @@ def _criteria() -> list[str]:
         " that broke or slipped itself. In the safe state tendons may be slack: the safe tension is less than the"
         " motors' friction, and a bent robot springs back. The next activation takes the slack up, slowly.",
         f"- A fault that is *tolerated* leaves the robot within {1e3 * DEVIATION_M:g} mm of its reference (over"
-        " processes, where the devices are slower and with them the controller, 8 mm). Over processes a busy computer may stop the"
-        " robot meanwhile: the record says so, and is safe as well.",
+        " processes, where the devices are slower and with them the controller, 8 mm). A busy computer may stop"
+        " the robot meanwhile: the record says so, and is safe as well.",
         "- Who must find it, found it; afterwards the robot moves again in the same process.",
         "",
         "The time counts from when the fault can be known:",
