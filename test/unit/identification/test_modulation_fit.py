@@ -40,7 +40,7 @@ def test_without_noise_the_truth_is_found(turned):
     found = fit(SEGMENT, data(turned=turned))
     np.testing.assert_allclose(found.moment_error.parameters[:2], TRUE.parameters[:2], rtol=1e-7)
     assert found.rmse_m < 1e-12
-    assert found.iterations <= 6
+    assert found.iterations <= 10  # the last ones at rounding
 
 
 def test_three_parameters_are_found_from_several_angles():

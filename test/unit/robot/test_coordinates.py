@@ -28,7 +28,11 @@ def test_manifold_has_the_layout_of_the_file(name):
     manifold = clarke_manifold(robot)
     assert manifold.tendon_count == robot.tendon_count
     assert manifold.coordinate_count == robot.coordinate_count
-    assert manifold.tendon_slices == robot.tendon_slices
+    if robot.segments:
+        assert manifold.tendon_slices == robot.tendon_slices
+    # A mechanism may have groups of drives, whose forces are shifted for each group by itself.
+    drives = [index for rows in manifold.tendon_slices for index in range(robot.tendon_count)[rows]]
+    assert drives == list(range(robot.tendon_count))
     for transform, segment in zip(manifold.transforms, robot.segments, strict=True):
         np.testing.assert_allclose(transform.angles_rad, segment.tendons.angles_rad)
 
