@@ -89,7 +89,12 @@ class MonitorSettings:
         "standard deviation of the rates' noise from sample to sample", "1/(m.s)", default=0.05, ge=0, le=1e4, live=True
     )
     acceleration_noise_per_m_s2: float = quantity(
-        "standard deviation of the accelerations' noise, for jfd", "1/(m.s^2)", default=5.0, ge=0, le=1e6, live=True
+        "standard deviation of the accelerations' noise, for jfd; that of the rates' difference adds to it",
+        "1/(m.s^2)",
+        default=5.0,
+        ge=0,
+        le=1e6,
+        live=True,
     )
     stiffness_error_share: float = quantity(
         "error of the bending stiffness: a calibration finds it to 2 %, temperature and wear add to that",
@@ -798,12 +803,15 @@ class ContactMonitor:
                 friction=friction,
             )
         else:
+            acceleration_noise = settings.acceleration_noise_per_m_s2
             if cycle.c_acceleration is not None:
                 acceleration = np.asarray(cycle.c_acceleration, dtype=float)
             elif self._last_rate is None or dt == 0:
                 acceleration = np.zeros(n)
             else:
                 acceleration = (rate - self._last_rate) / dt
+                differenced = math.sqrt(2 * float(cycle.rate_noise.diagonal().max())) / dt
+                acceleration_noise = math.hypot(acceleration_noise, differenced)
             self._last_rate = rate
             raw = self._deviation.update(terms, rate, acceleration, state.force)
             self._blind = self._deviation.blind_reason
@@ -814,7 +822,7 @@ class ContactMonitor:
                 by_rate=by_rate,
                 mass=terms.mass,
                 noise=noises,
-                acceleration_noise=settings.acceleration_noise_per_m_s2,
+                acceleration_noise=acceleration_noise,
                 friction=friction,
             )
         if self._motors is not None:
