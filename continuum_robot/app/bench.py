@@ -38,6 +38,7 @@ from continuum_robot.nodes.diagnostics import values_of
 from continuum_robot.nodes.spinning import Spinner, StopRequest, initialize, shut_down_at_end, wait_for
 from continuum_robot.rod.benchmark import measure_forward_dynamics
 from continuum_robot.rod.strain_benchmark import measure_statics
+from continuum_robot.rod.strain_motion_benchmark import measure_motion
 
 ROBOT = "opencr_five_tendon"
 STARTUP_TIMEOUT_S = 60.0
@@ -81,6 +82,9 @@ def run_bench(seconds: float, json_file: Path | None, console: Console | None = 
     with console.status("statics ...") as status:
         numbers |= measure_statics(progress=lambda text: status.update(escape(text)))
     _print_statics(console, numbers)
+    with console.status("motion of the general rod ...") as status:
+        numbers |= measure_motion(progress=lambda text: status.update(escape(text)))
+    _print_motion(console, numbers)
     with console.status("rolling joints ..."):
         numbers |= measure_rolling_joints()
     _print_rolling_joints(console, numbers)
@@ -292,6 +296,17 @@ def _print_statics(console: Console, numbers: Mapping[str, Any]) -> None:
         table.add_column(heading, justify="right")
     keys = ("warm", "cold", "cold_with_continuation")
     table.add_row(*(f"{numbers[f'static_solve_{key}_ms']:.2f}" for key in keys))
+    console.print(table)
+
+
+def _print_motion(console: Console, numbers: Mapping[str, Any]) -> None:
+    title = "Motion of three segments with bending of order 2, steps of 2 ms"
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for heading in ("method", "times real time", "evaluations a step"):
+        table.add_column(heading, justify="right")
+    for method in ("midpoint", "sdirk"):
+        key = f"dynamics_3_segments_{method}"
+        table.add_row(method, f"{numbers[f'{key}_times_real_time']:.1f}", f"{numbers[f'{key}_iterations_a_step']:.1f}")
     console.print(table)
 
 

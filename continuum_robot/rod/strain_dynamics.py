@@ -108,7 +108,8 @@ class StrainDynamics:
         self._inertia = doubles(rod.station_inertia(self._chain))
         self.damping = damping_matrix(rod, damping)
         self._wrench = np.zeros((len(self._chain.s_m), 6))
-        self._carried, self._work = np.empty((self.size, self.size)), np.empty((18, self.size))
+        self._work = np.empty((18, self.size))
+        self._inertia_at, self._wrench_at, self._work_at = map(address, (self._inertia, self._wrench, self._work))
         root, _ = rod.stiffness_root
         moved = np.linalg.solve(root, np.linalg.solve(root, self.mass_matrix(np.zeros(self.size))).T)
         values = np.linalg.eigvalsh((moved + moved.T) / 2)
@@ -174,27 +175,23 @@ class StrainDynamics:
         library = kernel()
         if library is None:
             return self._moving_in_numpy(c, c_rate, matrices)
-        momentum, rate = np.empty(self.size), doubles(c_rate)
+        momentum, force, rate = np.empty(self.size), np.empty(self.size), doubles(c_rate)
         mass = turning = None
         if matrices:
             mass, turning = np.empty((self.size, self.size)), np.empty((self.size, self.size))
         library.inertia_terms(
             self._chain.record.pointer,
-            address(self._inertia),
+            self._inertia_at,
             self._loaded.buffers.record.pointer,
             address(rate),
-            address(self._wrench),
+            self._wrench_at,
             address(momentum),
-            address(self._carried),
+            address(force),
             None if mass is None else address(mass),
             None if turning is None else address(turning),
-            address(self._work),
+            self._work_at,
         )
-        gyroscopic = None
-        if turning is not None:
-            turning += self._carried
-            gyroscopic = turning - turning.T
-        return momentum, self._carried @ c_rate, mass, gyroscopic
+        return momentum, force, mass, None if turning is None else turning - turning.T
 
     def _moving_in_numpy(
         self, c: Vector, c_rate: Vector, matrices: bool

@@ -175,60 +175,99 @@ static void multiply(const double *m, int transposed, const double *from, double
     }
 }
 
+// Of one step that carries a wrench: what couples its own derivatives, its share with the Jacobian before it, and the
+// strains at its two nodes; all 6 x 6.
+static void couplings(const chain_t *chain, const frames_t *at, long long i, const double *beyond, double *curve,
+                      double *p_beyond, double *p_bracket) {
+    const double *omega = at->omega + 6 * i, *a = at->series + 11 * i + 3, *slope = a + 4;
+    const double *rotation = at->rotation + 9 * i, *tangent = at->tangent + 36 * i;
+    double arm[3], moment[3], moved[5][6], w[9], v[9], one[36] = {0}, p[36];
+    cross(at->position + 3 * i, beyond + 3, arm);
+    for (int k = 0; k < 3; k++) moment[k] = beyond[k] - arm[k];
+    turned(rotation, moment, moved[0]), turned(rotation, beyond + 3, moved[0] + 3);
+    for (int j = 0; j < 4; j++) { // moved[j + 1] = ad^T moved[j]
+        double first[3], second[3], third[3];
+        cross(moved[j], omega, first), cross(moved[j] + 3, omega + 3, second), cross(moved[j] + 3, omega, third);
+        for (int k = 0; k < 3; k++) moved[j + 1][k] = first[k] + second[k], moved[j + 1][3 + k] = third[k];
+    }
+    memset(curve, 0, 36 * sizeof(double));
+    hat(omega, w), hat(omega + 3, v);
+    for (int r = 0; r < 3; r++)
+        for (int s = 0; s < 3; s++) {
+            one[6 * r + s] = one[6 * (r + 3) + s + 3] = w[3 * r + s];
+            one[6 * (r + 3) + s] = v[3 * r + s];
+        }
+    for (int m = 3; m >= 0; m--) { // Horner in ad
+        double sum[6] = {0}, next[36];
+        for (int j = 0; j + m < 4; j++)
+            for (int k = 0; k < 6; k++) sum[k] += a[m + j] * moved[j][k];
+        co_ad(sum, p);
+        multiply(curve, 0, one, next, 6, 0, 6);
+        for (int k = 0; k < 36; k++) curve[k] = next[k] + p[k];
+    }
+    for (int s = 0; s < 6; s++) {
+        double gradient = 0;
+        for (int k = 0; k < 4; k++) gradient += slope[k] * moved[k + 1][s];
+        for (int r = 0; r < 3; r++) curve[6 * r + s] += 2 * omega[r] * gradient;
+    }
+    co_ad(beyond, p_beyond);
+    double pulled[6] = {0};
+    for (int r = 0; r < 6; r++)
+        for (int s = 0; s < 6; s++) pulled[s] += tangent[6 * r + s] * moved[0][r];
+    co_ad(pulled, p_bracket);
+    const double bracket = sqrt(3.0) / 12 * chain->step_m[i] * chain->step_m[i];
+    for (int k = 0; k < 36; k++) p_bracket[k] *= bracket;
+}
+
 // hessian (n, n) += sum over the stations of d(J^T W)/dc at constant W; work: (6, n).
 void chain_contraction(const chain_t *chain, const frames_t *at, const double *wrench, double *hessian, double *work) {
     const long long n = chain->size;
-    double beyond[6] = {0};
+    double beyond[6] = {0}, curve[36], p[36], q[36];
     for (long long i = chain->steps - 1; i >= 0; i--) {
         for (int k = 0; k < 6; k++) beyond[k] += wrench[6 * (i + 1) + k];
         const int low = chain->low[i], high = chain->high[i];
-        const double *omega = at->omega + 6 * i, *a = at->series + 11 * i + 3, *slope = a + 4;
-        const double *rotation = at->rotation + 9 * i, *tangent = at->tangent + 36 * i;
-        double arm[3], moment[3], moved[5][6], p[36];
-        cross(at->position + 3 * i, beyond + 3, arm);
-        for (int k = 0; k < 3; k++) moment[k] = beyond[k] - arm[k];
-        turned(rotation, moment, moved[0]), turned(rotation, beyond + 3, moved[0] + 3);
-        for (int j = 0; j < 4; j++) { // moved[j + 1] = ad^T moved[j]
-            double one[3], two[3], three[3];
-            cross(moved[j], omega, one), cross(moved[j] + 3, omega + 3, two), cross(moved[j] + 3, omega, three);
-            for (int k = 0; k < 3; k++) moved[j + 1][k] = one[k] + two[k], moved[j + 1][3 + k] = three[k];
-        }
-        double curve[36] = {0}, w[9], v[9], one[36] = {0};
-        hat(omega, w), hat(omega + 3, v);
-        for (int r = 0; r < 3; r++)
-            for (int s = 0; s < 3; s++) {
-                one[6 * r + s] = one[6 * (r + 3) + s + 3] = w[3 * r + s];
-                one[6 * (r + 3) + s] = v[3 * r + s];
-            }
-        for (int m = 3; m >= 0; m--) { // Horner in ad
-            double sum[6] = {0}, next[36];
-            for (int j = 0; j + m < 4; j++)
-                for (int k = 0; k < 6; k++) sum[k] += a[m + j] * moved[j][k];
-            co_ad(sum, p);
-            multiply(curve, 0, one, next, 6, 0, 6);
-            for (int k = 0; k < 36; k++) curve[k] = next[k] + p[k];
-        }
-        for (int s = 0; s < 6; s++) {
-            double gradient = 0;
-            for (int k = 0; k < 4; k++) gradient += slope[k] * moved[k + 1][s];
-            for (int r = 0; r < 3; r++) curve[6 * r + s] += 2 * omega[r] * gradient;
-        }
+        couplings(chain, at, i, beyond, curve, p, q);
         multiply(curve, 1, at->own + 6 * n * i, work, n, low, high);
         accumulate(hessian, at->own + 6 * n * i, work, n, low, high, low, high);
-        co_ad(beyond, p);
         multiply(p, 1, at->jacobian + 6 * n * i, work, n, 0, high);
         accumulate(hessian, at->step + 6 * n * i, work, n, low, high, 0, high);
-        double pulled[6] = {0};
-        for (int r = 0; r < 6; r++)
-            for (int s = 0; s < 6; s++) pulled[s] += tangent[6 * r + s] * moved[0][r];
-        co_ad(pulled, p);
-        const double bracket = sqrt(3.0) / 12 * chain->step_m[i] * chain->step_m[i];
         const double *phi_1 = chain->first + i * n, *phi_2 = chain->second + i * n;
         for (int k = low; k < high; k++)
             for (int b = low; b < high; b++) {
                 const int r = chain->row[k], s = chain->row[b];
-                hessian[k * n + b] += bracket * (phi_2[k] * phi_1[b] * p[6 * s + r] + phi_1[k] * phi_2[b] * p[6 * r + s]);
+                hessian[k * n + b] += phi_2[k] * phi_1[b] * q[6 * s + r] + phi_1[k] * phi_2[b] * q[6 * r + s];
             }
+    }
+}
+
+// force (n) = the same matrix times the rates, without the matrix.
+static void contraction_along(const chain_t *chain, const frames_t *at, const double *wrench, const double *rate,
+                              double *force) {
+    const long long n = chain->size;
+    double beyond[6] = {0}, curve[36], p[36], q[36];
+    memset(force, 0, n * sizeof(double));
+    for (long long i = chain->steps - 1; i >= 0; i--) {
+        for (int k = 0; k < 6; k++) beyond[k] += wrench[6 * (i + 1) + k];
+        const int low = chain->low[i], high = chain->high[i];
+        const double *own = at->own + 6 * n * i, *step = at->step + 6 * n * i, *jacobian = at->jacobian + 6 * n * i;
+        const double *phi_1 = chain->first + i * n, *phi_2 = chain->second + i * n;
+        couplings(chain, at, i, beyond, curve, p, q);
+        double omega_rate[6] = {0}, twist[6] = {0}, strain_1[6] = {0}, strain_2[6] = {0}, by_own[6], by_step[6];
+        for (int r = 0; r < 6; r++) {
+            for (int b = low; b < high; b++) omega_rate[r] += own[r * n + b] * rate[b];
+            twist[r] = dot(jacobian + r * n, rate, high);
+        }
+        for (int b = low; b < high; b++) {
+            strain_1[chain->row[b]] += phi_1[b] * rate[b], strain_2[chain->row[b]] += phi_2[b] * rate[b];
+        }
+        multiply(curve, 1, omega_rate, by_own, 1, 0, 1), multiply(p, 1, twist, by_step, 1, 0, 1);
+        double by_1[6], by_2[6];
+        multiply(q, 1, strain_1, by_1, 1, 0, 1), multiply(q, 0, strain_2, by_2, 1, 0, 1);
+        for (int a = low; a < high; a++) {
+            double sum = phi_2[a] * by_1[chain->row[a]] + phi_1[a] * by_2[chain->row[a]];
+            for (int r = 0; r < 6; r++) sum += own[r * n + a] * by_own[r] + step[r * n + a] * by_step[r];
+            force[a] += sum;
+        }
     }
 }
 
@@ -340,16 +379,16 @@ void path_terms(const paths_t *paths, const double *c, const double *tension, do
 }
 
 // Of bodies fixed to the stations, inertia (steps + 1, 6, 6) about the station in its own axes, that move at the rates:
-// momentum of each station in the base frame (steps + 1, 6), momentum (n) = sum of J^T P, carried (n, n) = sum of
-// d(J^T P)/dc at constant P; where mass is not 0 also mass (n, n), and turning (n, n) = sum of J^T dP/dc with the rate
-// of J, ad(V) of every step's share, taken between its ends; work: (18, n).
+// momentum of each station in the base frame (steps + 1, 6), momentum (n) = sum of J^T P, force (n) = sum of d(J^T P)/dc
+// at constant P times the rates; where mass is not 0 also mass (n, n), and turning (n, n) = derivative of the momentum
+// with the rate of J, ad(V) of every step's share, taken between its ends; work: (18, n).
 void inertia_terms(const chain_t *chain, const double *inertia, const frames_t *at, const double *rate, double *wrench,
-                   double *momentum, double *carried, double *mass, double *turning, double *work) {
+                   double *momentum, double *force, double *mass, double *turning, double *work) {
     const long long n = chain->size;
     double *change = work + 6 * n, *right = work + 12 * n, before[6] = {0};
     memset(work, 0, 18 * n * sizeof(double));
     if (mass) memset(turning, 0, n * n * sizeof(double));
-    memset(momentum, 0, n * sizeof(double)), memset(carried, 0, n * n * sizeof(double));
+    memset(momentum, 0, n * sizeof(double));
     memset(wrench, 0, 6 * sizeof(double)); // the clamped end does not move
     if (mass) memset(mass, 0, n * n * sizeof(double));
     for (long long k = 1; k <= chain->steps; k++) {
@@ -399,5 +438,6 @@ void inertia_terms(const chain_t *chain, const double *inertia, const frames_t *
             for (int b = 0; b < end; b++) right[r * n + b] -= work[r * n + b];
         accumulate(turning, jacobian, right, n, 0, end, 0, end);
     }
-    chain_contraction(chain, at, wrench, carried, work);
+    contraction_along(chain, at, wrench, rate, force);
+    if (mass) chain_contraction(chain, at, wrench, turning, work);
 }
