@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backbones around a segment and a carriage beside it: Clarke coordinates, an insertion, and the manifold's interface."""
+"""Backbones around a segment and a carriage beside it: Clarke coordinates, an insertion, and the manifold they span."""
 
 from __future__ import annotations
 
