@@ -48,7 +48,7 @@ class MonitorSettings:
 
     method: str = quantity(
         "gmo: momentum observer; jfd: joint-force deviation; best: Kalman disturbance observer",
-        default="best",
+        default="gmo",
         choices=METHODS,
         live=True,
     )

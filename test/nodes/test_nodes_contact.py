@@ -110,7 +110,7 @@ def test_its_force_and_place_are_those_of_the_push(push):
     assert newest.arc_length_interval[0] <= newest.arc_length <= newest.arc_length_interval[1]
     # A point contact: forces across the backbone are sensed, moments are zero by assumption, nothing is made up.
     assert list(newest.wrench_sensed) == [1, 1] + [Contact.ASSUMED_ZERO] * 4
-    assert newest.method == "best"
+    assert newest.method == "gmo"
     assert newest.simulated
     assert abs(newest.place.position.z) <= ROBOT.length_m
     assert truth[-1].method == "truth"
