@@ -35,8 +35,14 @@ environment: $(INSTALLED)  ## The virtual environment with ROS 2, the libraries 
 demo: $(INSTALLED)  ## Bring the simulated five-tendon robot up, track the paper's trajectory, leave a report in runs/
 	$(BIN)/continuum-robot demo $(ARGS)
 
-test: $(INSTALLED) lint  ## Linters and all tests
+# What talks over DDS runs in real time and alone; the others then share all processors.
+test: $(INSTALLED) lint  ## Linters and all tests, or with ARGS="..." those that pytest selects by it
+ifdef ARGS
 	$(BIN)/python -m pytest $(ARGS)
+else
+	$(BIN)/python -m pytest -m "ros or launch"
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not ros and not launch"
+endif
 
 lint: $(INSTALLED)  ## ruff, and mypy on geometry, robot, rod, control
 	$(BIN)/ruff check .

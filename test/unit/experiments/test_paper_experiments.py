@@ -61,7 +61,8 @@ def test_registry_names_every_experiment_with_source_and_paper():
         assert experiment.summary.endswith(".")
         assert "\n" not in experiment.summary
         assert experiment.source
-        assert experiment.paper
+        # Nobody has published a number for these recordings.
+        assert experiment.paper or name == "sorosim.release"
         assert all("default" in text or "required" in text for text in experiment.options.values())
     assert known["muhmann.tracking"].paper["mean_rmse_reduction_percent"] == 43.3
     assert known["muhmann.pid_pd"].paper["mean_rmse_reduction_percent"] == 37.1
