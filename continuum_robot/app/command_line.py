@@ -7,6 +7,7 @@ import enum
 import importlib
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
@@ -106,7 +107,7 @@ class OptionalContact(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Give ``--contact`` an empty value where none follows; ``ctx`` is the parser's context."""
         given: list[str] = []
-        for word, following in zip(args, [*args[1:], "--"], strict=True):
+        for word, following in pairwise([*args, "--"]):
             given.append(word)
             if word == "--contact" and following.startswith("-"):
                 given.append("")

@@ -141,3 +141,30 @@ def test_own_options_of_an_experiment() -> None:
     for wrong in (["a.yaml"], ["--"], ["--robot", "a", "--robot", "b"]):
         with pytest.raises(ParameterError):
             own_options(wrong)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "asked"),
+    [
+        ([], ("opencr_five_tendon", None)),
+        (["--contact"], ("vanderbilt_segment", "")),
+        (["--contact", "pushes.yaml"], ("vanderbilt_segment", "pushes.yaml")),
+        (["--contact", "--duration", "5"], ("vanderbilt_segment", "")),
+        (["--robot", "two_segment", "--contact"], ("two_segment", "")),
+    ],
+)
+def test_demo_takes_no_argument_and_contact_no_value(
+    arguments: list[str], asked: tuple[str, str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("rclpy", reason="rclpy is not installed: the demo needs ROS 2")
+    from continuum_robot.app import demo  # noqa: PLC0415  (needs rclpy)
+
+    seen = []
+
+    def run_demo(name: str, *_arguments: object, contact: str | None, **_options: object) -> int:
+        seen.append((name, contact))
+        return 0
+
+    monkeypatch.setattr(demo, "run_demo", run_demo)
+    assert main(["demo", *arguments]) == 0
+    assert seen == [asked]
