@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import importlib.metadata
 import json
+import platform
 import subprocess
 import sys
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +24,7 @@ from continuum_robot.identification.procedures.record import record_path
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.parameter_snapshot import ParameterSnapshot
 from continuum_robot.nodes.recording import BagRecorder
 from continuum_robot.nodes.spinning import run_node
 
@@ -42,10 +47,15 @@ TOPICS: dict[str, str] = {
     "/diagnostics": "diagnostic_msgs/msg/DiagnosticArray",
     "/tf": "tf2_msgs/msg/TFMessage",
     "/rosout": "rcl_interfaces/msg/Log",
+    "/parameter_events": "rcl_interfaces/msg/ParameterEvent",
 }
 """What is recorded by default; types of further topics are looked up in the graph."""
 
-_LATCHED = ("driver_status", "stack_status", "estop")
+LATCHED = ("driver_status", "stack_status", "estop")
+PARAMETERS = "parameters/"
+"""Metadata key of a node's parameters, with the node's name behind it; JSON."""
+
+_LIBRARIES = ("ros-rclpy", "numpy", "scipy", "casadi", "rosbags")
 
 
 class Recorder(ManagedNode):
@@ -65,8 +75,10 @@ class Recorder(ManagedNode):
         self._types: dict[str, str] = {}
         self._folder: Path | None = None
         self._finished = ""
+        self._about: dict[str, str] = {}
+        self._snapshot = ParameterSnapshot(self, self._take_parameters)
         self._node_clock = self.get_clock()
-        self.create_timer(GRAPH_PERIOD_S, self._look_for_topics, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self.create_timer(GRAPH_PERIOD_S, self._look_around, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self.diagnostics.add_task("recording", self._diagnose)
 
     @property
@@ -74,8 +86,22 @@ class Recorder(ManagedNode):
         """The recording's folder, None before the first one."""
         return self._folder
 
+    @property
+    def noted_nodes(self) -> frozenset[str]:
+        """Nodes whose parameters were handed to this recording."""
+        return frozenset(self._snapshot.taken)
+
     def configure(self) -> None:
-        """Choose the folder."""
+        """Choose the folder, and find out what there is to say of the run, before the robot moves."""
+        self._about = self._metadata()
+        self._choose_folder()
+
+    def add_metadata(self, values: Mapping[str, str]) -> None:
+        """Store further metadata with the recording under way, text by key; without one, nothing happens."""
+        if self._recorder is not None:
+            self._recorder.add_metadata(values)
+
+    def _choose_folder(self) -> None:
         parent = Path(str(self.parameters.get("directory"))).expanduser()
         name = str(self.parameters.get("name")) or datetime.now().astimezone().strftime("%Y-%m-%d_%H-%M-%S")
         folder, number = parent / name, 1
@@ -87,20 +113,22 @@ class Recorder(ManagedNode):
     def activate(self) -> None:
         """Open the recording and subscribe. A recording that cannot be opened is reported, and is no failure."""
         if self._folder is None or self._folder.exists():
-            self.configure()
+            self._choose_folder()
         folder = self._folder
         if folder is None:
             raise ParameterError("directory", self.parameters.get("directory"), "a folder that can be made")
         self._finished = ""
         try:
-            self._recorder = BagRecorder(folder, self._metadata(), self._on_problem)
+            begun = datetime.now(timezone.utc).isoformat(timespec="seconds")
+            self._recorder = BagRecorder(folder, {**self._about, "begun": begun}, self._on_problem)
         except ContinuumRobotError as error:
             self._on_problem(str(error))
             return
         self.get_logger().info(f"recording to {folder}")
         for topic in self._subscribed:
-            self._recorder.add_topic(self.resolve_topic_name(topic), self._types[topic])
-        self._look_for_topics()
+            self._recorder.add_topic(self.resolve_topic_name(topic), self._types[topic], latched=topic in LATCHED)
+        self._snapshot.restart()
+        self._look_around()
 
     def deactivate(self) -> None:
         """Close the recording, readable."""
@@ -117,9 +145,15 @@ class Recorder(ManagedNode):
         """Raises :class:`ContinuumRobotError` for a robot file that cannot be used."""
         self.load_robot()
 
-    def _look_for_topics(self) -> None:
-        if self._recorder is None:
-            return
+    def _look_around(self) -> None:
+        if self._recorder is not None:
+            self._look_for_topics(self._recorder)
+            self._snapshot.look()
+
+    def _take_parameters(self, node: str, values: str) -> None:
+        self.add_metadata({PARAMETERS + node: values})
+
+    def _look_for_topics(self, recorder: BagRecorder) -> None:
         known: dict[str, list[str]] | None = None
         for topic in self.parameters.get("topics"):
             if topic in self._subscribed or topic in self._unknown:
@@ -132,18 +166,18 @@ class Recorder(ManagedNode):
                 if not types:
                     continue
                 type_name = types[0]
-            self._subscribe(self._recorder, topic, type_name)
+            self._subscribe(recorder, topic, type_name)
 
     def _subscribe(self, recorder: BagRecorder, topic: str, type_name: str) -> None:
         full_name = self.resolve_topic_name(topic)
         try:
-            recorder.add_topic(full_name, type_name)
+            recorder.add_topic(full_name, type_name, latched=topic in LATCHED)
             message_type = _message_type(type_name)
         except (ContinuumRobotError, ImportError, AttributeError) as error:
             self.get_logger().error(f"{full_name} is not recorded: {error}")
             self._unknown.add(topic)
             return
-        profile = qos.latched() if topic in _LATCHED else qos.every_state()
+        profile = qos.latched() if topic in LATCHED else qos.every_state()
         self.create_subscription(message_type, topic, partial(self._take, full_name), profile, raw=True)
         self._subscribed.add(topic)
         self._types[topic] = type_name
@@ -159,20 +193,23 @@ class Recorder(ManagedNode):
         self.get_logger().error(sentence)
 
     def _metadata(self) -> dict[str, str]:
+        """What is stored with the recording: enough to judge and to replay it on another computer."""
         metadata = {
             "continuum_robot_version": continuum_robot.__version__,
-            "git_sha": _git_sha(),
+            "versions": json.dumps(_versions()),
+            **_git_state(),
             "simulated": str(self.simulated).lower(),
             "namespace": self.get_namespace(),
-            "parameters": json.dumps({name: self.parameters.get(name) for name in ("robot", "topics", "directory")}),
         }
         try:
             robot = self.load_robot()
-            metadata["robot"] = robot.name
-            metadata["robot_file"] = Path(robot.file_name).read_text(encoding="utf-8")
+            text = Path(robot.file_name).read_text(encoding="utf-8")
+            metadata |= {"robot": robot.name, "robot_file": text, "robot_file_sha256": _sha256(text)}
+            homing = ""
             if robot.hardware is not None and not self.simulated:
-                homing = record_path(robot)
-                metadata["homing"] = homing.read_text(encoding="utf-8") if homing.is_file() else ""
+                record = record_path(robot)
+                homing = record.read_text(encoding="utf-8") if record.is_file() else ""
+            metadata |= {"homing": homing, "calibration_sha256": _sha256(text + homing)}
         except (ContinuumRobotError, OSError) as error:
             metadata["robot_file"] = f"not readable: {error}"
         return metadata
@@ -191,6 +228,7 @@ class Recorder(ManagedNode):
         status.add("folder", recorder.folder)
         status.add("messages_written", report.written)
         status.add("messages_dropped", report.dropped)
+        status.add("nodes_noted", len(self.noted_nodes))
 
 
 def _message_type(type_name: str) -> Any:
@@ -198,15 +236,39 @@ def _message_type(type_name: str) -> Any:
     return getattr(importlib.import_module(f"{package}.{kind}"), name)
 
 
-def _git_sha() -> str:
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in _LIBRARIES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "not installed by pip"
+    return found
+
+
+def _git_state() -> dict[str, str]:
+    """Commit of the checkout, and whether files of it were changed since; empty where it is no checkout."""
     folder = Path(__file__).resolve().parents[2]
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=2.0, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 and (folder / ".git").exists() else ""
+    if not (folder / ".git").exists():
+        return {"git_sha": "", "git_changed": ""}
+
+    def git(*arguments: str) -> str | None:
+        command = ["git", "-C", str(folder), *arguments]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=2.0, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    changed = git("status", "--porcelain", "--untracked-files=no")
+    return {
+        "git_sha": git("rev-parse", "HEAD") or "",
+        "git_changed": "" if changed is None else str(bool(changed)).lower(),
+    }
 
 
 def main() -> int:

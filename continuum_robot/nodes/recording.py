@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes a rosbag2 recording (MCAP) that stays readable: after a kill up to the last second, and when the disk is full.
 
-No ROS is needed here: messages come serialised, with their type's name.
+After a kill the index at the file's end and metadata.yaml are missing: :func:`repair` writes a whole copy. No ROS is
+needed here: messages come serialised, with their type's name.
 """
 
 from __future__ import annotations
 
-import io
 import os
-import struct
 import sys
 import threading
 import time
@@ -18,143 +17,48 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from rosbags.interfaces import Connection
+from rosbags.interfaces import (
+    Connection,
+    Qos,
+    QosDurability,
+    QosHistory,
+    QosLiveliness,
+    QosReliability,
+    QosTime,
+)
 from rosbags.rosbag2 import StoragePlugin, Writer, WriterError
-from rosbags.rosbag2.enums import CompressionMode
-from rosbags.rosbag2.storage_mcap import McapWriter
-from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+from rosbags.rosbag2.metadata import parse_qos
+from rosbags.typesys import Stores, TypesysError, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
 from continuum_robot.errors import RecordingError
+from continuum_robot.nodes.mcap_file import METADATA_NAME, PROFILE, ChunkedMcapWriter, McapScan
 
-FLUSH_PERIOD_S = 1.0
+FLUSH_PERIOD_S = 0.5
+"""What a killed recorder loses at most, with ``DRAIN_PERIOD_S``: 0.55 s, where the machine itself does not stand."""
 DRAIN_PERIOD_S = 0.05
 QUEUE_LENGTH = 20_000
-CHUNK_BYTES = 2**18
+
+_FOREVER = QosTime(9223372036, 854775807)
 
 
-# MCAP message record: opcode, length of what follows, channel, sequence, log time, publish time.
-_MESSAGE = struct.Struct("<BQHIQQ")
-_MESSAGE_OPCODE = 0x05
-
-
-class _File(io.RawIOBase):
-    """A file whose writes are complete or raise, without a buffer that could fail later."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-        self._position = 0
-
-    def write(self, data: Any) -> int:
-        """Write all of ``data``. Raises :class:`OSError`, and then nothing of it counts."""
-        view = memoryview(data).cast("B")
-        done = 0
-        while done < len(view):
-            done += os.write(self._descriptor, view[done:])
-        self._position += done
-        return done
-
-    def tell(self) -> int:
-        """Where the next byte goes."""
-        return self._position
-
-    def cut(self, position: int) -> None:
-        """Forget what lies behind ``position``."""
-        os.ftruncate(self._descriptor, position)
-        os.lseek(self._descriptor, position, os.SEEK_SET)
-        self._position = position
-
-    def writable(self) -> bool:
-        """True."""
-        return True
-
-    def close(self) -> None:
-        """Close the file."""
-        if not self.closed:
-            os.close(self._descriptor)
-        super().close()
-
-
-class _ChunkedMcapWriter(McapWriter):
-    """rosbags' MCAP storage that can drop its newest chunks, so that the summary fits on a full disk."""
-
-    def __init__(self, path: Path, compression: CompressionMode) -> None:
-        super().__init__(path, compression)
-        self.bio.close()
-        self.path.unlink()
-        file = _File(self.path)
-        header = io.BytesIO()
-        for text in ("ros2", "continuum_robot"):
-            header.write(len(text).to_bytes(4, "little") + text.encode())
-        file.write(b"\x89MCAP\x30\r\n\x01" + header.tell().to_bytes(8, "little") + header.getvalue())
-        self.file = file
-        self.bio = file  # type: ignore[assignment]
-        self._ends: list[tuple[int, dict[int, int]]] = []
-        self._first = file.tell()
-
-    def close_chunk(self) -> None:
-        """Write the pending chunk whole, or not at all."""
-        counts = {channel: len(messages) for channel, messages in self.chunk.msgs.items()}
-        start = self.file.tell()
-        known = len(self.chunks)
-        try:
-            super().close_chunk()
-        except OSError:
-            del self.chunks[known:]
-            self.file.cut(start)
-            raise
-        self._ends.append((start, counts))
-
-    def write(self, connection: Connection, timestamp: int, data: bytes | memoryview) -> None:
-        """Add a message; chunks are small, since a full disk costs the newest ones."""
-        chunk, channel = self.chunk, connection.id
-        self.message_start_time = min(timestamp, self.message_start_time)
-        self.message_end_time = max(timestamp, self.message_end_time)
-        self.channel_stats[channel] += 1
-        chunk.message_start_time = min(timestamp, chunk.message_start_time)
-        chunk.message_end_time = max(timestamp, chunk.message_end_time)
-        chunk.msgs[channel].append((timestamp, chunk.bio.tell()))
-        # One record in two writes: rosbags' own way takes eight, at a thousand messages a second.
-        chunk.bio.write(_MESSAGE.pack(_MESSAGE_OPCODE, _MESSAGE.size - 9 + len(data), channel, 0, timestamp, timestamp))
-        chunk.bio.write(data)
-        if chunk.bio.tell() > CHUNK_BYTES:
-            self.close_chunk()
-
-    def flush(self) -> None:
-        """Hand everything so far to the operating system, from where a killed process cannot take it back."""
-        if self.chunk.msgs:
-            self.close_chunk()
-
-    def drop_chunk(self) -> bool:
-        """Drop the newest chunk from the file; False when there is none."""
-        if not self._ends:
-            self.file.cut(self._first)
-            return False
-        start, counts = self._ends.pop()
-        self.chunks.pop()
-        self.file.cut(start)
-        self._uncount(counts)
-        return True
-
-    def drop_pending(self) -> None:
-        """Forget the messages that are not in the file yet."""
-        self._uncount({channel: len(messages) for channel, messages in self.chunk.msgs.items()})
-        self.chunk.bio = io.BytesIO()
-        self.chunk.msgs.clear()
-
-    @property
-    def end(self) -> int:
-        """Where the chunks end in the file."""
-        return self.file.tell()
-
-    def _uncount(self, counts: Mapping[int, int]) -> None:
-        for channel, number in counts.items():
-            self.channel_stats[channel] -= number
+def offered_qos(*, latched: bool) -> Qos:
+    """The quality of service with which ``ros2 bag play`` offers a topic: reliable, and transient local if latched."""
+    return Qos(
+        QosHistory.KEEP_LAST,
+        1 if latched else 10,
+        QosReliability.RELIABLE,
+        QosDurability.TRANSIENT_LOCAL if latched else QosDurability.VOLATILE,
+        _FOREVER,
+        _FOREVER,
+        QosLiveliness.AUTOMATIC,
+        _FOREVER,
+        avoid_ros_namespace_conventions=False,
+    )
 
 
 class _BagWriter(Writer):
-    STORAGE_PLUGINS: ClassVar[Mapping[StoragePlugin, Any]] = {StoragePlugin.MCAP: _ChunkedMcapWriter}
+    STORAGE_PLUGINS: ClassVar[Mapping[StoragePlugin, Any]] = {StoragePlugin.MCAP: ChunkedMcapWriter}
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +82,7 @@ class BagRecorder:
     Parameters
     ----------
     folder : made here; must not exist. It holds one .mcap file and metadata.yaml
-    metadata : stored with the recording, text by key
+    metadata : stored with the recording, text by key: at the front of the MCAP file and in metadata.yaml
     on_problem : called once, in the writer's thread, with the sentence when writing failed
 
     Raises
@@ -199,26 +103,27 @@ class BagRecorder:
         self._types = MessageTypes()
         try:
             self._writer = _BagWriter(folder, version=9, storage_plugin=StoragePlugin.MCAP)
-            for key, value in (metadata or {}).items():
-                self._writer.set_custom_data(key, value)
             self._writer.open()
+            self._note(metadata or {})
         except (OSError, WriterError) as error:
             raise RecordingError(folder, f"cannot be written ({_reason(error)})", _REMEDY) from error
         self._connections: dict[str, Connection] = {}
         self._queue: deque[tuple[Connection, int, bytes]] = deque()
+        self._notes: deque[Mapping[str, str]] = deque()
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._written = 0
         self._thread = threading.Thread(target=self._run, name="recording", daemon=True)
         self._thread.start()
 
-    def add_topic(self, topic: str, type_name: str) -> None:
+    def add_topic(self, topic: str, type_name: str, *, latched: bool = False) -> None:
         """Announce a topic.
 
         Parameters
         ----------
         topic : its full name
         type_name : e.g. ``continuum_robot/msg/TendonStates``
+        latched : whether its publishers keep the last message for those who come later
 
         Raises
         ------
@@ -228,7 +133,13 @@ class BagRecorder:
             return
         store = self._types.store_with(type_name, self.folder)
         with self._lock:
-            self._connections[topic] = self._writer.add_connection(topic, type_name, typestore=store)
+            self._connections[topic] = self._writer.add_connection(
+                topic, type_name, typestore=store, offered_qos_profiles=[offered_qos(latched=latched)]
+            )
+
+    def add_metadata(self, values: Mapping[str, str]) -> None:
+        """Store further metadata, text by key, over what is there; written by the recorder's thread."""
+        self._notes.append(dict(values))
 
     def write(self, topic: str, data: bytes, time_ns: int) -> None:
         """Queue a serialised message that arrived at ``time_ns``; never blocks, a full queue drops it and counts."""
@@ -271,8 +182,16 @@ class BagRecorder:
             if ending:
                 return
 
+    def _note(self, values: Mapping[str, str]) -> None:
+        for key, value in values.items():
+            self._writer.set_custom_data(key, value)
+        self._storage.add_metadata(METADATA_NAME, values)
+
     def _drain(self) -> None:
         queue, storage = self._queue, self._storage
+        while self._notes:
+            with self._lock:
+                self._note(self._notes.popleft())
         while queue:
             with self._lock:
                 # In small lots, so that the other threads of this process are not kept waiting.
@@ -281,9 +200,9 @@ class BagRecorder:
                     self._written += 1
 
     @property
-    def _storage(self) -> _ChunkedMcapWriter:
+    def _storage(self) -> ChunkedMcapWriter:
         storage = self._writer.storage
-        if not isinstance(storage, _ChunkedMcapWriter):
+        if not isinstance(storage, ChunkedMcapWriter):
             raise RecordingError(self.folder, "is closed", "Start a new recording")
         return storage
 
@@ -321,13 +240,13 @@ class BagRecorder:
                         self._on_problem(self.problem)
                     if storage.bio.closed:
                         return  # the .mcap is complete, only metadata.yaml is missing
-                    storage.file.cut(end)
+                    storage.cut(end)
                     storage.drop_pending()
                     if not storage.drop_chunk():
                         self._writer.abort()
                         return
 
-    def _recount(self, storage: _ChunkedMcapWriter) -> None:
+    def _recount(self, storage: ChunkedMcapWriter) -> None:
         """Tell rosbags what is really in the file."""
         kept = sum(storage.channel_stats.values())
         self.dropped += self._written - kept
@@ -335,6 +254,77 @@ class BagRecorder:
         self._writer.counts.update(storage.channel_stats)
         self._writer.min_timestamp = storage.message_start_time
         self._writer.max_timestamp = storage.message_end_time
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """What could be saved of a recording: how many messages, and how many bytes behind the last whole record."""
+
+    messages: int
+    lost_bytes: int
+
+
+def repair(file: Path, folder: Path) -> RepairReport:
+    """Copy what is readable of an MCAP file into a new recording with its index and metadata.yaml.
+
+    Parameters
+    ----------
+    file : an MCAP file that was cut off, as by a killed recorder; it is left as it is
+    folder : of the new recording; must not exist
+
+    Returns
+    -------
+    what was saved
+
+    Raises
+    ------
+    RecordingError : not an MCAP file of ROS 2, nothing readable in it, or the new one cannot be written
+    """
+    scan = McapScan(file).read_metadata()
+    if scan.profile != PROFILE:
+        raise RecordingError(file, f"has the profile {scan.profile or 'none'!r}", "Give a recording of ROS 2")
+    writer = _BagWriter(folder, version=9, storage_plugin=StoragePlugin.MCAP)
+    connections: dict[str, Connection] = {}
+    saved = 0
+    try:
+        writer.open()
+        storage = writer.storage
+        for name, values in scan.metadata.items():
+            if name != "rosbag2" and isinstance(storage, ChunkedMcapWriter):
+                storage.add_metadata(name, values)
+        for key, value in scan.note.items():
+            writer.set_custom_data(key, value)
+        for message in scan.messages():
+            channel = message.channel
+            if channel.topic not in connections:
+                connections[channel.topic] = writer.add_connection(
+                    channel.topic,
+                    channel.type_name,
+                    msgdef=channel.definition,
+                    rihs01=_type_hash(channel.type_name, channel.definition, file),
+                    serialization_format=channel.message_encoding,
+                    offered_qos_profiles=parse_qos(channel.qos) if channel.qos else (),
+                )
+            writer.write(connections[channel.topic], message.time_ns, message.data)
+            saved += 1
+        if not saved:
+            raise RecordingError(file, "holds no message", "There is nothing to repair")
+        writer.close()
+    except (OSError, WriterError) as error:
+        raise RecordingError(folder, f"cannot be written ({_reason(error)})", _REMEDY) from error
+    finally:
+        if writer.storage is not None:
+            writer.abort()
+    return RepairReport(saved, scan.lost_bytes)
+
+
+def _type_hash(type_name: str, definition: str, file: Path) -> str:
+    try:
+        store = get_typestore(Stores.EMPTY)
+        store.register(get_types_from_msg(definition, type_name))
+        return store.hash_rihs01(type_name)
+    except TypesysError as error:
+        raise RecordingError(file, f"the definition of {type_name} is not readable ({error})", _FOREIGN) from error
 
 
 class MessageTypes:
@@ -384,6 +374,7 @@ def _referenced(definition: str, package: str) -> list[str]:
     return found
 
 
+_FOREIGN = "Give a recording of this package or of ros2 bag"
 _REMEDY = "Free some space, or choose another folder; the robot does not depend on its recording"
 
 

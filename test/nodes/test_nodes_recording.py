@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+import array
 import contextlib
 import errno
+import hashlib
+import json
+import math
 import os
 import resource
+import signal
 import subprocess
 import sys
 import textwrap
@@ -19,16 +24,23 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 
 import yaml
 from continuum_robot.msg import ClarkeState, TendonStates
+from hypothesis import HealthCheck, given, settings, strategies
 from mcap.exceptions import EndOfFile
 from mcap.reader import NonSeekingReader, make_reader
+from mcap.writer import Writer as McapWriter
 from rclpy.serialization import serialize_message
 from ros_probe import Probe, pause
 from rosbags.highlevel import AnyReader
+from rosbags.rosbag2 import Reader, ReaderError
 
 from continuum_robot.errors import RecordingError
-from continuum_robot.nodes import recording
+from continuum_robot.nodes import mcap_file
 from continuum_robot.nodes.composition import ComposedStack, StackOptions
-from continuum_robot.nodes.recording import BagRecorder
+from continuum_robot.nodes.mcap_file import McapScan
+from continuum_robot.nodes.parameter_snapshot import portable
+from continuum_robot.nodes.recorder import TOPICS
+from continuum_robot.nodes.recording import BagRecorder, repair
+from continuum_robot.nodes.spinning import wait_for
 
 pytestmark = [pytest.mark.ros]
 
@@ -118,8 +130,8 @@ def test_a_full_disk_leaves_a_readable_recording(tmp_path, monkeypatch):
         real_cut(descriptor, length)
 
     real_cut = os.ftruncate
-    monkeypatch.setattr(recording.os, "write", limited)
-    monkeypatch.setattr(recording.os, "ftruncate", cut)
+    monkeypatch.setattr(mcap_file.os, "write", limited)
+    monkeypatch.setattr(mcap_file.os, "ftruncate", cut)
     problems: list[str] = []
     recorder = BagRecorder(tmp_path / "bag", on_problem=problems.append)
     recorder.add_topic("/tendon_states", TYPE)
@@ -148,10 +160,6 @@ recorder = BagRecorder(Path(sys.argv[1]))
 recorder.add_topic("/tendon_states", TYPE)
 for index in range(4000):
     recorder.write("/tendon_states", state(index), index)
-if not limit:
-    import time
-    time.sleep(1.5)
-    os._exit(9)
 print(recorder.close().problem)
 """
 
@@ -172,33 +180,155 @@ def test_a_file_size_limit_ends_the_recording_not_the_process(tmp_path):
     assert read == list(range(len(read)))
 
 
-def test_after_a_kill_everything_older_than_a_second_is_there(tmp_path):
-    done = run_child(tmp_path / "bag", 0)
-    assert done.returncode == 9, done.stderr
+KILLED = """
+import os, sys, time
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from continuum_robot.nodes.recording import BagRecorder
+from test_nodes_recording import TYPE, state
+recorder = BagRecorder(Path(sys.argv[1]), {{"robot_file": "name: killed\\n"}})
+recorder.add_topic("/tendon_states", TYPE)
+recorder.add_metadata({{"parameters/driver": "1"}})
+for index in range(1_000_000):
+    recorder.write("/tendon_states", state(index), index)
+    if index % 100 == 0:
+        print(index, flush=True)
+        time.sleep(0.02)
+"""
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """A recording whose recorder was killed while messages came, and the newest that was certainly handed to it."""
+    folder = tmp_path_factory.mktemp("killed") / "bag"
+    program = textwrap.dedent(KILLED.format(tests=str(Path(__file__).parent)))
+    with subprocess.Popen([sys.executable, "-c", program, str(folder)], stdout=subprocess.PIPE, text=True) as child:
+        printed = [0]
+        for line in child.stdout:
+            printed.append(int(line))
+            # The second chunk in the file: at least one period of flushing is over.
+            if (folder / "bag.mcap").stat().st_size > 2_000_000:
+                child.send_signal(signal.SIGKILL)
+                break
+    assert child.returncode == -signal.SIGKILL
+    return folder, printed
+
+
+def test_after_a_kill_the_file_is_read_from_its_front(killed):
+    folder, printed = killed
+    assert not (folder / "metadata.yaml").exists()
+    with pytest.raises(ReaderError), Reader(folder / "bag.mcap"):
+        pass
     read = []
-    with (tmp_path / "bag" / "bag.mcap").open("rb") as stream, contextlib.suppress(EndOfFile):
+    with (folder / "bag.mcap").open("rb") as stream, contextlib.suppress(EndOfFile):
         # The end of the file is missing, as it must be after a kill.
-        read += (message for _, _, message in NonSeekingReader(stream).iter_messages(log_time_order=False))
-    assert len(read) == 4000
+        for schema, channel, message in NonSeekingReader(stream).iter_messages(log_time_order=False):
+            assert (schema.name, channel.topic) == (TYPE, "/tendon_states")
+            read.append(message.log_time)
+    scan = McapScan(folder / "bag.mcap")
+    assert [message.time_ns for message in scan.messages()] == read == list(range(len(read)))
+    assert not scan.complete
+    assert scan.note == {"robot_file": "name: killed\n", "parameters/driver": "1"}
+    # 5000 messages a second and less: what is missing was given within the last seconds.
+    assert len(read) > 2000
+    assert len(read) > printed[-1] - 15_000
+
+
+def test_what_a_kill_left_is_repaired_for_every_reader(killed, tmp_path):
+    folder, _ = killed
+    before = (folder / "bag.mcap").read_bytes()
+    report = repair(folder / "bag.mcap", tmp_path / "whole")
+    assert (folder / "bag.mcap").read_bytes() == before
+    assert sequences(tmp_path / "whole") == list(range(report.messages))
+    with (tmp_path / "whole" / "whole.mcap").open("rb") as stream:
+        reader = make_reader(stream)
+        assert reader.get_summary().statistics.message_count == report.messages
+        notes = [record.metadata for record in reader.iter_metadata() if record.name == "continuum_robot"]
+    assert notes == [{"robot_file": "name: killed\n", "parameters/driver": "1"}]
+    information = yaml.safe_load((tmp_path / "whole" / "metadata.yaml").read_text())["rosbag2_bagfile_information"]
+    assert information["custom_data"] == notes[0]
+    assert information["topics_with_message_count"][0]["topic_metadata"]["type_description_hash"].startswith("RIHS01_")
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(share=strategies.floats(0.0, 1.0), zeros=strategies.integers(0, 300))
+def test_a_file_that_ends_anywhere_gives_what_is_whole(killed, tmp_path_factory, share, zeros):
+    """Wherever it is cut, and with zeros behind, as power failures leave them: a beginning of what was written."""
+    folder, _ = killed
+    data = (folder / "bag.mcap").read_bytes()[:900_000]
+    file = tmp_path_factory.mktemp("cut") / "cut.mcap"
+    file.write_bytes(data[: 8 + round(share * (len(data) - 8))] + bytes(zeros))
+    scan = McapScan(file)
+    read = [message.time_ns for message in scan.messages()]
+    assert read == list(range(len(read)))
+    assert not scan.complete
+
+
+def test_what_is_no_recording_is_refused_in_a_sentence(tmp_path):
+    (tmp_path / "a.mcap").write_bytes(b"PK\x03\x04 something else")
+    with pytest.raises(RecordingError, match="is no MCAP file"):
+        repair(tmp_path / "a.mcap", tmp_path / "out")
+    with (tmp_path / "b.mcap").open("wb") as stream:
+        writer = McapWriter(stream)
+        writer.start("protobuf", "another program")
+        writer.finish()
+    with pytest.raises(RecordingError, match="profile 'protobuf'"):
+        repair(tmp_path / "b.mcap", tmp_path / "out")
+    with pytest.raises(RecordingError, match="cannot be read"):
+        repair(tmp_path / "c.mcap", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_parameters_are_stored_without_this_computers_folders(tmp_path):
+    (tmp_path / "robot.yaml").write_text("")
+    assert portable(str(tmp_path / "robot.yaml")) == "robot.yaml"
+    assert portable(["/tf", "/dev/null", "opencr_five_tendon"]) == ["/tf", "/dev/null", "opencr_five_tendon"]
+    assert portable(array.array("d", [1.0, math.nan])) == [1.0, "nan"]
+    assert portable(True) is True
 
 
 def test_the_recorder_node_records_the_stack(domain, tmp_path):
     options = StackOptions(visualize=False, record_directory=tmp_path, record_name="run")
     with ComposedStack(options) as stack:
         stack.wait_until_up(60.0)
-        pause(1.5)
+        noted = {*options.node_names, "supervisor"}
+        assert wait_for(lambda: noted <= stack.nodes["recorder"].noted_nodes, 20.0)
+        pause(1.0)
         folder = stack.recording
     assert folder == tmp_path / "run"
     with AnyReader([folder]) as reader:
         counts = {connection.topic: connection.msgcount for connection in reader.connections}
+        types = {connection.topic: connection.msgtype for connection in reader.connections}
+        assert types == {f"/{topic.lstrip('/')}": kind for topic, kind in TOPICS.items()}
         for topic in ("/tendon_states", "/tendon_commands", "/clarke_state", "/clarke_reference", "/stack_status"):
             assert counts[topic] > 0, topic
         for connection, _, raw in reader.messages():
             reader.deserialize(raw, connection.msgtype)  # every message of every type
+    with (folder / "run.mcap").open("rb") as stream:
+        reader = make_reader(stream)
+        assert reader.get_header().profile == "ros2"
+        assert sum(1 for _ in reader.iter_messages()) == sum(counts.values())
+        for schema in reader.get_summary().schemas.values():
+            assert (schema.encoding, bool(schema.data)) == ("ros2msg", True), schema.name
+        for channel in reader.get_summary().channels.values():
+            durability = yaml.safe_load(channel.metadata["offered_qos_profiles"])[0]["durability"]
+            latched = channel.topic in ("/driver_status", "/stack_status", "/estop")
+            assert (channel.message_encoding, durability == "transient_local") == ("cdr", latched), channel.topic
+        note = {}
+        for record in reader.iter_metadata():
+            note |= record.metadata if record.name == "continuum_robot" else {}
     information = yaml.safe_load((folder / "metadata.yaml").read_text())["rosbag2_bagfile_information"]
-    custom = information["custom_data"]
-    assert custom["simulated"] == "true"
-    assert "opencr_five_tendon" in custom["robot_file"]
+    assert information["custom_data"] == note
+    assert note["simulated"] == "true"
+    assert "name: opencr_five_tendon" in note["robot_file"]
+    assert note["robot_file_sha256"] == hashlib.sha256(note["robot_file"].encode()).hexdigest()
+    assert len(note["calibration_sha256"]) == 64
+    assert {"git_sha", "git_changed", "versions", "continuum_robot_version", "begun", "namespace"} <= note.keys()
+    parameters = {name: json.loads(text) for name, text in note.items() if name.startswith("parameters/")}
+    assert parameters["parameters/tendon_driver"]["fake_level"] == "dynamics"
+    assert parameters["parameters/clarke_controller"]["pretension_n"] > 0
+    assert {f"parameters/{name}" for name in stack.options.node_names} <= parameters.keys()
+    assert str(tmp_path) not in json.dumps(note)
 
 
 def test_the_stack_goes_on_when_the_disk_is_not_writable(domain, tmp_path):
