@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +14,9 @@ from continuum_robot.drivers import backends
 from continuum_robot.drivers.protocols import ForceReading, ForceSensor
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.errors import ContinuumRobotError
-from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.diagnostics import Level, LoopThresholds, StatusBuilder
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.periodic import PeriodicThread
+from continuum_robot.nodes import qos
+from continuum_robot.nodes.diagnostics import Level, StatusBuilder
+from continuum_robot.nodes.sensor_node import SensorNode
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import ROKUBI_SERIAL, RokubiSerial
@@ -33,22 +30,22 @@ UNLOADED = np.zeros(6)
 SIMULATED_FRAME = "force_sensor"
 
 
-class ForceSensorNode(ManagedNode):
+class ForceSensorNode(SensorNode[ForceReading]):
     """Reads the sensor at a fixed rate and publishes each new measurement once, in the sensor's own frame.
 
     A simulated sensor feels no load: it shows noise, and what faults make of it.
     """
 
     def __init__(self, **node_options: Any) -> None:
-        super().__init__("force_sensor", **node_options)
-        declare = self.parameters.declare
-        declare(
-            "rate_hz",
-            200.0,
-            "how often the sensor is asked for something new",
-            rules=Quantity("", "Hz", ge=1, le=1000),
-            read_only=True,
+        super().__init__(
+            "force_sensor",
+            sensor="sensor's",
+            rate_hz=200.0,
+            rate_meaning="how often the sensor is asked for something new",
+            fastest_hz=1000,
+            **node_options,
         )
+        declare = self.parameters.declare
         declare(
             "fake_level",
             "dynamics",
@@ -63,13 +60,8 @@ class ForceSensorNode(ManagedNode):
             "measurements whose mean becomes zero when it is tared",
             rules=Quantity("", "", ge=1, le=10000),
         )
-        self._thresholds = LoopThresholds(self)
         self._sensor: ForceSensor | None = None
         self._fake: tuple[FakeRokubi, Pacer] | None = None
-        self._loop: PeriodicThread | None = None
-        self._reading: ForceReading | None = None
-        self._problem = ""
-        self._problems = 0
         self._publisher = self.create_publisher(WrenchStamped, "wrench", qos.state_publisher())
         self.create_service(Trigger, "~/tare", self._serve_tare)
         self.diagnostics.add_task("sensor", self._diagnose)
@@ -79,60 +71,30 @@ class ForceSensorNode(ManagedNode):
         sensor = self._make_sensor(self.load_robot())
         sensor.open()
         self._sensor = sensor
-        self._problem = ""
-        self._loop = PeriodicThread(
-            "force_sensor",
-            1.0 / self.parameters.get("rate_hz"),
-            self._cycle,
-            on_failure=self._on_loop_failure,
-            on_refused=self._on_realtime_refused,
-        )
-        self._loop.start()
+        self.start_reading(sensor.read)
 
     def cleanup(self) -> None:
         """Stop reading and close the sensor."""
-        loop, self._loop = self._loop, None
-        if loop is not None and not loop.stop():
-            self.get_logger().error("the sensor's loop hangs in a call to the device")
+        self.stop_reading()
         if self._sensor is not None:
             self._sensor.close()
         if self._fake is not None:
             fake, pacer = self._fake
             pacer.stop()
             fake.close()
-        self._sensor = self._reading = self._fake = None
+        self._sensor = self._fake = None
 
-    def _cycle(self, now_s: float, _elapsed_s: float) -> None:
-        sensor, before = self._sensor, self._reading
-        if sensor is None:
-            return
-        try:
-            reading = sensor.read(now_s)
-        except ContinuumRobotError as error:
-            # Nothing is published: the age of the last message tells consumers, an old value would not.
-            self._problems += 1
-            if str(error) != self._problem:
-                self._problem = str(error)
-                self.get_logger().error(self._problem)
-            return
-        self._problem, self._reading = "", reading
-        if before is not None and reading.stamp_s == before.stamp_s:
+    def publish(self, reading: ForceReading, before: ForceReading | None) -> None:
+        """Each measurement once."""
+        sensor = self._sensor
+        if sensor is None or (before is not None and reading.stamp_s == before.stamp_s):
             return
         message = WrenchStamped()
         message.header.frame_id = sensor.frame_id
         force, torque = message.wrench.force, message.wrench.torque
         force.x, force.y, force.z, torque.x, torque.y, torque.z = reading.wrench.tolist()
-        since_ns = time.monotonic_ns() - round(reading.stamp_s * 1e9)
-        conversions.set_stamp(message.header.stamp, conversions.now_ns(self.get_clock()) - since_ns)
+        self.stamp(message.header.stamp, reading.stamp_s)
         self._publisher.publish(message)
-
-    def _on_loop_failure(self, error: BaseException) -> None:
-        self.defect = repr(error)
-        self.report_error("the sensor's loop failed", error)
-
-    def _on_realtime_refused(self, sentences: Sequence[str]) -> None:
-        for sentence in sentences:
-            self.get_logger().warning(sentence)
 
     def _make_sensor(self, robot: Robot) -> ForceSensor:
         if not self.simulated:
@@ -148,7 +110,7 @@ class ForceSensorNode(ManagedNode):
         return SimulatedForceSensor(lambda: UNLOADED, settings.frame_id)
 
     def _serve_tare(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        sensor, loop = self._sensor, self._loop
+        sensor, loop = self._sensor, self.loop
         if sensor is None or loop is None:
             response.message = "refused: configure the force sensor first"
             return response
@@ -161,9 +123,9 @@ class ForceSensorNode(ManagedNode):
         return response
 
     def _diagnose(self, status: StatusBuilder) -> None:
-        if self._problem:
-            status.summary(Level.ERROR, self._problem)
-        loop, reading, sensor = self._loop, self._reading, self._sensor
+        if self.read_problem:
+            status.summary(Level.ERROR, self.read_problem)
+        loop, reading, sensor = self.loop, self.reading, self._sensor
         if loop is None or reading is None or sensor is None:
             status.summary(Level.OK, "no readings")
             return
@@ -171,12 +133,12 @@ class ForceSensorNode(ManagedNode):
             status.summary(Level.ERROR, "the sensor reports " + ", ".join(reading.device_faults))
         if not np.isfinite(reading.wrench).all():
             status.summary(Level.WARN, "the wrench is unknown")
-        self._thresholds.diagnose(status, loop.statistics.report(), loop.period_s)
+        self.thresholds.diagnose(status, loop.statistics.report(), loop.period_s)
         status.add("wrench", reading.wrench)
         status.add("age_s", reading.age_s)
         status.add("temperature_c", reading.temperature_c)
         status.add("taring", sensor.taring)
-        status.add("read_errors", self._problems)
+        status.add("read_errors", self.read_errors)
         if isinstance(sensor, RokubiForceSensor):
             for name, value in sensor.statistics().items():
                 status.add(name, value)

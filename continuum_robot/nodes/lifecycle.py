@@ -144,6 +144,11 @@ class ManagedNode(LifecycleNode):
         # Now, not with the next period: whoever asked for the transition wants to know why.
         self.diagnostics.publish()
 
+    def warn_of_all(self, sentences: Sequence[str]) -> None:
+        """Log what a loop was refused by the system, a warning each."""
+        for sentence in sentences:
+            self.get_logger().warning(sentence)
+
     def release(self) -> None:
         """Make everything safe and close it, from any state and after any failure. Never raises."""
         if self.state in ("active", "deactivating", "errorprocessing", "shuttingdown", "activating"):

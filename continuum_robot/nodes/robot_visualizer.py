@@ -105,7 +105,7 @@ class RobotVisualizer(ManagedNode):
             1.0 / self.parameters.get("rate_hz"),
             self._cycle,
             on_failure=self._on_loop_failure,
-            on_refused=self._on_refused,
+            on_refused=self.warn_of_all,
         )
         self._active = True
         self._loop.start()
@@ -309,10 +309,6 @@ class RobotVisualizer(ManagedNode):
     def _on_loop_failure(self, error: BaseException) -> None:
         self.defect = repr(error)
         self.report_error("drawing failed", error)
-
-    def _on_refused(self, sentences: Sequence[str]) -> None:
-        for sentence in sentences:
-            self.get_logger().warning(sentence)
 
     def _diagnose(self, status: StatusBuilder) -> None:
         status.summary(Level.OK, self.state if self._shape is not None or not self._active else "waiting for a shape")

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +22,8 @@ from continuum_robot.identification.procedures.record import (
 )
 from continuum_robot.msg import StringLengths
 from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.diagnostics import Level, LoopThresholds, StatusBuilder
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.periodic import PeriodicThread
+from continuum_robot.nodes.diagnostics import Level, StatusBuilder
+from continuum_robot.nodes.sensor_node import SensorNode
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
@@ -39,13 +36,17 @@ FAKE_LEVELS = ("dynamics", "mirror", "wire")
 HOMING_POLICIES = ("auto", "required", "ignored")
 
 
-class StringEncoder(ManagedNode):
+class StringEncoder(SensorNode[StringReading]):
     """Reads all strings at a fixed rate. A robot without strings is fine: the node is silent and says so."""
 
     def __init__(self, **node_options: Any) -> None:
-        super().__init__("string_encoder", **node_options)
-        self.parameters.declare(
-            "rate_hz", 100.0, "rate of the readings", rules=Quantity("", "Hz", ge=1, le=2000), read_only=True
+        super().__init__(
+            "string_encoder",
+            sensor="encoders'",
+            rate_hz=100.0,
+            rate_meaning="rate of the readings",
+            fastest_hz=2000,
+            **node_options,
         )
         declare = self.parameters.declare
         declare(
@@ -64,16 +65,11 @@ class StringEncoder(ManagedNode):
         )
         declare("calibration_folder", "", "where homings are kept, empty: in the user's data folder", read_only=True)
         declare("serial_port", "", "port of the board instead of the robot file's, empty: that", read_only=True)
-        self._thresholds = LoopThresholds(self)
         self._fake: LinkedStringBoard | None = None
         self._zero = np.zeros(0)
         self._not_homed = ""
         self._encoders: StringEncoders | None = None
-        self._loop: PeriodicThread | None = None
-        self._reading: StringReading | None = None
         self._sequence = 0
-        self._problem = ""
-        self._problems = 0
         self._absent = False
         self._lengths = self.create_publisher(StringLengths, "string_lengths", qos.state_publisher())
         self.create_service(Trigger, "~/zero", self._serve_zero)
@@ -96,58 +92,26 @@ class StringEncoder(ManagedNode):
         self._message = StringLengths(simulated=self.simulated)
         self._extension = conversions.preallocate(self._message, "extension", len(robot.strings))
         self._age = conversions.preallocate(self._message, "age", len(robot.strings))
-        self._problem = ""
-        self._loop = PeriodicThread(
-            "string_encoder",
-            1.0 / self.parameters.get("rate_hz"),
-            self._cycle,
-            on_failure=self._on_loop_failure,
-            on_refused=self._on_realtime_refused,
-        )
-        self._loop.start()
+        self.start_reading(encoders.read)
 
     def cleanup(self) -> None:
         """Stop reading and close the encoders."""
-        loop, self._loop = self._loop, None
-        if loop is not None and not loop.stop():
-            self.get_logger().error("the encoders' loop hangs in a call to the device")
+        self.stop_reading()
         if self._encoders is not None:
             self._encoders.close()
         if self._fake is not None:
             self._fake.close()
-        self._encoders = self._reading = self._fake = None
+        self._encoders = self._fake = None
 
-    def _cycle(self, now_s: float, _elapsed_s: float) -> None:
-        encoders = self._encoders
-        if encoders is None:
-            return
-        try:
-            reading = encoders.read(now_s)
-        except ContinuumRobotError as error:
-            # Nothing is published: the age of the last message tells consumers, an old value would not.
-            self._problems += 1
-            if str(error) != self._problem:
-                self._problem = str(error)
-                self.get_logger().error(self._problem)
-            return
-        self._problem = ""
-        self._reading = reading
+    def publish(self, reading: StringReading, _before: StringReading | None) -> None:
+        """Every reading, repeated ones too: their age grows."""
         self._sequence += 1
         message = self._message
         message.sequence = self._sequence
         self._extension[:] = reading.extension_m - self._zero
         self._age[:] = reading.age_s
-        since_ns = time.monotonic_ns() - round(reading.stamp_s * 1e9)
-        conversions.set_stamp(message.header.stamp, conversions.now_ns(self.get_clock()) - since_ns)
+        self.stamp(message.header.stamp, reading.stamp_s)
         self._lengths.publish(message)
-
-    def _on_loop_failure(self, error: BaseException) -> None:
-        self.defect = repr(error)
-        self.report_error("the encoders' loop failed", error)
-
-    def _on_realtime_refused(self, sentences: Sequence[str]) -> None:
-        for sentence in sentences:
-            self.get_logger().warning(sentence)
 
     def _make_encoders(self, robot: Robot) -> StringEncoders:
         get = self.parameters.get
@@ -217,9 +181,9 @@ class StringEncoder(ManagedNode):
         if self._absent:
             status.summary(Level.OK, "the robot has no strings")
             return
-        if self._problem:
-            status.summary(Level.ERROR, self._problem)
-        loop, reading = self._loop, self._reading
+        if self.read_problem:
+            status.summary(Level.ERROR, self.read_problem)
+        loop, reading = self.loop, self.reading
         if loop is None or reading is None:
             status.summary(Level.OK, "no readings")
             return
@@ -230,10 +194,10 @@ class StringEncoder(ManagedNode):
             status.summary(Level.ERROR, "the board reports " + ", ".join(reading.device_faults))
         if self._not_homed:
             status.summary(Level.WARN, self._not_homed)
-        self._thresholds.diagnose(status, loop.statistics.report(), loop.period_s)
+        self.thresholds.diagnose(status, loop.statistics.report(), loop.period_s)
         status.add("extension_m", reading.extension_m)
         status.add("age_s", reading.age_s)
-        status.add("read_errors", self._problems)
+        status.add("read_errors", self.read_errors)
         if isinstance(self._encoders, StringEncoderReader):
             for name, value in self._encoders.statistics().items():
                 status.add(name, value)

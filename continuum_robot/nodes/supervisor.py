@@ -388,6 +388,8 @@ class Supervisor(ManagedNode):
             return
         response = await self._call(node.get, GetState.Request(), 2.0)
         node.state = "unknown" if response is None else str(response.current_state.label)
+        if response is not None:
+            node.heard_s = time.monotonic()  # it may die before its first word on /diagnostics
 
     async def _change(self, node: _Managed, transition: int, wanted: str) -> None:
         self._check_abort()

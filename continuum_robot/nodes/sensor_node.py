@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What nodes have in common that read one sensor in a loop of their own and publish what it says."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from builtin_interfaces.msg import Time
+
+from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.nodes import conversions
+from continuum_robot.nodes.diagnostics import LoopThresholds
+from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.periodic import PeriodicThread
+from continuum_robot.robot.schema import Quantity
+
+Reading = TypeVar("Reading")
+
+
+class SensorNode(ManagedNode, Generic[Reading]):
+    """Reads a sensor at ``rate_hz`` from configure to cleanup; a reading that fails is told once and not published.
+
+    Parameters
+    ----------
+    name : of the node
+    sensor : what the loop reads, as in "the sensor's loop failed"
+    rate_hz, rate_meaning, fastest_hz : default, description and largest value of the parameter ``rate_hz``
+    node_options : those of rclpy's Node
+    """
+
+    def __init__(
+        self, name: str, *, sensor: str, rate_hz: float, rate_meaning: str, fastest_hz: float, **node_options: Any
+    ) -> None:
+        super().__init__(name, **node_options)
+        self.parameters.declare(
+            "rate_hz", rate_hz, rate_meaning, rules=Quantity("", "Hz", ge=1, le=fastest_hz), read_only=True
+        )
+        self.thresholds = LoopThresholds(self)
+        self.loop: PeriodicThread | None = None
+        self.reading: Reading | None = None
+        self.read_problem = ""
+        self.read_errors = 0
+        self._sensor_name = sensor
+        self._read: Callable[[float], Reading] | None = None
+
+    @abstractmethod
+    def publish(self, reading: Reading, before: Reading | None) -> None:
+        """Say what was read; ``before`` is the reading that came before it, None for the first."""
+
+    def start_reading(self, read: Callable[[float], Reading]) -> None:
+        """Begin the loop; ``read`` takes the monotonic time in s."""
+        self._read, self.read_problem = read, ""
+        self.loop = PeriodicThread(
+            self.get_name(),
+            1.0 / self.parameters.get("rate_hz"),
+            self._cycle,
+            on_failure=self._on_loop_failure,
+            on_refused=self.warn_of_all,
+        )
+        self.loop.start()
+
+    def stop_reading(self) -> None:
+        """End the loop and forget what it read."""
+        loop, self.loop = self.loop, None
+        if loop is not None and not loop.stop():
+            self.get_logger().error(f"the {self._sensor_name} loop hangs in a call to the device")
+        self._read = self.reading = None
+
+    def stamp(self, stamp: Time, acquired_s: float) -> None:
+        """Write the ROS time of an instant that is known on the monotonic clock, s."""
+        since_ns = time.monotonic_ns() - round(acquired_s * 1e9)
+        conversions.set_stamp(stamp, conversions.now_ns(self.get_clock()) - since_ns)
+
+    def _cycle(self, now_s: float, _elapsed_s: float) -> None:
+        read, before = self._read, self.reading
+        if read is None:
+            return
+        try:
+            reading = read(now_s)
+        except ContinuumRobotError as error:
+            # Nothing is published: the age of the last message tells consumers, an old value would not.
+            self.read_errors += 1
+            if str(error) != self.read_problem:
+                self.read_problem = str(error)
+                self.get_logger().error(self.read_problem)
+            return
+        self.read_problem, self.reading = "", reading
+        self.publish(reading, before)
+
+    def _on_loop_failure(self, error: BaseException) -> None:
+        self.defect = repr(error)
+        self.report_error(f"the {self._sensor_name} loop failed", error)
