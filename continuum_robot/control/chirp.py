@@ -38,7 +38,7 @@ class Chirp:
         return self.amplitude * np.sin(self._angle(time_s))
 
     def rate(self, time_s: ArrayLike) -> Array:
-        """Its derivative, per s."""
+        """Its derivative at times ``time_s`` (s), per s; the same shape (...)."""
         return self.amplitude * 2 * math.pi * self.frequency_hz(time_s) * np.cos(self._angle(time_s))
 
     def _angle(self, time_s: ArrayLike) -> Array:

@@ -48,7 +48,12 @@ class Reference(Protocol):
         """Time from which on it stands still, s; inf for one without end."""
 
     def at(self, t_s: float, /) -> ClarkeReference:
-        """The reference at a time, s; before 0 it rests where it starts, after the end where it ends."""
+        """The reference at a time, s; before 0 it rests where it starts, after the end where it ends.
+
+        Parameters
+        ----------
+        t_s : time since the reference began, s
+        """
 
 
 def make_reference(
@@ -130,7 +135,12 @@ class Steps:
         return math.inf
 
     def at(self, t_s: float) -> ClarkeReference:
-        """The reference at a time, s; its velocity is 0, also where it steps."""
+        """The reference at a time, s; its velocity is 0, also where it steps.
+
+        Parameters
+        ----------
+        t_s : time since the reference began, s
+        """
         sign = (0.0, 1.0, 0.0, -1.0)[int(max(t_s, 0.0) / self.dwell_s) % 4]
         return ClarkeReference.at_rest(sign * self.amplitude_m)
 
@@ -156,7 +166,12 @@ class Chirp:
         return math.inf
 
     def at(self, t_s: float) -> ClarkeReference:
-        """The reference at a time, s."""
+        """The reference at a time, s.
+
+        Parameters
+        ----------
+        t_s : time since the reference began, s
+        """
         if t_s < 0:
             return ClarkeReference.at_rest(np.zeros_like(self.amplitude_m))
         phase, phase_rate, phase_acceleration = _phase(self.frequency_hz, self.frequency_rate_hz_per_s, t_s)
@@ -194,7 +209,12 @@ class Circle:
         return math.inf
 
     def at(self, t_s: float) -> ClarkeReference:
-        """The reference at a time, s."""
+        """The reference at a time, s.
+
+        Parameters
+        ----------
+        t_s : time since the reference began, s
+        """
         t_s = max(t_s, 0.0)
         share, share_rate, share_acceleration = _quintic(t_s, self.entry_s)
         phase, phase_rate, phase_acceleration = _phase(self.frequency_hz, self.frequency_rate_hz_per_s, t_s)
@@ -230,7 +250,12 @@ class RestToRest:
         return self.move_s
 
     def at(self, t_s: float) -> ClarkeReference:
-        """The reference at a time, s."""
+        """The reference at a time, s.
+
+        Parameters
+        ----------
+        t_s : time since the reference began, s
+        """
         share, rate, acceleration = _quintic(t_s, self.move_s)
         way = self.end_m - self.start_m
         return ClarkeReference(self.start_m + share * way, rate * way, acceleration * way)
@@ -262,7 +287,12 @@ class Interpolated:
         return self._knots[-1]
 
     def at(self, t_s: float) -> ClarkeReference:
-        """The reference at a time, s."""
+        """The reference at a time, s.
+
+        Parameters
+        ----------
+        t_s : time since the reference began, s
+        """
         knots, positions, velocities = self._knots, self._positions, self._velocities
         if t_s <= 0 or t_s >= knots[-1]:
             return ClarkeReference.at_rest(positions[0 if t_s <= 0 else -1])
@@ -281,7 +311,12 @@ class Interpolated:
 
 
 def reference_columns(coordinate_count: int) -> tuple[str, ...]:
-    """Column names of a reference CSV: q_re_1_m, q_im_1_m, q_re_2_m, ..."""
+    """Column names of a reference CSV: q_re_1_m, q_im_1_m, q_re_2_m, ...
+
+    Parameters
+    ----------
+    coordinate_count : number 2m of Clarke coordinates
+    """
     return tuple(f"q_{part}_{index + 1}_m" for index in range(coordinate_count // 2) for part in ("re", "im"))
 
 

@@ -49,7 +49,12 @@ def transform(angle_rad: ArrayLike, position: ArrayLike) -> Array:
 
 
 def inverse(pose: ArrayLike) -> Array:
-    """Inverse of transformations, shape (..., 3, 3) -> (..., 3, 3)."""
+    """Inverse of transformations, shape (..., 3, 3) -> (..., 3, 3).
+
+    Parameters
+    ----------
+    pose : the second frame in the first, shape (..., 3, 3)
+    """
     pose = np.asarray(pose, dtype=float)
     result = np.zeros(pose.shape)
     result[..., :2, :2] = np.swapaxes(pose[..., :2, :2], -1, -2)
@@ -59,7 +64,12 @@ def inverse(pose: ArrayLike) -> Array:
 
 
 def angle_of(pose: ArrayLike) -> Array:
-    """Angle of transformations, shape (..., 3, 3) -> (...), rad in (-pi, pi]."""
+    """Angle of transformations, shape (..., 3, 3) -> (...), rad in (-pi, pi].
+
+    Parameters
+    ----------
+    pose : the second frame in the first, shape (..., 3, 3)
+    """
     pose = np.asarray(pose, dtype=float)
     return np.asarray(np.arctan2(pose[..., 1, 0], pose[..., 0, 0]))
 

@@ -160,7 +160,12 @@ class Disks:
             raise refuse("mass_kg", self.mass_kg, "the mass of a disk in kg, or individual disks with a mass each")
 
     def positions_m(self, segment_length_m: float) -> Vector:
-        """Arc lengths of the disks from the segment's start, shape (disks,), m."""
+        """Arc lengths of the disks from the segment's start, shape (disks,), m.
+
+        Parameters
+        ----------
+        segment_length_m : length of the backbone of their segment, m
+        """
         if self.individual:
             return np.array([disk.arc_length_m for disk in self.individual])
         if self.arc_lengths_m:
@@ -467,7 +472,12 @@ class Recording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Robot:
-    """A tendon-driven continuum robot. Tendons are numbered segment by segment from the base, then by angle."""
+    """A tendon-driven continuum robot. Tendons are numbered segment by segment from the base, then by angle.
+
+    Attributes
+    ----------
+    file_name : name of the file that it was read from; empty for a mapping
+    """
 
     schema_version: int = quantity("version of this file format", ge=SCHEMA_VERSION, le=SCHEMA_VERSION)
     name: str = quantity("the robot's name", filled=True)

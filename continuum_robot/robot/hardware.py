@@ -299,7 +299,12 @@ def check_polarity(polarity: int) -> None:
 
 
 def check_channels(channels: Sequence[str]) -> None:
-    """Refuse no channel at all, and a channel that stands twice. Raises :class:`RobotFileError`."""
+    """Refuse no channel at all, and a channel that stands twice. Raises :class:`RobotFileError`.
+
+    Parameters
+    ----------
+    channels : names of CAN interfaces or serial ports
+    """
     if not channels or len(set(channels)) != len(channels):
         raise refuse("channels", list(channels), "at least one channel, each once")
 

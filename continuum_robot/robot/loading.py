@@ -80,7 +80,12 @@ def load_robot(robot: str | Path) -> Robot:
 
 
 def parse_robot(text: str, file: Path | str | None = None) -> Robot:
-    """Read a robot from YAML text; ``file`` is only for the messages. Raises as :func:`load_robot`."""
+    """Read a robot from YAML text; ``file`` is only for the messages.
+
+    Raises
+    ------
+    RobotFileError : as of :func:`load_robot`
+    """
     path = None if file is None else Path(file)
     mapping, lines = plain_yaml(text, path)
     if isinstance(mapping, dict) and mapping.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:

@@ -140,7 +140,12 @@ class RoutedPath:
         return np.interp(s, holes, x), np.interp(s, holes, y), slopes[0], slopes[1]
 
     def largest_radius_m(self, begin_m: float, end_m: float) -> float:
-        """Largest distance from the backbone between two arc lengths from the base, sampled and at the kinks, m."""
+        """Largest distance from the backbone between two arc lengths from the base, sampled and at the kinks, m.
+
+        Parameters
+        ----------
+        begin_m, end_m : the two arc lengths, m
+        """
         low, high = max(begin_m, self.start_m), min(end_m, self.end_m)
         if low > high:
             return 0.0

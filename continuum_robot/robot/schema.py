@@ -25,7 +25,7 @@ class Quantity:
     ----------
     doc : one sentence
     unit : SI unit, "" for none
-    ge, gt, le, lt : bounds, each None for none; they hold for every entry of a list
+    ge, gt, le, lt : bounds in the unit of the value, each None for none; they hold for every entry of a list
     choices : the allowed strings, empty for any
     length : number of entries a list must have, None for any
     live : may be changed while the robot is active
@@ -55,7 +55,12 @@ class Quantity:
         return text if self.length is None else f"{self.length} values, each {text}"
 
     def admits(self, value: float) -> bool:
-        """Whether a number is finite and within the bounds."""
+        """Whether a number is finite and within the bounds.
+
+        Parameters
+        ----------
+        value : in ``unit``
+        """
         return (
             math.isfinite(value)
             and (self.ge is None or value >= self.ge)
@@ -66,7 +71,15 @@ class Quantity:
 
 
 def quantity(doc: str, unit: str = "", *, default: Any = _MISSING, factory: Any = _MISSING, **bounds: Any) -> Any:
-    """A dataclass field with a :class:`Quantity`; without ``default`` or ``factory`` the key is required."""
+    """A dataclass field with a :class:`Quantity`; without ``default`` or ``factory`` the key is required.
+
+    Parameters
+    ----------
+    doc : one sentence that says what the field means
+    unit : SI unit, "" for none
+    default, factory : as of :func:`dataclasses.field`
+    bounds : the other attributes of :class:`Quantity`
+    """
     metadata = {"quantity": Quantity(doc, unit, **bounds)}
     if factory is not _MISSING:
         return dataclasses.field(default_factory=factory, metadata=metadata)
@@ -82,13 +95,26 @@ def quantity_of(field: dataclasses.Field[Any]) -> Quantity:
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Where a mapping came from: the file, and the line of each dotted key, for error messages."""
+    """Where a mapping came from: the file, and the line of each dotted key, for error messages.
+
+    Attributes
+    ----------
+    file : None for a mapping that came from elsewhere
+    lines : line, from 1, of each dotted key
+    """
 
     file: Path | None = None
     lines: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def error(self, key: str, value: Any, expected: str) -> RobotFileError:
-        """A :class:`RobotFileError` at ``key``; at the line of what encloses it, where the key itself is not there."""
+        """A :class:`RobotFileError` at ``key``; at the line of what encloses it, where the key itself is not there.
+
+        Parameters
+        ----------
+        key : dotted
+        value : what stands there
+        expected : what is allowed, as a phrase
+        """
         place = key
         while place and place not in self.lines:
             place = place[: max(place.rfind("."), place.rfind("["), 0)]
@@ -135,7 +161,14 @@ def read(kind: type[Any], value: Any, source: Source | None = None, key: str = "
 
 
 def refuse(key: str, value: Any, expected: str) -> RobotFileError:
-    """The error that a dataclass raises in ``__post_init__`` for values that do not fit together."""
+    """The error that a dataclass raises in ``__post_init__`` for values that do not fit together.
+
+    Parameters
+    ----------
+    key : dotted, within the dataclass
+    value : what stands there
+    expected : what is allowed, as a phrase
+    """
     return RobotFileError(None, key, value, expected)
 
 

@@ -85,7 +85,12 @@ def basis_matrix(basis: Basis, ratio: float) -> Vector:
 
 
 def basis_values(basis: Basis, ratios: Vector) -> Vector:
-    """The entry of every column of B, which has but one, at places (k,) of a segment: shape (k, coefficients)."""
+    """The entry of every column of B, which has but one, at places (k,) of a segment: shape (k, coefficients).
+
+    Parameters
+    ----------
+    ratios : places from the segment's start as shares of its length, shape (k,), 0 to 1
+    """
     polynomials = shifted_chebyshev(ratios, basis.highest_order)
     return np.stack([polynomials[order] for _, order in basis.functions], axis=1)
 

@@ -45,6 +45,10 @@ class FastFunction:
     Inputs are copied into fixed buffers and the results out of them, so results are fresh arrays: shape (n,) for a
     column, (rows, columns) for a matrix. Not for use by two threads at once: each takes its own :meth:`clone`.
 
+    Parameters
+    ----------
+    library : the compiled code of ``function``; None: CasADi evaluates it
+
     Attributes
     ----------
     name : the function's name
@@ -138,6 +142,10 @@ class FastFunction:
         Parameters
         ----------
         arguments : as for a call
+
+        Returns
+        -------
+        the buffers, each (n,) for a column or (rows, columns)
 
         Raises
         ------

@@ -51,9 +51,9 @@ class ContactTerms:
 
     Attributes
     ----------
-    momentum : p = dL/dc_rate, johnston (43), shape (n,)
-    known_force : dL/dc - D c_rate: what changes the momentum without tendons, friction and contact, shape (n,)
-    mass : dp/dc_rate = M, shape (n, n)
+    momentum : p = dL/dc_rate, johnston (43), shape (n,), N.m^2.s
+    known_force : dL/dc - D c_rate: what changes the momentum without tendons, friction and contact, shape (n,), N.m^2
+    mass : dp/dc_rate = M, shape (n, n), kg.m^4
     momentum_by_c : dp/dc, shape (n, n)
     force_by_c : d(known_force)/dc, shape (n, n)
     force_by_rate : d(known_force)/dc_rate = (dp/dc)^T - D, shape (n, n)
@@ -83,6 +83,10 @@ class ContactFunctions:
     Attributes
     ----------
     nodes_m : arc lengths of the Jacobians, from the base, increasing, the first 0, shape (k,), m
+
+    Raises
+    ------
+    ParameterError : a number of nodes that is not 1 to 8
     """
 
     def __init__(

@@ -32,7 +32,8 @@ class Sensitivity:
     ----------
     shape_per_tension : (n, N) dc/dtau
     twist_per_tension : (6, N) displacement (m) and rotation (rad) of the place per tension, 1/N
-    compliance : (6, 6) displacement and rotation of the place per force and moment on it with tensions held
+    compliance : (6, 6) displacement (m) and rotation (rad) of the place per force (N) and moment (N.m) on it, tensions
+        held
     displacement_per_tension : (N, N) of the tendons, pulled in positive, m/N
     """
 
@@ -47,6 +48,10 @@ class Sensitivity:
 
         Of the symmetric part, which is all of it where the loads have a potential; negative or infinite in a direction
         in which the rod is not stable or rigid.
+
+        Returns
+        -------
+        stiffnesses (3,), N/m; axes (3, 3) in base axes
         """
         values, axes = np.linalg.eigh((self.compliance[:3, :3] + self.compliance[:3, :3].T) / 2)
         with np.errstate(divide="ignore"):
@@ -92,7 +97,7 @@ class Workspace:
     tension : (k, N) N
     tip : (k, 4, 4) pose of the tip in the base frame
     tilt_rad : (k,) angle between the tip's axis and the base's z
-    coefficients : (k, n) of the rod
+    coefficients : (k, n) strain coefficients of the rod
     stable, snaps, represented : (k,) bool, see :class:`continuum_robot.rod.strain_statics.StrainEquilibrium`
     failed : number of tensions for which no equilibrium was found
     """
@@ -140,6 +145,10 @@ def antagonistic_tensions(count: int, maximum_n: float, steps: int, directions: 
     Returns
     -------
     (1 + steps * directions, count), the first without tension
+
+    Raises
+    ------
+    ParameterError : no tendon, step or direction, or a tension that is not positive
     """
     if count < 1 or steps < 1 or directions < 1 or not maximum_n > 0:
         raise ParameterError(

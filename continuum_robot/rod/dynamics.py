@@ -32,11 +32,11 @@ class Energies:
 
     Attributes
     ----------
-    translational, rotational, gravity_by_part : keys "backbone", "tendons", "disks"; muhmann (10), (11), (14),
-        (16)-(18)
-    tendon_axial : sliding of the tendons, muhmann (12)
-    elastic : bending of backbone and tendons, muhmann (19)
-    actuators : rotation of capstans, johnston (23)
+    translational, rotational, gravity_by_part : J, by the keys "backbone", "tendons", "disks"; muhmann (10), (11),
+        (14), (16)-(18)
+    tendon_axial : sliding of the tendons, J, muhmann (12)
+    elastic : bending of backbone and tendons, J, muhmann (19)
+    actuators : rotation of capstans, J, johnston (23)
     """
 
     translational: dict[str, float]

@@ -206,6 +206,10 @@ def inertial_terms(robot: Robot, parts: Parts, c: Any, c_rate: Any, quadrature_n
     """Sum of the stations' inertia, gravity and energies; arguments as in :func:`moving_stations`.
 
     The sliding of the tendons, muhmann (12), has a constant mass matrix and is added by the model.
+
+    Parameters
+    ----------
+    quadrature_nodes : as in :func:`~continuum_robot.rod.inertia.stations`
     """
     size = robot.coefficient_count
     mass, coriolis, gravity = ca.SX.zeros(size, size), ca.SX.zeros(size), ca.SX.zeros(size)

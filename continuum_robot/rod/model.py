@@ -45,6 +45,10 @@ class RodModel:
     backbone_inertia : mass of the backbone (10), (16)
     disk_inertia : mass of the disks (14), (18)
     quadrature_nodes : Gauss-Legendre nodes a segment for distributed mass; None chooses by the basis
+
+    Raises
+    ------
+    ParameterError : a mechanism, which is no rod
     """
 
     def __init__(

@@ -261,7 +261,7 @@ class ShapeFit:
     ----------
     c : (n,) coefficients
     tension : (N,) estimated tensions, N
-    covariance : (n, n) of ``c``, to first order
+    covariance : (n, n) covariance of ``c``, to first order
     residuals : measured less fitted, over their standard deviations, in the order of :class:`ShapeData`
     unbalanced_rad : bending angle that the load which the fit had to assume causes; of the order of ``model_sigma_rad``
         or less where model and data agree

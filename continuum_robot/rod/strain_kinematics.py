@@ -63,7 +63,7 @@ class Stretch:
     ----------
     length_m : m
     basis : its strains
-    rest_strain : (6,) xi*, angular part first
+    rest_strain : xi* = (u*, v*), (6,), angular part first, 1/m and dimensionless
     steps : least number of Magnus steps
     """
 
@@ -80,11 +80,11 @@ class Frames:
     Attributes
     ----------
     rotation, position : (k, 3, 3), (k, 3) of every station in the base frame
-    omega : (k - 1, 6) twist of every step
+    omega : (k - 1, 6) twist of every step, angular part first, rad and m
     own : (k - 1, 6, n) derivative of ``omega``
-    tangent : (k - 1, 6, 6) T of every step
+    tangent : (k - 1, 6, 6) T, the derivative of the exponential map, of every step
     powers : (k - 1, 4, 6, 6) ad, ad^2, ad^3, ad^4; None from the compiled kernel, which does without
-    series : (k - 1, 11)
+    series : (k - 1, 11) coefficients of the series in ``omega`` and its angle that the maps of a step are made of
     step : (k - 1, 6, n) twist of a step's end against its start in the base frame, per coefficient
     jacobian : (k, 6, n) twist of every station in the base frame: velocity of what passes the base's origin
     """
@@ -216,7 +216,12 @@ class MagnusChain:
         return self.step_m[:, None, None] / 2 * (self.first + self.second)
 
     def indices(self, s_m: Sequence[float]) -> NDArray[np.int_]:
-        """Stations at arc lengths that the chain was made with."""
+        """Stations at arc lengths that the chain was made with.
+
+        Returns
+        -------
+        shape (k,)
+        """
         places = np.asarray(s_m, dtype=float)
         after = np.clip(np.searchsorted(self.s_m, places), 1, len(self.s_m) - 1)
         return np.asarray(np.where(places - self.s_m[after - 1] <= self.s_m[after] - places, after - 1, after))
@@ -318,14 +323,25 @@ class MagnusChain:
 
 
 def spread(values: Vector, row: NDArray[np.intc]) -> Vector:
-    """B (k, 6, n) from the entry of each of its columns (k, n) and the row (n,) where it stands."""
+    """B (k, 6, n) from the entry of each of its columns (k, n) and the row (n,) where it stands.
+
+    Parameters
+    ----------
+    values : entry of each column of B, which has but one, at k places, (k, n)
+    row : index of the row where that entry stands, (n,)
+    """
     matrix = np.zeros((len(values), 6, len(row)))
     matrix[:, row, np.arange(len(row))] = values
     return matrix
 
 
 def hat(vector: Any) -> Any:
-    """Cross-product matrices of vectors (..., 3), real or complex."""
+    """Cross-product matrices of vectors (..., 3), real or complex.
+
+    Parameters
+    ----------
+    vector : shape (..., 3), any unit
+    """
     vector = np.asarray(vector)
     matrix = np.zeros((*vector.shape[:-1], 3, 3), dtype=vector.dtype)
     x, y, z = vector[..., 0], vector[..., 1], vector[..., 2]
@@ -335,7 +351,12 @@ def hat(vector: Any) -> Any:
 
 
 def ad(twist: Any) -> Any:
-    """Matrices of the bracket with twists (..., 6), angular part first: ad(x) y = [x, y]."""
+    """Matrices of the bracket with twists (..., 6), angular part first: ad(x) y = [x, y].
+
+    Parameters
+    ----------
+    twist : shape (..., 6), angular part first
+    """
     matrix = np.zeros((*twist.shape[:-1], 6, 6), dtype=twist.dtype)
     matrix[..., :3, :3] = matrix[..., 3:, 3:] = hat(twist[..., :3])
     matrix[..., 3:, :3] = hat(twist[..., 3:])
@@ -343,7 +364,12 @@ def ad(twist: Any) -> Any:
 
 
 def co_ad(wrench: Any) -> Any:
-    """Matrices P of wrenches W (..., 6), moment first, with W . [x, y] = x^T P y."""
+    """Matrices P of wrenches W (..., 6), moment first, with W . [x, y] = x^T P y.
+
+    Parameters
+    ----------
+    wrench : shape (..., 6), moment first
+    """
     matrix = np.zeros((*wrench.shape[:-1], 6, 6), dtype=wrench.dtype)
     matrix[..., :3, :3] = -hat(wrench[..., :3])
     matrix[..., :3, 3:] = matrix[..., 3:, :3] = -hat(wrench[..., 3:])
@@ -351,7 +377,12 @@ def co_ad(wrench: Any) -> Any:
 
 
 def adjoint(rotation: Any, position: Any) -> Any:
-    """Matrices that take twists, angular part first, from frames (..., 3, 3), (..., 3) to the base frame."""
+    """Matrices that take twists, angular part first, from frames (..., 3, 3), (..., 3) to the base frame.
+
+    Parameters
+    ----------
+    rotation, position : of the frames in the base frame, shape (..., 3, 3) and (..., 3), m
+    """
     matrix = np.zeros((*position.shape[:-1], 6, 6), dtype=position.dtype)
     matrix[..., :3, :3] = matrix[..., 3:, 3:] = rotation
     matrix[..., 3:, :3] = hat(position) @ rotation

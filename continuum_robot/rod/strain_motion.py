@@ -47,7 +47,7 @@ class MotionState:
     ----------
     time_s : s
     c : (n,)
-    momentum : (n,) M(c) c_rate
+    momentum : M(c) c_rate, (n,), N.m^2.s for curvatures
     c_rate : (n,) as the latest stage had it; :meth:`StrainDynamics.rate` of the momentum to rounding
     """
 
@@ -86,6 +86,10 @@ class Stepper:
     dynamics : what moves
     method : see the module
     tolerance : last correction of a stage's solution, in bending angle or relative stretch; these add up over steps
+
+    Raises
+    ------
+    ParameterError : an unknown method, or a tolerance that is not positive
     """
 
     def __init__(self, dynamics: StrainDynamics, method: str = "sdirk", *, tolerance: float = 1e-10) -> None:
@@ -274,7 +278,7 @@ def simulate_explicitly(
     Parameters
     ----------
     dynamics, time_s, c, c_rate, pull, force : as in :func:`simulate`
-    relative_tolerance, absolute_tolerance : of a step; the absolute one in bending angle or relative stretch
+    relative_tolerance, absolute_tolerance : of a step; a share, and bending angle (rad) or relative stretch
 
     Raises
     ------

@@ -54,7 +54,8 @@ class StrainEquilibrium:
     ----------
     c : (n,) strain coefficients
     tension : (N,) tension of every tendon, N
-    residual : bending angle, or relative stretch, that the force out of balance would cause on the elastic rod alone
+    residual : bending angle (rad), or relative stretch, that the force out of balance would cause on the elastic rod
+        alone
     iterations : evaluations of the Hessian, of all load steps together
     load_steps : steps of load continuation; 0: solved at once
     stability : smallest real part of an eigenvalue of the Hessian against the elastic stiffness: 1 for the unloaded
@@ -203,21 +204,47 @@ class StaticProblem:
         return energy, gradient, hessian
 
     def state(self, c: Vector, tension: Vector, load_scale: float) -> _State:
-        """The same in the coordinates in which the elastic stiffness is 1."""
+        """The same in the coordinates in which the elastic stiffness is 1.
+
+        Parameters
+        ----------
+        load_scale : share of weight and loads, 0 to 1
+        """
         return self.scaled(c, *self.terms(c, tension, load_scale))
 
     def scaled(self, c: Vector, energy: float, gradient: Vector, hessian: Vector) -> _State:
-        """Energy, gradient and Hessian at ``c`` in these coordinates."""
+        """Energy, gradient and Hessian at ``c`` in these coordinates.
+
+        Parameters
+        ----------
+        energy : J
+        gradient : its derivative by c, (n,), N.m^2 for curvatures
+        hessian : its second derivative, (n, n)
+        """
         force = self.inverse_root @ gradient
         scaled = self.inverse_root @ hessian @ self.inverse_root.T
         return _State(c, energy, force, scaled, self.residual(force), self.conservative)
 
     def residual(self, force: Vector) -> float:
-        """Angle or relative stretch that a force out of balance, in scaled coordinates, causes on the rod alone."""
+        """Angle or relative stretch that a force out of balance, in scaled coordinates, causes on the rod alone.
+
+        Parameters
+        ----------
+        force : out of balance, in scaled coordinates, (n,), square root of J
+        """
         return float(np.linalg.norm(self._flexibility @ force))
 
     def step(self, direction: Vector) -> tuple[Vector, float]:
-        """A step in c for one in scaled coordinates, and the share of it that the rod's kinematics allow at once."""
+        """A step in c for one in scaled coordinates, and the share of it that the rod's kinematics allow at once.
+
+        Parameters
+        ----------
+        direction : in scaled coordinates, (n,), square root of J
+
+        Returns
+        -------
+        the step in c, (n,), and the share, in (0, 1]
+        """
         c_step = self.inverse_root.T @ direction
         size = np.abs(self.rod.strain_scale * c_step)
         turning = self.rod.strain_scale != 1.0
@@ -286,7 +313,12 @@ def equilibrium(
 
 
 def checked_tension(rod: StrainRod, tension: ArrayLike | None) -> Vector:
-    """Tensions (N,), checked: finite, not negative, as many as there are tendons; None for zeros."""
+    """Tensions (N,), checked: finite, not negative, as many as there are tendons; None for zeros.
+
+    Raises
+    ------
+    ParameterError : tensions that are none of that
+    """
     pull = np.zeros(rod.tendon_count) if tension is None else np.asarray(tension, dtype=float)
     if pull.shape != (rod.tendon_count,) or not np.isfinite(pull).all() or (pull < 0).any():
         raise ParameterError("tension", tension, f"{rod.tendon_count} finite tensions, none negative, N")
@@ -486,7 +518,17 @@ def _direction(state: _State, along_energy: bool, hessian: Vector | None = None)
 
 
 def downhill(hessian: Vector, force: Vector) -> tuple[Vector, bool]:
-    """Newton's step along an energy, negative curvatures turned positive; whether there were any."""
+    """Newton's step along an energy, negative curvatures turned positive; whether there were any.
+
+    Parameters
+    ----------
+    hessian : in scaled coordinates, (n, n)
+    force : minus the gradient, (n,), square root of J
+
+    Returns
+    -------
+    the step (n,), and whether there were negative curvatures
+    """
     symmetric = (hessian + hessian.T) / 2
     try:
         np.linalg.cholesky(symmetric - _LEAST_CURVATURE * np.eye(len(symmetric)))

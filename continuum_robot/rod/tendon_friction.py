@@ -109,8 +109,8 @@ class TendonFriction:
     ----------
     robot : the robot
     sign : "tanh" for tanh(10 q') of the capstan's speed (rad/s), "sign" for its sign: below johnston (37)
-    coefficients : friction coefficient of each capstan instead of the robot file's, (k,); they stay parameters of
-        :attr:`symbolic`
+    coefficients : friction coefficient of each capstan instead of the robot file's, (k,), dimensionless; they stay
+        parameters of :attr:`symbolic`
     compile, progress : as in :func:`~continuum_robot.rod.code_generation.compile_functions`
 
     Attributes
@@ -176,7 +176,12 @@ class TendonFriction:
         return self._fast(c, c_rate, capstan_torque, self.coefficients).reshape(-1)
 
     def generalized_force(self, c: ArrayLike, c_rate: ArrayLike, capstan_torque: ArrayLike) -> Vector:
-        """kappa_fric = J_qc^T tau_F of johnston (38), (n,), N.m^2; it is subtracted from the other forces (41)."""
+        """kappa_fric = J_qc^T tau_F of johnston (38), (n,), N.m^2; it is subtracted from the other forces (41).
+
+        Parameters
+        ----------
+        capstan_torque : on each capstan, (k,), N.m
+        """
         return self.jacobian.T @ self.capstan_torque(c, c_rate, capstan_torque)
 
     def _shares(self) -> ca.Function:

@@ -48,7 +48,18 @@ _SMALLEST_SHARE = 1 / 32
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of integration: what it needs besides the state. See :class:`.equations.CosseratFunctions`."""
+    """A step of integration: what it needs besides the state. See :class:`.equations.CosseratFunctions`.
+
+    Attributes
+    ----------
+    start_m : arc length of its beginning, m
+    length_m : arc length that it covers, m
+    section : stiffnesses and rest strain of the cross-section, shape (12,): K_se (N), K_bt (N.m^2), v*, u* (1/m)
+    running : which tendons run along it, shape (N,)
+    tension : of the tendons that do, else 0, shape (N,), N
+    routing : r, r', r'' of every tendon at each stage, shape (12, 6 N): m, 1, 1/m
+    loads : force and moment per length at each stage, in base axes and then in body axes, shape (12, 12), N/m and N
+    """
 
     start_m: float
     length_m: float
@@ -61,7 +72,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """One side of a cut: what bears the wrench there."""
+    """One side of a cut: what bears the wrench there.
+
+    Attributes
+    ----------
+    section : as of :class:`Step`, shape (12,)
+    tension_force : tension of each tendon whose force the rod bears there, else 0, shape (N,), N
+    tension_moment : the same for its moment, shape (N,), N
+    routing : r, r', r'' of every tendon there, shape (6 N,): m, 1, 1/m
+    load : point loads there, as ``wrench`` of :class:`.equations.CosseratFunctions` takes them, shape (21,), N and N.m
+    """
 
     section: Vector
     tension_force: Vector
@@ -72,7 +92,13 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """A place where the internal wrench jumps."""
+    """A place where the internal wrench jumps.
+
+    Attributes
+    ----------
+    place_m : arc length, m
+    before, after : the sides towards the base and towards the tip
+    """
 
     place_m: float
     before: Cut
@@ -81,6 +107,12 @@ class Jump:
 
 class BoundaryValueProblem:
     """The problem on a grid, for shares of the tensions and of the loads.
+
+    Parameters
+    ----------
+    model : "coupled", or "point_moment" for rucker's comparison without the tendons' distributed load
+    junction_load : whether a tendon that kinks where sections meet loads the rod there
+    intervals : least number of steps from base to tip
 
     Attributes
     ----------
@@ -204,7 +236,12 @@ class BoundaryValueProblem:
         return Jump(place_m, self._side(stretch - 1, place_m, after, True), self._side(stretch, place_m, before, False))
 
     def points_at(self, place_m: float) -> list[PointWrench]:
-        """The point loads at a place."""
+        """The point loads at a place.
+
+        Parameters
+        ----------
+        place_m : arc length, m
+        """
         return [point for point in self.points if abs(point.s_m - place_m) < 1e-9 * self.rod.length_m]
 
     @property
@@ -229,14 +266,30 @@ class BoundaryValueProblem:
         return states
 
     def step(self, step: Step, state: Vector, shares: tuple[float, float]) -> tuple[Vector, Vector, Vector]:
-        """State at the end of a step, its Jacobian and its local errors."""
+        """State at the end of a step, its Jacobian and its local errors.
+
+        Parameters
+        ----------
+        state : y at the step's beginning, shape (13,): m, quaternion, N, N.m
+        shares : of the tensions and of the loads, each 0 to 1
+
+        Returns
+        -------
+        state (13,), Jacobian (13, 13), local errors (13, 2)
+        """
         stages = np.hstack([step.routing, shares[1] * step.loads])
         return self.functions.step(
             state, step.length_m, step.section, shares[0] * step.tension, self.coupling, stages.ravel()
         )
 
     def wrench(self, cut: Cut, state: Vector, shares: tuple[float, float]) -> tuple[Vector, Vector]:
-        """Wrench that the side of a cut bears, body axes, and its Jacobian (6, 13)."""
+        """Wrench that the side of a cut bears, body axes, and its Jacobian (6, 13).
+
+        Parameters
+        ----------
+        state : y at the cut, shape (13,): m, quaternion, N, N.m
+        shares : of the tensions and of the loads, each 0 to 1
+        """
         return self.functions.wrench(
             state,
             cut.section,
@@ -247,7 +300,12 @@ class BoundaryValueProblem:
         )
 
     def bearing(self, step: Step, end: int) -> Cut:
-        """Rod and tendons at the first (0) or last (-1) cross-section of a step, without a point load."""
+        """Rod and tendons at the first (0) or last (-1) cross-section of a step, without a point load.
+
+        Parameters
+        ----------
+        end : 0 or -1
+        """
         tension = self.coupling * step.tension
         return Cut(step.section, tension, tension, step.routing[end], np.zeros(POINT_LOADS))
 
@@ -256,8 +314,8 @@ class BoundaryValueProblem:
 
         Parameters
         ----------
-        states : (k, 13)
-        shares : of the tensions and of the loads
+        states : shape (k, 13), each position (m), quaternion, force (N), moment (N.m)
+        shares : of the tensions and of the loads, each 0 to 1
 
         Returns
         -------
@@ -306,13 +364,13 @@ class BoundaryValueProblem:
 
         Parameters
         ----------
-        states : (k, 13) first guess
-        shares : of the tensions and of the loads
+        states : first guess, shape (k, 13), each position (m), quaternion, force (N), moment (N.m)
+        shares : of the tensions and of the loads, each 0 to 1
         iterations : at most
 
         Returns
         -------
-        states, scaled residual, iterations
+        states (k, 13), scaled residual, number of iterations
 
         Raises
         ------
@@ -342,6 +400,11 @@ class BoundaryValueProblem:
     def correction(self, band: Vector, residual: Vector) -> Vector:
         """Solution of the linear system, shape (k, 13).
 
+        Parameters
+        ----------
+        band : the matrix of :meth:`equations`, shape (bands, 13 k)
+        residual : what the states leave unfulfilled, shape (13 k,), as of :meth:`equations`
+
         Raises
         ------
         ConvergenceError : singular, as at a buckling load, or not finite
@@ -356,6 +419,10 @@ class BoundaryValueProblem:
 
     def check_strain(self, states: Vector) -> None:
         """Refuse a solution of the linear law (4) beyond what a rod can do.
+
+        Parameters
+        ----------
+        states : shape (k, 13), each position (m), quaternion, force (N), moment (N.m)
 
         Raises
         ------
@@ -376,11 +443,11 @@ class BoundaryValueProblem:
 
         Parameters
         ----------
-        states : (k, 13) solution under the full tensions and loads
+        states : solution under the full tensions and loads, shape (k, 13), as of :meth:`equations`
 
         Returns
         -------
-        largest displacement of a node, m; and for each link the size of its local error, scaled
+        largest displacement of a node, m; and for each link the size of its local error, scaled, shape (k - 1,)
         """
         shares = (1.0, 1.0)
         unknown, _ = self._scales(states)
@@ -396,7 +463,17 @@ class BoundaryValueProblem:
         return float(np.linalg.norm(moved[:, :3], axis=1).max()), sizes
 
     def refine(self, states: Vector, halved: NDArray[np.bool_]) -> Vector:
-        """Halve the steps of some links; returns states on the new grid."""
+        """Halve the steps of some links; returns states on the new grid.
+
+        Parameters
+        ----------
+        states : on the grid as it is, shape (k, 13), as of :meth:`equations`
+        halved : which links, shape (k - 1,)
+
+        Returns
+        -------
+        shape (more, 13)
+        """
         refined, stretches, nodes = [states[0]], [], [self.nodes_m[0]]
         for k, link in enumerate(self.links):
             if isinstance(link, Jump):
@@ -417,6 +494,10 @@ class BoundaryValueProblem:
 
     def adopt_grid(self, other: BoundaryValueProblem) -> None:
         """Take the grid of a problem for the same rod.
+
+        Parameters
+        ----------
+        other : the problem whose grid is taken
 
         Raises
         ------
@@ -439,6 +520,10 @@ class BoundaryValueProblem:
 
 def breaks_m(rod: CosseratRod, loads: Sequence[Load]) -> Vector:
     """Arc lengths between which everything is smooth, from 0 to the length, m.
+
+    Returns
+    -------
+    increasing, shape (k,), m
 
     Raises
     ------

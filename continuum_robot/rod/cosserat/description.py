@@ -79,7 +79,14 @@ def round_section(length_m: float, *, youngs_modulus_pa: float, poisson_ratio: f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CosseratTendon:
-    """A tendon from where it enters the rod to where it is fixed, arc lengths from the base in m."""
+    """A tendon from where it enters the rod to where it is fixed, arc lengths from the base in m.
+
+    Attributes
+    ----------
+    path : where it runs in the cross-section
+    end_m : arc length where it is fixed, m
+    begin_m : arc length where it enters, m
+    """
 
     path: TendonPath
     end_m: float
@@ -90,7 +97,12 @@ class CosseratTendon:
             raise ParameterError("begin_m, end_m", (self.begin_m, self.end_m), "0 <= begin_m < end_m")
 
     def runs_between(self, start_m: float, end_m: float) -> bool:
-        """Whether it runs along a stretch without an end inside."""
+        """Whether it runs along a stretch without an end inside.
+
+        Parameters
+        ----------
+        start_m, end_m : ends of the stretch, m
+        """
         middle_m = (start_m + end_m) / 2
         return self.begin_m < middle_m < self.end_m
 
@@ -129,7 +141,7 @@ class CosseratRod:
 
     @property
     def section_ends_m(self) -> Vector:
-        """Arc length of the end of each section, m."""
+        """Arc length of the end of each section, shape (sections,), m."""
         return np.cumsum([section.length_m for section in self.sections])
 
     def checked_tension(self, tension_n: ArrayLike) -> Vector:

@@ -108,6 +108,10 @@ def stage_function(tendons: int) -> ca.Function:
     (q, n, m).
 
     Arguments as of :attr:`CosseratFunctions.step`, ``stage`` being one row of its stages.
+
+    Parameters
+    ----------
+    tendons : how many
     """
     y, section = ca.SX.sym("y", STATE), ca.SX.sym("section", SECTION)
     tension, coupling = ca.SX.sym("tension", tendons), ca.SX.sym("coupling")

@@ -150,7 +150,12 @@ def simulate(
 
 
 def cross_sections(rod: CosseratRod, elements: int, loads: Sequence[Load] = ()) -> Vector:
-    """Arc lengths (N,) of the cross-sections that :func:`simulate` has, m."""
+    """Arc lengths (N,) of the cross-sections that :func:`simulate` has, m.
+
+    Parameters
+    ----------
+    elements : number of elements on the whole rod
+    """
     longest = rod.length_m / elements * (1 + 1e-9)
     places = [np.array([0.0])]
     for low, high in pairwise(breaks_m(rod, loads)):

@@ -60,7 +60,7 @@ class PolarPath:
         return ()
 
     def at(self, s_m: Vector, _inside_m: float, /) -> Vector:
-        """See :class:`TendonPath`."""
+        """r, r', r'' at arc lengths, shape (k, 6): see :class:`TendonPath`."""
         radius, angle = Polynomial(self.radius_m), Polynomial(self.angle_rad)
         r, r_1, r_2 = radius(s_m), radius.deriv()(s_m), radius.deriv(2)(s_m)
         psi_1, psi_2 = angle.deriv()(s_m), angle.deriv(2)(s_m)
@@ -106,7 +106,12 @@ class HolePath:
         return self.arc_length_m
 
     def at(self, s_m: Vector, inside_m: float, /) -> Vector:
-        """See :class:`TendonPath`."""
+        """r, r', r'' at arc lengths, shape (k, 6): see :class:`TendonPath`.
+
+        Parameters
+        ----------
+        inside_m : an arc length within the smooth stretch that is meant where a kink is asked for, m
+        """
         holes = np.array(self.arc_length_m)
         result = np.zeros((len(s_m), 6))
         piece = int(np.searchsorted(holes, inside_m)) - 1

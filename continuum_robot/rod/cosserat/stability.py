@@ -41,7 +41,7 @@ def stability(problem: BoundaryValueProblem, states: Vector, shares: tuple[float
     Parameters
     ----------
     problem : the problem
-    states : (k, 13) its solution
+    states : its solution, shape (k, 13), as of :meth:`BoundaryValueProblem.equations`
     shares : of the tensions and of the loads under which it is one
 
     Returns

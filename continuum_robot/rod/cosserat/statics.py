@@ -48,7 +48,7 @@ class Rod:
     s_m : arc lengths at rest, m
     position_m : (k, 3), m
     rotation : (k, 3, 3)
-    strain : (k, 3) v, body axes
+    strain : v in body axes, dimensionless, (k, 3)
     curvature_per_m : (k, 3) u, body axes, 1/m
     force_n, moment_nm : (k, 3) n and m, borne by the rod alone
     total_force_n, total_moment_nm : (k, 3) borne by rod and tendons together
@@ -72,8 +72,8 @@ class CosseratSolution:
     Attributes
     ----------
     problem : what was solved, on its last grid
-    states : (k, 13) states at its nodes
-    residual : largest equation left over, scaled by length and bending stiffness
+    states : at its nodes, shape (k, 13), each position (m), quaternion, force (N), moment (N.m)
+    residual : largest equation left over, dimensionless: scaled by length and bending stiffness
     integration_error_m : estimate of the largest displacement that the integration is off, m
     newton_iterations, load_steps : spent in all
     route : in which order tensions and loads were put on; "warm" from a start that was given
@@ -164,7 +164,12 @@ class CosseratSolution:
 
     @property
     def tendon_lengths_m(self) -> Vector:
-        """Length of each tendon's path in the body, shape (tendons,), m."""
+        """Length of each tendon's path in the body, shape (tendons,), m.
+
+        Raises
+        ------
+        ParameterError : a grid whose steps are as short as rounding
+        """
         lengths = np.zeros(len(self.problem.rod.tendons))
         for k, link in enumerate(self.problem.links):
             if not isinstance(link, Step):
