@@ -106,8 +106,10 @@ class Plant:
         # With motors the capstans' inertia is that of the rotors.
         self._model = RodModel(robot, actuator_inertia=actuation == "ideal")
         self._contacts = PlantContacts(robot, contacts)
+        self._untouched = np.zeros(self._contacts.size)
         self._friction = TendonFriction(robot, compile="never")
         self._size, self._tendons = self._model.size, robot.tendon_count
+        self._no_force = np.zeros(self._size)
         self._jacobian = np.array(self._model.tendon_matrix, dtype=float)  # parallel tendons: constant
         self._strings = np.array(self._model.string_matrix, dtype=float)
         rng = np.random.default_rng(robot.simulation.seed) if rng is None else rng
@@ -123,6 +125,8 @@ class Plant:
         made = [single, many, *([self._model.pose, self._model.body_jacobian] if contacts else [])]
         functions = compile_functions(made, f"the plant of {robot.name}", compile=compile, progress=progress)
         self._kinematics = _Kinematics(robot, functions.get("pose"), functions.get("body_jacobian"))
+        self._hand: _Kinematics | None = None
+        self._push: tuple[float, Vector] | None = None
         self._single: FastFunction = functions["plant_step"]
         self._many: FastFunction = functions["plant_block"]
         self.compiled = self._many.compiled
@@ -149,6 +153,7 @@ class Plant:
             parts += [self._jacobian @ start, np.zeros(self._tendons), np.zeros(self._tendons)]
         self._y = np.concatenate(parts)
         self._time_s = 0.0
+        self._push = None
         self._input = np.zeros(self._tendons)
         self.tendon_offset_m = np.zeros(self._tendons)
         self.stiffness_share = np.ones(self._tendons)
@@ -175,18 +180,19 @@ class Plant:
         ContinuumRobotError : the integration diverged
         """
         command = np.asarray(tension_command, dtype=float)
-        if command.shape != (self._tendons,) or not np.isfinite(command).all():
+        if command.shape != (self._tendons,) or not math.isfinite(command.sum()):
             raise ParameterError("tension_command", tension_command, f"{self._tendons} finite tensions in N")
         if not 0 <= duration_s < math.inf:
             raise ParameterError("duration_s", duration_s, "a duration of at least 0 s")
-        force = np.zeros(self._size) if generalized_force is None else np.asarray(generalized_force, dtype=float)
+        force = self._no_force if generalized_force is None else np.asarray(generalized_force, dtype=float)
+        force = force + self._pushed()
         self._input = self._limit(command)
         if duration_s == 0:
             return
         steps = max(1, math.ceil(duration_s / self.substep_s * (1 - 1e-9)))
         h = duration_s / steps
         fixed = [self.tendon_offset_m, self.stiffness_share, self.motor_free]
-        parameters = np.concatenate([self._input, force, *fixed, np.zeros(self._contacts.size)])
+        parameters = np.concatenate([self._input, force, *fixed, self._untouched])
         y, done = self._y, 0
         while done < steps:
             if self._contacts.size:
@@ -206,6 +212,45 @@ class Plant:
         self._y = y
         self._time_s += duration_s
 
+    def push(self, arc_length_m: float, force_in_base_n: ArrayLike) -> None:
+        """Push on the backbone from now on, beside the contacts, until :meth:`release` or :meth:`reset`.
+
+        Parameters
+        ----------
+        arc_length_m : where, from the base, m
+        force_in_base_n : shape (3,), N
+
+        Raises
+        ------
+        ParameterError : a place that the robot does not have, or a force that is not finite
+        """
+        force = np.array(force_in_base_n, dtype=float)
+        if not 0 <= arc_length_m <= self.robot.length_m * (1 + 1e-9):
+            raise ParameterError("arc_length_m", arc_length_m, f"0 to {self.robot.length_m:g} m")
+        if force.shape != (3,) or not np.isfinite(force).all():
+            raise ParameterError("force_in_base_n", force_in_base_n, "three finite components in N")
+        if self._hand is None:
+            needed = [self._model.pose, self._model.body_jacobian]
+            made = compile_functions(needed, f"pushes on {self.robot.name}", compile="never")
+            self._hand = _Kinematics(self.robot, made["pose"], made["body_jacobian"])
+        self._push = (min(float(arc_length_m), self.robot.length_m), force)
+
+    def release(self) -> None:
+        """End the push."""
+        self._push = None
+
+    def _pushed(self) -> Vector:
+        """Generalised force of the push at the shape now, shape (n,)."""
+        hand, push = self._hand, self._push  # another thread may release meanwhile
+        if hand is None or push is None:
+            return np.zeros(self._size)
+        c = self.c
+        if not math.isfinite(c.sum()):  # reported after the last step
+            return np.zeros(self._size)
+        rotation = hand.poses(c, [push[0]])[0, :3, :3]
+        jacobian: Vector = hand.body_jacobian(c, push[0])
+        return jacobian[:3].T @ (rotation.T @ push[1])
+
     def _touching(self, y: Vector, time_s: float) -> tuple[Vector, Vector]:
         """Parameters of the contacts for the next block of steps, and the generalised force of pushes."""
         if not math.isfinite(y.sum()):  # reported after the last step
@@ -219,7 +264,7 @@ class Plant:
             self.limited = command < 0
             return np.maximum(command, 0.0)  # a tendon cannot push
         current = command / self.motor.newton_per_ampere
-        allowed = np.clip(current, -self.current_limit_a, self.current_limit_a)
+        allowed = np.minimum(np.maximum(current, -self.current_limit_a), self.current_limit_a)
         self.limited = allowed != current
         return allowed
 
