@@ -52,7 +52,16 @@ def tendon_actuators(robot: Robot, interface: str = "") -> TendonActuators:
 
 
 def string_encoders(robot: Robot, port: str = "") -> StringEncoders:
-    """The driver of the robot's string encoders, not open yet; arguments and errors as :func:`tendon_actuators`."""
+    """The driver of the robot's string encoders, not open yet; arguments and errors as :func:`tendon_actuators`.
+
+    Parameters
+    ----------
+    port : serial port instead of the robot file's; empty: that
+
+    Raises
+    ------
+    ParameterError : the robot has no such device in its file
+    """
     settings = hardware_of(robot).string_encoders
     if settings is None:
         raise ParameterError("hardware.string_encoders", None, f"string encoders in the file of robot {robot.name!r}")
@@ -60,7 +69,16 @@ def string_encoders(robot: Robot, port: str = "") -> StringEncoders:
 
 
 def force_sensor(robot: Robot, port: str = "") -> ForceSensor:
-    """The driver of the robot's force sensor, not open yet; arguments and errors as :func:`tendon_actuators`."""
+    """The driver of the robot's force sensor, not open yet; arguments and errors as :func:`tendon_actuators`.
+
+    Parameters
+    ----------
+    port : serial port instead of the robot file's; empty: that
+
+    Raises
+    ------
+    ParameterError : the robot has no such device in its file
+    """
     settings = hardware_of(robot).force_sensor
     if settings is None:
         raise ParameterError("hardware.force_sensor", None, f"a force sensor in the file of robot {robot.name!r}")

@@ -32,6 +32,10 @@ class DeviceClock:
     Attributes
     ----------
     drift : of the offset, s/s; 0 until three seconds were seen
+
+    Raises
+    ------
+    ParameterError : a drift that is not 0 to 0.1 s/s
     """
 
     def __init__(self, largest_drift: float = 2e-4) -> None:

@@ -92,6 +92,10 @@ class SerialPort:
     def write(self, data: bytes) -> None:
         """Send.
 
+        Parameters
+        ----------
+        data : bytes
+
         Raises
         ------
         DeviceError : the device is gone, or takes nothing for 0.1 s
@@ -211,7 +215,12 @@ def _is_in_use(error: OSError | ValueError) -> bool:
 
 
 def permission_remedy(name: str) -> str:
-    """What gives this user permission for a port, as a sentence."""
+    """What gives this user permission for a port, as a sentence.
+
+    Parameters
+    ----------
+    name : of the port, as a path
+    """
     group = group_of(name)
     if group == "root":
         return f"Install {UDEV_RULES}, which gives the port to group dialout."
@@ -313,6 +322,11 @@ class DatagramSocket:
 
     def send(self, data: bytes, receiver: tuple[str, int]) -> None:
         """Send a datagram.
+
+        Parameters
+        ----------
+        data : bytes
+        receiver : address and UDP port
 
         Raises
         ------

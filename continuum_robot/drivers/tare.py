@@ -48,7 +48,12 @@ class Tare:
             self._wanted, self.problem = 0, problem
 
     def update(self, wrench: Vector) -> None:
-        """Take a sample, shape (6,), as measured; an unknown one ends the tare."""
+        """Take a sample, shape (6,), as measured; an unknown one ends the tare.
+
+        Parameters
+        ----------
+        wrench : (force, moment) in the sensor's frame, shape (6,), N and N.m
+        """
         if not self.active:
             return
         if not np.isfinite(wrench).all():

@@ -86,10 +86,10 @@ class CompiledAlgebra:
 
         Parameters
         ----------
-        state, P : before, (c, c_rate, d)
+        state, P : before, (c, c_rate, d) and its covariance, (3 n,) and (3 n, 3 n); d in N.m^2
         model : at ``state``, as :class:`~continuum_robot.estimation.disturbance_observer.StateTerms`
-        walk : spectral density of d, (n, n)
-        measured, noise : coefficients and their covariance
+        walk : spectral density of d, (n, n), (N.m^2)^2/s
+        measured, noise : coefficients and their covariance, (n,) and (n, n)
         dt : of the cycle, s
         halvings : how often it is halved for the series
         """
@@ -121,7 +121,12 @@ class CompiledAlgebra:
     def best_budget(
         self, shares: Vector, c: Vector, *, spread: Vector, by_c: Vector, rod_by_rate: Vector, friction: Vector | None
     ) -> Budget:
-        """See :class:`~continuum_robot.estimation.error_budget.Budgets`."""
+        """See :class:`~continuum_robot.estimation.error_budget.Budgets`.
+
+        Parameters
+        ----------
+        shares, spread, by_c, rod_by_rate, friction : as of :meth:`.error_budget.Budgets.best_budget`
+        """
         return self._budget("best", shares, c, by_c, friction, rod_by_rate, spread)[0]
 
     def gmo_budget(
@@ -136,7 +141,12 @@ class CompiledAlgebra:
         noise: tuple[Vector, Vector],
         friction: Vector | None,
     ) -> Budget:
-        """See :class:`~continuum_robot.estimation.error_budget.Budgets`."""
+        """See :class:`~continuum_robot.estimation.error_budget.Budgets`.
+
+        Parameters
+        ----------
+        shares, lag, by_state, noise, friction : as of :meth:`.error_budget.Budgets.gmo_budget`
+        """
         before = sensitivity.before
         steps = (0.0 if before.fresh else dt, dt)
         old = (before.matrix, before.momentum, before.force)
@@ -157,7 +167,13 @@ class CompiledAlgebra:
         acceleration_noise: float,
         friction: Vector | None,
     ) -> Budget:
-        """See :class:`~continuum_robot.estimation.error_budget.Budgets`."""
+        """See :class:`~continuum_robot.estimation.error_budget.Budgets`.
+
+        Parameters
+        ----------
+        shares, by_c, by_rate, mass, noise, acceleration_noise, friction : as of
+            :meth:`.error_budget.Budgets.jfd_budget`
+        """
         return self._budget("jfd", shares, c, by_c, friction, by_rate, mass, *noise, acceleration_noise)[0]
 
     def _budget(
@@ -181,8 +197,8 @@ class CompiledAlgebra:
         Parameters
         ----------
         B : generalised force of unit forces, of place after place, (p, 2, n)
-        residual, information : (n,), (n, n)
-        prior : 1 over the variance of an expected force
+        residual, information : generalised force (n,), N.m^2, and the inverse of its covariance (n, n)
+        prior : 1 over the variance of an expected force, 1/N^2
         before : averaged log likelihoods so far, (p,)
         share : weight of the newest in the average
 

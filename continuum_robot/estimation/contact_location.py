@@ -65,10 +65,11 @@ class LocationEstimate:
     observable : whether the data decides
     reason : why not; empty where it does
     segment : index of the most likely segment; -1 where not observable
-    segment_probability : of each segment, (segments,)
+    segment_probability : probability of each segment, (segments,)
     best_m : most likely place whatever the width, m; NaN without evidence
     evidence : gain of the log likelihood over no contact
-    places_m, log_likelihood : the coarse places and their log likelihoods, without contact 0
+    places_m : the coarse places, (p,), m
+    log_likelihood : log likelihoods of them, without contact 0, (p,)
     """
 
     arc_length_m: float
@@ -110,6 +111,10 @@ class ContactLocator:
     places_m : places that are compared, increasing, (p,), m
     cells_m : length that each of them stands for, (p,), m
     segment : index of its segment, (p,)
+
+    Raises
+    ------
+    ParameterError : directions that are no (6, m) array
     """
 
     def __init__(
@@ -168,9 +173,9 @@ class ContactLocator:
         ----------
         jacobians : body Jacobians at the nodes, (k, 6, n)
         residual : r, (n,), N.m^2
-        covariance : of one residual, with the errors of the model, (n, n), positive definite
+        covariance : covariance of one residual, with the errors of the model, (n, n), positive definite
         dt : time since the previous residual, s
-        information : inverse of ``covariance`` where it is at hand already
+        information : inverse of ``covariance`` where it is at hand already, (n, n)
 
         Returns
         -------
@@ -210,7 +215,13 @@ class ContactLocator:
         return self._decided(belief)
 
     def jacobian_at(self, jacobians: Vector, arc_length_m: float) -> Vector:
-        """Body Jacobian at an arc length (m), (6, n), linear between the fine places."""
+        """Body Jacobian at an arc length (m), (6, n), linear between the fine places.
+
+        Parameters
+        ----------
+        jacobians : at the nodes, as of :meth:`update`, (k, 6, n)
+        arc_length_m : from the base, m
+        """
         row = min(max(bisect_left(self._fine, arc_length_m), 1), self._last_row)
         left, right = self._fine[row - 1], self._fine[row]
         share = min(max((arc_length_m - left) / (right - left), 0.0), 1.0)

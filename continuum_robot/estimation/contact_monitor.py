@@ -271,7 +271,7 @@ class ContactEstimate:
     reason : why it is blind or settling; empty otherwise
     accelerating : whether the thresholds are those of acceleration
     residual : generalised force of contacts after the tare, (n,), N.m^2; NaN while blind
-    residual_covariance : with the errors of the model, (n, n)
+    residual_covariance : covariance of ``residual`` with the errors of the model, (n, n)
     contact_threshold, collision_threshold : of each channel's absolute value, (n,), N.m^2
     ratio : largest residual over its contact threshold, or with "best" after learning from free motion the size of all
         residuals together over the largest there; NaN while blind
@@ -557,6 +557,10 @@ class ContactMonitor:
 
         Momentum observer and joint-force deviation start anew; "best" keeps its force, less certain by that time.
         Blindness, tare and reported states stay.
+
+        Parameters
+        ----------
+        gap_s : length of that time, s
         """
         disturbance = self._disturbance
         for part in (self._observer, self.locator, self._deviation, self._smoother, self._sensitivity):
@@ -649,7 +653,7 @@ class ContactMonitor:
         ----------
         c : coefficients, (n,), 1/m
         c_rate : their rates, (n,), 1/(m.s); "best" does not use them
-        c_covariance : of the noise of c, (n, n)
+        c_covariance : covariance of the noise of c, (n, n)
         dt : time since the previous update, s
         tension : of every tendon, (N,), N
         capstan_torque : instead of ``tension``, of every capstan, (k,), N.m

@@ -37,7 +37,7 @@ class StateTerms:
     Attributes
     ----------
     terms : of the rod
-    force : J_qc^T torque - friction, (n,)
+    force : J_qc^T torque - friction, (n,), N.m^2
     force_by_c, force_by_rate : its derivatives, (n, n); None for zero
     """
 
@@ -96,6 +96,10 @@ class DisturbanceObserver:
         """A time without measurements, s: the force walks on, shape and motion are unknown. The next update has dt = 0.
 
         The force is kept, as at rest nothing but its past tells it from friction that holds the robot.
+
+        Parameters
+        ----------
+        gap_s : length of that time, s
         """
         state, n = self._state, self.size
         if state is None:
@@ -119,7 +123,12 @@ class DisturbanceObserver:
 
     @property
     def model(self) -> StateTerms:
-        """The model at the newest estimate."""
+        """The model at the newest estimate.
+
+        Raises
+        ------
+        ParameterError : nothing was measured yet
+        """
         if self._model is None:
             raise ParameterError("observer", None, "at least one update")
         return self._model
@@ -137,7 +146,7 @@ class DisturbanceObserver:
         Parameters
         ----------
         c : measured coefficients, (n,), 1/m
-        c_covariance : of their noise, (n, n)
+        c_covariance : covariance of their noise, (n, n)
         evaluate : the model and the known forces at (c, c_rate); called once
         dt : time since the previous update, s; not used at the first
 

@@ -39,8 +39,8 @@ class Budget:
     Attributes
     ----------
     bound : of each channel, (n,), N.m^2
-    covariance : with the errors of the model, (n, n)
-    information : its inverse
+    covariance : covariance of the residual with the errors of the model, (n, n)
+    information : inverse of ``covariance``, (n, n)
     """
 
     bound: Vector
@@ -58,12 +58,12 @@ class Budgets(Protocol):
 
         Parameters
         ----------
-        shares : (5,)
+        shares : of the errors of the model that are assumed, dimensionless, (5,)
         c : coefficients, (n,)
         spread : the observer's own covariance of the residual, (n, n)
         by_c : derivative of all known forces by c, (n, n)
         rod_by_rate : derivative of the rod's own forces by c_rate, (n, n)
-        friction : generalised force, (n,); None: no friction
+        friction : generalised force, (n,), N.m^2; None: no friction
         """
         ...
 
@@ -84,7 +84,7 @@ class Budgets(Protocol):
         Parameters
         ----------
         shares, c, friction : as in :meth:`best_budget`
-        lag : what the residual is late by, (n,)
+        lag : what the residual is late by, (n,), N.m^2
         sensitivity : of the observer; it is updated
         dt : of the cycle, s
         by_state : derivatives of the momentum and of all known forces by (c, c_rate), (n, 2 n) each
@@ -110,7 +110,7 @@ class Budgets(Protocol):
         ----------
         shares, c, noise, friction : as above
         by_c, by_rate : derivatives of all known forces, (n, n)
-        mass : M, (n, n)
+        mass : M, (n, n), kg.m^4
         acceleration_noise : standard deviation of the accelerations, 1/(m.s^2)
         """
         ...
@@ -132,7 +132,12 @@ class PlainBudgets:
     def best_budget(
         self, shares: Vector, c: Vector, *, spread: Vector, by_c: Vector, rod_by_rate: Vector, friction: Vector | None
     ) -> Budget:
-        """See :class:`Budgets`."""
+        """See :class:`Budgets`.
+
+        Parameters
+        ----------
+        shares, spread, by_c, rod_by_rate, friction : as of :meth:`Budgets.best_budget`
+        """
         return self._budget(
             shares,
             c,
@@ -154,7 +159,12 @@ class PlainBudgets:
         noise: tuple[Vector, Vector],
         friction: Vector | None,
     ) -> Budget:
-        """See :class:`Budgets`."""
+        """See :class:`Budgets`.
+
+        Parameters
+        ----------
+        shares, lag, by_state, noise, friction : as of :meth:`Budgets.gmo_budget`
+        """
         n = c.size
         matrix = sensitivity.update(*by_state, dt)
         systematic = _constant(shares, matrix[:, :n], matrix[:, n:])
@@ -183,7 +193,12 @@ class PlainBudgets:
         acceleration_noise: float,
         friction: Vector | None,
     ) -> Budget:
-        """See :class:`Budgets`."""
+        """See :class:`Budgets`.
+
+        Parameters
+        ----------
+        shares, by_c, by_rate, mass, noise, acceleration_noise, friction : as of :meth:`Budgets.jfd_budget`
+        """
         spread = by_c @ noise[0] @ by_c.T + by_rate @ noise[1] @ by_rate.T
         spread += mass @ mass.T * acceleration_noise**2
         return self._budget(

@@ -82,7 +82,7 @@ class SmoothedDifference:
 
         Parameters
         ----------
-        value : newest sample
+        value : newest sample, shape (...), the same at each call
         dt : time since the previous one, s
         """
         smooth = self._filters[0].update(value)
@@ -128,7 +128,7 @@ class JointForceDeviation:
         ----------
         terms : of the model at c, c_rate
         c_rate, c_acceleration : (n,) derivatives of the coefficients
-        other_force : J_qc^T torque - friction, (n,)
+        other_force : J_qc^T torque - friction, (n,), N.m^2
 
         Returns
         -------

@@ -77,7 +77,13 @@ class SteadyFilter:
         return np.array(found)
 
     def delay_s(self, frequency_hz: float, derivative: int = 1) -> Array:
-        """Phase delay at a frequency, shape (n,), s; it goes to 0 for slow motion, as the model extrapolates."""
+        """Phase delay at a frequency, shape (n,), s; it goes to 0 for slow motion, as the model extrapolates.
+
+        Parameters
+        ----------
+        frequency_hz : of the motion, Hz
+        derivative : 0 for the coefficients, 1 for the rates, 2 for the accelerations
+        """
         return -np.angle(self.response(frequency_hz, derivative)) / (2 * math.pi * frequency_hz)
 
 
@@ -152,7 +158,12 @@ class ModalKalmanFilter:
         self._started = False
 
     def steady(self, dt: float) -> SteadyFilter:
-        """What the filter settles to with all sensors every ``dt`` s."""
+        """What the filter settles to with all sensors every ``dt`` s.
+
+        Raises
+        ------
+        ParameterError : a period that is not positive
+        """
         if not 0 < dt < math.inf:
             raise ParameterError("dt", dt, "a positive period in s")
         weighted = self._matrix / self._noise[:, None]

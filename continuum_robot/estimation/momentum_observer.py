@@ -75,8 +75,8 @@ class MomentumObserver:
 
         Parameters
         ----------
-        momentum : p = dL/dc_rate, (n,)
-        known_force : dL/dc + J_qc^T torque - friction - damping at the same instant, (n,)
+        momentum : p = dL/dc_rate, (n,), N.m^2.s
+        known_force : dL/dc + J_qc^T torque - friction - damping at the same instant, (n,), N.m^2
         dt : time since the previous update, s; not used at the first
 
         Returns

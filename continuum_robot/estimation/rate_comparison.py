@@ -22,7 +22,16 @@ class RateFilter(Protocol):
     """A filter that gives the rate of each sample of a signal with a constant period."""
 
     def update(self, value: float) -> Array:
-        """Rate after a sample."""
+        """Rate after a sample.
+
+        Parameters
+        ----------
+        value : newest sample, in the unit of the signal
+
+        Returns
+        -------
+        the rate, shape (1,), unit of ``value`` per s
+        """
 
     def reset(self) -> None:
         """Forget all samples."""

@@ -103,7 +103,7 @@ class SensorHealth:
     Attributes
     ----------
     readings : shape (k,), m; NaN where the sensor is not to be trusted
-    trusted : shape (k,)
+    trusted : which sensors are, shape (k,)
     unseen : shape (n,), True where the trusted sensors do not see the coefficient
     reasons : a sentence for each broken sensor, in the order in which they broke; latched until the reset
     blind : sentences that name unseen coefficients and why; empty when all are seen

@@ -25,7 +25,14 @@ _LEAST_SHARE = 1e-9  # of the variance in every direction, so that the covarianc
 
 @dataclass(frozen=True, slots=True)
 class SensitivityState:
-    """dr/dx and the derivatives of momentum and force of the last cycle, (n, 2 n) each; ``fresh`` before the first."""
+    """dr/dx and the derivatives of momentum and force of the last cycle, (n, 2 n) each; ``fresh`` before the first.
+
+    Attributes
+    ----------
+    matrix : dr/dx, (n, 2 n)
+    momentum, force : derivatives of momentum and force of the last cycle, (n, 2 n) each
+    fresh : before the first cycle
+    """
 
     matrix: Vector
     momentum: Vector
@@ -46,6 +53,10 @@ class ResidualSensitivity:
     Attributes
     ----------
     matrix : dr/dx, (n, 2 n)
+
+    Raises
+    ------
+    ParameterError : a gain that is not positive and finite
     """
 
     def __init__(self, gain: ArrayLike) -> None:
@@ -66,7 +77,7 @@ class ResidualSensitivity:
 
         Parameters
         ----------
-        momentum_by_state : dp/dx = [dp/dc, M], (n, 2 n), johnston (66)-(68)
+        momentum_by_state : derivative dp/dx = [dp/dc, M], (n, 2 n), johnston (66)-(68)
         force_by_state : derivative of the known force with friction, (n, 2 n)
         dt : time since the previous update, s; not used at the first
 
@@ -93,15 +104,31 @@ class ResidualSensitivity:
         )
 
     def take(self, matrix: Vector, momentum_by_state: Vector, force_by_state: Vector) -> None:
-        """Keep a cycle that was computed elsewhere."""
+        """Keep a cycle that was computed elsewhere.
+
+        Parameters
+        ----------
+        matrix : dr/dx after it, (n, 2 n)
+        momentum_by_state, force_by_state : as of :meth:`update`, (n, 2 n) each
+        """
         self.matrix, self._momentum, self._force = matrix, momentum_by_state, force_by_state
 
     def bound(self, state_error: ArrayLike) -> Vector:
-        """Largest change of each channel for errors |Delta x_j| up to ``state_error`` (2 n,), shape (n,): (64)."""
+        """Largest change of each channel for errors |Delta x_j| up to ``state_error`` (2 n,), shape (n,): (64).
+
+        Parameters
+        ----------
+        state_error : of every coefficient (1/m) and rate (1/(m.s)), (2 n,)
+        """
         return np.abs(self.matrix) @ np.asarray(state_error, dtype=float)
 
     def covariance(self, state_covariance: ArrayLike) -> Vector:
-        """Covariance of the residual for a constant error of covariance (2 n, 2 n), shape (n, n)."""
+        """Covariance of the residual for a constant error of covariance (2 n, 2 n), shape (n, n).
+
+        Parameters
+        ----------
+        state_covariance : covariance of (c, c_rate), (2 n, 2 n)
+        """
         return self.matrix @ np.asarray(state_covariance, dtype=float) @ self.matrix.T
 
 
@@ -119,7 +146,7 @@ def noise_covariance(
     ----------
     gain : K_o, (n,), 1/s
     dt : cycle time, s
-    momentum_by_state, force_by_state : dp/dx and d(known force)/dx, (n, 2 n), taken as constant
+    momentum_by_state, force_by_state : derivatives dp/dx and d(known force)/dx, (n, 2 n), taken as constant
     state_covariance : of one sample's error, (2 n, 2 n)
 
     Returns
@@ -151,6 +178,10 @@ class NoiseFloor:
     size : number of channels
     margin : factor on what was seen
     directions : generalised forces along which the largest error counts, (k, n)
+
+    Raises
+    ------
+    ParameterError : a margin below 1
     """
 
     def __init__(self, size: int, margin: float = 1.2, directions: ArrayLike | None = None) -> None:
@@ -223,8 +254,8 @@ class FreeMotion:
     Attributes
     ----------
     shares : by which the model's forces are off, (m,)
-    covariance, information : of what is left without those, (n, n)
-    evidence : r^T S^-1 r of what is left stays below it
+    covariance, information : covariance of what is left without those, and its inverse, (n, n)
+    evidence : r^T S^-1 r of what is left stays below it; dimensionless
     bound : each channel of what is left stays below it, (n,), N.m^2
     """
 

@@ -36,6 +36,10 @@ _MIXED = 1e-6
 def constraint_of(contact_type: str) -> Vector:
     """A of johnston (60) of a named contact type, shape (constraints, 6).
 
+    Parameters
+    ----------
+    contact_type : a name of ``CONTACT_TYPES``
+
     Raises
     ------
     ParameterError : an unknown name
@@ -153,7 +157,7 @@ class WrenchEstimator:
         jacobian : body Jacobian J (linear, angular) at the contact, (6, n)
         covariance : of r, (n, n), positive definite; None: no noise is known, directions are sensed above a share of
             1e-9 of the strongest, and the covariance that comes out is NaN
-        information : inverse of ``covariance`` where it is at hand already; not checked
+        information : inverse of ``covariance`` where it is at hand already, (n, n); not checked
 
         Returns
         -------

@@ -67,10 +67,10 @@ class DynamicsFit:
     ----------
     names : of the parameters: ``bending_stiffness_x_nm2``, ``bending_stiffness_y_nm2``, then the friction coefficients
         of the segment's capstans
-    values : shape (p,)
-    deviations : their standard deviations, shape (p,)
+    values : of the parameters, N.m^2 and dimensionless, shape (p,)
+    deviations : their standard deviations, in the same units, shape (p,)
     covariance : shape (p, p); errors of neighbouring samples are taken as correlated as the residuals are
-    first_guess : of the first step, shape (p,)
+    first_guess : of the first step, in the same units, shape (p,)
     segment : index of the segment
     rmse_coefficients : of the windows' simulation against the record, for each coefficient, shape (n,), 1/m
     rmse_tip_m : of the tip's x, y and z in the same, shape (3,)

@@ -131,6 +131,13 @@ def write_dynamics_recording(
 ) -> DynamicsRecording:
     """Write a recording in the format of this module and read it back; shapes as in :class:`DynamicsRecording`.
 
+    Parameters
+    ----------
+    time_s : of the T samples, increasing, shape (T,), s
+    capstan_torque_nm : of every capstan, shape (T, capstans), N.m
+    tendon_displacement_m : of every tendon, shape (T, N), m
+    string_extension_m : of every string, shape (T, strings), m
+
     Raises
     ------
     RecordingError : the file cannot be written, or what was written is no recording of this robot

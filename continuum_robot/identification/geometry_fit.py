@@ -87,7 +87,8 @@ class GeometryFit:
     marker_deviation_m, base_deviation_m : standard deviations, shape (3,), m
     tilt_deviation_rad : of the base's axis about x and y, shape (2,), rad
     covariance : of [psi_0 (m), marker (3), base (3), tilt (2)], priors included, shape (m + 8, m + 8)
-    responses : bending over what displacement and pitch radius say, for each segment; not part of the fitted robot
+    responses : ratio of the bending to what displacement and pitch radius say, for each segment, shape (m,); not part
+        of the fitted robot
     zeros_m : displacement at which each tendon began to bend the robot, in tendon order, shape (N,), m; not part of
         the fitted robot
     rmse_m : root mean square distance of the fit from the used samples

@@ -87,7 +87,7 @@ class FitSettings:
     names : which of k_lambda0, k_lambdaq, k_lambda_theta are fitted; the others stay as they start
     start : where from
     position_std_m, orientation_std_rad : W is the inverse of their squares, wang (78)
-    step : eta in (0, 1] of Algorithm 1
+    step : eta in (0, 1] of Algorithm 1, share of the Gauss-Newton step
     threshold : beta, relative change of the objective at which Algorithm 1 stops
     """
 

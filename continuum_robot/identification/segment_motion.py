@@ -47,9 +47,9 @@ class Step:
 
     Attributes
     ----------
-    state : (c, c_rate), shape (2n,)
+    state : (c, c_rate), shape (2n,), 1/m and 1/(m.s)
     by_state : derivative with respect to the state before, shape (2n, 2n)
-    by_parameter : with respect to the parameters, shape (2n, p)
+    by_parameter : derivative with respect to the parameters, shape (2n, p)
     """
 
     state: Array
@@ -107,7 +107,14 @@ class SegmentMotion:
         self._recent: tuple[Array, Array] | None = None
 
     def residual(self, c: Array, rate: Array, second: Array, torque: Array, parameters: Array) -> tuple[Array, Array]:
-        """Forces that do not balance, shape (n,), N.m^2, and their derivative by the parameters, shape (n, p)."""
+        """Forces that do not balance, shape (n,), N.m^2, and their derivative by the parameters, shape (n, p).
+
+        Parameters
+        ----------
+        rate : c_rate, shape (n,), 1/(m.s)
+        second : c_acceleration, shape (n,), 1/(m.s^2)
+        torque : on the capstans, shape (k,), N.m
+        """
         lost, _, _, by_coefficient = self._slopes(c, rate, torque, parameters[2:])
         J = self.capstan_jacobian
         elastic = np.column_stack([part @ c for part in self._stiffnesses])
@@ -119,7 +126,7 @@ class SegmentMotion:
 
         Parameters
         ----------
-        state : (c, c_rate), shape (2n,)
+        state : (c, c_rate), shape (2n,), 1/m and 1/(m.s)
         torque : on the capstans, held over the step, shape (k,), N.m
         parameters : two stiffnesses (N.m^2), then the friction coefficients of the capstans, shape (2 + k,)
         h : step, s

@@ -29,13 +29,28 @@ class Drawing(Protocol):
     frame_names: tuple[str, ...]
 
     def frames(self, coefficients: Array) -> Array:
-        """Frames under their names, the last one at the tip, shape (frames, 4, 4)."""
+        """Frames under their names, the last one at the tip, shape (frames, 4, 4).
+
+        Parameters
+        ----------
+        coefficients : what the shape estimator of the mechanism says, shape (n,), m
+        """
 
     def outlines(self, coefficients: Array) -> list[Array]:
-        """Closed outlines of the parts, each of shape (points, 3)."""
+        """Closed outlines of the parts, each of shape (points, 3).
+
+        Parameters
+        ----------
+        coefficients : what the shape estimator of the mechanism says, shape (n,), m
+        """
 
     def tendons(self, coefficients: Array) -> list[Array]:
-        """Path of every tendon, each of shape (points, 3)."""
+        """Path of every tendon, each of shape (points, 3).
+
+        Parameters
+        ----------
+        coefficients : what the shape estimator of the mechanism says, shape (n,), m
+        """
 
 
 def make_drawing(robot: Robot) -> Drawing:

@@ -103,7 +103,12 @@ def quantised(resolution: float) -> Corruption:
 
 
 def in_sequence(*steps: Corruption) -> Corruption:
-    """One corruption after the other, the first argument first."""
+    """One corruption after the other, the first argument first.
+
+    Parameters
+    ----------
+    steps : in this order
+    """
 
     def corrupt(value: Array) -> Array:
         for step in steps:

@@ -147,7 +147,12 @@ class Contact:
         return touch.load(s_m, touch.gap_m, rate, self.presence(time_s))
 
     def generalized_force(self, model: Kinematics, c: ArrayLike, c_rate: ArrayLike, time_s: float) -> Vector:
-        """Its force on the strain coefficients, (n,), N.m^2; arguments as for :meth:`load`."""
+        """Its force on the strain coefficients, (n,), N.m^2; arguments as for :meth:`load`.
+
+        Parameters
+        ----------
+        model : kinematics of the rod that is touched
+        """
         s_m = self.place_m(model.robot)
         return model.body_jacobian(c, s_m).T @ self.load(model, c, c_rate, time_s).wrench_in_disk
 
@@ -278,7 +283,12 @@ def parse_contacts(text: str, robot: Robot, file: Path | str | None = None) -> t
 
 
 def load_contacts(file: Path | str, robot: Robot) -> tuple[Contact, ...]:
-    """Read a file of contacts; arguments and errors as for :func:`parse_contacts`."""
+    """Read a file of contacts; arguments and errors as for :func:`parse_contacts`.
+
+    Raises
+    ------
+    RobotFileError : the file cannot be used
+    """
     path = Path(file)
     try:
         text = path.read_text(encoding="utf-8")
@@ -350,7 +360,12 @@ class PlantContacts:
         return force
 
     def parameters(self, model: Kinematics, c: Vector, c_rate: Vector, time_s: float) -> tuple[Vector, Vector]:
-        """For a block of steps from the state ``c``: parameters of :meth:`expression`, and the pushes' force (n,)."""
+        """For a block of steps from the state ``c``: parameters of :meth:`expression`, and the pushes' force (n,).
+
+        Parameters
+        ----------
+        model : kinematics of the rod that is touched
+        """
         values, push = [c], np.zeros(self._n)
         for contact, s_m in zip(self.contacts, self.places_m, strict=True):
             presence = contact.presence(time_s)
@@ -367,7 +382,12 @@ class PlantContacts:
         return np.concatenate(values), push
 
     def loads(self, model: Kinematics, c: Vector, c_rate: Vector, time_s: float) -> tuple[ContactLoad, ...]:
-        """The truth about every contact."""
+        """The truth about every contact.
+
+        Parameters
+        ----------
+        model : kinematics of the rod that is touched
+        """
         absent = (False, np.zeros(6), np.zeros(3), 0.0)
         return tuple(
             contact.load(model, c, c_rate, time_s)

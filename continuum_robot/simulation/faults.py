@@ -33,7 +33,7 @@ class FaultKind:
     ----------
     meaning : one sentence, with the meaning of the magnitude
     unit : of the magnitude, "" where it has none
-    lowest, highest : bounds of the magnitude
+    lowest, highest : bounds of the magnitude, in its unit
     sensor : it is a fault of readings, which string encoders know too
     mechanical : it needs the dynamic plant
     """
@@ -67,7 +67,15 @@ FAULTS: dict[str, FaultKind] = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An injected fault: ``name``, ``channel`` (-1: all), ``magnitude``, active from ``start_s`` to ``end_s``."""
+    """An injected fault: ``name``, ``channel`` (-1: all), ``magnitude``, active from ``start_s`` to ``end_s``.
+
+    Attributes
+    ----------
+    name : of the fault's kind
+    channel : index of the tendon or string; -1: all
+    magnitude : in the unit of its kind
+    start_s, end_s : when it is active, s
+    """
 
     name: str
     channel: int
@@ -132,11 +140,21 @@ class FaultBoard:
         self._faults = [fault for fault in self._faults if fault.end_s > now_s]
 
     def mask(self, name: str, now_s: float) -> NDArray[np.bool_]:
-        """Where a fault is active at ``now_s`` (s), shape (channels,)."""
+        """Where a fault is active at ``now_s`` (s), shape (channels,).
+
+        Parameters
+        ----------
+        name : of the fault
+        """
         return ~np.isnan(self.magnitude(name, now_s))
 
     def magnitude(self, name: str, now_s: float) -> NDArray[np.float64]:
-        """Magnitude of a fault at ``now_s`` (s), shape (channels,); NaN where it is not active."""
+        """Magnitude of a fault at ``now_s`` (s), shape (channels,); NaN where it is not active.
+
+        Parameters
+        ----------
+        name : of the fault
+        """
         values = np.full(self._count, np.nan)
         for fault in self._faults:
             if fault.name == name and fault.start_s <= now_s < fault.end_s:

@@ -27,7 +27,7 @@ class SimulatedForceSensor:
     frame_id : name of its frame
     rate_hz : of its samples
     force_noise_n, moment_noise_nm : standard deviations of the white noise of a sample
-    offset : what it measures unloaded, shape (6,): what a tare takes off
+    offset : what it measures unloaded, shape (6,), N and N.m: what a tare takes off
     rng : draws the noise
 
     Attributes

@@ -57,7 +57,12 @@ class Mirror:
         self._tension = np.zeros(robot.tendon_count)
 
     def advance(self, tension_command: Vector, duration_s: float) -> None:
-        """Move for ``duration_s`` (s) under constant tensions (N,), N."""
+        """Move for ``duration_s`` (s) under constant tensions (N,), N.
+
+        Parameters
+        ----------
+        tension_command : of every tendon, shape (N,), N
+        """
         tension = np.clip(tension_command, 0.0, self.current_limit_a * self._newton_per_ampere)
         self.limited = tension != tension_command
         self._tension = tension

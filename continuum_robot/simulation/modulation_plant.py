@@ -53,7 +53,12 @@ class ModulationPlant:
         self._tension: Vector = np.zeros(robot.tendon_count)
 
     def advance(self, tension_command: Vector, duration_s: float) -> None:
-        """Move for ``duration_s`` (s) under constant tensions (N,), N."""
+        """Move for ``duration_s`` (s) under constant tensions (N,), N.
+
+        Parameters
+        ----------
+        tension_command : of every drive, shape (N,), N
+        """
         self._tension = np.clip(tension_command, 0.0, self.current_limit_a * self._newton_per_ampere)
         h = duration_s
         force = self._manifold.generalized_force(self._tension) - self._stiffness @ self.coordinates_m

@@ -42,7 +42,12 @@ class MotorModel:
 
     @classmethod
     def from_actuators(cls, actuators: Actuators, tendon_count: int, rng: np.random.Generator) -> MotorModel:
-        """The model of a robot's actuators; the generator draws the rotors' angles at the straight configuration."""
+        """The model of a robot's actuators; the generator draws the rotors' angles at the straight configuration.
+
+        Parameters
+        ----------
+        tendon_count : number of motors
+        """
         turns_per_m = actuators.gear_ratio / actuators.spool_radius_m  # motor angle (rad) for a wound length (m)
         return cls(
             newton_per_ampere=actuators.newton_per_ampere,

@@ -472,7 +472,7 @@ def fastest_rate(derivative: ca.Function, at: tuple[Vector, Vector]) -> float:
     Parameters
     ----------
     derivative : (y, parameters) -> y'
-    at : y and parameters at which to linearise
+    at : y, shape (n_y,), and parameters, shape (n_p,), at which to linearise
     """
     y, parameters = ca.MX.sym("y", derivative.size1_in(0)), ca.MX.sym("p", derivative.size1_in(1))
     jacobian = ca.Function("jacobian", [y, parameters], [ca.jacobian(derivative(y, parameters), y)])

@@ -41,7 +41,13 @@ _ATTEMPTS = 20
 
 @dataclass(frozen=True, slots=True)
 class StringSample:
-    """True extensions of all strings, shape (strings,), m, and when they were valid, s."""
+    """True extensions of all strings, shape (strings,), m, and when they were valid, s.
+
+    Attributes
+    ----------
+    time_s : when they were valid, s
+    extension_m : of every string, shape (strings,), m
+    """
 
     time_s: float
     extension_m: Vector
@@ -90,12 +96,23 @@ class PlantLink:
 
     @staticmethod
     def writer(namespace: str, string_count: int, *, robot: str = "", domain_id: str | None = None) -> PlantLinkWriter:
-        """The writing end; arguments as for :func:`link_path`, and the number of strings."""
+        """The writing end; arguments as for :func:`link_path`, and the number of strings.
+
+        Parameters
+        ----------
+        namespace, robot, domain_id : as of :func:`link_path`
+        string_count : number of strings
+        """
         return PlantLinkWriter(link_path(namespace, robot, domain_id), string_count)
 
     @staticmethod
     def reader(namespace: str, *, robot: str = "", domain_id: str | None = None) -> PlantLinkReader:
-        """The reading end; arguments as for :func:`link_path`."""
+        """The reading end; arguments as for :func:`link_path`.
+
+        Parameters
+        ----------
+        namespace, robot, domain_id : as of :func:`link_path`
+        """
         return PlantLinkReader(link_path(namespace, robot, domain_id))
 
 
@@ -182,6 +199,10 @@ class PlantLinkWriter:
         ----------
         time_s : on the clock that the readers use, s
         extension_m : shape (strings,), m
+
+        Raises
+        ------
+        DeviceError : the link is not open
         """
         if self._map is None:
             raise DeviceError(str(self.path), "the link is not open", "Open it first.")

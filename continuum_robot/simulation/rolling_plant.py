@@ -56,7 +56,12 @@ class RollingPlant:
         self._length_m = home.tendon_length_m
 
     def advance(self, tension_command: Vector, duration_s: float) -> None:
-        """Move for ``duration_s`` (s) under constant tensions (2,), N."""
+        """Move for ``duration_s`` (s) under constant tensions (2,), N.
+
+        Parameters
+        ----------
+        tension_command : of both tendons, shape (2,), N
+        """
         tension = np.clip(tension_command, 0.0, self.current_limit_a * self._newton_per_ampere)
         self._tension = tension
         step, bend, force = self._force(self.contact_m, tension)

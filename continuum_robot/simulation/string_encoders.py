@@ -104,7 +104,12 @@ class StringEncoderModel:
         return self._sizes[:, 0] * self._waves(extension) + self._sizes[:, 1] * self._bows(extension)
 
     def counts(self, extension_m: ArrayLike) -> NDArray[np.int64]:
-        """What the counters of the turns say at true extensions (shape (k,), m): 0 at home; draws the noise."""
+        """What the counters of the turns say at true extensions (shape (k,), m): 0 at home; draws the noise.
+
+        Parameters
+        ----------
+        extension_m : true ones, shape (k,), m
+        """
         extension = np.asarray(extension_m, dtype=float)
         wrong = extension + self.systematic_error(extension)
         if self.settings.noise_m > 0:
@@ -112,7 +117,12 @@ class StringEncoderModel:
         return np.floor(wrong / self.settings.resolution_m + 0.5).astype(np.int64)
 
     def read(self, extension_m: Array) -> Array:
-        """Measured extensions (k,) in m for true ones; draws the noise."""
+        """Measured extensions (k,) in m for true ones; draws the noise.
+
+        Parameters
+        ----------
+        extension_m : true ones, shape (k,), m
+        """
         return np.asarray(self.counts(extension_m) * self.settings.resolution_m, dtype=float)
 
     def _waves(self, extension: Array) -> Array:

@@ -96,7 +96,14 @@ class DynamixelBus:
         return any(self._exchange("ping", servo)[1] == 0 for _ in range(ATTEMPTS))
 
     def read(self, servo: int, address: int, size: int) -> int:
-        """An unsigned register of 1, 2 or 4 bytes. Raises :class:`DeviceError`."""
+        """An unsigned register of 1, 2 or 4 bytes. Raises :class:`DeviceError`.
+
+        Parameters
+        ----------
+        servo : its number on the bus
+        address : of the register in the control table
+        size : of the register, bytes
+        """
         for _ in range(ATTEMPTS):
             value, result, _ = self._exchange(f"read{size}ByteTxRx", servo, address)
             if result == 0:
@@ -104,7 +111,15 @@ class DynamixelBus:
         raise self._silent([servo])
 
     def write(self, servo: int, address: int, size: int, value: int) -> None:
-        """Set a register of 1, 2 or 4 bytes. Raises :class:`DeviceError` where the servo is silent or refuses."""
+        """Set a register of 1, 2 or 4 bytes. Raises :class:`DeviceError` where the servo is silent or refuses.
+
+        Parameters
+        ----------
+        servo : its number on the bus
+        address : of the register in the control table
+        size : of the register, bytes
+        value : what it is set to, unsigned
+        """
         for _ in range(ATTEMPTS):
             result, error = self._exchange(f"write{size}ByteTxRx", servo, address, value)
             # The highest bit only says that there is a hardware error, which is read elsewhere.
@@ -202,7 +217,12 @@ class DynamixelBus:
         )
 
     def missing(self, servos: Sequence[int]) -> list[int]:
-        """Which of these do not answer a ping."""
+        """Which of these do not answer a ping.
+
+        Parameters
+        ----------
+        servos : numbers on the bus
+        """
         return [servo for servo in servos if not self.ping(servo)]
 
 

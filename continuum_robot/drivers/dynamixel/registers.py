@@ -36,7 +36,16 @@ ERROR_BITS = {0: "input_voltage", 2: "overheating", 3: "motor_encoder", 4: "elec
 
 
 class ServoState(NamedTuple):
-    """What a servo measures: counts of current, turns and turns a second of its horn, V, degree Celsius."""
+    """What a servo measures: counts of current, turns and turns a second of its horn, V, degree Celsius.
+
+    Attributes
+    ----------
+    current_counts : current in the counts of the register
+    velocity_rev_per_s : speed of the horn, rev/s
+    position_rev : turns of the horn, rev
+    voltage_v : of the supply, V
+    temperature_c : degree Celsius
+    """
 
     current_counts: int
     velocity_rev_per_s: float
@@ -65,12 +74,22 @@ def encode_state(state: ServoState) -> bytes:
 
 
 def encode_goal_current(counts: int) -> bytes:
-    """Two bytes of a goal current."""
+    """Two bytes of a goal current.
+
+    Parameters
+    ----------
+    counts : in the unit of the register, signed
+    """
     return struct.pack("<h", counts)
 
 
 def watchdog_counts(timeout_ms: int) -> int:
-    """The bus watchdog for a time in ms, rounded up, at least 1 and at most 127."""
+    """The bus watchdog for a time in ms, rounded up, at least 1 and at most 127.
+
+    Parameters
+    ----------
+    timeout_ms : ms
+    """
     return max(1, min(127, -(-timeout_ms // WATCHDOG_UNIT_MS)))
 
 

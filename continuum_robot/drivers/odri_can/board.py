@@ -394,6 +394,10 @@ class Board:
     def write(self, motor_1_a: float, motor_2_a: float, now_s: float) -> None:
         """Send currents (A); nothing where the motors are not on, whose mailbox would keep them.
 
+        Parameters
+        ----------
+        motor_1_a, motor_2_a : currents of both motors, A
+
         Raises
         ------
         ParameterError : not finite, or beyond what the wire holds

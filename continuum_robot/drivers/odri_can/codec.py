@@ -76,14 +76,27 @@ class Command(NamedTuple):
 
 
 class CurrentReference(NamedTuple):
-    """Host to board: wanted currents of both motors, A. The board has no limit of its own."""
+    """Host to board: wanted currents of both motors, A. The board has no limit of its own.
+
+    Attributes
+    ----------
+    motor_1_a, motor_2_a : A
+    """
 
     motor_1_a: float
     motor_2_a: float
 
 
 class Status(NamedTuple):
-    """Board to host at 1 Hz. A motor is ready when its rotor was aligned, and stays so until power-off."""
+    """Board to host at 1 Hz. A motor is ready when its rotor was aligned, and stays so until power-off.
+
+    Attributes
+    ----------
+    system_enabled : the board takes commands
+    motor_1_enabled, motor_2_enabled : that motor has current
+    motor_1_ready, motor_2_ready : that motor's rotor was aligned
+    error : what is wrong
+    """
 
     system_enabled: bool
     motor_1_enabled: bool
@@ -102,35 +115,60 @@ class Status(NamedTuple):
 
 
 class Current(NamedTuple):
-    """Board to host at 1 kHz: measured currents, A."""
+    """Board to host at 1 kHz: measured currents, A.
+
+    Attributes
+    ----------
+    motor_1_a, motor_2_a : A
+    """
 
     motor_1_a: float
     motor_2_a: float
 
 
 class Position(NamedTuple):
-    """Board to host at 1 kHz: motor revolutions since power-on, in [-100, 100]."""
+    """Board to host at 1 kHz: motor revolutions since power-on, in [-100, 100].
+
+    Attributes
+    ----------
+    motor_1_rev, motor_2_rev : rev
+    """
 
     motor_1_rev: float
     motor_2_rev: float
 
 
 class Velocity(NamedTuple):
-    """Board to host at 1 kHz: speeds, thousand revolutions a minute."""
+    """Board to host at 1 kHz: speeds, thousand revolutions a minute.
+
+    Attributes
+    ----------
+    motor_1_krpm, motor_2_krpm : 1000 rev/min
+    """
 
     motor_1_krpm: float
     motor_2_krpm: float
 
 
 class Adc(NamedTuple):
-    """Board to host at 1 kHz: analog inputs A6 and B6 as shares of their full scale."""
+    """Board to host at 1 kHz: analog inputs A6 and B6 as shares of their full scale.
+
+    Attributes
+    ----------
+    a6, b6 : shares of full scale
+    """
 
     a6: float
     b6: float
 
 
 class EncoderIndex(NamedTuple):
-    """Board to host once in a motor revolution: position (rev) at the index of motor 1 or 2 (0 or 1 on the wire)."""
+    """Board to host once in a motor revolution: position (rev) at the index of motor 1 or 2 (0 or 1 on the wire).
+
+    Attributes
+    ----------
+    position_rev : rev
+    """
 
     position_rev: float
     motor: int
@@ -168,6 +206,10 @@ def encode_command(code: CommandCode, value: int) -> bytes:
 
 def encode_current_reference(motor_1_a: float, motor_2_a: float) -> bytes:
     """Bytes of wanted currents (A).
+
+    Parameters
+    ----------
+    motor_1_a, motor_2_a : currents of both motors, A
 
     Raises
     ------
@@ -207,6 +249,11 @@ def _check_position(name: str, value: float) -> None:
 
 def decode(identifier: int, data: bytes | bytearray) -> Frame:
     """The frame of an identifier and its bytes.
+
+    Parameters
+    ----------
+    identifier : of the CAN frame, 11 bits
+    data : its bytes
 
     Raises
     ------

@@ -68,6 +68,10 @@ class SlcanBus(slcanBus):
     def send(self, msg: can.Message, timeout: float | None = None) -> None:
         """Send a data frame with an 11-bit identifier; waits for the port's buffer, not for the line.
 
+        Parameters
+        ----------
+        msg : the frame
+
         Raises
         ------
         can.CanOperationError : the buffer stays full for longer than the timeout

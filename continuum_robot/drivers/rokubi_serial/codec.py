@@ -72,7 +72,12 @@ def fault_names(status: int) -> tuple[str, ...]:
 
 
 def crc(data: bytes) -> int:
-    """CRC-16/X-25: that of the standard library, with the bits of every byte and of the result in reverse."""
+    """CRC-16/X-25: that of the standard library, with the bits of every byte and of the result in reverse.
+
+    Parameters
+    ----------
+    data : the bytes before the CRC
+    """
     value = binascii.crc_hqx(data.translate(_REVERSED), 0xFFFF)
     return (_REVERSED[value & 0xFF] << 8 | _REVERSED[value >> 8]) ^ 0xFFFF
 
@@ -93,6 +98,10 @@ def encode(frame: ForceFrame) -> bytes:
 
 def decode(data: bytes) -> ForceFrame:
     """The frame of 37 bytes.
+
+    Parameters
+    ----------
+    data : from its header on
 
     Raises
     ------
@@ -173,6 +182,10 @@ def hard_reset() -> bytes:
 def set_filter(sinc: int, *, chop: bool = False, fast: bool = False, fir: bool = False) -> bytes:
     """Filters: the sensor sends 51200/``sinc`` frames a second.
 
+    Parameters
+    ----------
+    chop, fast, fir : switches of the sensor's filter, as its manual names them
+
     Raises
     ------
     ParameterError : sinc not in 64 to 512
@@ -184,6 +197,11 @@ def set_filter(sinc: int, *, chop: bool = False, fast: bool = False, fir: bool =
 
 def set_communication(baud_bps: int, *, temperature_compensation: bool = False, calibration: bool = True) -> bytes:
     """Binary frames at a baud rate.
+
+    Parameters
+    ----------
+    baud_bps : bit/s
+    temperature_compensation, calibration : switches of the sensor, as its manual names them
 
     Raises
     ------
@@ -202,7 +220,12 @@ class Acknowledgements:
         self._text = b""
 
     def feed(self, data: bytes) -> None:
-        """Take what came."""
+        """Take what came.
+
+        Parameters
+        ----------
+        data : bytes from the line
+        """
         self._text = (self._text + data)[-_LONGEST_TEXT:]
 
     def clear(self) -> None:

@@ -120,7 +120,12 @@ Frame = CountsFrame | BoardFrame | CommandFrame
 
 
 def zero_number(status: int) -> int:
-    """How many zeros were set since boot, modulo 16."""
+    """How many zeros were set since boot, modulo 16.
+
+    Parameters
+    ----------
+    status : status word of a frame
+    """
     return (status >> 11) & 0xF
 
 
@@ -165,6 +170,7 @@ def decode_payload(payload: bytes) -> Frame:
     Raises
     ------
     FrameError : wrong length or CRC, an unknown type, or another version of the layout
+    OtherVersionError : another version of the layout
     """
     size = len(payload)
     if size < 3 or _CRC.unpack_from(payload, size - 2)[0] != binascii.crc_hqx(payload[:-2], _CRC_START):

@@ -164,6 +164,10 @@ class StringEncoderReader:
     def zero(self, timeout_s: float = 0.5) -> None:
         """Count from here on, and wait until the board does. Not while another thread calls :meth:`read`.
 
+        Parameters
+        ----------
+        timeout_s : how long the board may take, s
+
         Raises
         ------
         DeviceError : not open, unplugged, or no answer in time

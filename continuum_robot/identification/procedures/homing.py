@@ -64,7 +64,8 @@ class Homed:
     slack_m : taken up from every tendon, shape (N,), m
     tension_n : on every tendon at the straight pose, N
     force_n : amplitude of the tensions that swayed the robot, N: mostly friction
-    inconsistency_m : root mean square by which displacements missed the Clarke manifold while swaying, per segment, m
+    inconsistency_m : root mean square by which displacements missed the Clarke manifold while swaying, per segment,
+        shape (m,), m
     """
 
     zero_m: Vector

@@ -101,6 +101,10 @@ class TakeUp:
     def update(self, reading: TendonReading, dt: float) -> tuple[Vector, bool]:
         """The tensions of this cycle, and whether all tendons are tight.
 
+        Returns
+        -------
+        tensions, shape (N,), N; and whether all are tight
+
         Raises
         ------
         ProcedureError : a tendon runs without resistance, or does not come to rest

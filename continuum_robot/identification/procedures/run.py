@@ -47,7 +47,9 @@ class ProcedureRun:
             raise
 
     def wanted(self, reading: TendonReading | None, dt: float) -> Vector | None:
-        """The tensions that the procedure wants in this cycle, None once it lets go; ``dt`` as in the procedure."""
+        """The tensions that the procedure wants in this cycle, shape (N,), N; None once it lets go; ``dt`` as in the
+        procedure.
+        """
         if self.succeeded or self.problem:
             return None
         safety = self._safety

@@ -172,6 +172,10 @@ def from_the_middle(robot: Robot, positions: Vector) -> Vector:
 
     Not from where the tendons were before: there friction holds the robot in a pose of no meaning, while it holds back
     all pulls alike.
+
+    Parameters
+    ----------
+    positions : of every tendon (columns) when each tendon (rows) is pulled, shape (N, N), m
     """
     moved = positions.copy()
     for rows in robot.tendon_slices:
@@ -234,7 +238,13 @@ def judge(
 
 
 def misfit(response: Vector, expected: Vector) -> float:
-    """Share of a movement, 0 to 1, that a multiple of the expected one does not explain."""
+    """Share of a movement, 0 to 1, that a multiple of the expected one does not explain.
+
+    Parameters
+    ----------
+    response : measured movement of the tendons, shape (k,), m
+    expected : by the model, shape (k,), any unit
+    """
     rest = response - _scale(response, expected) * expected
     return float(np.linalg.norm(rest) / np.linalg.norm(response))
 

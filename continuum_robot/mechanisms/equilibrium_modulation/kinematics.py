@@ -33,13 +33,14 @@ class ModulatedJacobians:
     ----------
     state : the equilibrium
     pose : of the end disk, (..., 4, 4); wang (28)
-    phi_theta, phi_delta, phi_insertion : of (theta_s, theta_epsilon), (..., 2); wang (37) to (39)
+    phi_theta, phi_delta, phi_insertion : derivatives of (theta_s, theta_epsilon), (..., 2); rad/rad, rad/rad, rad/m;
+        wang (37) to (39)
     phi_k : by k_lambda0, k_lambdaq, k_lambda_theta, (..., 2, 3); wang (40)
-    xi_phi : J_xi_phi, (..., 6, 2); wang (67)
-    xi_delta : J_xi_delta at fixed phi, (..., 6); wang (71)
-    xi_insertion : J_xi_qs at fixed phi, (..., 6); wang (34)
-    macro_psi : J_M_psi by theta and delta, (..., 6, 2); wang (55)
-    micro : J_mu by the insertion, (..., 6); wang (61)
+    xi_phi : Jacobian J_xi_phi, (..., 6, 2); wang (67)
+    xi_delta : Jacobian J_xi_delta at fixed phi, (..., 6); wang (71)
+    xi_insertion : Jacobian J_xi_qs at fixed phi, (..., 6); wang (34)
+    macro_psi : Jacobian J_M_psi by theta and delta, (..., 6, 2); wang (55)
+    micro : Jacobian J_mu by the insertion, (..., 6); wang (61)
     identification : J_k by k_lambda0 (N.m), k_lambdaq (N), k_lambda_theta (N.m/rad), (..., 6, 3); wang (62)
     """
 

@@ -24,13 +24,31 @@ class MomentError(Protocol):
     """Any lambda(q_s, theta)."""
 
     def value(self, theta_rad: Array, insertion_m: Array) -> Array:
-        """Lambda, (...), N.m."""
+        """Lambda, (...), N.m.
+
+        Parameters
+        ----------
+        theta_rad : nominal angle of the end disk from the base plane, shape (...), rad; straight is pi / 2
+        insertion_m : q_s, shape (...), m
+        """
 
     def by_theta(self, theta_rad: Array, insertion_m: Array) -> Array:
-        """Its derivative by theta, (...), N.m."""
+        """Its derivative by theta, (...), N.m.
+
+        Parameters
+        ----------
+        theta_rad : nominal angle of the end disk from the base plane, shape (...), rad; straight is pi / 2
+        insertion_m : q_s, shape (...), m
+        """
 
     def by_insertion(self, theta_rad: Array, insertion_m: Array) -> Array:
-        """Its derivative by q_s, (...), N."""
+        """Its derivative by q_s, (...), N.
+
+        Parameters
+        ----------
+        theta_rad : nominal angle of the end disk from the base plane, shape (...), rad; straight is pi / 2
+        insertion_m : q_s, shape (...), m
+        """
 
 
 @dataclass(frozen=True)
@@ -58,15 +76,33 @@ class LinearMomentError:
         return np.array([self.k_lambda0, self.k_lambdaq, self.k_lambda_theta])
 
     def value(self, theta_rad: Array, insertion_m: Array) -> Array:
-        """Lambda, (...), N.m."""
+        """Lambda, (...), N.m.
+
+        Parameters
+        ----------
+        theta_rad : nominal angle of the end disk from the base plane, shape (...), rad; straight is pi / 2
+        insertion_m : q_s, shape (...), m
+        """
         return self.k_lambda0 + self.k_lambdaq * insertion_m + self.k_lambda_theta * theta_rad  # wang (18)
 
     def by_theta(self, theta_rad: Array, insertion_m: Array) -> Array:
-        """Its derivative by theta, (...), N.m."""
+        """Its derivative by theta, (...), N.m.
+
+        Parameters
+        ----------
+        theta_rad : nominal angle of the end disk from the base plane, shape (...), rad; straight is pi / 2
+        insertion_m : q_s, shape (...), m
+        """
         return self.k_lambda_theta + 0 * (theta_rad + insertion_m)
 
     def by_insertion(self, theta_rad: Array, insertion_m: Array) -> Array:
-        """Its derivative by q_s, (...), N."""
+        """Its derivative by q_s, (...), N.
+
+        Parameters
+        ----------
+        theta_rad : nominal angle of the end disk from the base plane, shape (...), rad; straight is pi / 2
+        insertion_m : q_s, shape (...), m
+        """
         return self.k_lambdaq + 0 * (theta_rad + insertion_m)
 
 
@@ -98,17 +134,35 @@ class TabledMomentError:
         object.__setattr__(self, "_curve", PchipInterpolator(theta, np.stack(values, axis=-1)))
 
     def value(self, theta_rad: Array, insertion_m: Array) -> Array:
-        """Lambda, (...), N.m. Raises :class:`ParameterError` outside the table."""
+        """Lambda, (...), N.m. Raises :class:`ParameterError` outside the table.
+
+        Parameters
+        ----------
+        theta_rad : nominal angle of the end disk from the base plane, shape (...), rad; straight is pi / 2
+        insertion_m : q_s, shape (...), m
+        """
         parameters = self.at(theta_rad)
         return parameters[..., 0] + parameters[..., 1] * insertion_m
 
     def by_theta(self, theta_rad: Array, insertion_m: Array) -> Array:
-        """Its derivative by theta, (...), N.m."""
+        """Its derivative by theta, (...), N.m.
+
+        Parameters
+        ----------
+        theta_rad : nominal angle of the end disk from the base plane, shape (...), rad; straight is pi / 2
+        insertion_m : q_s, shape (...), m
+        """
         slopes = self._curve.derivative()(self._inside(theta_rad))
         return slopes[..., 0] + slopes[..., 1] * insertion_m
 
     def by_insertion(self, theta_rad: Array, insertion_m: Array) -> Array:
-        """Its derivative by q_s, (...), N."""
+        """Its derivative by q_s, (...), N.
+
+        Parameters
+        ----------
+        theta_rad : nominal angle of the end disk from the base plane, shape (...), rad; straight is pi / 2
+        insertion_m : q_s, shape (...), m
+        """
         return self.at(theta_rad)[..., 1] + 0 * insertion_m
 
     def at(self, theta_rad: ArrayLike) -> Array:

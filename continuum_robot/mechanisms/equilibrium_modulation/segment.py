@@ -105,6 +105,10 @@ class ModulatedSegment:
         Returns
         -------
         theta <= pi / 2 and delta, (...), rad; delta 0 where the segment is straight
+
+        Raises
+        ------
+        ParameterError : another number of displacements
         """
         pulled = np.asarray(displacement_m, dtype=float)
         if pulled.shape[-1:] != (self.count,) or not np.isfinite(pulled).all():

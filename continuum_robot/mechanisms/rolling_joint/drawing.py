@@ -61,7 +61,12 @@ class RollingDrawing:
             self._shapes.append(np.concatenate([*sides, sides[0][:1]]))
 
     def poses(self, coefficients: Array) -> Array:
-        """Poses of all links in the plane for contacts that may lie a little beyond the ends, shape (n, 3)."""
+        """Poses of all links in the plane for contacts that may lie a little beyond the ends, shape (n, 3).
+
+        Parameters
+        ----------
+        coefficients : arc length of each contact, shape (n - 1,), m
+        """
         return self.linkage.poses(np.clip(coefficients, *self.linkage.limits_m.T))
 
     def frames(self, coefficients: Array) -> Array:

@@ -129,6 +129,10 @@ class Linkage:
         ----------
         contact_m : shape (n - 1,), m
 
+        Returns
+        -------
+        shape (n - 1,), m
+
         Raises
         ------
         ParameterError : wrong shape

@@ -75,5 +75,10 @@ def load_matrix(loads: Sequence[Load], link_count: int) -> Array:
 
 
 def is_conservative(matrix: Array) -> bool:
-    """Whether all loads of a :func:`load_matrix` have a potential: none turns with its link."""
+    """Whether all loads of a :func:`load_matrix` have a potential: none turns with its link.
+
+    Parameters
+    ----------
+    matrix : of all loads, as :func:`load_matrix` gives it
+    """
     return not np.any(matrix[6:])

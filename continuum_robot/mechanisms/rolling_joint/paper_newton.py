@@ -23,7 +23,13 @@ PUBLISHED_STEPS = 10
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The blocks of (20) for the links 2 ... n, each of shape (n - 1, 3, 3), and h of (10), shape (n - 1, 3)."""
+    """The blocks of (20) for the links 2 ... n, each of shape (n - 1, 3, 3), and h of (10), shape (n - 1, 3).
+
+    Attributes
+    ----------
+    a, b, c, d, e : A to E of (20), shape (n - 1, 3, 3)
+    h : of (10), shape (n - 1, 3), N.m and N
+    """
 
     a: Array
     b: Array

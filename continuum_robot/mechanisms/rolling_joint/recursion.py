@@ -46,7 +46,12 @@ def functions(joint_count: int, compile: str = "auto", progress: Callable[[str],
 
 
 def symbolic(joint_count: int) -> ca.Function:
-    """The CasADi side of :func:`functions`."""
+    """The CasADi side of :func:`functions`.
+
+    Parameters
+    ----------
+    joint_count : number of joints, links less one
+    """
     frames = ca.MX.sym("frames", JOINT_ROWS, joint_count)
     entries = ca.MX.sym("entries", JOINT_ROWS, joint_count)
     weights = ca.MX.sym("weights", 2, joint_count)

@@ -46,7 +46,7 @@ class Equilibrium:
     tension_n : of the left and the right tendon where they are pulled, shape (2,), N
     gap_tension_n : tension of both tendons between the links, shape (n - 1, 2), N; less than that by friction
     tendon_length_m : shape (2,), m
-    residual : largest moment left on a link, relative to the sum of tensions and loads times the size of a link
+    residual : largest moment left on a link, as a share of the sum of tensions and loads times the size of a link
     iterations : of Newton's method
     stable : whether the pose is a minimum of the potential, judged by the pivots of the recursion
     lifted_joints : joints, from 1, whose contact would have to pull
@@ -70,13 +70,23 @@ class Equilibrium:
         return float(np.max(tangential / normal)) if np.all(normal > 0) else float("inf")
 
     def slipping_joints(self, friction_coefficient: float) -> tuple[int, ...]:
-        """Joints, from 1, whose contact force is outside of the friction cone of a coefficient, lifted ones too."""
+        """Joints, from 1, whose contact force is outside of the friction cone of a coefficient, lifted ones too.
+
+        Parameters
+        ----------
+        friction_coefficient : of the surfaces, dimensionless
+        """
         tangential, normal = np.abs(self.contact_force_n[:, 0]), self.contact_force_n[:, 1]
         return tuple(int(k) + 1 for k in np.nonzero(tangential > friction_coefficient * normal)[0])
 
 
 class Step(NamedTuple):
-    """One evaluation of the recursion at a pose: see :func:`recursion.functions`."""
+    """One evaluation of the recursion at a pose: see :func:`recursion.functions`.
+
+    Attributes
+    ----------
+    moments, steps, force, poses, gaps, gap_slopes, pivots, potential : as of :func:`recursion.functions`
+    """
 
     moments: Array
     steps: Array
@@ -116,7 +126,8 @@ class RollingStatics:
         ----------
         contact_m : shape (n - 1,), m
         tension_n : shape (2,), N
-        weights : tension between the links relative to ``tension_n``, shape (2, n - 1), or 1
+        weights : ratio of the tension between the links to ``tension_n``, shape (2, n - 1), or 1; for tendons with
+            friction
         loads : matrix of :func:`load_matrix`
         base : pose of link 1: x (m), y (m), angle (rad)
         """
@@ -158,7 +169,8 @@ class RollingStatics:
         loads : on any links
         base : pose of link 1: x (m), y (m), angle (rad)
         start_m : arc lengths of a pose near by, shape (n - 1,), m
-        weights : tension between the links relative to ``tension_n``, shape (2, n - 1), for tendons with friction
+        weights : ratio of the tension between the links to ``tension_n``, shape (2, n - 1), or 1; for tendons with
+            friction
         exhaustive : search all poses at the end; it takes some tenths of a second
 
         Returns
@@ -340,7 +352,12 @@ def joint_moments(moments: Array) -> Array:
 
 
 def check_tension(tension_n: ArrayLike) -> Array:
-    """Two tensions as an array; raises ParameterError unless they are finite, not negative, and not both zero."""
+    """Two tensions as an array; raises ParameterError unless they are finite, not negative, and not both zero.
+
+    Returns
+    -------
+    shape (2,), N
+    """
     tension = np.asarray(tension_n, dtype=float)
     if tension.shape != (2,) or not (min(tension) >= 0 and 0 < sum(tension) < np.inf):
         raise ParameterError("tension_n", tension_n, "two finite tensions, left and right, not negative, not both zero")

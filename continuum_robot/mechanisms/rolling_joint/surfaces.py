@@ -82,7 +82,12 @@ class Surface:
         return evaluate(with_curvature(self.coefficients)[index], s - self.knots_m[index])
 
     def point(self, arc_length_m: float) -> Array:
-        """Point of the surface in the link's frame, shape (2,), m."""
+        """Point of the surface in the link's frame, shape (2,), m.
+
+        Parameters
+        ----------
+        arc_length_m : on the surface, m
+        """
         return self.frame(arc_length_m)[:2]
 
 

@@ -27,7 +27,13 @@ class CanWire(Protocol):
         """Data frames that arrived; never waits."""
 
     def send(self, identifier: int, data: bytes) -> bool:
-        """Send a frame; whether somebody took it."""
+        """Send a frame; whether somebody took it.
+
+        Parameters
+        ----------
+        identifier : of the frame, 11 bits
+        data : its bytes, 8 at most
+        """
 
     def disturb(self, rng: np.random.Generator) -> None:
         """Put something on the wire that is no frame of any board."""
@@ -65,7 +71,13 @@ class PythonCanWire:
         return found
 
     def send(self, identifier: int, data: bytes) -> bool:
-        """Send a frame; whether it was taken."""
+        """Send a frame; whether it was taken.
+
+        Parameters
+        ----------
+        identifier : of the frame, 11 bits
+        data : its bytes, 8 at most
+        """
         return self._send(can.Message(arbitration_id=identifier, data=data, is_extended_id=False))
 
     def disturb(self, rng: np.random.Generator) -> None:
@@ -162,7 +174,13 @@ class SlcanAdapter:
         return None
 
     def send(self, identifier: int, data: bytes) -> bool:
-        """Send a frame; whether somebody took it."""
+        """Send a frame; whether somebody took it.
+
+        Parameters
+        ----------
+        identifier : of the frame, 11 bits
+        data : its bytes, 8 at most
+        """
         if not self.is_open:
             return False
         return self.pty.send(f"t{identifier:03X}{len(data)}{data.hex().upper()}\r".encode())

@@ -51,7 +51,12 @@ FAULTS: dict[str, str] = {
 
 
 def crc_16(data: bytes) -> int:
-    """Checksum of protocol 2: polynomial 0x8005, begin 0, not reflected."""
+    """Checksum of protocol 2: polynomial 0x8005, begin 0, not reflected.
+
+    Parameters
+    ----------
+    data : the bytes before the checksum
+    """
     value = 0
     for byte in data:
         value ^= byte << 8
@@ -61,7 +66,14 @@ def crc_16(data: bytes) -> int:
 
 
 def packet(servo: int, instruction: int, parameters: bytes) -> bytes:
-    """A packet with its checksum; a header within the parameters is stuffed."""
+    """A packet with its checksum; a header within the parameters is stuffed.
+
+    Parameters
+    ----------
+    servo : number on the bus
+    instruction : of protocol 2
+    parameters : its bytes
+    """
     stuffed = (bytes([instruction]) + parameters).replace(b"\xff\xff\xfd", b"\xff\xff\xfd\xfd")
     head = HEADER + bytes([servo]) + struct.pack("<H", len(stuffed) + 2) + stuffed
     return head + struct.pack("<H", crc_16(head))
@@ -125,11 +137,23 @@ class FakeDynamixelBus:
         return str(self.pty.path)
 
     def register(self, number: int, address: int, size: int) -> int:
-        """A register of a servo, for tests."""
+        """A register of a servo, for tests.
+
+        Parameters
+        ----------
+        number : of the servo
+        address : of the register
+        size : bytes
+        """
         return self._servos[number].get(address, size)
 
     def inject(self, fault: str, number: int, magnitude: float = 1.0) -> None:
         """Inject a fault of :data:`FAULTS` into a servo until ended; "" ends all of it.
+
+        Parameters
+        ----------
+        number : of the servo
+        magnitude : in the unit of the fault
 
         Raises
         ------

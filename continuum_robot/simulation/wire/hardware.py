@@ -75,6 +75,10 @@ def wired(robot: Robot) -> Robot:
 
     Motors take their properties from ``actuators``; a string-encoder board reads four strings, further ones are left
     out.
+
+    Raises
+    ------
+    ParameterError : a robot without actuators
     """
     own = robot.hardware
     if own is not None and isinstance(own.tendon_actuators, OdriCan):
@@ -261,6 +265,10 @@ class SimulatedHardware:
         """Move the robot up to ``now_s`` (s, monotonic or virtual) and let every device do what is due.
 
         After a longer pause the devices see short steps, so that their own timeouts strike when they would have.
+
+        Raises
+        ------
+        DeviceError : the hardware is not open
         """
         with self._lock:
             if self.motors is None:
@@ -304,7 +312,12 @@ class SimulatedHardware:
         return _SteppingActuators(self, clock, sleep)
 
     def string_encoders(self, *, answer_timeout_s: float = 1.0) -> StringEncoderReader:
-        """The real driver of the string-encoder board, not open yet. Raises :class:`DeviceError` without one."""
+        """The real driver of the string-encoder board, not open yet. Raises :class:`DeviceError` without one.
+
+        Parameters
+        ----------
+        answer_timeout_s : how long the board may take to answer, s
+        """
         settings, board = self._hardware.string_encoders, self.string_board
         if settings is None or board is None:
             raise DeviceError("simulated string-encoder board", "is not there", "Open the hardware with strings.")
@@ -318,7 +331,16 @@ class SimulatedHardware:
         return RokubiForceSensor(self._force_settings, port=self.rokubi.port, simulated=True)
 
     def bus(self, channel: str) -> can.BusABC:
-        """The host's end of a CAN channel; opened again, the frames of before are gone."""
+        """The host's end of a CAN channel; opened again, the frames of before are gone.
+
+        Parameters
+        ----------
+        channel : its name in the robot file
+
+        Raises
+        ------
+        DeviceError : no such channel, or the hardware is not open
+        """
         board = self.boards.get(channel)
         if board is None:
             raise DeviceError(f"simulated CAN channel {channel}", "is not there", "Open the hardware.")
@@ -337,7 +359,12 @@ class SimulatedHardware:
         return self._plant
 
     def board_of(self, tendon: int) -> tuple[FakeOdriBoard, int]:
-        """The board that has a tendon's motor, and the motor's number on it; ``tendon`` counts from 0."""
+        """The board that has a tendon's motor, and the motor's number on it; ``tendon`` counts from 0.
+
+        Raises
+        ------
+        ParameterError : a tendon without a motor
+        """
         for entry in self._wiring.motors:
             if entry.tendon == tendon + 1:
                 return self.boards[entry.channel], entry.motor

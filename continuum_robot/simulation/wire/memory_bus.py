@@ -35,13 +35,28 @@ class MemoryBus(can.BusABC):
         return cls(channel, first, second), cls(channel, second, first)
 
     def send(self, msg: can.Message, timeout: float | None = None) -> None:  # noqa: ARG002
-        """Hand a frame over. Raises :class:`can.CanOperationError` on an end that was shut down."""
+        """Hand a frame over. Raises :class:`can.CanOperationError` on an end that was shut down.
+
+        Parameters
+        ----------
+        msg : the frame
+        timeout : not used: a frame is taken at once
+        """
         if self._is_shutdown:
             raise can.CanOperationError("the bus is shut down")
         self._outbox.append(msg)
 
     def recv(self, timeout: float | None = None) -> can.Message | None:  # noqa: ARG002
-        """The next frame, None where there is none now."""
+        """The next frame, None where there is none now.
+
+        Parameters
+        ----------
+        timeout : not used: who waits, waits in virtual time
+
+        Raises
+        ------
+        CanOperationError : the end was shut down
+        """
         if self._is_shutdown:
             raise can.CanOperationError("the bus is shut down")
         return self._inbox.popleft() if self._inbox else None

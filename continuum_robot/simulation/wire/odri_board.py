@@ -111,11 +111,22 @@ class FreeMotor:
         self._gain, self._damping = acceleration_rev_per_s2_a, damping_per_s
 
     def drive(self, current_a: float, held: bool) -> None:
-        """Give it a current, A."""
+        """Give it a current, A.
+
+        Parameters
+        ----------
+        current_a : A
+        held : whether the rotor is being aligned, and does not turn
+        """
         self.current_a, self.held = current_a, held
 
     def advance(self, duration_s: float) -> None:
-        """Let it turn."""
+        """Let it turn.
+
+        Parameters
+        ----------
+        duration_s : s
+        """
         rate = self._gain * self.current_a - self._damping * self.velocity_rev_per_s
         self.velocity_rev_per_s = 0.0 if self.held else self.velocity_rev_per_s + rate * duration_s
         self.position_rev += self.velocity_rev_per_s * duration_s
@@ -150,6 +161,10 @@ class FakeOdriBoard:
     reference_a : newest current reference, which stays in its mailbox
     lost_ticks : ticks for which a step came too late
     timeouts : how often the receive timeout struck
+
+    Raises
+    ------
+    ParameterError : a negative alignment time, or a position at power-on that the wire cannot tell
     """
 
     def __init__(

@@ -73,7 +73,12 @@ class PlantMotors:
         self._show()
 
     def port(self, channel: str, motor: int) -> PlantMotor | None:
-        """Motor 1 or 2 of the board on a channel; None where none is connected."""
+        """Motor 1 or 2 of the board on a channel; None where none is connected.
+
+        Parameters
+        ----------
+        motor : 1 or 2
+        """
         return self._by_place.get((channel, motor))
 
     def advance(self, now_s: float) -> None:

@@ -67,6 +67,10 @@ class Pty:
     def send(self, data: bytes) -> bool:
         """Send to the host, all or nothing.
 
+        Parameters
+        ----------
+        data : bytes
+
         Returns
         -------
         whether it was taken: not while the line is disconnected, or the host does not read and all buffers are full

@@ -62,8 +62,8 @@ class FakeRokubi:
     link : name of its port, see :class:`Pty`
     baud_bps : at which it speaks now
     baud_holds_after : "run": a new baud rate holds when the sensor runs again; "restart": after a restart
-    full_scale : loads beyond it are clipped, shape (6,); None: none are
-    noise : standard deviation of its white noise, shape (6,)
+    full_scale : loads beyond it are clipped, shape (6,), N and N.m; None: none are
+    noise : standard deviation of its white noise, shape (6,), N and N.m
     clock_drift : its clock runs faster by this, s/s
     serial_number : that it tells when it starts
     rng : draws noise and what line faults need

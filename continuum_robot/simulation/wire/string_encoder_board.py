@@ -71,6 +71,10 @@ class FakeStringEncoderBoard:
     Attributes
     ----------
     dropped : frames that nobody took
+
+    Raises
+    ------
+    ParameterError : strings of the settings that are not in ``string_names``
     """
 
     def __init__(
