@@ -58,7 +58,7 @@ class Budgets(Protocol):
 
         Parameters
         ----------
-        shares : of the errors of the model that are assumed, dimensionless, (5,)
+        shares : values of ``SHARES``, in the units of their names, (5,)
         c : coefficients, (n,)
         spread : the observer's own covariance of the residual, (n, n)
         by_c : derivative of all known forces by c, (n, n)
