@@ -4,7 +4,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import hashlib
 import os
+import socket
+import struct
 import time
 from collections.abc import Iterator
 
@@ -14,7 +18,8 @@ from rclpy.node import Node
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.nodes.spinning import dds_error, initialize, shut_down_at_end
 
-MARKER_NODE = "continuum_robot_stack"
+LISTENER_NODE = "continuum_robot_listener"
+_CREDENTIALS = struct.Struct("3i")
 
 
 class BusyDomainError(ContinuumRobotError):
@@ -56,33 +61,61 @@ def claimed_domain(namespace: str, discovery_s: float = 1.5) -> Iterator[None]:
     """
     domain = os.environ.get("ROS_DOMAIN_ID") or "0"
     namespace = absolute_namespace(namespace)
+    with _claim(domain, namespace):
+        found = _listen(namespace, discovery_s)
+        if found:
+            raise BusyDomainError(domain, namespace, found)
+        yield
+
+
+@contextlib.contextmanager
+def _claim(domain: str, namespace: str) -> Iterator[None]:
+    """A name that one process of this machine holds: the kernel frees it however that process ends."""
+    # An abstract socket lives in the network namespace, as the loopback does that DDS talks on.
+    key = hashlib.sha256(f"{domain}{namespace}".encode()).hexdigest()
+    address = f"\0continuum_robot-{key}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as claim:
+        try:
+            claim.bind(address)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise BusyDomainError(domain, namespace, f"process {_holder(address)} runs a stack") from None
+        claim.listen(1)
+        yield
+
+
+def _holder(address: str) -> str:
+    """Process number of whoever holds the name, "unknown" if it lets go right now."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        asking.setblocking(False)
+        with contextlib.suppress(OSError):
+            asking.connect(address)
+            credentials = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            return str(_CREDENTIALS.unpack(credentials)[0])
+    return "unknown"
+
+
+def _listen(namespace: str, discovery_s: float) -> str:
+    """What the stack of a launch file or of another machine shows within ``discovery_s``, "" for nothing."""
+    topic = f"{namespace.rstrip('/')}/tendon_states"
     context = Context()
     initialize(args=[], context=context)
     with shut_down_at_end(context):
         try:
             node = Node(
-                MARKER_NODE, context=context, namespace=namespace, start_parameter_services=False, enable_rosout=False
+                LISTENER_NODE, context=context, namespace=namespace, start_parameter_services=False, enable_rosout=False
             )
         except Exception as error:  # rclpy's own errors have no common base
             raise dds_error(error) from error
         try:
-            found = _listen(node, namespace, discovery_s)
-            if found:
-                raise BusyDomainError(domain, namespace, found)
-            yield
+            deadline = time.monotonic() + discovery_s
+            while time.monotonic() < deadline:
+                drivers = node.get_publishers_info_by_topic(topic)
+                if drivers:  # the middleware hears of a publisher before it hears of its node
+                    name = drivers[0].node_name
+                    return f"{'a node' if 'UNKNOWN' in name else name} publishes tendon_states"
+                time.sleep(0.05)
         finally:
             node.destroy_node()
-
-
-def _listen(node: Node, namespace: str, discovery_s: float) -> str:
-    """What another stack shows within ``discovery_s``, "" for nothing."""
-    topic = f"{namespace.rstrip('/')}/tendon_states"
-    deadline = time.monotonic() + discovery_s
-    while time.monotonic() < deadline:
-        drivers = node.get_publishers_info_by_topic(topic)
-        if drivers:
-            return f"{drivers[0].node_name} publishes tendon_states"
-        if node.get_node_names_and_namespaces().count((MARKER_NODE, namespace)) > 1:
-            return "another continuum-robot command runs"
-        time.sleep(0.05)
     return ""

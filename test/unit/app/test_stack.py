@@ -163,12 +163,33 @@ def test_up_tells_of_a_process_that_died_and_fails(tmp_path: Path) -> None:
 
 def test_one_domain_holds_one_stack_a_namespace() -> None:
     with claimed_domain("left", discovery_s=0.2):
-        with pytest.raises(BusyDomainError, match="namespace /left"), claimed_domain("/left/", discovery_s=10.0):
+        busy = pytest.raises(BusyDomainError, match=f"process {os.getpid()} runs a stack in namespace /left")
+        with busy, claimed_domain("/left/", discovery_s=0.2):
             pass
         with claimed_domain("right", discovery_s=0.2):
             pass
     with claimed_domain("left", discovery_s=0.2):
         pass
+
+
+DRIVER_OF_A_LAUNCH_FILE = """
+import rclpy
+from continuum_robot.msg import TendonStates
+rclpy.init()
+node = rclpy.create_node("tendon_driver", namespace="left")
+node.create_publisher(TendonStates, "tendon_states", 1)
+input()
+"""
+
+
+def test_the_stack_of_a_launch_file_is_company_too() -> None:
+    with subprocess.Popen([sys.executable, "-c", DRIVER_OF_A_LAUNCH_FILE], stdin=subprocess.PIPE) as driver:
+        try:
+            busy = pytest.raises(BusyDomainError, match=r"(tendon_driver|a node) publishes tendon_states")
+            with busy, claimed_domain("left", discovery_s=30.0):
+                pass
+        finally:
+            driver.kill()
 
 
 @pytest.mark.parametrize("domain", ["abc", "100000"])
