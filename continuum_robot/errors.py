@@ -66,7 +66,9 @@ class RecordingError(ContinuumRobotError, ValueError):
 
 
 class ConvergenceError(ContinuumRobotError, ArithmeticError):
-    """An iteration that did not converge: ``problem``, ``residual``, ``tolerance``, ``iterations``."""
+    """An iteration that did not converge: ``problem``, ``residual`` (in its own unit, or relative), ``tolerance``,
+    ``iterations``.
+    """
 
     def __init__(self, problem: str, residual: float, tolerance: float, iterations: int) -> None:
         self.problem, self.residual, self.tolerance, self.iterations = problem, residual, tolerance, iterations

@@ -185,6 +185,10 @@ def loop_in_separate_processes(options: StackOptions, seconds: float, stop: Stop
     """The loop with a process for each node; arguments, result and errors as :func:`loop_in_one_process`.
 
     The result has ``<node>_processor_percent`` for each process beside their sum.
+
+    Parameters
+    ----------
+    seconds, stop : as there
     """
     group = ProcessGroup(
         {node: node_command(node, parameters) for node, parameters in node_parameters(options).items()}

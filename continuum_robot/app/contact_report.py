@@ -55,7 +55,12 @@ def felt_intervals(contact: Series) -> list[Interval]:
 
 
 def true_intervals(truth: Series) -> list[Interval]:
-    """Spans in which something touched the simulated robot, s."""
+    """Spans in which something touched the simulated robot, s.
+
+    Parameters
+    ----------
+    truth : messages of ``simulated_contact``
+    """
     # A stall of the simulator leaves a gap that is no end of a contact.
     return intervals(truth.stamp_s, truth["in_contact"][:, 0], _TRUTH_GAP_S)
 
@@ -160,7 +165,12 @@ def _paired(contact: Series, truth: Series) -> tuple[NDArray[np.intp], NDArray[n
 
 
 def draw_contact(recording: Recording, robot: Robot, folder: Path) -> Path:
-    """Plot residual against threshold, estimated beside true force, and the place, to ``contact.png``."""
+    """Plot residual against threshold, estimated beside true force, and the place, to ``contact.png``.
+
+    Parameters
+    ----------
+    folder : where the picture goes
+    """
     contact = recording.series(CONTACT)
     truth = recording.topics.get(TRUTH)
     begin_s = float(contact.stamp_s[0])
@@ -212,7 +222,12 @@ def draw_contact(recording: Recording, robot: Robot, folder: Path) -> Path:
 
 
 def contact_lines(numbers: Mapping[str, Any]) -> list[str]:
-    """What the demo prints of contacts; nothing where none was looked for."""
+    """What the demo prints of contacts; nothing where none was looked for.
+
+    Parameters
+    ----------
+    numbers : of the report
+    """
     if "contacts_reported" not in numbers:
         return []
     get = numbers.get

@@ -151,7 +151,12 @@ def examine(robot: Robot | None = None, hardware: Hardware | None = None) -> Fin
 
 
 def summary(findings: Findings, robot: str | None) -> dict[str, object]:
-    """The findings as JSON takes them."""
+    """The findings as JSON takes them.
+
+    Parameters
+    ----------
+    robot : name of the robot file; None: none was given
+    """
     return {
         "robot": robot,
         "ports": [dataclasses.asdict(port) for port in findings.ports],

@@ -42,6 +42,10 @@ def choose_level(wanted: str, robot: Robot) -> FakeLevel:
     ----------
     wanted : wire, dynamics, mirror, or auto: wire where a cycle of boards, drivers and plant fits beside the nodes
     robot : to be simulated, its plant compiled
+
+    Raises
+    ------
+    ParameterError : a level that a mechanism does not have
     """
     if robot.mechanism is not None:
         if wanted not in (AUTO, DYNAMICS):

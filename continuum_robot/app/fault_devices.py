@@ -39,7 +39,14 @@ def adapter_name(channel: int) -> str:
 
 
 def read_truth(folder: Path, tendons: int, coordinates: int) -> dict[str, NDArray[np.float64]]:
-    """What was written so far: ``time_s`` (T,) monotonic, ``tension_n``, ``motor_n`` (T, N), ``clarke_m`` (T, 2m)."""
+    """What was written so far: ``time_s`` (T,) monotonic, ``tension_n``, ``motor_n`` (T, N), ``clarke_m`` (T, 2m).
+
+    Parameters
+    ----------
+    folder : of the run
+    tendons : number N
+    coordinates : number 2m
+    """
     columns = 1 + 2 * tendons + coordinates
     data = np.fromfile(folder / TRUTH)
     rows = data[: data.size // columns * columns].reshape(-1, columns)
@@ -52,7 +59,14 @@ def read_truth(folder: Path, tendons: int, coordinates: int) -> dict[str, NDArra
 
 
 def main(robot_file: str, folder: Path, seed: int) -> int:
-    """Run until standard input ends."""
+    """Run until standard input ends.
+
+    Parameters
+    ----------
+    robot_file : its path
+    folder : where the truth is written
+    seed : of noise and faults
+    """
     with contextlib.suppress(PermissionError):
         # Real devices do not wait for a busy computer.
         os.nice(PRIORITY)

@@ -223,12 +223,26 @@ class ProcessRobot:
         return self._groups[node].pids[node]
 
     def signal(self, nodes: Sequence[str], number: signal.Signals) -> None:
-        """Send a signal to nodes."""
+        """Send a signal to nodes.
+
+        Parameters
+        ----------
+        number : of the signal
+        """
         for node in nodes:
             os.kill(self.pid(node), number)
 
     def order(self, **what: object) -> None:
-        """Have the devices do something."""
+        """Have the devices do something.
+
+        Parameters
+        ----------
+        what : keys and values of the order
+
+        Raises
+        ------
+        DeviceError : the devices' process has ended, or answers with an error
+        """
         if self._devices.stdin is None:
             raise DeviceError("devices", "ended", "See their log.")
         self._devices.stdin.write(json.dumps(what) + "\n")
@@ -241,7 +255,16 @@ class ProcessRobot:
             raise DeviceError("simulated devices", f"said {line!r}", "See their messages above.")
 
     def truth(self, begin_s: float) -> dict[str, Vector]:
-        """The truth since a time of the monotonic clock, with the reference as ``reference_m``."""
+        """The truth since a time of the monotonic clock, with the reference as ``reference_m``.
+
+        Parameters
+        ----------
+        begin_s : of the monotonic clock, s
+
+        Returns
+        -------
+        by name, shape (T,) or (T, entries)
+        """
         self.order()
         truth = read_truth(self.folder, self.robot.tendon_count, self.robot.coordinate_count)
         kept = truth["time_s"] >= begin_s
@@ -385,7 +408,18 @@ ACTIONS: dict[str, Callable[[ProcessRobot], None]] = {
 
 
 def run_one(stand: ProcessRobot, kind: FaultKind, moment: str, seed: int) -> FaultRecord:
-    """Move, let it happen, watch, judge, recover; the stack is up before."""
+    """Move, let it happen, watch, judge, recover; the stack is up before.
+
+    Parameters
+    ----------
+    stand : the robot under test
+    moment : a key of ``MOMENTS``
+    seed : of noise and faults
+
+    Raises
+    ------
+    ParameterError : a robot without limits
+    """
     ears = stand.ears
     stand.follow(DISPLACEMENT_SHARE)
     time.sleep(MOMENTS[moment])

@@ -153,7 +153,12 @@ def rviz_description() -> LaunchDescription:
 
 
 def rviz_configuration() -> Path:
-    """The shipped rviz configuration: beside the robot files, in a checkout and where installed."""
+    """The shipped rviz configuration: beside the robot files, in a checkout and where installed.
+
+    Raises
+    ------
+    ParameterError : it is in none of these places
+    """
     folders = {path.parent.parent for path in shipped_robots().values()}
     for folder in folders:
         if (folder / "rviz" / "continuum_robot.rviz").is_file():

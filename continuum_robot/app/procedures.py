@@ -274,6 +274,10 @@ def run_calibrate_torque(
     Returns
     -------
     exit code: 0; 1 where it failed; 130 where it was cancelled
+
+    Raises
+    ------
+    ParameterError : no weight
     """
     console = console or Console()
     loaded = _loaded(robot)

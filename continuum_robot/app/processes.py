@@ -125,7 +125,12 @@ class ProcessGroup:
 
 
 def processor_time_s(pid: int) -> float:
-    """Processor time that a process has used so far, user and system, s; NaN where it has ended."""
+    """Processor time that a process has used so far, user and system, s; NaN where it has ended.
+
+    Parameters
+    ----------
+    pid : of the process
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rsplit(")", 1)[1].split()
     except OSError:

@@ -27,7 +27,7 @@ class Series:
     ----------
     stamp_s : time in the header, from the recording's origin, shape (messages,), s
     received_s : when the recorder took it, same clock and origin, shape (messages,), s
-    sequence : shape (messages,)
+    sequence : number of each message, shape (messages,)
     fields : name -> values, shape (messages, entries); NaN where a message had fewer entries than others
     texts : name -> texts of a field that is not numeric, one a message
     """
@@ -61,7 +61,15 @@ class Series:
 
 @dataclass(frozen=True)
 class Recording:
-    """Topics of a bag. ``namespace``: of the topics; ``topics``: relative name -> series; ``origin_ns``: time 0."""
+    """Topics of a bag. ``namespace``: of the topics; ``topics``: relative name -> series; ``origin_ns``: time 0.
+
+    Attributes
+    ----------
+    file : of the bag
+    namespace : of the topics
+    topics : relative name -> series
+    origin_ns : time 0, ns since the epoch
+    """
 
     file: Path
     namespace: str
@@ -70,6 +78,10 @@ class Recording:
 
     def series(self, name: str) -> Series:
         """The messages of a topic.
+
+        Parameters
+        ----------
+        name : relative to the namespace
 
         Raises
         ------

@@ -141,6 +141,7 @@ def run_replay(file: Path, robot: str, realtime: bool, json_file: Path | None, c
     ------
     RobotFileError, RecordingError : a file cannot be used, or they do not fit together
     BusyDomainError : another stack lives in this DDS domain
+    DeviceError : a node does not answer
     """
     console = console or Console()
     robot_file = find_robot_file(robot).resolve()

@@ -49,7 +49,14 @@ class TwoSegmentSettings:
 
 @dataclass(frozen=True)
 class PoseCase:
-    """One case of the file, with what is expected of it; None where the file does not say."""
+    """One case of the file, with what is expected of it; None where the file does not say.
+
+    Attributes
+    ----------
+    tip_m : position of the tip in the base frame, shape (3,), m
+    rotation : of the tip in the base frame, shape (3, 3)
+    bare_tip_m : position of the tip without the junction's point load, shape (3,), m
+    """
 
     rod: StrainRod
     tension_n: Array

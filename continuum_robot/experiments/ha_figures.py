@@ -48,7 +48,14 @@ class ExperimentsSettings:
 
 @dataclass(frozen=True, slots=True)
 class Poses:
-    """What the figures show: the mechanism, and poses with their labels."""
+    """What the figures show: the mechanism, and poses with their labels.
+
+    Attributes
+    ----------
+    statics : of the mechanism
+    found : label and pose of each
+    pulls : the loads of the poses, in the paper's unit; empty where none are drawn
+    """
 
     statics: RollingStatics
     found: list[tuple[str, Equilibrium]]

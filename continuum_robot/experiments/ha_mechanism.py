@@ -43,7 +43,12 @@ def pull_to_the_right(force: float, link: int = 5) -> list[Load]:
 
 
 def in_figures_units(found: Equilibrium) -> dict[str, list[Any]]:
-    """An equilibrium with lengths in mm: link_pose_x_y_theta, s_contact, tendon_len_l_r, f_contact_xy."""
+    """An equilibrium with lengths in mm: link_pose_x_y_theta, s_contact, tendon_len_l_r, f_contact_xy.
+
+    Parameters
+    ----------
+    found : the equilibrium
+    """
     return {
         "link_pose_x_y_theta": (found.poses * [MM, MM, 1.0]).tolist(),
         "s_contact": (found.contact_m * MM).tolist(),
@@ -53,7 +58,12 @@ def in_figures_units(found: Equilibrium) -> dict[str, list[Any]]:
 
 
 def last_link_mm(found: Equilibrium) -> Array:
-    """Position of the last link, shape (2,), mm."""
+    """Position of the last link, shape (2,), mm.
+
+    Parameters
+    ----------
+    found : the equilibrium
+    """
     return np.asarray(found.poses[-1, :2] * MM)
 
 

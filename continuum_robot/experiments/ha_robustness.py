@@ -45,7 +45,14 @@ class ScalingSettings:
 
 @dataclass(frozen=True, slots=True)
 class CaseSeries:
-    """Cases by what became of them: ratio of the tensions, and side load relative to their sum."""
+    """Cases by what became of them: ratio of the tensions, and side load relative to their sum.
+
+    Attributes
+    ----------
+    ratio : tension of the left tendon over that of the right one, shape (cases,)
+    share : side load relative to the sum of the tensions, shape (cases,)
+    outcome : what became of each case
+    """
 
     ratio: Array
     share: Array

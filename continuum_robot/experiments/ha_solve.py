@@ -47,7 +47,14 @@ class SolveSettings:
 
 @dataclass(frozen=True, slots=True)
 class SolveSeries:
-    """What the figure shows."""
+    """What the figure shows.
+
+    Attributes
+    ----------
+    found : the pose; None where there is none
+    loads : on the links
+    text : the case, for the title
+    """
 
     statics: RollingStatics
     found: Equilibrium | None

@@ -94,7 +94,7 @@ class Recording:
     direction, disk, speed_deg, arc_length_m : of the contact
     truth : force in x and y of the backbone's frame at the contact, (k, 2), N
     forces : of each method at the true place, (k, 2), N
-    statistic : of each method, over its threshold, (k,)
+    statistic : of each method, as a share of its threshold, (k,)
     places : arc length by each method, (k,), m; NaN between the cycles in which it is looked for
     felt : what the contact monitor reports, (k,); empty: its statistic decides as for the others
     """
@@ -134,7 +134,14 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the robot's sensors and motors give in one cycle, and the truth."""
+    """What the robot's sensors and motors give in one cycle, and the truth.
+
+    Attributes
+    ----------
+    readings_m : extensions of the strings, shape (strings,), m
+    torque : of the capstans, shape (capstans,), N.m
+    wrench : true (force, moment) at the contact in the backbone's frame, shape (6,), N and N.m
+    """
 
     readings_m: Array
     torque: Array
@@ -154,7 +161,13 @@ class Rig:
         self.encoders = StringEncoderModel(len(self.strings), StringEncoderSettings(), rng)
 
     def approach(self, case: Recording, *, present: bool) -> Iterator[Sample]:
-        """Away from the sensor, towards it, and away again."""
+        """Away from the sensor, towards it, and away again.
+
+        Parameters
+        ----------
+        case : direction, disk and speed
+        present : whether the sensor stands there; else it is out of reach
+        """
         side = _side(case.direction)
         stop = Stop(
             arc_length_m=case.arc_length_m, direction=DIRECTIONS[case.direction], offset_m=0.08 if present else 10.0
@@ -165,7 +178,12 @@ class Rig:
         yield from motion.until(side, -case.speed_deg, 0.0)
 
     def free(self, direction: str) -> Iterator[Sample]:
-        """Free motion in one plane for the thresholds."""
+        """Free motion in one plane for the thresholds.
+
+        Parameters
+        ----------
+        direction : of the plane, by name
+        """
         stop = Stop(arc_length_m=0.1, direction=(1.0, 0.0, 0.0), offset_m=10.0)
         motion, side = _Motion(self, stop), _side(direction)
         for speed in CALIBRATION_DEG_PER_S:
@@ -246,7 +264,12 @@ class Monitors:
         self.reset()
 
     def reset(self, known_arc_length_m: float = -1.0) -> None:
-        """Before a run, in which the force is wanted at a place."""
+        """Before a run, in which the force is wanted at a place.
+
+        Parameters
+        ----------
+        known_arc_length_m : place of the contact from the base, m; negative: to be found
+        """
         n = self.robot.size
         self._difference = SmoothedDifference(_RATE_POINTS)
         self._observer = MomentumObserver(GAIN_PER_S if n == GAIN_PER_S.size else 25.0, 1000, n)
@@ -257,7 +280,12 @@ class Monitors:
             locator.reset()
 
     def update(self, sample: Sample) -> Cycle:
-        """One cycle of all three."""
+        """One cycle of all three.
+
+        Raises
+        ------
+        ContinuumRobotError : the contact monitor went blind
+        """
         measured = self._shape @ sample.readings_m
         c, rate, second = self._difference.update(measured, self.dt)
         seen = self.robot.observe(c, rate, second, sample.torque)
@@ -271,7 +299,12 @@ class Monitors:
         return Cycle(c, found, best)
 
     def calibrate(self, runs: Iterable[Iterable[Sample]]) -> None:
-        """All thresholds from free motion."""
+        """All thresholds from free motion.
+
+        Parameters
+        ----------
+        runs : samples of each free motion
+        """
         rows: dict[str, list[Array]] = {"gmo": [], "jfd": []}
         for run in runs:
             self.reset()
@@ -293,7 +326,16 @@ class Monitors:
         return {**found, "best": cycle.best.ratio}
 
     def forces(self, cycle: Cycle, place_m: float) -> dict[str, Array]:
-        """Force in x and y at the place of the run, by method."""
+        """Force in x and y at the place of the run, by method.
+
+        Parameters
+        ----------
+        place_m : arc length from the base, m
+
+        Returns
+        -------
+        by method, shape (2,), N
+        """
         jacobian = self.robot.jacobian(cycle.c, place_m)
         simple = {method: point_force(r, jacobian) for method, r in cycle.found.items()}
         return {**simple, "best": cycle.best.wrench.wrench[:2]}
@@ -310,7 +352,14 @@ class Monitors:
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """Smoothed coefficients (n,), the residuals of GMO and JFD (n,), and what the contact monitor says."""
+    """Smoothed coefficients (n,), the residuals of GMO and JFD (n,), and what the contact monitor says.
+
+    Attributes
+    ----------
+    c : smoothed coefficients, shape (n,), 1/m
+    found : residual by "gmo" and "jfd", shape (n,) each, N.m^2
+    best : what the contact monitor says
+    """
 
     c: Array
     found: dict[str, Array]
@@ -318,7 +367,12 @@ class Cycle:
 
 
 def cases(count: int) -> list[Recording]:
-    """The contacts of table 7, or some of them."""
+    """The contacts of table 7, or some of them.
+
+    Parameters
+    ----------
+    count : how many, evenly out of all
+    """
     every = [
         Recording(direction, disk + 1, float(speeds[disk]), PLACES_M[disk])
         for direction, speeds in CASES.items()
@@ -402,7 +456,12 @@ def _record(rig: Rig, monitors: Monitors, case: Recording, *, present: bool) -> 
 
 @dataclass(frozen=True)
 class SweepSeries:
-    """All runs and their scores."""
+    """All runs and their scores.
+
+    Attributes
+    ----------
+    length_m : of the robot, m
+    """
 
     runs: list[Recording]
     scores: dict[str, list[Score]]

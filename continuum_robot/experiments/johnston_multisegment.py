@@ -59,7 +59,14 @@ class MultisegmentSettings:
 
 @dataclass(frozen=True)
 class MultisegmentSeries:
-    """Forces in x and y at the fourth disk of each segment; keys (coupling, method, segment)."""
+    """Forces in x and y at the fourth disk of each segment; keys (coupling, method, segment).
+
+    Attributes
+    ----------
+    time_s : shape (T,), s
+    truth : force on the distal segment, shape (T, 2), N
+    forces : estimated force, shape (T, 2), N, by coupling, method, segment
+    """
 
     time_s: Array
     truth: Array

@@ -55,7 +55,15 @@ class NoiseSettings:
 
 @dataclass(frozen=True)
 class NoiseSeries:
-    """Estimated forces of the first draw, by level and method."""
+    """Estimated forces of the first draw, by level and method.
+
+    Attributes
+    ----------
+    time_s : shape (T,), s
+    force_n : true force in x and y, shape (T, 2), N
+    estimates : estimated force by level and method, shape (T, 2), N
+    rmse_n : root mean square error by level and method, shape (2,), N
+    """
 
     time_s: Array
     force_n: Array

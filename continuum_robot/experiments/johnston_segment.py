@@ -39,7 +39,7 @@ class Observation:
 
     Attributes
     ----------
-    momentum : p, johnston (43), (n,)
+    momentum : p, johnston (43), (n,), N.m^2.s
     known_force : dL/dc - D c_rate + J_qc^T torque - friction, (n,), N.m^2
     deviation : johnston (70), (n,), N.m^2
     """
@@ -216,7 +216,12 @@ class CapstanRobot:
     # --- numeric
 
     def observe(self, c: Array, c_rate: Array, c_acceleration: Array, torque: Array) -> Observation:
-        """Terms of the observers at a measured state; arrays (n,), (n,), (n,), (capstans,)."""
+        """Terms of the observers at a measured state; arrays (n,), (n,), (n,), (capstans,).
+
+        Parameters
+        ----------
+        torque : of the capstans, shape (capstans,), N.m
+        """
         momentum, known, deviation = self._observe(c, c_rate, c_acceleration, torque)
         return Observation(momentum.ravel(), known.ravel(), deviation.ravel())
 
@@ -269,20 +274,42 @@ class CapstanRobot:
         return Loaded(times, states[:, :n], states[:, n : 2 * n], states[:, 2 * n :])
 
     def derivative(self, time_s: float, x: Array, torque: Array, wrench: Array, ramp_s: float) -> Array:
-        """(c, c_rate)' under loads that have grown for ``time_s`` of ``ramp_s`` towards their values, (2 n,)."""
+        """(c, c_rate)' under loads that have grown for ``time_s`` of ``ramp_s`` towards their values, (2 n,).
+
+        Parameters
+        ----------
+        x : (c, c_rate), shape (2 n,), 1/m and 1/(m.s)
+        torque : of the capstans in the end, shape (capstans,), N.m
+        wrench : (force, moment) at the tip in the end, shape (6,), N and N.m
+        ramp_s : s
+        """
         load = np.concatenate([torque, wrench]) * time_s / ramp_s
         loads = _loads(self.robot.length_m, load, 0 * load, self.capstans)
         return self._made("loaded")(np.append(x, 0.0), loads).ravel()[: 2 * self.size]
 
     def drive(self, x: Array, reference: Array, stop: Array, duration_s: float) -> Array:
-        """(c, c_rate, 0) after a step of the driven robot; reference: angle, speed, acceleration of the capstans."""
+        """(c, c_rate, 0) after a step of the driven robot; reference: angle, speed, acceleration of the capstans.
+
+        Parameters
+        ----------
+        x : (c, c_rate, 0), shape (2 n + 1,), 1/m and 1/(m.s)
+        reference : angle (rad), speed (rad/s), acceleration (rad/s^2) of the capstans, shape (3 capstans,)
+        stop : as :class:`Stop` gives it, shape (9,)
+        """
         self._made("driven_step")
         after = self._steps["driven_step"](x, reference, stop, duration_s).ravel().copy()
         after[-1] = 0.0
         return after
 
     def drive_loads(self, x: Array, reference: Array, stop: Array) -> tuple[Array, Array]:
-        """Torque of the capstans (N.m), and what the stop does to the robot: wrench in the frame of the backbone."""
+        """Torque of the capstans (N.m), and what the stop does to the robot: wrench in the frame of the backbone.
+
+        Parameters
+        ----------
+        x : (c, c_rate, 0), shape (2 n + 1,), 1/m and 1/(m.s)
+        reference : angle (rad), speed (rad/s), acceleration (rad/s^2) of the capstans, shape (3 capstans,)
+        stop : as :class:`Stop` gives it, shape (9,)
+        """
         self._made("driven_step")
         torque, wrench = self._steps["driven_loads"](x, reference, stop)
         return torque.ravel(), wrench.ravel()
@@ -290,14 +317,26 @@ class CapstanRobot:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The model as the disturbance observer asks for it."""
+    """The model as the disturbance observer asks for it.
+
+    Attributes
+    ----------
+    functions : of the rod
+    friction : of the tendons in the disks
+    capstan_jacobian : J_qc, shape (capstans, n), rad per (1/m)
+    """
 
     functions: ContactFunctions
     friction: FrictionTerms
     capstan_jacobian: Array
 
     def at(self, c: Array, c_rate: Array, torque: Array) -> StateTerms:
-        """Everything at a state (n,), (n,) under a torque of the capstans."""
+        """Everything at a state (n,), (n,) under a torque of the capstans.
+
+        Parameters
+        ----------
+        torque : of the capstans, shape (capstans,), N.m
+        """
         lost, lost_by_c, lost_by_rate = self.friction(c, c_rate, torque)
         driven = self.capstan_jacobian.T @ torque
         return StateTerms(self.functions(c, c_rate), driven - lost.ravel(), -lost_by_c, -lost_by_rate)
@@ -325,7 +364,7 @@ def perturbed(robot: Robot, share: float, rng: np.random.Generator) -> Robot:
     Parameters
     ----------
     robot : as the monitor believes it to be; backbone with its own stiffnesses, disks one by one, capstans
-    share : of the error, e.g. 0.05
+    share : largest share by which each is wrong, e.g. 0.05
     rng : draws the signs
     """
 

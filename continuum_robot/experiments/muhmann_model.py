@@ -43,7 +43,13 @@ class StepSettings:
 
 @dataclass(frozen=True)
 class Waypoints:
-    """Steps through Clarke coordinates, shape (k, 2m), m, each held for ``dwell_s``."""
+    """Steps through Clarke coordinates, shape (k, 2m), m, each held for ``dwell_s``.
+
+    Attributes
+    ----------
+    positions_m : shape (k, 2m), m
+    dwell_s : s
+    """
 
     positions_m: Array
     dwell_s: float

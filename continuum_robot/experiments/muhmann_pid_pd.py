@@ -50,7 +50,12 @@ class PidPdSettings:
 
 @dataclass(frozen=True)
 class Pair:
-    """The same motion under both controllers."""
+    """The same motion under both controllers.
+
+    Attributes
+    ----------
+    pid, pd : the run of each
+    """
 
     pid: Series
     pd: Series
@@ -91,7 +96,12 @@ def _run(settings: PidPdSettings, progress: Progress) -> Result:
 
 
 def ripple_m(run: Series) -> Array:
-    """Root mean square of the fast part of the error, that less its mean over a tenth of a second, shape (2m,), m."""
+    """Root mean square of the fast part of the error, that less its mean over a tenth of a second, shape (2m,), m.
+
+    Parameters
+    ----------
+    run : what was recorded
+    """
     error = run.clarke_m - run.reference_m
     window = min(round(0.1 / PERIOD_S), len(error))
     slow = np.stack([np.convolve(column, np.ones(window) / window, mode="valid") for column in error.T], axis=1)

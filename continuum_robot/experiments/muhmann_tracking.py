@@ -46,7 +46,12 @@ class TrackingSettings:
 
 @dataclass(frozen=True)
 class Pair:
-    """The same motion with both methods."""
+    """The same motion with both methods.
+
+    Attributes
+    ----------
+    shift, clip : the run of each
+    """
 
     shift: Series
     clip: Series

@@ -57,6 +57,13 @@ def figure(file: Path, title: str, rows: int = 1, columns: int = 1, **options: A
 
 
 def legend_below(drawing: Figure, axis: Any, columns: int = 4) -> None:
-    """One legend for the whole figure under all axes, with the entries of one of them."""
+    """One legend for the whole figure under all axes, with the entries of one of them.
+
+    Parameters
+    ----------
+    drawing : the figure
+    axis : whose entries it has
+    columns : of the legend
+    """
     handles, labels = axis.get_legend_handles_labels()
     drawing.legend(handles, labels, loc="outside lower center", ncols=columns)

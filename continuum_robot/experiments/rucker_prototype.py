@@ -26,7 +26,14 @@ _POLYNOMIAL = ((1.50, 0.0), (2.46, 0.0), (3.66, 0.0), (4.91, 0.0), (4.91, 0.0196
 
 @dataclass(frozen=True)
 class Case:
-    """One experiment: which tendon is tensioned, and what hangs from the tip."""
+    """One experiment: which tendon is tensioned, and what hangs from the tip.
+
+    Attributes
+    ----------
+    tendon : number from 1; 0: none
+    tension_n : of that tendon, N
+    tip_load_n : weight on the tip, N
+    """
 
     tendon: int
     tension_n: float
@@ -90,5 +97,10 @@ def prototype(tendon: int, order: int, modulus_pa: float | None = None, *, weigh
 
 
 def tip_force(force_n: tuple[float, float, float]) -> tuple[Load, ...]:
-    """A dead force on the tip as loads; none for zero."""
+    """A dead force on the tip as loads; none for zero.
+
+    Parameters
+    ----------
+    force_n : in the base frame, N
+    """
     return (PointWrench(s_m=prototype_robot().length_m, force_n=force_n),) if any(force_n) else ()

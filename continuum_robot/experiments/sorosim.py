@@ -132,7 +132,12 @@ def round_rod(settings: StaticsSettings, order: int) -> StrainRod:
 
 
 def wrenches(settings: StaticsSettings, mid: Vector, tip: Vector) -> tuple[Load, ...]:
-    """The loads of a shape: wrenches (force, moment) in the base frame at half the length and at the tip."""
+    """The loads of a shape: wrenches (force, moment) in the base frame at half the length and at the tip.
+
+    Parameters
+    ----------
+    mid, tip : shape (6,), N and N.m
+    """
     return tuple(
         PointWrench(s_m=s, force_n=tuple(wrench[:3].tolist()), moment_nm=tuple(wrench[3:].tolist()))
         for s, wrench in ((settings.length / 2, mid), (settings.length, tip))

@@ -49,7 +49,15 @@ class CalibrationSettings:
 
 @dataclass(frozen=True, slots=True)
 class Fits:
-    """What the figure shows: the single trajectory, and its fits as printed and by Levenberg and Marquardt."""
+    """What the figure shows: the single trajectory, and its fits as printed and by Levenberg and Marquardt.
+
+    Attributes
+    ----------
+    theta_rad : angle of the end disk, rad
+    depth_m : insertions, shape (k,), m
+    tracked_m : position of the tip there, shape (k, 3), m
+    printed, lm : both fits
+    """
 
     segment: ModulatedSegment
     theta_rad: float

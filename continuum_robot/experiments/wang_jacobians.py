@@ -45,7 +45,13 @@ class JacobiansSettings:
 
 @dataclass(frozen=True, slots=True)
 class Tangents:
-    """What the figures show."""
+    """What the figures show.
+
+    Attributes
+    ----------
+    theta_rad, depth_m : where the derivatives are taken, rad and m
+    macro_theta_rad, micro_depth_m : what is drawn: angles, shape (k,), rad, and insertions, shape (l,), m
+    """
 
     segment: ModulatedSegment
     theta_rad: float

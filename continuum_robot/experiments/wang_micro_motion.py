@@ -38,7 +38,14 @@ class MicroMotionSettings:
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """What the figure shows: the segment, its angle, and for each lambda its label, its error, path and turn."""
+    """What the figure shows: the segment, its angle, and for each lambda its label, its error, path and turn.
+
+    Attributes
+    ----------
+    theta_rad : angle of the end disk, rad
+    depth_m : insertions, shape (k,), m
+    found : label, error, path of the tip (k, 3) in m, and turning point in m or None, for each lambda
+    """
 
     segment: ModulatedSegment
     theta_rad: float

@@ -32,7 +32,17 @@ class RodSettings:
 
 @dataclass(frozen=True, slots=True)
 class Tips:
-    """What the figure shows, positions less the nominal tip's, in um."""
+    """What the figure shows, positions less the nominal tip's, in um.
+
+    Attributes
+    ----------
+    depth_mm : insertions, shape (k,), mm
+    simple : by the simple model, shape (k, 3), um
+    rod : by the rod with its backbones' forces kept, shape (k, 3), um
+    held : by the rod with its backbones' lengths kept, shape (k, 3), um
+    alone : with one wire alone, a curve for each, shape (j, 3), um
+    reached : with all wires at different depths, shape (j, 3), um
+    """
 
     depth_mm: Array
     simple: Array

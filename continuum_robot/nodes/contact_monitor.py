@@ -153,7 +153,12 @@ class ContactMonitorNode(ManagedNode):
         self._monitor = monitor
 
     def activate(self) -> None:
-        """Look for contacts from the next shape on."""
+        """Look for contacts from the next shape on.
+
+        Raises
+        ------
+        ParameterError : the node is not configured
+        """
         monitor = self._monitor
         if monitor is None:
             raise ParameterError("state", self.state, "a configured node")

@@ -45,14 +45,24 @@ class StatusBuilder:
         self._values: list[KeyValue] = []
 
     def summary(self, level: Level, message: str) -> None:
-        """Set the level and the sentence; a worse level wins over what was set before."""
+        """Set the level and the sentence; a worse level wins over what was set before.
+
+        Parameters
+        ----------
+        message : one sentence
+        """
         if level > self.level or not self.message:
             self.level, self.message = max(level, self.level), message
         elif level == self.level and level != Level.OK and message not in self.message:
             self.message += "; " + message
 
     def add(self, key: str, value: Any) -> None:
-        """Add a value: numbers to six digits, lists joined by commas."""
+        """Add a value: numbers to six digits, lists joined by commas.
+
+        Parameters
+        ----------
+        key : with the unit as its last part
+        """
         self._values.append(KeyValue(key=key, value=_text(value)))
 
     def to_message(self) -> DiagnosticStatus:
@@ -94,7 +104,12 @@ class Diagnostics:
         self._tasks[name] = task
 
     def status(self, name: str) -> DiagnosticStatus:
-        """Run one task now."""
+        """Run one task now.
+
+        Parameters
+        ----------
+        name : of the task
+        """
         builder = StatusBuilder(f"{self._node.full_name}: {name}", self.hardware_id)
         self._tasks[name](builder)
         return builder.to_message()
@@ -134,7 +149,12 @@ class LoopThresholds:
                 raise ParameterError(warn, values[warn], f"at most {error} = {values[error]:g}")
 
     def diagnose(self, status: StatusBuilder, report: LoopReport, period_s: float) -> None:
-        """Fill in a status from a loop's report."""
+        """Fill in a status from a loop's report.
+
+        Parameters
+        ----------
+        period_s : of the loop, s
+        """
         get = self._node.parameters.get
         execution = 100.0 * report.execution_p99_us / (period_s * 1e6)
         for value, kind, what in (

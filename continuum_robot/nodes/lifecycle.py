@@ -127,7 +127,12 @@ class ManagedNode(LifecycleNode):
         """What is left to do while the node still spins, before its program ends."""
 
     def on_defect(self, error: BaseException) -> None:
-        """A callback raised: a defect of the program. Nodes that hold a device make it safe."""
+        """A callback raised: a defect of the program. Nodes that hold a device make it safe.
+
+        Parameters
+        ----------
+        error : what was raised
+        """
         self.defect = repr(error)
         self.get_logger().error(f"a callback failed: {error!r}")
 
@@ -136,7 +141,12 @@ class ManagedNode(LifecycleNode):
         return load_robot(str(self.get_parameter("robot").value))
 
     def report_error(self, what: str, error: BaseException) -> None:
-        """Log an exception: one sentence for an error of this project, a traceback for a defect."""
+        """Log an exception: one sentence for an error of this project, a traceback for a defect.
+
+        Parameters
+        ----------
+        what : was being done, as the sentence's beginning
+        """
         self.last_error = f"{what}: {error}" if isinstance(error, ContinuumRobotError) else f"{what}: {error!r}"
         self.get_logger().error(self.last_error)
         if not isinstance(error, ContinuumRobotError):
@@ -145,7 +155,12 @@ class ManagedNode(LifecycleNode):
         self.diagnostics.publish()
 
     def warn_of_all(self, sentences: Sequence[str]) -> None:
-        """Log what a loop was refused by the system, a warning each."""
+        """Log what a loop was refused by the system, a warning each.
+
+        Parameters
+        ----------
+        sentences : one a refusal
+        """
         for sentence in sentences:
             self.get_logger().warning(sentence)
 
@@ -156,7 +171,12 @@ class ManagedNode(LifecycleNode):
         self._attempt("cleanup", self.cleanup)
 
     def set_parameters_atomically(self, parameter_list: list[Parameter[Any]]) -> SetParametersResult:
-        """Set parameters, all or none; a wrong type is refused in a sentence."""
+        """Set parameters, all or none; a wrong type is refused in a sentence.
+
+        Parameters
+        ----------
+        parameter_list : of rclpy
+        """
         refusal = self.parameters.refuse_type(parameter_list)
         if refusal:
             return SetParametersResult(successful=False, reason=refusal)

@@ -118,7 +118,13 @@ class ChunkedMcapWriter(McapWriter):
         self._metadata: list[_MetadataPlace] = []
 
     def add_metadata(self, name: str, values: Mapping[str, str]) -> None:
-        """Write a metadata record at once, whole or, where :class:`OSError` is raised, not at all."""
+        """Write a metadata record at once, whole or, where :class:`OSError` is raised, not at all.
+
+        Parameters
+        ----------
+        name : of the record
+        values : text by key
+        """
         start = self.file.tell()
         data = _record(_METADATA, _text(name) + _map(values))
         try:
@@ -162,7 +168,12 @@ class ChunkedMcapWriter(McapWriter):
         return index
 
     def write(self, connection: Connection, timestamp: int, data: bytes | memoryview) -> None:
-        """Add a message; chunks are small, since a full disk costs the newest ones."""
+        """Add a message; chunks are small, since a full disk costs the newest ones.
+
+        Parameters
+        ----------
+        timestamp : ns since the epoch
+        """
         chunk, channel = self.chunk, connection.id
         self.message_start_time = min(timestamp, self.message_start_time)
         self.message_end_time = max(timestamp, self.message_end_time)
@@ -264,6 +275,11 @@ class Channel:
     """A topic in a file: its full name, the message type with its encoding and definition, and the QoS it was offered.
 
     ``message_encoding`` is ``cdr`` for ROS 2; ``qos`` is rosbag2's YAML, empty where it is not said.
+
+    Attributes
+    ----------
+    type_name : of the message, such as ``continuum_robot/msg/Shape``
+    definition_encoding : ``ros2msg``
     """
 
     topic: str
@@ -276,7 +292,12 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A serialised message, and when the recorder took it, ns."""
+    """A serialised message, and when the recorder took it, ns.
+
+    Attributes
+    ----------
+    time_ns : since the epoch, ns
+    """
 
     channel: Channel
     time_ns: int

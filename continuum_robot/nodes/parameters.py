@@ -40,6 +40,11 @@ class _Collected:
 class Settings:
     """A dataclass of the robot file as parameters. Made by :meth:`ParameterServer.declare_settings`.
 
+    Parameters
+    ----------
+    leaves : the parameter of each dotted name
+    check : raises for values that do not fit together
+
     Attributes
     ----------
     value : the settings as they are now, a frozen dataclass
@@ -52,6 +57,10 @@ class Settings:
 
     def candidate(self, changes: Mapping[str, Any]) -> Any:
         """The settings with some parameters changed, all checks passed.
+
+        Parameters
+        ----------
+        changes : new value by the parameter's name
 
         Raises
         ------
@@ -192,7 +201,12 @@ class ParameterServer:
         self._listeners.append(listener)
 
     def get(self, name: str) -> Any:
-        """Value of a parameter."""
+        """Value of a parameter.
+
+        Parameters
+        ----------
+        name : dotted
+        """
         return self._node.get_parameter(name).value
 
     def refuse_type(self, parameters: Sequence[Parameter[Any]]) -> str:

@@ -97,7 +97,12 @@ class Recorder(ManagedNode):
         self._choose_folder()
 
     def add_metadata(self, values: Mapping[str, str]) -> None:
-        """Store further metadata with the recording under way, text by key; without one, nothing happens."""
+        """Store further metadata with the recording under way, text by key; without one, nothing happens.
+
+        Parameters
+        ----------
+        values : text by key
+        """
         if self._recorder is not None:
             self._recorder.add_metadata(values)
 
@@ -111,7 +116,12 @@ class Recorder(ManagedNode):
         self._folder = folder
 
     def activate(self) -> None:
-        """Open the recording and subscribe. A recording that cannot be opened is reported, and is no failure."""
+        """Open the recording and subscribe. A recording that cannot be opened is reported, and is no failure.
+
+        Raises
+        ------
+        ParameterError : no folder to write to
+        """
         if self._folder is None or self._folder.exists():
             self._choose_folder()
         folder = self._folder

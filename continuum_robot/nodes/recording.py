@@ -138,11 +138,22 @@ class BagRecorder:
             )
 
     def add_metadata(self, values: Mapping[str, str]) -> None:
-        """Store further metadata, text by key, over what is there; written by the recorder's thread."""
+        """Store further metadata, text by key, over what is there; written by the recorder's thread.
+
+        Parameters
+        ----------
+        values : text by key
+        """
         self._notes.append(dict(values))
 
     def write(self, topic: str, data: bytes, time_ns: int) -> None:
-        """Queue a serialised message that arrived at ``time_ns``; never blocks, a full queue drops it and counts."""
+        """Queue a serialised message that arrived at ``time_ns``; never blocks, a full queue drops it and counts.
+
+        Parameters
+        ----------
+        topic : its full name
+        data : the serialised message
+        """
         connection = self._connections.get(topic)
         if connection is None or self.problem:
             self.dropped += 1
@@ -258,7 +269,13 @@ class BagRecorder:
 
 @dataclass(frozen=True, slots=True)
 class RepairReport:
-    """What could be saved of a recording: how many messages, and how many bytes behind the last whole record."""
+    """What could be saved of a recording: how many messages, and how many bytes behind the last whole record.
+
+    Attributes
+    ----------
+    messages : how many were saved
+    lost_bytes : behind the last whole record
+    """
 
     messages: int
     lost_bytes: int
@@ -350,7 +367,12 @@ class MessageTypes:
 
 
 def find_definition(type_name: str) -> Path | None:
-    """The installed .msg file of a type such as ``continuum_robot/msg/TendonStates``; None where there is none."""
+    """The installed .msg file of a type such as ``continuum_robot/msg/TendonStates``; None where there is none.
+
+    Parameters
+    ----------
+    type_name : with package and kind
+    """
     package, _, name = type_name.split("/")
     prefixes = [Path(entry) for entry in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if entry]
     candidates = [prefix / "share" / package / "msg" / f"{name}.msg" for prefix in [*prefixes, Path(sys.prefix)]]

@@ -70,7 +70,13 @@ class SensorNode(ManagedNode, Generic[Reading]):
         self._read = self.reading = None
 
     def stamp(self, stamp: Time, acquired_s: float) -> None:
-        """Write the ROS time of an instant that is known on the monotonic clock, s."""
+        """Write the ROS time of an instant that is known on the monotonic clock, s.
+
+        Parameters
+        ----------
+        stamp : what is written
+        acquired_s : the instant, s, monotonic
+        """
         since_ns = time.monotonic_ns() - round(acquired_s * 1e9)
         conversions.set_stamp(stamp, conversions.now_ns(self.get_clock()) - since_ns)
 

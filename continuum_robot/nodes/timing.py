@@ -31,7 +31,12 @@ class Histogram:
         self.maximum_us = math.nan
 
     def add(self, time_ns: int) -> None:
-        """Count a time, ns."""
+        """Count a time, ns.
+
+        Parameters
+        ----------
+        time_ns : ns
+        """
         time_us = time_ns * 1e-3
         index = int(time_ns * self._scale)
         self._bins[index if index < self._last else self._last] += 1
@@ -114,7 +119,13 @@ class LoopStatistics:
         self._reset_asked = True
 
     def begin(self, now_ns: int, missed: int) -> None:
-        """A cycle starts; ``missed`` deadlines passed since the one before."""
+        """A cycle starts; ``missed`` deadlines passed since the one before.
+
+        Parameters
+        ----------
+        now_ns : monotonic clock, ns
+        missed : number of deadlines
+        """
         if self._reset_asked or self._begun_ns == 0:
             self._reset_asked = False
             self._clear(now_ns)
@@ -124,7 +135,12 @@ class LoopStatistics:
         self._start_ns = now_ns
 
     def end(self, now_ns: int) -> None:
-        """The cycle is done."""
+        """The cycle is done.
+
+        Parameters
+        ----------
+        now_ns : monotonic clock, ns
+        """
         self.execution.add(now_ns - self._start_ns)
         self.cycles += 1
         self._end_ns = now_ns
@@ -207,7 +223,12 @@ class RoundTripStatistics:
         self.states += 1
 
     def received(self, sequence: int, now_ns: int) -> int | None:
-        """A command that answers state ``sequence`` arrived; its round trip in ns, None where there is no state."""
+        """A command that answers state ``sequence`` arrived; its round trip in ns, None where there is no state.
+
+        Parameters
+        ----------
+        now_ns : monotonic clock, ns
+        """
         if sequence == 0:
             self.unsequenced += 1
             return None

@@ -72,7 +72,7 @@ def judge(
     Parameters
     ----------
     robot, limits : as in the run
-    truth : of ``Truth.since`` from the fault on
+    truth : as of ``Truth.since`` from the fault on
     knowable_s : when the fault could be known
     stopped_s : when the safe state began; NaN where the robot goes on
     spared : index of a tendon that may be slack, or keep the tension of a blocked motor; -1: none

@@ -1058,6 +1058,10 @@ KINDS: tuple[FaultKind, ...] = (
 def kinds_by_name(names: str = "") -> tuple[FaultKind, ...]:
     """The kinds of that name, or of that group, separated by commas; all where empty.
 
+    Parameters
+    ----------
+    names : of kinds or groups
+
     Raises
     ------
     ParameterError : an unknown name; lists the known ones

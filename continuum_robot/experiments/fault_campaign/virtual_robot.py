@@ -52,7 +52,14 @@ QUICK_HOMING = HomingSettings(turns=1, settle_s=0.5)
 
 
 class Command(NamedTuple):
-    """What a controller sent: tensions (any shape, N), when the state it answers was published (s), its sequence."""
+    """What a controller sent: tensions (any shape, N), when the state it answers was published (s), its sequence.
+
+    Attributes
+    ----------
+    tension : of every tendon, any shape, N
+    born_s : when the state that it answers was published, s
+    sequence : of that state
+    """
 
     tension: Vector
     born_s: float
@@ -78,14 +85,24 @@ class Truth:
     reference_m: list[Vector] = field(default_factory=list)
 
     def since(self, begin_s: float) -> dict[str, Vector]:
-        """All as arrays, a row a millisecond, from ``begin_s`` on."""
+        """All as arrays, a row a millisecond, from ``begin_s`` on.
+
+        Returns
+        -------
+        by name of the attribute: shape (T,) or (T, entries)
+        """
         first = int(np.searchsorted(self.time_s, begin_s))
         names = ("time_s", "tension_n", "motor_n", "clarke_m", "reference_m")
         return {name: np.array(getattr(self, name)[first:]) for name in names}
 
 
 class PluggableHardware(SimulatedHardware):
-    """Simulated hardware whose CAN adapters can be unplugged, and that calls ``on_step`` after each step."""
+    """Simulated hardware whose CAN adapters can be unplugged, and that calls ``on_step`` after each step.
+
+    Parameters
+    ----------
+    start_rev : what the motor boards count at the start, rev
+    """
 
     def __init__(self, robot: Robot, plant: Plant, rng: np.random.Generator, start_rev: float) -> None:
         super().__init__(
@@ -102,7 +119,12 @@ class PluggableHardware(SimulatedHardware):
         return self._hosts[channel]
 
     def unplug(self, channel: str) -> None:
-        """Pull an adapter out: what the host holds is dead."""
+        """Pull an adapter out: what the host holds is dead.
+
+        Parameters
+        ----------
+        channel : its name
+        """
         self._unplugged.add(channel)
         self._hosts[channel].shutdown()
 
@@ -131,6 +153,10 @@ class VirtualRobot:
     limited : cycles in which the limits changed a command
     reference : wanted Clarke coordinates; starts with :meth:`follow`
     alter : changes the controller's commands on their way; None: a command gets lost
+
+    Raises
+    ------
+    ParameterError : a robot without limits or control
     """
 
     def __init__(self, robot: Robot, plant: Plant, seed: int, *, start_rev: float = 0.0, sensors: bool = False) -> None:
