@@ -5,7 +5,8 @@ The drives of the secondary backbones hardly place the tip to a micrometre: one 
 Insertion can, but along one curve of a few tens of micrometres. So the approach has three phases:
 
 macro : the backbones move with J_M until what is left is lost in their steps and in the tip's noise. The insertion
-    meanwhile goes where it can move the tip to either side.
+    meanwhile goes where it can move the tip to either side. A straight segment has no J_M where lambda is not 0: there
+    it begins as if it were bent a little towards the target.
 trim : at rest, the tip is measured until its mean is known. Among the steps that the backbones can make, that is taken
     from which the curve of the insertion passes the target most closely.
 micro : the backbones stand; the insertion moves with J_mu, within its stroke.
@@ -23,7 +24,8 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import equilibrium
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import end_pose, jacobians, macro_jacobian
 from continuum_robot.mechanisms.equilibrium_modulation.moment_error import MomentError
-from continuum_robot.mechanisms.equilibrium_modulation.segment import ModulatedSegment
+from continuum_robot.mechanisms.equilibrium_modulation.segment import STRAIGHT_RAD, ModulatedSegment
+from continuum_robot.robot.schema import quantity
 
 Array = NDArray[np.float64]
 
@@ -32,40 +34,46 @@ _DEPTHS = 41  # on the stroke, when curves are compared
 _MOST_TRIMS = 3
 _MARGIN_SHARE = 0.05  # of the stroke, kept free at both ends when a trim is chosen
 _ALONG_SHARE = 0.05  # of the largest J_mu on the stroke: below, the insertion does not move the tip any more
+_LEAST_SPEED = 1e-9  # of the tip, a metre a metre of insertion
+_LEAST_BEND_RAD = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
 class MacroMicroParameters:
     """How the tip is approached.
 
-    Attributes
-    ----------
-    insertion_low_m, insertion_high_m : the insertion stays between them, m
-    macro_resolution_m : least displacement that the backbones' drives make, m
-    macro_tolerance_m : the macro phase ends where no backbone has farther to go, m; the tip's noise sets it
-    macro_gain_per_s, micro_gain_per_s : rate of the tip for its error, 1/s
-    macro_speed_m_per_s, insertion_speed_m_per_s : largest speeds, m/s
-    rest_samples : measurements at rest that are averaged before a trim
-    trim_steps : each backbone may step so many resolutions either way in a trim
-    trim_tolerance_m : a trim is done once the curve of the insertion is expected to pass the target so closely, m
-    release_m : an error above which the backbones move again, m
+    The insertion stays between its low and its high end. The tip's noise sets the macro phase's tolerance.
     """
 
-    insertion_low_m: float
-    insertion_high_m: float
-    macro_resolution_m: float
-    macro_tolerance_m: float = 1e-6
-    macro_gain_per_s: float = 3.0
-    micro_gain_per_s: float = 0.4
-    macro_speed_m_per_s: float = 0.002
-    insertion_speed_m_per_s: float = 0.005
-    rest_samples: int = 240
-    trim_steps: int = 8
-    trim_tolerance_m: float = 4e-7
-    release_m: float = 3e-4
+    insertion_low_m: float = quantity("least insertion", "m", ge=0, le=10)
+    insertion_high_m: float = quantity("deepest insertion", "m", ge=0, le=10)
+    macro_resolution_m: float = quantity("least displacement that the backbones' drives make", "m", ge=0, le=1e-3)
+    displacement_high_m: float = quantity(
+        "largest displacement of a backbone either way", "m", default=1.0, gt=0, le=10
+    )
+    macro_tolerance_m: float = quantity(
+        "the macro phase ends where no backbone has farther to go", "m", default=1e-6, gt=0, le=1e-2
+    )
+    macro_gain_per_s: float = quantity("rate of the tip for its error, macro", "1/s", default=3.0, gt=0, le=100)
+    micro_gain_per_s: float = quantity("rate of the tip for its error, micro", "1/s", default=0.4, gt=0, le=100)
+    macro_speed_m_per_s: float = quantity("fastest backbone", "m/s", default=0.002, gt=0, le=1)
+    insertion_speed_m_per_s: float = quantity("fastest insertion", "m/s", default=0.005, gt=0, le=1)
+    rest_samples: int = quantity("measurements at rest that are averaged before a trim", default=240, ge=1, le=100000)
+    trim_steps: int = quantity("a trim's steps of each backbone either way, in resolutions", default=8, ge=1, le=12)
+    trim_tolerance_m: float = quantity(
+        "a trim is done once the curve of the insertion is expected to pass the target so closely",
+        "m",
+        default=4e-7,
+        gt=0,
+        le=1e-2,
+    )
+    release_m: float = quantity(
+        "an error above which the backbones move again, of what they can take off", "m", default=3e-4, gt=0, le=1
+    )
 
     def __post_init__(self) -> None:
         for name in (
+            "displacement_high_m",
             "macro_tolerance_m",
             "macro_gain_per_s",
             "micro_gain_per_s",
@@ -99,7 +107,9 @@ class MacroMicroOutput:
     insertion_m : depth, m
     phase : ``macro``, ``trim`` or ``micro``
     error_m : target less measured tip, (3,), m
-    at_limit : the insertion would go on beyond its stroke, or stands where it does not move the tip
+    at_limit : the insertion would go on beyond its stroke, or stands where it does not move the tip; or a backbone
+        would go on beyond its largest displacement
+    along_m : the error along the curve of the insertion, m; NaN but in the micro phase
     """
 
     displacement_m: Array
@@ -107,6 +117,7 @@ class MacroMicroOutput:
     phase: str
     error_m: Array
     at_limit: bool
+    along_m: float = np.nan
 
 
 class MacroMicroController:
@@ -176,24 +187,30 @@ class MacroMicroController:
         if self._target is None or not np.array_equal(target, self._target):
             self._begin(MACRO)
             self._target = target.copy()
-        if self._phase != MACRO and np.linalg.norm(error) > self.parameters.release_m:
+        J = self._macro_columns(target)
+        if self._phase != MACRO and np.linalg.norm(J @ np.linalg.pinv(J) @ error) > self.parameters.release_m:
             self._begin(MACRO)
-        limited = False
+        limited, along_m = False, np.nan
         if self._phase == MACRO:
-            self._macro(error, dt)
+            limited = self._macro(J, error, dt)
         elif self._phase == TRIM:
             self._trim(tip, target)
         else:
-            limited = self._micro(error, dt)
-        return self._output(error, limited)
+            limited, along_m = self._micro(error, dt)
+        return self._output(error, limited, along_m)
 
-    def _macro(self, error: Array, dt: float) -> None:
-        """Backbones by J_M; the insertion to the middle of its stroke."""
-        own = self.parameters
+    def _macro_columns(self, target: Array) -> Array:
+        """J_M of the tip's place by displacements, (3, n); that of a small bend towards the target where straight."""
         theta, delta = self._segment.configuration(self._displacement)
+        if STRAIGHT_RAD - theta < _LEAST_BEND_RAD:
+            theta, delta = np.array(STRAIGHT_RAD - _LEAST_BEND_RAD), -np.arctan2(target[1], target[0])
         found = jacobians(self._segment, theta, delta, self._insertion, self._error)
         # Pulled in is shorter: the displacement is -q of wang (56).
-        J = -macro_jacobian(self._segment, found)[:3]
+        return -macro_jacobian(self._segment, found)[:3]
+
+    def _macro(self, J: Array, error: Array, dt: float) -> bool:
+        """Backbones by J_M; the insertion to the middle of its stroke. Returns whether a backbone is at its limit."""
+        own = self.parameters
         needed = np.linalg.pinv(J) @ error
         middle = (own.insertion_low_m + own.insertion_high_m) / 2
         largest = own.insertion_speed_m_per_s * dt
@@ -202,12 +219,15 @@ class MacroMicroController:
         if np.abs(needed).max() <= max(own.macro_tolerance_m, own.macro_resolution_m) and abs(away) <= largest:
             self._displacement = self._stepped(self._displacement)
             self._begin(TRIM)
-            return
+            return False
         rate = own.macro_gain_per_s * needed
         fastest = np.abs(rate).max()
         if fastest > own.macro_speed_m_per_s:
             rate *= own.macro_speed_m_per_s / fastest
-        self._displacement = self._displacement + rate * dt
+        wanted = self._displacement + rate * dt
+        # All by one factor: the bend keeps its plane.
+        self._displacement = wanted * min(1.0, own.displacement_high_m / max(np.abs(wanted).max(), 1e-12))
+        return bool(np.abs(wanted).max() > own.displacement_high_m)
 
     def _trim(self, tip: Array, target: Array) -> None:
         """Measure at rest; then the step of the backbones after which the insertion passes the target."""
@@ -240,20 +260,21 @@ class MacroMicroController:
         self._sum, self._samples = np.zeros(3), 0
         self._trims += 1
 
-    def _micro(self, error: Array, dt: float) -> bool:
-        """Insertion by J_mu. Returns whether it is at the end of what it can do."""
+    def _micro(self, error: Array, dt: float) -> tuple[bool, float]:
+        """Insertion by J_mu. Returns whether it is at the end of what it can do, and the error along its curve, m."""
         own = self.parameters
         theta, delta = self._segment.configuration(self._displacement)
         column = jacobians(self._segment, theta, delta, self._insertion, self._error).micro[:3]
         depths = np.array([own.insertion_low_m, self._insertion, own.insertion_high_m])
         speeds = np.linalg.norm(jacobians(self._segment, theta, delta, depths, self._error).micro[:, :3], axis=1)
-        if speeds[1] < _ALONG_SHARE * speeds.max():
-            return True
-        rate = own.micro_gain_per_s * float(column @ error / (column @ column))
+        along_m = float(column @ error / max(speeds[1], _LEAST_SPEED))
+        if speeds[1] < max(_ALONG_SHARE * speeds.max(), _LEAST_SPEED):
+            return True, along_m
+        rate = own.micro_gain_per_s * along_m / speeds[1]
         step = float(np.clip(rate, -own.insertion_speed_m_per_s, own.insertion_speed_m_per_s)) * dt
         wanted = self._insertion + step
         self._insertion = float(np.clip(wanted, own.insertion_low_m, own.insertion_high_m))
-        return self._insertion != wanted
+        return self._insertion != wanted, along_m
 
     def _tips(self, displacement: Array, depths: Array) -> Array:
         """Modelled tips for displacements (k, n) and depths (d,), (k, d, 3)."""
@@ -266,5 +287,5 @@ class MacroMicroController:
         step = self.parameters.macro_resolution_m
         return np.round(displacement / step) * step if step > 0 else displacement
 
-    def _output(self, error: Array, at_limit: bool) -> MacroMicroOutput:
-        return MacroMicroOutput(self._displacement.copy(), self._insertion, self._phase, error, at_limit)
+    def _output(self, error: Array, at_limit: bool, along_m: float = np.nan) -> MacroMicroOutput:
+        return MacroMicroOutput(self._displacement.copy(), self._insertion, self._phase, error, at_limit, along_m)

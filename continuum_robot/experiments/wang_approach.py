@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.control.macro_micro import MACRO, MICRO, TRIM, MacroMicroController, MacroMicroParameters
+from continuum_robot.control.macro_micro import MACRO, MICRO, TRIM, MacroMicroController
+from continuum_robot.control.tip_approach import approach_parameters
 from continuum_robot.experiments.experiment import Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
 from continuum_robot.experiments.wang_segment import MM, UM
@@ -18,14 +19,12 @@ from continuum_robot.mechanisms.equilibrium_modulation.building import make_mome
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobians
 from continuum_robot.mechanisms.equilibrium_modulation.moment_error import LinearMomentError
 from continuum_robot.mechanisms.equilibrium_modulation.segment import ModulatedSegment
-from continuum_robot.mechanisms.equilibrium_modulation.turning_point import turning_point
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
 
 Array = NDArray[Any]
 
 _FRAME_S = 1 / 30  # the paper's camera
-_BEFORE_TURN = 0.9  # of the way to the turning point, where the tip still moves
 _REACHED_UM = 1.0
 _SHADES = {MACRO: "#0072B2", TRIM: "#E69F00", MICRO: "#009E73"}
 
@@ -43,7 +42,18 @@ class ApproachSettings:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One approach."""
+    """One approach.
+
+    Attributes
+    ----------
+    time_s : of the frames, shape (T,), s
+    error_um : distance of the tip from the target, shape (T,), um
+    insertion_mm : of the modulation wires, shape (T,), mm
+    phases : what the controller does, a word a frame
+    tip_m : position of the tip, shape (T, 3), m, base frame
+    target_m : shape (3,), m, base frame
+    along : unit vector of the micro motion, shape (3,), base frame
+    """
 
     time_s: Array
     error_um: Array
@@ -56,7 +66,13 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Approaches:
-    """What the figure shows."""
+    """What the figure shows.
+
+    Attributes
+    ----------
+    runs : one for each target
+    low_mm, high_mm : bounds of the insertion, mm
+    """
 
     runs: list[Run]
     low_mm: float
@@ -64,16 +80,13 @@ class Approaches:
 
 
 def _run(settings: ApproachSettings, progress: Progress) -> Result:
-    mechanism = modulation_of(load_robot("crem_segment"))
+    robot = load_robot("crem_segment")
+    mechanism = modulation_of(robot)
     segment, true = make_segment(mechanism), make_moment_error(mechanism)
     believed = LinearMomentError(*(true.parameters * (1 + settings.model_error_percent / 100)))
     low, high = np.deg2rad(30.0), np.deg2rad(60.0)
-    # The tip turns earlier where the segment is straighter: the shortest way is good for all targets.
-    turn = min(turning_point(segment, float(angle), true) or segment.length_m for angle in (low, high))
-    stroke = (0.001, min(_BEFORE_TURN * turn, mechanism.stroke_m))
-    parameters = MacroMicroParameters(
-        insertion_low_m=stroke[0], insertion_high_m=stroke[1], macro_resolution_m=mechanism.macro_resolution_m
-    )
+    parameters = approach_parameters(robot)
+    stroke = parameters.insertion_low_m, parameters.insertion_high_m
     runs = []
     for number in range(settings.targets):
         progress(f"target {number + 1} of {settings.targets}")

@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node that brings the tip of a segment with equilibrium modulation to ``tip_target``, to a micrometre."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import PointStamped
+from numpy.typing import NDArray
+from rclpy.client import Client
+from rclpy.serialization import deserialize_message
+from rclpy.task import Future
+from std_msgs.msg import String
+
+from continuum_robot.control.tip_approach import (
+    LOST,
+    MOVING,
+    STOPPED,
+    ApproachSettings,
+    Progress,
+    Reach,
+    TipApproach,
+    approach_parameters,
+)
+from continuum_robot.errors import ParameterError
+from continuum_robot.mechanisms.equilibrium_modulation.building import modulation_of
+from continuum_robot.msg import ClarkeState, Shape, TipState
+from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.diagnostics import Level, StatusBuilder, values_of
+from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.periodic import PeriodicThread
+from continuum_robot.nodes.spinning import run_node
+from continuum_robot.robot.schema import Quantity
+from continuum_robot.srv import TakeReference
+
+Vector = NDArray[np.float64]
+
+TRACKED, SHAPE = "tracked", "shape"
+REFUSED = "refused"
+_STATE_TIMEOUT_S = 0.5
+_TAKE_TIMEOUT_S = 2.0
+_TELL_S = 0.2
+_LONGEST_FRAME_S = 0.1
+_UNKNOWN = np.full(3, np.nan)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A place of the tip: (3,), m, base frame, and its stamp, ns."""
+
+    place_m: Vector
+    stamp_ns: int
+
+
+class TipApproachNode(ManagedNode):
+    """Backbones by J_M, insertion by J_mu, from the measured tip; both go out as ``clarke_reference``.
+
+    A target that is not finite, in another frame or out of reach is refused, and all stays as it was. A tip that is not
+    seen any more lets the drives stand until it is. Where the driver stops, or another program takes the reference,
+    the target is dropped: it has to be given again. The work is done in a thread of its own, so that it never delays a
+    controller in the same process.
+    """
+
+    def __init__(self, **node_options: Any) -> None:
+        super().__init__("tip_approach", **node_options)
+        declare = self.parameters.declare
+        declare(
+            "rate_hz",
+            100.0,
+            "how often clarke_reference is published",
+            rules=Quantity("", "Hz", ge=20, le=500),
+            read_only=True,
+        )
+        declare(
+            "tip_source",
+            TRACKED,
+            "tracked: the topic tracked_tip of a camera. shape: the tip that the shape estimator finds from the drives,"
+            " only as good as the model",
+            rules=Quantity("", choices=(TRACKED, SHAPE)),
+            read_only=True,
+        )
+        declare(
+            "tip_timeout_s",
+            0.5,
+            "age of the tip's place at which the drives stand",
+            rules=Quantity("", "s", gt=0, le=60),
+        )
+        declare("base_frame", "base", "frame of tip_target and tracked_tip", read_only=True)
+        self._settings: dict[str, Any] = {}
+        self._approach: TipApproach | None = None
+        self._loop: PeriodicThread | None = None
+        self._wanted: PointStamped | None = None
+        self._seen: _Seen | None = None
+        self._used_ns = 0
+        self._driver = ""
+        self._drop = ""
+        self._taking: tuple[Future, int] | None = None
+        self._is_writer = False
+        self._told_ns = 0
+        self._reach: Reach | None = None
+        self._progress: Progress | None = None
+        self._state, self._message = "", ""
+        self._way: tuple[Vector, Vector, int, int] | None = None
+        self._sequence = self._refused = self._accepted = 0
+
+        self._references = self.create_publisher(ClarkeState, "clarke_reference", qos.command_publisher())
+        self._states = self.create_publisher(TipState, "tip_state", qos.state_publisher())
+        self.create_subscription(PointStamped, "tip_target", self._on_target, qos.command_subscription())
+        if self.parameters.get("tip_source") == TRACKED:
+            self.create_subscription(PointStamped, "tracked_tip", self._on_tracked, qos.newest_state())
+        else:
+            self.create_subscription(Shape, "shape", self._on_shape, qos.newest_state())
+        # Raw: it is needed once a target.
+        self._clarke: bytes | None = None
+        self.create_subscription(ClarkeState, "clarke_state", self._on_clarke_state, qos.newest_state(), raw=True)
+        self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
+        self.create_subscription(String, "reference_writer", self._on_writer, qos.latched())
+        self._take: Client = self.create_client(TakeReference, "reference_source/take")
+        self.diagnostics.add_task("approach", self._diagnose)
+
+    def configure(self) -> None:
+        """Make the controller of the robot's file, with the parameters' values over it."""
+        robot = self.load_robot()
+        modulation_of(robot)
+        for settings in self._settings.values():
+            self.parameters.forget_settings(settings)
+        self._settings = {
+            "approach": self.parameters.declare_settings("approach", approach_parameters(robot)),
+            "target": self.parameters.declare_settings("target", ApproachSettings()),
+        }
+        self._approach = TipApproach(robot, self._settings["approach"].value, self._settings["target"].value)
+        self._reference = ClarkeState(simulated=self.simulated)
+        count = robot.coordinate_count
+        self._position = conversions.preallocate(self._reference, "position", count)
+        self._velocity = conversions.preallocate(self._reference, "velocity", count)
+        conversions.preallocate(self._reference, "acceleration", count, 0.0)
+
+    def activate(self) -> None:
+        """Wait for a target."""
+        self._wanted = self._seen = self._reach = self._progress = self._way = self._taking = None
+        self._state = self._message = self._drop = ""
+        self._loop = PeriodicThread(
+            "tip_approach",
+            1.0 / self.parameters.get("rate_hz"),
+            self._cycle,
+            on_failure=self._on_loop_failure,
+            on_refused=self.warn_of_all,
+        )
+        self._loop.start()
+
+    def deactivate(self) -> None:
+        """Forget the target and fall silent: the joint-space controller holds the position."""
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.stop()
+        if self._approach is not None:
+            self._approach.end()
+
+    def cleanup(self) -> None:
+        """Forget the controller."""
+        self._approach = None
+
+    # Callbacks: they only keep what the loop takes.
+
+    def _on_target(self, message: PointStamped) -> None:
+        self._wanted = message
+
+    def _on_tracked(self, message: PointStamped) -> None:
+        if message.header.frame_id in ("", self.parameters.get("base_frame")):
+            self._see(message.point, message.header.stamp)
+
+    def _on_shape(self, message: Shape) -> None:
+        self._see(message.tip.position, message.header.stamp)
+
+    def _see(self, point: Any, stamp: Any) -> None:
+        self._seen = _Seen(np.array([point.x, point.y, point.z]), conversions.stamp_ns(stamp))
+
+    def _on_clarke_state(self, data: bytes) -> None:
+        self._clarke = data
+
+    def _on_driver_status(self, message: DiagnosticStatus) -> None:
+        self._driver = values_of(message).get("state", "")
+        if self._driver != "active":
+            self._drop = f"the driver is {self._driver or 'away'}"
+
+    def _on_writer(self, message: String) -> None:
+        # Before this node is the writer, it is somebody else's word on somebody else.
+        if message.data != self.get_name() and self._is_writer:
+            self._drop = f"{message.data} writes clarke_reference now"
+        self._is_writer = message.data == self.get_name()
+
+    # The loop
+
+    def _cycle(self, _now_s: float, _elapsed_s: float) -> None:
+        approach = self._approach
+        if approach is None:
+            return
+        now_ns = conversions.now_ns(self.get_clock())
+        drop, self._drop = self._drop, ""
+        if drop and approach.target_m is not None:
+            approach.end()
+            self._way = None
+            self._say(STOPPED, f"the target was dropped: {drop}", now_ns)
+        wanted, self._wanted = self._wanted, None
+        if wanted is not None:
+            self._accept(approach, wanted, now_ns)
+        if approach.target_m is None:
+            return
+        self._follow(approach, now_ns)
+        self._publish_reference(now_ns)
+
+    def _accept(self, approach: TipApproach, wanted: PointStamped, now_ns: int) -> None:
+        point = wanted.point
+        try:
+            frame, own = wanted.header.frame_id, self.parameters.get("base_frame")
+            if frame not in ("", own):
+                raise ParameterError("tip_target.header.frame_id", frame, f"{own}, or empty for it")
+            if self._driver != "active":
+                raise ParameterError("tip_target", "given", f"an active driver, it is {self._driver or 'away'}")
+            self._reach = approach.begin([point.x, point.y, point.z], self._measured_coordinate(now_ns))
+        except ParameterError as error:
+            self._refused += 1
+            self.get_logger().error(f"refused: {error}")
+            self._publish_state(REFUSED, str(error), now_ns, np.array([point.x, point.y, point.z]))
+            return
+        self._accepted += 1
+        self._progress, self._way, self._used_ns, self._taking = None, None, 0, None
+        # Falls silent for it; where there is no reference source, nobody has to.
+        if self._take.service_is_ready():
+            self._taking = self._take.call_async(TakeReference.Request(writer=self.get_name())), now_ns
+        self._say(MOVING, "", now_ns)
+
+    def _measured_coordinate(self, now_ns: int) -> Vector:
+        """Where the drives are now; refused where that is not known."""
+        if self._clarke is not None:
+            message = deserialize_message(self._clarke, ClarkeState)
+            age_s = (now_ns - conversions.stamp_ns(message.header.stamp)) * 1e-9
+            position = conversions.vector(message.position)
+            if age_s < _STATE_TIMEOUT_S and position.size == self._position.size and np.isfinite(position).all():
+                return np.array(position)
+        raise ParameterError("clarke_state", "old or unknown", f"one of the last {_STATE_TIMEOUT_S:g} s")
+
+    def _follow(self, approach: TipApproach, now_ns: int) -> None:
+        if self._taking is not None and not self._taken(*self._taking, now_ns):
+            return
+        seen = self._seen
+        timeout_s = self.parameters.get("tip_timeout_s")
+        if seen is None or (now_ns - seen.stamp_ns) * 1e-9 > timeout_s:
+            self._say(LOST, f"no place of the tip came in the last {timeout_s:g} s: the drives stand", now_ns)
+            return
+        if seen.stamp_ns == self._used_ns:
+            return
+        frame_s = (seen.stamp_ns - self._used_ns) * 1e-9
+        if not 0 < frame_s < _LONGEST_FRAME_S:
+            frame_s = 1.0 / self.parameters.get("rate_hz")
+        self._used_ns = seen.stamp_ns
+        progress = self._progress = approach.update(seen.place_m, frame_s)
+        # On the way to what was asked for before, to where it is asked to be a frame later.
+        start = progress.coordinate_m if self._way is None else self._on_the_way(now_ns)[0]
+        self._way = start, progress.coordinate_m, now_ns, round(frame_s * 1e9)
+        self._say(progress.state, progress.message, now_ns)
+
+    def _taken(self, answer: Future, asked_ns: int, now_ns: int) -> bool:
+        """Whether the reference is this node's now; where it is refused, the target is dropped."""
+        if answer.done():
+            response = answer.result()
+            self._taking = None
+            if response is not None and response.success:
+                return True
+            self._drop = f"the reference source said {response.message if response is not None else 'nothing'}"
+        elif (now_ns - asked_ns) * 1e-9 > _TAKE_TIMEOUT_S:
+            self._taking, self._drop = None, "the reference source does not answer"
+        return False
+
+    def _on_the_way(self, now_ns: int) -> tuple[Vector, Vector]:
+        """Position and velocity that are asked for now."""
+        if self._way is None:
+            raise ParameterError("tip_target", None, "a target to go to")
+        start, end, begun_ns, duration_ns = self._way
+        share = (now_ns - begun_ns) / duration_ns
+        if share >= 1:
+            return end, np.zeros_like(end)
+        return start + max(share, 0.0) * (end - start), (end - start) / (duration_ns * 1e-9)
+
+    def _publish_reference(self, now_ns: int) -> None:
+        if self._way is None:
+            return
+        message = self._reference
+        self._sequence += 1
+        message.sequence = self._sequence
+        conversions.set_stamp(message.header.stamp, now_ns)
+        self._position[:], self._velocity[:] = self._on_the_way(now_ns)
+        self._references.publish(message)
+
+    def _say(self, state: str, message: str, now_ns: int) -> None:
+        changed = (state, message) != (self._state, self._message)
+        if changed and state != self._state:
+            self.get_logger().info(f"tip target: {state}{': ' if message else ''}{message}")
+        self._state, self._message = state, message
+        if changed or (now_ns - self._told_ns) * 1e-9 >= _TELL_S:
+            self._publish_state(state, message, now_ns)
+
+    def _publish_state(self, state: str, text: str, now_ns: int, refused: Vector | None = None) -> None:
+        self._told_ns = now_ns
+        reach, progress, approach = self._reach, self._progress, self._approach
+        message = TipState(simulated=self.simulated, state=state, message=text)
+        conversions.set_stamp(message.header.stamp, now_ns)
+        message.header.frame_id = str(self.parameters.get("base_frame"))
+        target = approach.target_m if approach is not None and refused is None else refused
+        known = refused is None and reach is not None
+        message.target = conversions.point_message(_UNKNOWN if target is None else target)
+        message.goal = conversions.point_message(reach.place_m if known and reach is not None else _UNKNOWN)
+        message.tip = conversions.point_message(_UNKNOWN if self._seen is None else self._seen.place_m)
+        message.distance = reach.miss_m if known and reach is not None else np.nan
+        message.error = progress.distance_m if refused is None and progress is not None else np.nan
+        settings = self._settings["target"].value
+        message.reachable = bool(known and reach is not None and reach.miss_m <= settings.tolerance_m)
+        message.clarke = conversions.float_array(_UNKNOWN if self._way is None else self._way[1])
+        self._states.publish(message)
+
+    def _on_loop_failure(self, error: BaseException) -> None:
+        self.defect = repr(error)
+        self.report_error("the approach failed", error)
+
+    def _diagnose(self, status: StatusBuilder) -> None:
+        progress = self._progress
+        if self._state in (LOST, STOPPED):
+            status.summary(Level.WARN, self._message or self._state)
+        status.summary(Level.OK, self._state or self.state)
+        status.add("phase", progress.phase if progress is not None else "")
+        status.add("distance_m", progress.distance_m if progress is not None else np.nan)
+        status.add("limited", progress.limited if progress is not None else False)
+        status.add("targets_accepted", self._accepted)
+        status.add("targets_refused", self._refused)
+        status.add("references_published", self._sequence)
+
+
+def main() -> int:
+    """Run the node until SIGINT or SIGTERM."""
+    return run_node(TipApproachNode, background=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
