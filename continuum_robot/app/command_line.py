@@ -105,7 +105,12 @@ class OptionalContact(TyperCommand):
     """A command whose option ``--contact`` may stand without its value, which is then empty."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Give ``--contact`` an empty value where none follows; ``ctx`` is the parser's context."""
+        """Give ``--contact`` an empty value where none follows; ``ctx`` is the parser's context.
+
+        Parameters
+        ----------
+        args : words of the command line
+        """
         given: list[str] = []
         for word, following in pairwise([*args, "--"]):
             given.append(word)
@@ -436,6 +441,49 @@ def replay(
     raise typer.Exit(_part("replay").run_replay(file, robot, realtime, json_file))
 
 
+RunArgument = Annotated[
+    Path,
+    typer.Argument(metavar="RUN", help="Folder of a run such as runs/2026-01-31_12-00-00, of a recording, or a .mcap."),
+]
+
+
+@application.command(epilog="Example: continuum-robot report runs/2026-01-31_12-00-00 --out redrawn")
+def report(
+    run: RunArgument,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The report goes to DIR; without: to the run's folder.")
+    ] = None,
+    robot: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Robot file, or the name of a shipped one; without: as recorded.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Redraw the report of a run from its recording alone: metrics.json and the plots.
+
+    The recording holds the robot's file and what the run knew of itself, so that the numbers are those of the first
+    report. One that was cut off, by a kill or a power failure, is read as far as it goes. A recording of ros2 bag
+    does as well, with --robot.
+    """
+    raise typer.Exit(_part("report").run_report(run, robot, out))
+
+
+@application.command(epilog="Example: continuum-robot repair runs/2026-01-31_12-00-00")
+def repair(
+    run: RunArgument,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The new recording; without: beside the old, <name>_repaired.")
+    ] = None,
+) -> None:
+    """Copy a recording that was cut off into a whole one, with its index and metadata.yaml, for other programs.
+
+    The recorder hands everything older than 0.55 s to the operating system. What a kill leaves lacks the index at the
+    file's end, without which ros2 bag, rosbags and Foxglove do not open it. The old file is left as it is.
+    """
+    raise typer.Exit(_part("repair").run_repair(run, out))
+
+
 @application.command(epilog="Example: continuum-robot bench --seconds 30 --json bench.json")
 def bench(
     json_file: JsonOption = None,
@@ -456,6 +504,10 @@ def own_options(arguments: Sequence[str]) -> dict[str, str | bool]:
     """Options that follow an experiment's name, ``["--robot", "a.yaml", "--fast"]`` -> ``{"robot": "a.yaml", ...}``.
 
     An option without a value counts as true, ``true`` and ``false`` are no texts; hyphens in names become underscores.
+
+    Parameters
+    ----------
+    arguments : words of the command line
 
     Raises
     ------

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,14 @@ from rich.markup import escape
 from continuum_robot.app.domain import claimed_domain
 from continuum_robot.app.fake_level import AUTO, DYNAMICS, choose_level
 from continuum_robot.app.output import run_folder
-from continuum_robot.app.report import summary_lines, write_report
+from continuum_robot.app.recorded_run import RECORDING, open_run, statistics_note
+from continuum_robot.app.report import report_run, summary_lines
 from continuum_robot.app.stack import load_for_stack
 from continuum_robot.app.status_line import StackMonitor, render
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.estimation.contact_monitor import ContactMonitor
 from continuum_robot.nodes.composition import ComposedStack, StackOptions
+from continuum_robot.nodes.recorder import Recorder
 from continuum_robot.nodes.spinning import StopRequest
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import shipped_robots
@@ -33,7 +35,6 @@ from continuum_robot.simulation.plant import Plant
 
 STARTUP_TIMEOUT_S = 120.0
 STATUS_PERIOD_S = 0.5
-RECORDING = "recording"
 
 
 @dataclass
@@ -44,13 +45,11 @@ class Outcome:
     ----------
     facts : numbers that only the running stack knew, for metrics.json
     problem : why it failed, empty where it did not
-    blend_s : length of the reference's start-up blend, s
     recording : where the recording lies, None where it did not come to one
     """
 
     facts: dict[str, Any] = field(default_factory=dict)
     problem: str = ""
-    blend_s: float = 0.0
     recording: Path | None = None
 
 
@@ -107,6 +106,7 @@ def run_demo(
     Raises
     ------
     ContinuumRobotError : a robot file that cannot be used, a busy DDS domain, a folder that cannot be written
+    ParameterError : a robot file without a reference
     """
     console = console or Console()
     options = StackOptions(robot=robot)
@@ -176,7 +176,6 @@ def _track(options: StackOptions, duration_s: float, stop: StopRequest, console:
             outcome.problem = wait_until_up(stack, stop)
         outcome.recording = stack.recording
         if not outcome.problem and not stop.signal_name:
-            outcome.blend_s = float(stack.nodes["reference_source"].parameters.get("blend_s"))
             _follow(StackMonitor(stack, devices), stack, duration_s, stop, outcome, console=console)
     except ContinuumRobotError as error:
         outcome.problem = str(error)
@@ -231,26 +230,14 @@ def _follow(
     finally:
         monitor.close()
     took_s = time.monotonic() - begun_s
-    loop, trips = stack.loop_report(), stack.round_trip_report()
-    if loop is not None and trips is not None:
-        outcome.facts |= {
-            "loop_rate_hz": loop.rate_hz,
-            "missed_cycles_percent": loop.missed_percent,
-            "cycles": loop.cycles,
-            "missed_cycles": loop.missed,
-            "period_p99_us": loop.period_p99_us,
-            "period_max_us": loop.period_max_us,
-            "round_trip_p50_us": trips.p50_us,
-            "round_trip_p99_us": trips.p99_us,
-            "round_trip_max_us": trips.maximum_us,
-            "round_trips": trips.commands,
-        }
     outcome.facts |= {
+        **timing_numbers(stack),
         "simulated": bool(stack.status().simulated),
         "fake_level": stack.options.fake_level,
         "processor_percent": 100.0 * (time.process_time() - processor_s) / took_s,
         "faults": list(faults),
     }
+    note_statistics(stack, outcome.facts)
     recording_problem = stack.nodes["recorder"].last_error
     if recording_problem:
         outcome.problem = recording_problem
@@ -260,13 +247,39 @@ def _follow(
         outcome.problem = "a node failed, see the log above"
 
 
+def timing_numbers(stack: ComposedStack) -> dict[str, Any]:
+    """The driver's own numbers of its loop and of the round trips, for metrics.json; empty where there are none."""
+    loop, trips = stack.loop_report(), stack.round_trip_report()
+    if loop is None or trips is None:
+        return {}
+    return {
+        "loop_rate_hz": loop.rate_hz,
+        "missed_cycles_percent": loop.missed_percent,
+        "cycles": loop.cycles,
+        "missed_cycles": loop.missed,
+        "period_p99_us": loop.period_p99_us,
+        "period_max_us": loop.period_max_us,
+        "round_trip_p50_us": trips.p50_us,
+        "round_trip_p99_us": trips.p99_us,
+        "round_trip_max_us": trips.maximum_us,
+        "round_trips": trips.commands,
+    }
+
+
+def note_statistics(stack: ComposedStack, numbers: Mapping[str, Any]) -> None:
+    """Store numbers of the running stack with its recording, where there is one."""
+    recorder = stack.nodes.get("recorder")
+    if isinstance(recorder, Recorder):
+        recorder.add_metadata(statistics_note(numbers))
+
+
 def _report(outcome: Outcome, robot: Robot, folder: Path, console: Console) -> bool:
     """Write the report of what was recorded; whether it could be written."""
     if outcome.recording is None or not outcome.facts:
         return False
     try:
-        with console.status("writing the report ..."):
-            numbers, plots = write_report(outcome.recording, folder, robot, outcome.facts, blend_s=outcome.blend_s)
+        with console.status("writing the report ..."), open_run(outcome.recording) as run:
+            numbers, plots = report_run(run, folder, robot, outcome.facts)
     except ContinuumRobotError as error:
         outcome.problem = outcome.problem or str(error)
         return False

@@ -30,12 +30,20 @@ def write_json(file: Path, numbers: Mapping[str, Any]) -> None:
     partial = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(json.dumps(_plain(dict(numbers)), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        partial.write_text(json.dumps(plain(dict(numbers)), indent=2, allow_nan=False) + "\n", encoding="utf-8")
         partial.replace(file)
     except OSError as error:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
         raise DeviceError(str(file), f"cannot be written ({error.strerror or error})", _DISK_REMEDY) from error
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder with its parents, if it is missing. Raises :class:`DeviceError` where that is not possible."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DeviceError(str(folder), f"cannot be made ({error.strerror or error})", _DISK_REMEDY) from error
 
 
 def run_folder(parent: Path, now: datetime | None = None) -> Path:
@@ -63,13 +71,14 @@ def run_folder(parent: Path, now: datetime | None = None) -> Path:
     raise DeviceError(str(parent), "has a thousand runs of this second", "Choose another folder")
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as strict JSON takes it: numpy as numbers and lists, NaN and infinity as null."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -12,10 +12,12 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Console
 
 from continuum_robot.app.contact_report import CONTACT, TRUTH, contact_lines, contact_numbers, draw_contact
 from continuum_robot.app.figures import plt, save_figure
-from continuum_robot.app.output import write_json
+from continuum_robot.app.output import make_folder, write_json
+from continuum_robot.app.recorded_run import RecordedRun, open_run, recorded_facts
 from continuum_robot.app.recording import Recording, Series, read_recording
 from continuum_robot.errors import RecordingError
 from continuum_robot.mechanisms.parts import make_drawing
@@ -26,6 +28,7 @@ Vector = NDArray[np.float64]
 
 _WITH_INSERTION = 3  # coordinates: rods have two a segment, an insertion comes as a third
 TOPICS = ("tendon_states", "tendon_commands", "clarke_state", "clarke_reference", "shape", CONTACT, TRUTH)
+_PLAIN: dict[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True}
 MEASURED, WANTED, LIMIT = "#1f77b4", "#d62728", "#7f7f7f"
 
 
@@ -57,6 +60,31 @@ class Tracking:
         return np.sqrt(np.mean(error**2, axis=0)) if len(error) else np.full(self.measured.shape[1], np.nan)
 
 
+def report_run(
+    run: RecordedRun, folder: Path, robot: Robot, facts: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], list[Path]]:
+    """Write the report of a recorded run: the same after the run and any time later, from the recording alone.
+
+    Parameters
+    ----------
+    run : the recording
+    folder : where the report goes; made where it is missing
+    robot : whose run it was
+    facts : numbers over those that the recording holds
+
+    Returns
+    -------
+    the metrics, and the paths of the plots
+
+    Raises
+    ------
+    RecordingError : the recording cannot be read, has no states, or is that of another robot
+    DeviceError : the report cannot be written
+    """
+    known = {**recorded_facts(run), **run.statistics, **(facts or {})}
+    return write_report(run.bag, folder, robot, known, blend_s=run.blend_s, namespace=run.namespace)
+
+
 def write_report(
     bag: Path, folder: Path, robot: Robot, facts: Mapping[str, Any], *, blend_s: float, namespace: str | None = None
 ) -> tuple[dict[str, Any], list[Path]]:
@@ -81,6 +109,7 @@ def write_report(
     DeviceError : the report cannot be written
     """
     recording = read_recording(bag, TOPICS, namespace)
+    check_robot(recording, robot)
     tracking = None
     if "clarke_state" in recording.topics and "clarke_reference" in recording.topics:
         tracking = track(recording.series("clarke_state"), recording.series("clarke_reference"), blend_s)
@@ -94,6 +123,27 @@ def write_report(
     if CONTACT in recording.topics and len(recording.topics[CONTACT]) > 1:
         plots.append(draw_contact(recording, robot, folder))
     return numbers, plots
+
+
+def check_robot(recording: Recording, robot: Robot) -> None:
+    """Whether a recording can be that of a robot, by its numbers of tendons and coefficients.
+
+    Raises
+    ------
+    RecordingError : it is not
+    """
+    expected = (
+        ("tendon_states", "tension", robot.tendon_count, "tendons"),
+        ("shape", "coefficients", robot.coefficient_count, "coefficients of the shape"),
+    )
+    for topic, name, count, what in expected:
+        series = recording.topics.get(topic)
+        if series is not None and len(series) and series[name].shape[1] != count:
+            raise RecordingError(
+                recording.file,
+                f"has {series[name].shape[1]} {what}, the robot {robot.name} has {count}",
+                "Give the recorded robot's file with --robot",
+            )
 
 
 def track(state: Series, reference: Series, blend_s: float) -> Tracking:
@@ -164,7 +214,12 @@ def metrics(recording: Recording, tracking: Tracking | None) -> dict[str, Any]:
 
 
 def loop_numbers(states: Series) -> dict[str, Any]:
-    """Rate and missed cycles of the driver's loop by its own stamps; a gap in the sequence is the recorder's loss."""
+    """Rate and missed cycles of the driver's loop by its own stamps; a gap in the sequence is the recorder's loss.
+
+    Parameters
+    ----------
+    states : messages of ``tendon_states``
+    """
     span_s, cycles = float(states.stamp_s[-1] - states.stamp_s[0]), int(states.sequence[-1] - states.sequence[0])
     if cycles < 1 or span_s <= 0:
         return {"loop_rate_hz": math.nan, "missed_cycles_percent": math.nan, "recorded_states": len(states)}
@@ -187,7 +242,13 @@ def periods_s(states: Series) -> Vector:
 
 
 def responses_s(states: Series, commands: Series | None) -> Vector:
-    """From the acquisition of each state to the stamp of the command that answers it, shape (answered,), s."""
+    """From the acquisition of each state to the stamp of the command that answers it, shape (answered,), s.
+
+    Parameters
+    ----------
+    states : messages of ``tendon_states``
+    commands : messages of ``tendon_commands``; None: not recorded
+    """
     if commands is None:
         return np.zeros(0)
     _, answered, answers = np.intersect1d(states.sequence, commands.sequence, return_indices=True)
@@ -195,7 +256,13 @@ def responses_s(states: Series, commands: Series | None) -> Vector:
 
 
 def response_numbers(states: Series, commands: Series | None) -> dict[str, Any]:
-    """Quantiles of :func:`responses_s`, in microseconds."""
+    """Quantiles of :func:`responses_s`, in microseconds.
+
+    Parameters
+    ----------
+    states : messages of ``tendon_states``
+    commands : messages of ``tendon_commands``; None: not recorded
+    """
     response_us = 1e6 * responses_s(states, commands)
     if not len(response_us):
         return {f"response_{name}_us": math.nan for name in ("p50", "p99", "max")}
@@ -220,7 +287,12 @@ def _active(recording: Recording, states: Series) -> Series:
 
 
 def draw_tracking(tracking: Tracking, robot: Robot, folder: Path) -> Path:
-    """Plot wanted and measured Clarke coordinates and their error, a row a coordinate, to ``tracking.png``."""
+    """Plot wanted and measured Clarke coordinates and their error, a row a coordinate, to ``tracking.png``.
+
+    Parameters
+    ----------
+    folder : where the picture goes
+    """
     count = tracking.measured.shape[1]
     figure, axes = plt.subplots(
         2 * count,
@@ -264,7 +336,12 @@ def draw_tracking(tracking: Tracking, robot: Robot, folder: Path) -> Path:
 
 
 def draw_tensions(recording: Recording, robot: Robot, folder: Path) -> Path:
-    """Plot measured and commanded tension of every tendon with the limits, a panel a segment, to ``tensions.png``."""
+    """Plot measured and commanded tension of every tendon with the limits, a panel a segment, to ``tensions.png``.
+
+    Parameters
+    ----------
+    folder : where the picture goes
+    """
     states = recording.series("tendon_states")
     time_s = states.stamp_s - float(_active(recording, states).stamp_s[0])
     figure, axes = plt.subplots(
@@ -299,7 +376,13 @@ def draw_tensions(recording: Recording, robot: Robot, folder: Path) -> Path:
 
 
 def draw_timing(recording: Recording, numbers: Mapping[str, Any], folder: Path) -> Path:
-    """Plot histograms of the loop's period and of the response to each state, to ``timing.png``."""
+    """Plot histograms of the loop's period and of the response to each state, to ``timing.png``.
+
+    Parameters
+    ----------
+    numbers : of the report
+    folder : where the picture goes
+    """
     states = _active(recording, recording.series("tendon_states"))
     period_us = 1e6 * periods_s(states)
     response_us = 1e6 * responses_s(states, recording.topics.get("tendon_commands"))
@@ -408,7 +491,13 @@ def _histogram(axis: Any, values: Vector, label: str) -> None:
 
 
 def clarke_name(index: int, count: int) -> str:
-    """Name of a coordinate for a person, e.g. ``q_Re``, ``q_Im,2`` of several segments, ``q`` where there is one."""
+    """Name of a coordinate for a person, e.g. ``q_Re``, ``q_Im,2`` of several segments, ``q`` where there is one.
+
+    Parameters
+    ----------
+    index : from 0
+    count : number of coordinates
+    """
     if count == 1:
         return "q"
     if count == _WITH_INSERTION:
@@ -427,8 +516,48 @@ def _tracking_errors(numbers: Mapping[str, Any]) -> str:
     return text
 
 
+def run_report(path: Path, robot: str | None, out: Path | None, console: Console | None = None) -> int:
+    """``continuum-robot report``: redraw the report of a recorded run, and print its numbers.
+
+    Parameters
+    ----------
+    path : folder of a run, folder of a recording, or an MCAP file
+    robot : robot file instead of the recorded one
+    out : where the report goes; None: beside the recording
+    console : where to print
+
+    Returns
+    -------
+    exit code: 0
+
+    Raises
+    ------
+    RecordingError : no recording, or one that cannot be read
+    RobotFileError : a robot file that cannot be used
+    DeviceError : the report cannot be written
+    """
+    console = console or Console()
+    with open_run(path) as run:
+        folder = out or run.folder
+        make_folder(folder)
+        numbers, plots = report_run(run, folder, run.robot(robot))
+    if run.was_cut:
+        console.print(
+            f"recording the recorder could not end it; {run.lost_bytes} bytes at the end are not readable",
+            **_PLAIN,
+        )
+    for line in [*summary_lines(numbers, plots), f"metrics   {folder / 'metrics.json'}"]:
+        console.print(line, **_PLAIN)
+    return 0
+
+
 def summary_lines(numbers: Mapping[str, Any], plots: Sequence[Path]) -> list[str]:
-    """What the demo prints at its end: the main numbers with units a person reads, then the files."""
+    """What the demo prints at its end: the main numbers with units a person reads, then the files.
+
+    Parameters
+    ----------
+    plots : files that were drawn
+    """
     get = numbers.get
     lines = [
         f"loop      {get('loop_rate_hz', math.nan):.1f} Hz, {get('missed_cycles_percent', math.nan):.2f} % missed; "

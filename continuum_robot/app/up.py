@@ -12,7 +12,13 @@ from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
 
-from continuum_robot.app.demo import STATUS_PERIOD_S, prepare_model, wait_until_up
+from continuum_robot.app.demo import (
+    STATUS_PERIOD_S,
+    note_statistics,
+    prepare_model,
+    timing_numbers,
+    wait_until_up,
+)
 from continuum_robot.app.domain import claimed_domain
 from continuum_robot.app.fake_level import AUTO, DYNAMICS, choose_level
 from continuum_robot.app.processes import ProcessGroup, node_command
@@ -27,7 +33,22 @@ WATCH_PERIOD_S = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class UpOptions:
-    """Options of the command, see its help."""
+    """Options of the command, see its help.
+
+    Attributes
+    ----------
+    robot : path of a robot file, or the name of a shipped one
+    simulated : simulated hardware, else the robot on its bus
+    fake_level : wire, dynamics, mirror or auto
+    processes : each node in its own, else all in one
+    record : record all topics
+    out : folder of recordings
+    activate : drive the robot, else only bring the nodes up
+    contact : start the contact monitor
+    namespace : of the nodes
+    prefix : of the frames
+    force : also where another stack lives in this DDS domain
+    """
 
     robot: str
     simulated: bool
@@ -108,6 +129,7 @@ def _composed(options: StackOptions, stop: StopRequest, console: Console, device
                     live.update(render(monitor.snapshot(), time.monotonic() - begun_s, None), refresh=True)
         finally:
             monitor.close()
+            note_statistics(stack, timing_numbers(stack))
         return "a node failed, see the log above" if stack.failed else ""
     finally:
         stack.shutdown()

@@ -300,9 +300,12 @@ def repair(file: Path, folder: Path) -> RepairReport:
     scan = McapScan(file).read_metadata()
     if scan.profile != PROFILE:
         raise RecordingError(file, f"has the profile {scan.profile or 'none'!r}", "Give a recording of ROS 2")
-    writer = _BagWriter(folder, version=9, storage_plugin=StoragePlugin.MCAP)
     connections: dict[str, Connection] = {}
     saved = 0
+    try:
+        writer = _BagWriter(folder, version=9, storage_plugin=StoragePlugin.MCAP)
+    except WriterError as error:
+        raise RecordingError(folder, f"cannot be written ({error})", "Choose another folder") from error
     try:
         writer.open()
         storage = writer.storage

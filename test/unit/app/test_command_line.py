@@ -28,6 +28,8 @@ COMMANDS = (
     "identify-geometry",
     "calibrate",
     "replay",
+    "report",
+    "repair",
     "bench",
 )
 

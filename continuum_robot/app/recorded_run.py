@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run as it was recorded: found by a path, whole or cut off, with what the recorder noted about it; needs no ROS."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from rosbags.highlevel import AnyReader, AnyReaderError
+
+from continuum_robot.app.output import plain
+from continuum_robot.errors import RecordingError, RobotFileError
+from continuum_robot.nodes.mcap_file import MAGIC, PROFILE, McapScan, find_mcap_files
+from continuum_robot.nodes.recording import repair
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.loading import load_robot
+
+RECORDING = "recording"
+"""Name of the recording's folder in the folder of a run."""
+PARAMETERS = "parameters/"
+STATISTICS = "statistics"
+"""Metadata key of numbers that only the running stack knew; JSON."""
+
+DEFAULT_BLEND_S = 1.0
+_METADATA_FILE = "metadata.yaml"
+_GIVE = "Give the folder of a run, the folder of a recording, or a file that ends in .mcap"
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """A recording that can be opened, and what is known about it.
+
+    Attributes
+    ----------
+    given : the path by which it was found
+    bag : folder or file for the reader; a whole copy where the original was cut off
+    folder : where a report of it belongs
+    note : what the recorder noted, text by key; empty where another program recorded
+    lost_bytes : length of what could not be read at the end; None where the recording is whole
+    robot_file : the robot's file as it was recorded, None where it was not
+    """
+
+    given: Path
+    bag: Path
+    folder: Path
+    note: Mapping[str, str]
+    lost_bytes: int | None
+    robot_file: Path | None
+
+    @property
+    def was_cut(self) -> bool:
+        """Whether the recorder could not write the end."""
+        return self.lost_bytes is not None
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the wires ended in a simulator; a recording that does not say counts as none of a simulator."""
+        return self.note.get("simulated") == "true"
+
+    @property
+    def namespace(self) -> str | None:
+        """ROS namespace of the recorded robot, None where it is not noted."""
+        return self.note.get("namespace")
+
+    @property
+    def statistics(self) -> dict[str, Any]:
+        """Numbers that only the running stack knew, empty where they were not noted; null is NaN."""
+        noted = json.loads(self.note.get(STATISTICS, "{}"))
+        return {key: math.nan if value is None else value for key, value in noted.items()}
+
+    def parameters(self, node: str) -> dict[str, Any]:
+        """Parameters of a node when the recording began, empty where they were not noted."""
+        noted: dict[str, Any] = json.loads(self.note.get(PARAMETERS + node, "{}"))
+        return noted
+
+    @property
+    def blend_s(self) -> float:
+        """Length of the reference's start-up blend, s; the node's own default where it was not noted."""
+        return float(self.parameters("reference_source").get("blend_s", DEFAULT_BLEND_S))
+
+    def robot(self, given: str | None = None) -> Robot:
+        """The recorded robot, or the one that is given.
+
+        Raises
+        ------
+        RecordingError : none was recorded, and none is given
+        RobotFileError : the file cannot be used
+        """
+        if given is not None:
+            return load_robot(given)
+        if self.robot_file is None:
+            raise RecordingError(self.given, "does not hold the robot's file", "Give the robot file with --robot")
+        try:
+            return load_robot(self.robot_file)
+        except RobotFileError as error:
+            raise RecordingError(
+                self.given,
+                f"holds a robot file that this version cannot use ({error.key}: {error.value!r})",
+                "Give a robot file for this version with --robot",
+            ) from error
+
+
+def statistics_note(numbers: Mapping[str, Any]) -> dict[str, str]:
+    """Numbers of the running stack as metadata for the recorder.
+
+    Parameters
+    ----------
+    numbers : by key
+    """
+    return {STATISTICS: json.dumps(plain(dict(numbers)), allow_nan=False)}
+
+
+@contextlib.contextmanager
+def open_run(path: Path) -> Iterator[RecordedRun]:
+    """Find a recording; one that was cut off is repaired in a temporary folder while the block runs.
+
+    Parameters
+    ----------
+    path : folder of a run, folder of a recording, or an MCAP file
+
+    Raises
+    ------
+    RecordingError : there is none, several, or one that cannot be read
+    """
+    bag = find_recording(path)
+    files = find_mcap_files(bag) if bag.is_dir() else [bag] if bag.suffix == ".mcap" else []
+    cut = [file for file in files if not _has_end(file)]
+    if len(files) > 1 and cut:
+        raise RecordingError(cut[0], "was cut off, and is one of several", "Give one of the files")
+    for file in files:
+        profile = McapScan(file).read_metadata().profile
+        if profile != PROFILE:
+            raise RecordingError(file, f"has the profile {profile or 'none'!r}", "Give a recording of ROS 2")
+    with tempfile.TemporaryDirectory(prefix="continuum_robot_") as temporary:
+        scratch = Path(temporary)
+        whole, lost_bytes = bag, None
+        if cut:
+            whole = scratch / "repaired"
+            lost_bytes = repair(cut[0], whole).lost_bytes
+        elif files and not (bag / _METADATA_FILE).is_file():
+            whole = files[0]
+        note = _note(whole)
+        robot_file = None
+        if "schema_version" in note.get("robot_file", ""):
+            robot_file = scratch / f"{Path(note.get('robot') or 'robot').name}.yaml"
+            robot_file.write_text(note["robot_file"], encoding="utf-8")
+        yield RecordedRun(path, whole, _report_folder(bag), note, lost_bytes, robot_file)
+
+
+def find_recording(path: Path) -> Path:
+    """The recording that a path means: an MCAP file, or the folder of a recording.
+
+    Raises
+    ------
+    RecordingError : none there, or several
+    """
+    if path.is_file():
+        if path.name == _METADATA_FILE:
+            return path.parent
+        if path.suffix not in (".mcap", ".db3"):
+            raise RecordingError(path, "is no recording", _GIVE)
+        return path
+    if not path.is_dir():
+        raise RecordingError(path, "does not exist", _GIVE)
+    if (path / _METADATA_FILE).is_file():
+        return path
+    files = find_mcap_files(path)
+    if len(files) > 1:
+        raise RecordingError(path, f"holds {len(files)} MCAP files and no {_METADATA_FILE}", "Give one of the files")
+    if files:
+        return path
+    if _is_bag(path / RECORDING):
+        return path / RECORDING
+    inner = sorted(one for one in path.iterdir() if one.is_dir() and (_is_bag(one)))
+    if len(inner) > 1:
+        names = ", ".join(one.name for one in inner[:5]) + (", …" if len(inner) > 5 else "")
+        raise RecordingError(path, f"holds {len(inner)} recordings ({names})", "Give one of them")
+    if not inner:
+        runs = [one for one in path.iterdir() if one.is_dir() and _is_bag(one / RECORDING)]
+        hint = f"Give one of the runs in it, such as {max(runs).name}" if runs else _GIVE
+        raise RecordingError(path, "holds no recording", hint)
+    return inner[0]
+
+
+def recorded_facts(run: RecordedRun) -> dict[str, Any]:
+    """What the driver's and the supervisor's own messages say of a run that ended without its statistics.
+
+    Returns
+    -------
+    ``faults``, ``fake_level``, and the driver's newest numbers of its loop and of the round trip, where recorded
+
+    Raises
+    ------
+    RecordingError : the recording cannot be read
+    """
+    faults: dict[str, None] = {}
+    values: dict[str, str] = {}
+    try:
+        with AnyReader([run.bag]) as reader:
+            kinds = ("continuum_robot/msg/StackStatus", "diagnostic_msgs/msg/DiagnosticArray")
+            wanted = [connection for connection in reader.connections if connection.msgtype in kinds]
+            for connection, _, raw in reader.messages(connections=wanted) if wanted else ():
+                message: Any = reader.deserialize(raw, connection.msgtype)
+                if connection.msgtype == kinds[0]:
+                    faults |= dict.fromkeys(message.faults)
+                else:
+                    values |= _driver_values(message)
+    except (AnyReaderError, OSError) as error:
+        raise RecordingError(run.given, f"cannot be read as a recording ({error})", _GIVE) from error
+    facts: dict[str, Any] = {"faults": list(faults)}
+    if "fake_level" in run.parameters("tendon_driver") and run.simulated:
+        facts["fake_level"] = run.parameters("tendon_driver")["fake_level"]
+    for key in _LOOP + _ROUND_TRIP:
+        with contextlib.suppress(KeyError, ValueError):
+            facts[key] = float(values[key])
+    facts |= {key: int(facts[key]) for key in _COUNTS if key in facts}
+    return facts
+
+
+_COUNTS = ("cycles", "missed_cycles")
+_LOOP = ("loop_rate_hz", "missed_cycles_percent", *_COUNTS, "period_p99_us", "period_max_us")
+_ROUND_TRIP = ("round_trip_p50_us", "round_trip_p99_us", "round_trip_max_us")
+
+
+def _driver_values(message: Any) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for status in message.status:
+        if status.name.endswith(("tendon_driver: loop", "tendon_driver: round_trip")):
+            found |= {item.key: item.value for item in status.values}
+    return found
+
+
+def _is_bag(folder: Path) -> bool:
+    return folder.is_dir() and ((folder / _METADATA_FILE).is_file() or bool(find_mcap_files(folder)))
+
+
+def _has_end(file: Path) -> bool:
+    try:
+        with file.open("rb") as stream:
+            stream.seek(0, 2)
+            stream.seek(max(0, stream.tell() - len(MAGIC)))
+            return stream.read() == MAGIC
+    except OSError as error:
+        raise RecordingError(file, f"cannot be read ({error.strerror})", _GIVE) from error
+
+
+def _note(bag: Path) -> dict[str, str]:
+    """What the recorder noted: in the MCAP file itself, else in metadata.yaml, which other tools may have kept."""
+    files = [bag] if bag.suffix == ".mcap" else find_mcap_files(bag)
+    note = McapScan(files[0]).read_metadata().note if files else {}
+    if note or bag.is_file():
+        return note
+    try:
+        content = yaml.safe_load((bag / _METADATA_FILE).read_text(encoding="utf-8"))
+        return dict(content["rosbag2_bagfile_information"].get("custom_data") or {})
+    except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
+        raise RecordingError(bag / _METADATA_FILE, "is not readable", "Give the .mcap file itself") from error
+
+
+def _report_folder(bag: Path) -> Path:
+    folder = bag.parent if bag.is_file() else bag
+    return folder.parent if folder.name == RECORDING else folder / "report"

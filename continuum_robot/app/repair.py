@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``continuum-robot repair``: a recording that was cut off gets its index and metadata.yaml again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from continuum_robot.app.recorded_run import find_recording
+from continuum_robot.errors import RecordingError
+from continuum_robot.nodes.mcap_file import find_mcap_files
+from continuum_robot.nodes.recording import repair
+
+
+def run_repair(path: Path, out: Path | None, console: Console | None = None) -> int:
+    """Copy what is readable of a recording into a new one that every reader opens.
+
+    Parameters
+    ----------
+    path : folder of a run, folder of a recording, or an MCAP file; it is left as it is
+    out : folder of the new recording; None: beside the old one, ``<name>_repaired``
+    console : where to print
+
+    Returns
+    -------
+    exit code: 0
+
+    Raises
+    ------
+    RecordingError : no recording, nothing readable in it, or the new one exists or cannot be written
+    """
+    bag = find_recording(path)
+    files = find_mcap_files(bag) if bag.is_dir() else [bag]
+    if len(files) != 1 or files[0].suffix != ".mcap":
+        raise RecordingError(bag, f"holds {len(files)} MCAP files", "Give one MCAP file")
+    name = files[0].stem if bag.is_file() else bag.name
+    folder = out or bag.parent / f"{name}_repaired"
+    report = repair(files[0], folder)
+    (console or Console()).print(
+        f"{report.messages} messages in {folder}; {report.lost_bytes} bytes at the end were not readable",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+    return 0

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs found by a path, whole, cut off and foreign, and the report that is drawn from the recording alone."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from pathlib import Path
+
+import pytest
+from mcap.writer import Writer as McapWriter
+from recordings import SyntheticRun
+from rosbags.rosbag2 import Reader
+
+from continuum_robot.app.command_line import main
+from continuum_robot.app.recorded_run import find_recording, open_run, recorded_facts, statistics_note
+from continuum_robot.errors import RecordingError
+from continuum_robot.nodes.recording import BagRecorder
+from continuum_robot.robot.loading import find_robot_file
+
+ROBOT = "opencr_five_tendon"
+STATISTICS = {"round_trip_p50_us": 321.0, "processor_percent": math.nan, "faults": ["estop"], "loop_rate_hz": 998.5}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of 4 s, recorded by the recorder, with all that it notes."""
+    folder = tmp_path_factory.mktemp("run")
+    source = SyntheticRun(duration_s=4.0).write(folder / "source")
+    note = {
+        "robot": ROBOT,
+        "robot_file": find_robot_file(ROBOT).read_text(),
+        "namespace": "/",
+        "simulated": "true",
+        "parameters/reference_source": json.dumps({"blend_s": 0.5}),
+        "parameters/tendon_driver": json.dumps({"fake_level": "mirror"}),
+    }
+    recorder = BagRecorder(folder / "2026-01-31_12-00-00" / "recording", note)
+    count = 0
+    with Reader(source) as reader:
+        for connection in reader.connections:
+            recorder.add_topic(connection.topic, connection.msgtype)
+        for connection, time_ns, data in reader.messages():
+            recorder.write(connection.topic, data, time_ns)
+            count += 1
+    while recorder.report().written < count:  # the statistics come last, as at the end of a run
+        time.sleep(0.01)
+    recorder.add_metadata(statistics_note(STATISTICS))
+    assert recorder.close().problem == ""
+    return folder / "2026-01-31_12-00-00"
+
+
+def numbers_of(folder: Path) -> dict[str, object]:
+    return json.loads((folder / "metrics.json").read_text())
+
+
+def test_every_path_to_a_run_gives_the_same_report(run: Path, tmp_path: Path) -> None:
+    reports = []
+    for number, path in enumerate((run, run / "recording", run / "recording" / "recording.mcap")):
+        assert main(["report", str(path), "--out", str(tmp_path / str(number))]) == 0
+        reports.append(numbers_of(tmp_path / str(number)))
+    assert reports[0] == reports[1] == reports[2]
+    assert reports[0]["rmse_q_re_m"] == pytest.approx(2e-4, rel=1e-6)
+    assert reports[0]["left_out_at_start_s"] == pytest.approx(0.5, abs=0.005)
+    assert reports[0]["loop_rate_hz"] == 998.5
+    assert reports[0]["faults"] == ["estop"]
+    assert reports[0]["processor_percent"] is None
+    assert reports[0]["fake_level"] == "mirror"
+    assert {path.name for path in (tmp_path / "0").iterdir()} >= {"metrics.json", "tracking.png", "tensions.png"}
+
+
+def test_the_report_goes_to_the_runs_folder(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(run / "recording" / "recording.mcap")]) == 0
+    assert (run / "metrics.json").is_file()
+    assert f"metrics   {run / 'metrics.json'}" in capsys.readouterr().out
+
+
+def test_what_was_cut_off_is_reported_as_far_as_it_goes(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = (run / "recording" / "recording.mcap").read_bytes()
+    cut = tmp_path / "run" / "recording"
+    cut.mkdir(parents=True)
+    (cut / "recording.mcap").write_bytes(whole[: len(whole) // 2])
+    assert main(["report", str(tmp_path / "run")]) == 0
+    assert "could not end it" in capsys.readouterr().out
+    numbers = numbers_of(tmp_path / "run")
+    assert 1.0 < numbers["duration_s"] < 2.5
+    assert numbers["rmse_q_re_m"] == pytest.approx(2e-4, rel=1e-6)
+    assert numbers["left_out_at_start_s"] == pytest.approx(0.5, abs=0.005)
+    # Noted at the end of a run only.
+    assert "round_trip_p50_us" not in numbers
+    assert numbers["loop_rate_hz"] == pytest.approx(1000, rel=1e-3)
+
+    assert main(["repair", str(tmp_path / "run")]) == 0
+    with open_run(cut.parent / "recording_repaired") as mended, open_run(cut) as damaged:
+        assert (mended.was_cut, damaged.was_cut) == (False, True)
+        assert mended.note == damaged.note
+        assert mended.robot().name == ROBOT
+    assert main(["repair", str(tmp_path / "run")]) == 2
+    assert "exists already" in capsys.readouterr().err
+
+
+def test_a_recording_of_another_program_needs_the_robot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bag = SyntheticRun(duration_s=1.5).write(tmp_path / "bag")
+    assert main(["report", str(bag)]) == 2
+    assert "Give the robot file with --robot" in capsys.readouterr().err
+    assert main(["report", str(bag), "--robot", "two_segment"]) == 2
+    assert "has 5 tendons, the robot two_segment has" in capsys.readouterr().err
+    assert main(["report", str(bag), "--robot", ROBOT]) == 0
+    assert numbers_of(bag / "report")["left_out_at_start_s"] == pytest.approx(1.0, abs=0.005)
+    with open_run(bag) as foreign:
+        assert (foreign.note, foreign.was_cut, foreign.simulated) == ({}, False, False)
+        assert recorded_facts(foreign) == {"faults": []}
+
+
+def test_what_is_no_recording_is_refused_with_what_to_give(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match="does not exist"):
+        find_recording(tmp_path / "nothing")
+    (tmp_path / "metrics.json").write_text("{}")
+    with pytest.raises(RecordingError, match="is no recording"):
+        find_recording(tmp_path / "metrics.json")
+    with pytest.raises(RecordingError, match="holds no recording"):
+        find_recording(tmp_path)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / run.name).symlink_to(run)
+    with pytest.raises(RecordingError, match="one of the runs in it, such as 2026-01-31_12-00-00"):
+        find_recording(tmp_path / "runs")
+    with (tmp_path / "other.mcap").open("wb") as stream:
+        writer = McapWriter(stream)
+        writer.start("protobuf", "another program")
+        writer.finish()
+    with pytest.raises(RecordingError, match="profile 'protobuf'"), open_run(tmp_path / "other.mcap"):
+        pass
+
+
+def test_of_several_recordings_one_has_to_be_chosen(run: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).symlink_to(run / "recording")
+    with pytest.raises(RecordingError, match=r"holds 2 recordings \(a, b\)"):
+        find_recording(tmp_path)
+    (tmp_path / "recording").symlink_to(run / "recording")
+    assert find_recording(tmp_path) == tmp_path / "recording"
