@@ -40,6 +40,9 @@ from continuum_robot.nodes.string_encoder import StringEncoder
 from continuum_robot.nodes.supervisor import MANAGED_NODES, Supervisor
 from continuum_robot.nodes.tendon_driver import TendonDriver
 from continuum_robot.nodes.timing import LoopReport, RoundTripReport
+from continuum_robot.nodes.tip_approach import TipApproachNode
+from continuum_robot.nodes.tip_tracker import TipTracker
+from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.loading import load_robot
 
 NODES: dict[str, Callable[..., ManagedNode]] = {
@@ -47,9 +50,11 @@ NODES: dict[str, Callable[..., ManagedNode]] = {
     "string_encoder": StringEncoder,
     "force_sensor": ForceSensorNode,
     "shape_estimator": ShapeEstimatorNode,
+    "tip_tracker": TipTracker,
     "contact_monitor": ContactMonitorNode,
     "clarke_controller": ClarkeControllerNode,
     "reference_source": ReferenceSource,
+    "tip_approach": TipApproachNode,
     "robot_visualizer": RobotVisualizer,
     "recorder": Recorder,
 }
@@ -105,11 +110,16 @@ class StackOptions:
             left_out.add("robot_visualizer")
         if not self.force:
             left_out.add("force_sensor")
+        mechanism = load_robot(self.robot).mechanism
         # Its model is that of a rod.
-        if not self.contact or load_robot(self.robot).mechanism is not None:
+        if not self.contact or mechanism is not None:
             left_out.add("contact_monitor")
         if not self.controller:
-            left_out |= {"clarke_controller", "reference_source"}
+            left_out |= {"clarke_controller", "reference_source", "tip_approach"}
+        if not isinstance(mechanism, EquilibriumModulation):
+            left_out |= {"tip_tracker", "tip_approach"}
+        elif not self.simulated:
+            left_out.add("tip_tracker")
         return tuple(name for name in MANAGED_NODES if name not in left_out)
 
     def parameters_of(self, name: str) -> dict[str, Any]:
@@ -120,7 +130,10 @@ class StackOptions:
             "string_encoder": {"fake_level": self.fake_level},
             "force_sensor": {"fake_level": self.fake_level},
             "shape_estimator": {"base_frame": base_frame},
+            "tip_tracker": {"base_frame": base_frame},
+            "tip_approach": {"base_frame": base_frame},
             "contact_monitor": {"base_frame": base_frame},
+            "reference_source": {"base_frame": base_frame},
             # The supervisor activates them, not their own start.
             "robot_visualizer": {"prefix": self.prefix, "activate": False},
             "recorder": {"name": self.record_name, "activate": False},
@@ -209,7 +222,12 @@ class ComposedStack:
 
     @property
     def supervisor(self) -> Supervisor:
-        """The supervisor node."""
+        """The supervisor node.
+
+        Raises
+        ------
+        DeviceError : the stack was not started
+        """
         node = self.nodes.get("supervisor")
         if not isinstance(node, Supervisor):
             raise DeviceError("stack", "is not started", "Call start() first")
@@ -217,7 +235,12 @@ class ComposedStack:
 
     @property
     def driver(self) -> TendonDriver:
-        """The driver node."""
+        """The driver node.
+
+        Raises
+        ------
+        DeviceError : the stack was not started
+        """
         node = self.nodes.get("tendon_driver")
         if not isinstance(node, TendonDriver):
             raise DeviceError("stack", "is not started", "Call start() first")
@@ -242,13 +265,23 @@ class ComposedStack:
         self.driver.reset_statistics()
 
     def run(self, function: Callable[[], Any], timeout_s: float = 60.0) -> Any:
-        """Run ``function`` in the executor's thread, where the nodes live, and give its result."""
+        """Run ``function`` in the executor's thread, where the nodes live, and give its result.
+
+        Raises
+        ------
+        DeviceError : the stack was not started
+        """
         if self._spinner is None:
             raise DeviceError("stack", "is not started", "Call start() first")
         return self._spinner.run(function, timeout_s)
 
     def add_node(self, node: Node) -> None:
-        """Spin a further node, made with :attr:`context`, on the same executor."""
+        """Spin a further node, made with :attr:`context`, on the same executor.
+
+        Raises
+        ------
+        DeviceError : the stack was not started
+        """
         if self._spinner is None:
             raise DeviceError("stack", "is not started", "Call start() first")
         self._spinner.add_node(node)
@@ -322,7 +355,12 @@ class _CommandLine(Node):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the composed stack until SIGINT or SIGTERM; 0 after a requested stop, 1 when something failed."""
+    """Run the composed stack until SIGINT or SIGTERM; 0 after a requested stop, 1 when something failed.
+
+    Parameters
+    ----------
+    arguments : of the command line; None: those of the process
+    """
     try:
         given = sys.argv if arguments is None else list(arguments)
         # The nodes read the same command line: parameter files, log level, remappings.

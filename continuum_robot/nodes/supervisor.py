@@ -33,9 +33,11 @@ MANAGED_NODES = (
     "string_encoder",
     "force_sensor",
     "shape_estimator",
+    "tip_tracker",
     "contact_monitor",
     "clarke_controller",
     "reference_source",
+    "tip_approach",
     "robot_visualizer",
     "recorder",
 )
@@ -44,7 +46,7 @@ MANAGED_NODES = (
 WATCHERS = ("contact_monitor",)
 """Nodes that judge the data of the others, and fall silent before these do."""
 
-ACTORS = ("tendon_driver", "clarke_controller", "reference_source")
+ACTORS = ("tendon_driver", "clarke_controller", "reference_source", "tip_approach")
 """Nodes that move the robot: activated last and deactivated first, and the stack does not go on without them."""
 
 TICK_S = 0.02
@@ -102,6 +104,10 @@ class Supervisor(ManagedNode):
 
     Everything is asynchronous: no callback blocks, every wait ends. It works with nodes of the same process and of
     others, and beside ``ros2 lifecycle``.
+
+    Raises
+    ------
+    ParameterError : a node is named twice
     """
 
     def __init__(self, **node_options: Any) -> None:

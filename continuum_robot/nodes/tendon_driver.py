@@ -52,6 +52,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.simulation.contact import load_contacts
 from continuum_robot.simulation.devices import SimulatedTendonActuators
+from continuum_robot.simulation.mechanism_body import linked_count
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.plant_link import PlantLink
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
@@ -726,7 +727,7 @@ class TendonDriver(ManagedNode):
         if not self.simulated:
             return backends.tendon_actuators(robot, str(get("can_interface")))
         contacts = load_contacts(get("contacts"), robot) if get("contacts") else ()
-        link = PlantLink.writer(self.get_namespace(), len(robot.strings), robot=robot.name)
+        link = PlantLink.writer(self.get_namespace(), linked_count(robot), robot=robot.name)
         if get("fake_level") == "wire":
             self._fakes = SimulatedHardware(robot, contacts=contacts, link=link, progress=self._tell)
             self._fakes.open()

@@ -21,6 +21,7 @@ from continuum_robot.simulation.channel import Channel, Corruption, Stamped, gau
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.mechanism_body import make_body
 from continuum_robot.simulation.mirror import Mirror
+from continuum_robot.simulation.modulation_plant import ModulationPlant
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.plant_link import PlantLinkWriter, StringSample, StringSource
 from continuum_robot.simulation.string_encoders import StringEncoderModel, StringEncoderSettings
@@ -70,7 +71,8 @@ class SimulatedTendonActuators:
     rng : draws noise and the rotors' angles; None: from the robot's seed
     level : "dynamics": the plant; "mirror": a linear robot with rigid tendons, see :class:`Mirror`. A robot that is a
         mechanism has one body for both, see simulation/mechanism_body.py
-    link : where the strings are published for another process; opened and closed with the device
+    link : where the strings, or what :func:`linked_count` counts, are published for another process; opened and closed
+        with the device
     receive_timeout_s : of the motor board, s
     contacts : what touches the robot, by the time since the device was opened; not with a plant of one's own, nor for
         ``level="mirror"``
@@ -317,7 +319,9 @@ class SimulatedTendonActuators:
         self._now_s = now_s
         self._receive(now_s)
         if self._link is not None:
-            self._link.write(now_s, self._body().string_extension)
+            body = self._body()
+            linked = body.coordinates_m if isinstance(body, ModulationPlant) else body.string_extension
+            self._link.write(now_s, linked)
 
     def _receive(self, time_s: float) -> None:
         while self._queue and self._queue[0][0] <= time_s:

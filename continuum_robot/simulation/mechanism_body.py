@@ -11,6 +11,18 @@ from continuum_robot.simulation.modulation_plant import ModulationPlant
 from continuum_robot.simulation.rolling_plant import RollingPlant
 
 
+def linked_count(robot: Robot) -> int:
+    """How many values of the simulated robot sensors in other processes need: its strings, or what moves its tip.
+
+    Parameters
+    ----------
+    robot : any robot
+    """
+    if isinstance(robot.mechanism, EquilibriumModulation):
+        return robot.mechanism.coordinate_count
+    return len(robot.strings)
+
+
 def make_body(robot: Robot) -> RollingPlant | ModulationPlant:
     """The simulated body of a mechanism: what :class:`~continuum_robot.simulation.mirror.Mirror` is for a rod.
 
