@@ -1,5 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real-time control stack for tendon-driven continuum robots."""
+"""A real-time control stack for tendon-driven continuum robots.
+
+SI units; frames, signs and orders as docs/architecture.md has them. These names mean the same wherever they are
+arguments, so docstrings do not repeat them:
+
+Names
+-----
+c : strain coefficients of the robot from its base, shape (n,); those of constant curvature are (kappa_x, kappa_y) of
+    each segment in body axes, 1/m; with shear or extension dimensionless ones; of a mechanism what its estimator says
+c_rate : rates of ``c``, shape (n,), its unit per s
+c_acceleration : rates of ``c_rate``, shape (n,), its unit per s
+generalized_force : work per change of ``c``, shape (n,), N.m^2 for curvatures
+displacement : of every tendon, shape (N,), m, pulled in positive; NaN: unknown
+velocity : rate of ``displacement``, shape (N,), m/s; NaN: unknown
+tension, tension_n : of every tendon, shape (N,), N, never negative
+clarke : Clarke coordinates [q_Re, q_Im] of each segment from the base, shape (2m,), m
+string_extension : of every string, shape (k,), m, positive where it left the body; NaN: unknown
+s_m, arc_length_m : arc length of the backbone from the robot's base, m
+dt : time since the previous call, s; of filters their sample period
+time_s : time since the beginning of what it belongs to, s; of a series shape (k,), increasing
+t_s : time since a reference began, s
+now_s : time on the caller's clock, s; monotonic, or virtual
+duration_s : how long, s
+timeout_s : longest time to wait, s
+rng : draws all randomness, so that the same seed gives the same result
+compile : "auto", "always" or "never": whether generated C is compiled, see rod/code_generation.py
+progress : receives a line of text before something that takes long
+json_file : where to write the numbers too; None: nowhere
+console : where to print; None: standard output
+node_options : of :class:`rclpy.node.Node`, such as ``context``, ``namespace`` and ``parameter_overrides``
+"""
 
 from pkgutil import extend_path
 
