@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which estimator finds the shape of a robot; the one of rolling joints."""
+"""Which estimator finds the shape of a robot; the one of rolling joints.
+
+Derived here: of the poses that ha's statics have without loads, the one whose displacements come closest.
+"""
 
 from __future__ import annotations
 

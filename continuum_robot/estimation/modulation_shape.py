@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bend and insertion of a segment with equilibrium modulation from its drives."""
+"""Bend and insertion of a segment with equilibrium modulation from its drives.
+
+Derived here: the nearest displacements that wang (56) allows; the tip then by the model of equilibrium modulation.
+"""
 
 from __future__ import annotations
 

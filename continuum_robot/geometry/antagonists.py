@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two tendons that work against each other: one coordinate, and the interface of the Clarke manifold."""
+"""Two tendons that work against each other: one coordinate, and the interface of the Clarke manifold.
+
+Derived here: what is left of muhmann (13) where two tendons bend in one plane.
+"""
 
 from __future__ import annotations
 

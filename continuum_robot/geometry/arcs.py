@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constant-curvature arcs: poses along a segment and along a chain of segments, smooth through the straight one."""
+"""Constant-curvature arcs: poses along a segment and along a chain of segments, smooth through the straight one.
+
+Source: Webster and Jones, Design and kinematic modeling of constant curvature continuum robots: a review, 2010.
+"""
 
 from __future__ import annotations
 

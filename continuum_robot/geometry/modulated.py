@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backbones around a segment and a carriage beside it: Clarke coordinates, an insertion, and the manifold they span."""
+"""Backbones around a segment and a carriage beside it: Clarke coordinates, an insertion, and the manifold they span.
+
+Derived here: muhmann (13) for the backbones, with the insertion of wang as a coordinate of its own.
+"""
 
 from __future__ import annotations
 

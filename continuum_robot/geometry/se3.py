@@ -2,6 +2,7 @@
 """Rigid transforms as 4x4 matrices. Twists are (linear, angular). Leading axes are batch axes.
 
 ``tip_in_base`` is the pose of the tip frame in the base frame: it takes coordinates in the tip frame to the base frame.
+Source: Lynch and Park, Modern Robotics, chapter 3, whose twists have the angular part first.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the drives of a segment with equilibrium modulation must hold: the backbones' elastic force."""
+"""What the drives of a segment with equilibrium modulation must hold: the backbones' elastic force.
+
+Derived here by virtual work with the moment m_1 of wang (1).
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ contact alone. The contact gives the heading of the link below, and so on, down 
 So the headings of the last link are cut into intervals; of each follow intervals of arc lengths, and of the heading
 that the base would have. Where no arc length on a surface is left, or the base's true heading is not among them,
 there is no equilibrium with such a heading; what cannot be excluded is cut further.
+Derived here from the balance of moments in ha (10), with interval arithmetic.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Friction of the tendons at the entry points by the capstan law, which ha leaves out."""
+"""Friction of the tendons at the entry points, which ha leaves out.
+
+Source: the capstan law of Euler and Eytelwein, exp(mu angle).
+"""
 
 from __future__ import annotations
 

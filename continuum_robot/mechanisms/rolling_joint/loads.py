@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""External loads on links: forces and moments that keep their direction in the world, or turn with the link."""
+"""External loads on links: forces and moments that keep their direction in the world, or turn with the link.
+
+The external wrench of ha (10), which is one at each link.
+"""
 
 from __future__ import annotations
 

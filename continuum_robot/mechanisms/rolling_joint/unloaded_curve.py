@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All unloaded poses of a mechanism: without loads they form a curve over the ratio of the tensions."""
+"""All unloaded poses of a mechanism: without loads they form a curve over the ratio of the tensions.
+
+Derived here from the balance of moments in ha (10).
+"""
 
 from __future__ import annotations
 
