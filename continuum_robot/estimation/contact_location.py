@@ -9,7 +9,8 @@ covariance S, r is normal with covariance S + sigma_f^2 B B^T, so up to a consta
 
 The determinant keeps places that could explain any residual from being preferred. All candidates, of all segments, are
 compared at once, so a distal contact, which moves the proximal coefficients too, is not taken for a proximal one.
-With the likelihood over the whole arc length goes its width: where it leaves the place open, that is what is said. Derived here by Bayes' rule: johnston takes the place as known.
+With the likelihood over the whole arc length goes its width: where it leaves the place open, that is what is said.
+Derived here by Bayes' rule: johnston takes the place as known.
 """
 
 from __future__ import annotations
