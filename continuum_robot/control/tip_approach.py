@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import least_squares
 
-from continuum_robot.control.macro_micro import MICRO, MacroMicroController, MacroMicroParameters
+from continuum_robot.control.macro_micro import MacroMicroController, MacroMicroParameters
 from continuum_robot.control.tendon_forces import distribute
 from continuum_robot.errors import ParameterError
 from continuum_robot.mechanisms.equilibrium_modulation.building import make_moment_error, make_segment, modulation_of
@@ -41,12 +41,15 @@ class ApproachSettings:
     reach_tolerance_m: float = quantity(
         "a target is refused where the model says that the tip stays farther away", "m", default=1e-3, gt=0, le=1
     )
-    average_s: float = quantity("time constant of the mean that is compared with the tolerance", "s", default=2.0, gt=0)
+    average_s: float = quantity(
+        "time constant of the mean that is compared with the tolerance", "s", default=2.0, gt=0, le=600
+    )
     settle_s: float = quantity(
         "the insertion has done what it can where it leaves less than half the tolerance for so long",
         "s",
         default=5.0,
         gt=0,
+        le=600,
     )
 
 
@@ -275,12 +278,13 @@ class TipApproach:
         )
         if not np.isfinite(output.error_m).all():
             return Progress(coordinate, LOST, output.phase, np.nan, False, "the tip is not seen")
-        self._average(output.error_m, output.along_m, output.phase == MICRO, dt)
+        micro = bool(np.isfinite(output.along_m))
+        self._average(output.error_m, output.along_m, micro, dt)
         distance_m = float(np.linalg.norm(self._mean))
         state, message = MOVING, ""
-        if output.phase == MICRO and self._micro_s >= self.settings.average_s and distance_m <= self._tolerance_m():
+        if micro and self._micro_s >= self.settings.average_s and distance_m <= self._tolerance_m():
             state = REACHED
-        elif output.phase == MICRO:
+        elif micro:
             state, message = self._micro_message(distance_m, output.at_limit)
         elif output.at_limit:
             message = "a backbone is at its largest displacement"
