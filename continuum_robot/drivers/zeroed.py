@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,7 +41,17 @@ class ZeroedActuators:
     def read(self, now_s: float) -> TendonReading:
         """Their reading, with displacements from home."""
         reading = self.inner.read(now_s)
-        return dataclasses.replace(reading, displacement_m=reading.displacement_m - self.zero_m)
+        # Spelt out: dataclasses.replace takes longer than all else that a cycle does with a reading.
+        return TendonReading(
+            reading.stamp_s,
+            reading.displacement_m - self.zero_m,
+            reading.velocity_m_per_s,
+            reading.tension_n,
+            reading.current_a,
+            reading.temperature_c,
+            reading.age_s,
+            reading.device_faults,
+        )
 
     def write(self, tension_n: Vector, now_s: float) -> None:
         """As theirs."""

@@ -66,7 +66,7 @@ class FilteredDerivative:
 
         Returns
         -------
-        the rate, unit of ``value`` per s; NaN until there are two samples
+        the rate, of the shape (...) of ``value``, its unit per s; NaN until there are two samples
         """
         value = np.asarray(value, dtype=float)
         _check_step(dt)
@@ -77,7 +77,8 @@ class FilteredDerivative:
             share = dt / (self.time_constant_s + dt)
             # An unknown rate takes the first difference as it is.
             filtered = self._rate + share * (difference - self._rate)
-            self._rate = np.where(np.isfinite(self._rate), filtered, difference)
+            known = math.isfinite(self._rate.sum())
+            self._rate = filtered if known else np.where(np.isfinite(self._rate), filtered, difference)
             self._previous = value.copy()
         return self._rate.copy()
 
@@ -116,7 +117,8 @@ class WindowDerivative:
 
         Returns
         -------
-        the derivative, unit of ``value`` per s; NaN until the window is full, and where it holds an unknown sample
+        the derivative, of the shape (...) of ``value``, its unit per s; NaN until the window is full, and where it
+            holds an unknown sample
         """
         value = np.asarray(value, dtype=float)
         if self._samples is None:
@@ -257,7 +259,7 @@ class KalmanDifferentiator:
 
     @property
     def acceleration(self) -> Array | None:
-        """Estimated acceleration, unit per s^2; None before the first sample."""
+        """Estimated acceleration, shape (...) of the samples, their unit per s^2; None before the first sample."""
         return None if self._state is None else self._state[2].copy()
 
     def update(self, value: ArrayLike) -> Array:
@@ -269,7 +271,8 @@ class KalmanDifferentiator:
 
         Returns
         -------
-        the rate, unit of ``value`` per s; 0 at the first sample, which starts the filter at rest
+        the rate, of the shape (...) of ``value``, its unit per s; 0 at the first sample, which starts the filter at
+            rest
         """
         value = np.asarray(value, dtype=float)
         if self._state is None:
@@ -287,6 +290,10 @@ def steady_gain(dt: float, ratio: float) -> Array:
     """Gain of a settled Kalman filter (value, rate, acceleration), for unit noise and white jerk of density ``ratio``.
 
     The Riccati equation is solved by the doubling algorithm, with the sample period as unit of time.
+
+    Raises
+    ------
+    ParameterError : a ratio that does not suit the period
     """
     transition = np.array([[1, 1, 0.5], [0, 1, 1], [0, 0, 1]])
     noise = np.array([[1 / 20, 1 / 8, 1 / 6], [1 / 8, 1 / 3, 1 / 2], [1 / 6, 1 / 2, 1]])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
@@ -19,6 +19,7 @@ from continuum_robot.mechanisms.parts import make_feedforward
 from continuum_robot.msg import ClarkeState, PidState, TendonCommands, TendonStates
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder, values_of
+from continuum_robot.nodes.flat_messages import commands_layout, states_layout
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import Settings
 from continuum_robot.nodes.reference_input import ReferenceInput
@@ -34,6 +35,19 @@ Vector = NDArray[np.float64]
 _LONGEST_STEP_S = 0.1
 _LARGEST_GAP = 20
 _NOMINAL_STEP_S = 0.001
+
+
+class _States(NamedTuple):
+    """What the controller reads of TendonStates; one number a tendon where it is not one for all."""
+
+    stamp_ns: int
+    sequence: int
+    simulated: bool
+    displacement: Vector
+    velocity: Vector
+    tension: tuple[float, ...]
+    age_s: tuple[float, ...]
+    commanded_tension: tuple[float, ...]
 
 
 class ClarkeControllerNode(ManagedNode):
@@ -79,7 +93,7 @@ class ClarkeControllerNode(ManagedNode):
         self._commands = self.create_publisher(TendonCommands, "tendon_commands", qos.command_publisher())
         self._clarke = self.create_publisher(ClarkeState, "clarke_state", qos.state_publisher())
         self._pid = self.create_publisher(PidState, "pid_state", qos.state_publisher())
-        self.create_subscription(TendonStates, "tendon_states", self._on_states, qos.newest_state())
+        self.create_subscription(TendonStates, "tendon_states", self._on_states, qos.newest_state(), raw=True)
         self.create_subscription(ClarkeState, "clarke_reference", self._on_reference, qos.command_subscription())
         self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
         self.diagnostics.add_task("controller", self._diagnose)
@@ -87,7 +101,12 @@ class ClarkeControllerNode(ManagedNode):
     # Lifecycle
 
     def configure(self) -> None:
-        """Make the controller of the robot's file, with the parameters' values over it."""
+        """Make the controller of the robot's file, with the parameters' values over it.
+
+        Raises
+        ------
+        ParameterError : a robot file without control settings
+        """
         robot = self.load_robot()
         if robot.control is None:
             raise ParameterError("robot", robot.name, "a robot file with a control section")
@@ -128,75 +147,97 @@ class ClarkeControllerNode(ManagedNode):
 
     # Callbacks
 
-    def _on_states(self, message: TendonStates) -> None:
+    def _on_states(self, data: bytes) -> None:
         controller = self._controller
         if controller is None:
             return
         start_ns = time.monotonic_ns()
-        displacement = conversions.vector(message.displacement)
-        if displacement.size != self._tendon_count:
-            self._complain(f"tendon_states has {displacement.size} tendons, the robot file {self._tendon_count}")
+        states = self._read(data)
+        if states is None:
             return
-        velocity = conversions.vector(message.velocity)
-        stamp_ns = conversions.stamp_ns(message.header.stamp)
-        step_s = self._advance(message.sequence, stamp_ns)
+        step_s = self._advance(states.sequence, states.stamp_ns)
         # NaN: the driver's torque is off.
-        if self._active and self._driver_active and math.isfinite(message.commanded_tension[0]):
-            output = self._answer(controller, message, stamp_ns, step_s)
+        if self._active and self._driver_active and math.isfinite(states.commanded_tension[0]):
+            output = self._answer(controller, states, step_s)
         else:
             output = None
             self._aligned = False
-        if stamp_ns >= self._next_state_ns:
-            self._publish_clarke_state(controller, message, displacement, velocity, output)
-            late = stamp_ns - self._next_state_ns > self._state_period_ns
-            self._next_state_ns = (stamp_ns if late else self._next_state_ns) + self._state_period_ns
+        if states.stamp_ns >= self._next_state_ns:
+            self._publish_clarke_state(controller, states, output)
+            late = states.stamp_ns - self._next_state_ns > self._state_period_ns
+            self._next_state_ns = (states.stamp_ns if late else self._next_state_ns) + self._state_period_ns
         self._execution.add(time.monotonic_ns() - start_ns)
 
-    def _answer(
-        self,
-        controller: ClarkeController,
-        message: TendonStates,
-        stamp_ns: int,
-        step_s: float,
-    ) -> ClarkeOutput | None:
+    def _read(self, data: bytes) -> _States | None:
+        numbers, place = self._states_layout.numbers(data), self._states_layout.place
+        if numbers:
+            return _States(
+                numbers[place["sec"]] * conversions.NS_PER_S + numbers[place["nanosec"]],
+                numbers[place["sequence"]],
+                numbers[place["simulated"]],
+                np.array(numbers[place["displacement"]]),
+                np.array(numbers[place["velocity"]]),
+                numbers[place["tension"]],
+                numbers[place["age"]],
+                numbers[place["commanded_tension"]],
+            )
+        message: TendonStates = self._states_layout.message(data)
+        counts = {len(field) for field in (message.displacement, message.velocity, message.commanded_tension)}
+        if counts != {self._tendon_count}:
+            self._complain(
+                f"tendon_states has {len(message.displacement)} tendons, the robot file {self._tendon_count}"
+            )
+            return None
+        return _States(
+            conversions.stamp_ns(message.header.stamp),
+            message.sequence,
+            message.simulated,
+            np.array(message.displacement),
+            np.array(message.velocity),
+            tuple(message.tension),
+            tuple(message.age),
+            tuple(message.commanded_tension),
+        )
+
+    def _answer(self, controller: ClarkeController, states: _States, step_s: float) -> ClarkeOutput | None:
         self._received += 1
-        displacement, velocity = conversions.vector(message.displacement), conversions.vector(message.velocity)
-        age_s = (conversions.now_ns(self.get_clock()) - stamp_ns) * 1e-9
-        if age_s + float(np.max(conversions.vector(message.age))) > self._timeout_s:
+        age_s = (conversions.now_ns(self.get_clock()) - states.stamp_ns) * 1e-9
+        if not age_s + max(states.age_s, default=0.0) <= self._timeout_s:
             self._stale += 1
             self._aligned = False
             return None
         pending, self._pending = self._pending, None
         if pending is not None:
             controller = self._controller = controller.with_settings(pending)
-        if not self._aligned and not self._align(controller, message, displacement, velocity):
+        if not self._aligned and not self._align(controller, states):
             self._not_finite += 1
             return None
-        output = controller.update(displacement, velocity, self._wanted(stamp_ns), step_s)
-        if not math.isfinite(output.tension.sum()):
+        output = controller.update(states.displacement, states.velocity, self._wanted(states.stamp_ns), step_s)
+        tension = output.tension.tolist()
+        if not math.isfinite(sum(tension)):
             self._not_finite += 1
             return None
-        command = self._command_message
-        command.sequence = message.sequence
-        self._tension[:] = output.tension
-        conversions.set_stamp(command.header.stamp, conversions.now_ns(self.get_clock()))
-        self._commands.publish(command)
+        command, place = self._command, self._command_layout.place
+        command[place["sequence"]] = states.sequence
+        command[place["tension"]] = tension
+        now_ns = conversions.now_ns(self.get_clock())
+        command[place["sec"]], command[place["nanosec"]] = divmod(now_ns, conversions.NS_PER_S)
+        self._commands.publish(self._command_layout.to_bytes(command))
         self._answered += 1
         if self._publish_pid:
-            self._publish_pid_state(message, output)
+            self._publish_pid_state(states, output)
         return output
 
-    def _align(
-        self, controller: ClarkeController, message: TendonStates, displacement: Vector, velocity: Vector
-    ) -> bool:
+    def _align(self, controller: ClarkeController, states: _States) -> bool:
         """Start at the measured position with the tensions that are on the tendons now."""
-        commanded = conversions.vector(message.commanded_tension)
-        tension = commanded if math.isfinite(commanded.sum()) else conversions.vector(message.tension)
-        if not math.isfinite(displacement.sum() + velocity.sum() + tension.sum()):
+        tension = states.commanded_tension
+        if not math.isfinite(sum(tension)):
+            tension = states.tension
+        if not math.isfinite(states.displacement.sum() + states.velocity.sum() + sum(tension)):
             return False
         reference = self._reference_input()
-        reference.start(controller.manifold.clarke(displacement))
-        controller.reset(displacement, tension, velocity=velocity)
+        reference.start(controller.manifold.clarke(states.displacement))
+        controller.reset(states.displacement, tension, velocity=states.velocity)
         self._aligned = True
         self._restarts += 1
         return True
@@ -274,8 +315,9 @@ class ClarkeControllerNode(ManagedNode):
     def _prepare_messages(self, robot: Robot) -> None:
         self._tendon_count = robot.tendon_count
         coordinates = robot.coordinate_count
-        self._command_message = TendonCommands()
-        self._tension = conversions.preallocate(self._command_message, "tension", robot.tendon_count)
+        self._states_layout = states_layout(robot.tendon_count)
+        self._command_layout = commands_layout(robot.tendon_count)
+        self._command = self._command_layout.editable()
         self._state_message = ClarkeState(simulated=self.simulated)
         self._position = conversions.preallocate(self._state_message, "position", coordinates)
         self._velocity = conversions.preallocate(self._state_message, "velocity", coordinates)
@@ -283,21 +325,14 @@ class ClarkeControllerNode(ManagedNode):
         # Never measured, and NaN rather than empty: readers of recordings stumble over empty arrays.
         conversions.preallocate(self._state_message, "acceleration", coordinates)
 
-    def _publish_clarke_state(
-        self,
-        controller: ClarkeController,
-        states: TendonStates,
-        displacement: Vector,
-        velocity: Vector,
-        output: ClarkeOutput | None,
-    ) -> None:
+    def _publish_clarke_state(self, controller: ClarkeController, states: _States, output: ClarkeOutput | None) -> None:
         message = self._state_message
-        message.header.stamp = states.header.stamp
+        conversions.set_stamp(message.header.stamp, states.stamp_ns)
         message.sequence = states.sequence
         message.simulated = states.simulated
         if output is None:
-            self._position[:] = controller.manifold.clarke(displacement)
-            self._velocity[:] = controller.manifold.clarke(velocity)
+            self._position[:] = controller.manifold.clarke(states.displacement)
+            self._velocity[:] = controller.manifold.clarke(states.velocity)
             self._force[:] = np.nan
         else:
             self._position[:] = output.clarke
@@ -305,10 +340,10 @@ class ClarkeControllerNode(ManagedNode):
             self._force[:] = output.generalized_force
         self._clarke.publish(message)
 
-    def _publish_pid_state(self, states: TendonStates, output: ClarkeOutput) -> None:
+    def _publish_pid_state(self, states: _States, output: ClarkeOutput) -> None:
         terms, array = output.terms, conversions.float_array
         message = PidState(sequence=states.sequence)
-        message.header.stamp = states.header.stamp
+        conversions.set_stamp(message.header.stamp, states.stamp_ns)
         message.reference = array(output.clarke + terms.error)
         message.measurement = array(output.clarke)
         message.error = array(terms.error)
@@ -345,14 +380,19 @@ class ClarkeControllerNode(ManagedNode):
             status.add(key, value)
 
     def check(self) -> None:
-        """Raises :class:`ContinuumRobotError` for a robot file without control settings."""
+        """Refuse a robot file without control settings.
+
+        Raises
+        ------
+        ParameterError : it has none
+        """
         if self.load_robot().control is None:
             raise ParameterError("robot", self.parameters.get("robot"), "a robot file with a control section")
 
 
 def main() -> int:
     """Run the node until SIGINT or SIGTERM."""
-    return run_node(ClarkeControllerNode)
+    return run_node(ClarkeControllerNode, prompt=True)
 
 
 if __name__ == "__main__":

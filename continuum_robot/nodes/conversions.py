@@ -16,6 +16,8 @@ from continuum_robot.geometry.so3 import quaternion_from_matrix
 
 Vector = NDArray[np.float64]
 
+NS_PER_S = 1_000_000_000
+
 
 def preallocate(message: Any, field: str, count: int, fill: float = np.nan) -> Vector:
     """Give a ``float64[]`` field its memory once, and a numpy view on it.
@@ -25,7 +27,7 @@ def preallocate(message: Any, field: str, count: int, fill: float = np.nan) -> V
     message : a ROS message that is published again and again
     field : name of the field
     count : number of entries
-    fill : value of every entry until the first one is written
+    fill : value of every entry until the first one is written, in the field's unit
 
     Returns
     -------
@@ -38,7 +40,16 @@ def preallocate(message: Any, field: str, count: int, fill: float = np.nan) -> V
 
 
 def preallocate_bytes(message: Any, field: str, count: int) -> NDArray[np.uint8]:
-    """As :func:`preallocate` for a ``uint8[]`` field, filled with zeros."""
+    """As :func:`preallocate` for a ``uint8[]`` field, filled with zeros.
+
+    Parameters
+    ----------
+    message, count : as there
+
+    Returns
+    -------
+    shape (count,), the field's own memory
+    """
     memory = array.array("B", bytes(count))
     setattr(message, field, memory)
     return np.frombuffer(getattr(message, field), dtype=np.uint8)
@@ -50,7 +61,12 @@ def vector(field: array.array[float]) -> Vector:
 
 
 def float_array(values: Any) -> array.array[float]:
-    """A ``float64[]`` field from numbers or a numpy array of any shape, row-major."""
+    """A ``float64[]`` field from numbers or a numpy array of any shape, row-major.
+
+    Parameters
+    ----------
+    values : any shape, in the field's unit
+    """
     return array.array("d", np.ascontiguousarray(values, dtype=np.float64).tobytes())
 
 
@@ -61,7 +77,12 @@ class PowerOn:
         self._since_ns: int | None = None
 
     def update(self, states: Any) -> None:
-        """Take one TendonStates; the driver commands no tension (NaN) while the power is off."""
+        """Take one TendonStates; the driver commands no tension (NaN) while the power is off.
+
+        Parameters
+        ----------
+        states : a TendonStates message
+        """
         commanded = states.commanded_tension
         driven = len(commanded) > 0 and commanded[0] == commanded[0]
         if not driven:
@@ -70,18 +91,34 @@ class PowerOn:
             self._since_ns = stamp_ns(states.header.stamp)
 
     def lasts_s(self, states: Any) -> float:
-        """Time from power on to a message, s; negative while the power is off."""
+        """Time from power on to a message, s; negative while the power is off.
+
+        Parameters
+        ----------
+        states : a TendonStates message
+        """
         return -1.0 if self._since_ns is None else (stamp_ns(states.header.stamp) - self._since_ns) * 1e-9
 
 
 def stamp_ns(stamp: Any) -> int:
-    """``builtin_interfaces/Time`` as nanoseconds."""
-    return int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
+    """``builtin_interfaces/Time`` as nanoseconds.
+
+    Parameters
+    ----------
+    stamp : the message
+    """
+    return int(stamp.sec) * NS_PER_S + int(stamp.nanosec)
 
 
 def set_stamp(stamp: Any, time_ns: int) -> None:
-    """Write nanoseconds into a ``builtin_interfaces/Time``."""
-    stamp.sec, stamp.nanosec = divmod(time_ns, 1_000_000_000)
+    """Write nanoseconds into a ``builtin_interfaces/Time``.
+
+    Parameters
+    ----------
+    stamp : the message
+    time_ns : since the epoch, ns
+    """
+    stamp.sec, stamp.nanosec = divmod(time_ns, NS_PER_S)
 
 
 def now_ns(clock: Clock) -> int:
@@ -103,12 +140,22 @@ def point_message(position: NDArray[np.float64]) -> Point:
 
 
 def pose_message(pose: NDArray[np.float64]) -> Pose:
-    """A homogeneous transform, shape (4, 4), as a message."""
+    """A homogeneous transform, shape (4, 4), as a message.
+
+    Parameters
+    ----------
+    pose : of the child frame in its parent, m
+    """
     return Pose(position=point_message(pose[:3, 3]), orientation=quaternion_message(pose[:3, :3]))
 
 
 def transform_message(pose: NDArray[np.float64]) -> Transform:
-    """A homogeneous transform, shape (4, 4), as a message of tf."""
+    """A homogeneous transform, shape (4, 4), as a message of tf.
+
+    Parameters
+    ----------
+    pose : of the child frame in its parent, m
+    """
     message = Transform(rotation=quaternion_message(pose[:3, :3]))
     message.translation.x, message.translation.y, message.translation.z = (float(value) for value in pose[:3, 3])
     return message

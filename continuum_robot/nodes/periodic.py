@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import ctypes
 import errno
 import gc
 import os
+import platform
+import struct
 import threading
 import time
 from collections import deque
@@ -21,6 +24,9 @@ from continuum_robot.nodes.timing import LoopStatistics
 Result = TypeVar("Result")
 
 _MCL_CURRENT_AND_FUTURE = 3
+_SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
+"""Numbers of the system call, for which older C libraries have no function."""
+SHORT_SLICE_NS = 100_000
 
 LIMITS_ADVICE = (
     "Allow it with these lines in /etc/security/limits.d/continuum_robot.conf, then log in again: "
@@ -72,6 +78,32 @@ def apply_realtime(settings: RealtimeSettings) -> list[str]:
             reason = os.strerror(ctypes.get_errno() or errno.EPERM)
             refused.append(f"rt.lock_memory = true was refused ({reason}). {LIMITS_ADVICE}")
     return refused
+
+
+def ask_for_short_slices(slice_ns: int = SHORT_SLICE_NS) -> bool:
+    """Have the calling thread, and threads that it makes later, run soon after they are woken, but not for long.
+
+    An ordinary thread may keep its core for 3 ms while others wait; one with shorter slices is let in before it. Needs
+    no privileges, and Linux 6.12 or newer.
+
+    Parameters
+    ----------
+    slice_ns : how long it runs at a time when others want to, ns
+
+    Returns
+    -------
+    whether the system took it
+    """
+    number = _SCHED_SETATTR.get(platform.machine())
+    if platform.system() != "Linux" or number is None:
+        return False
+    size, policy, flags, nice, priority, deadline_ns, period_ns = 48, 0, 0, 0, 0, 0, 0
+    with contextlib.suppress(OSError):
+        if os.sched_getscheduler(0) != os.SCHED_OTHER:
+            return False
+        nice = os.getpriority(os.PRIO_PROCESS, 0)
+    attributes = struct.pack("=IIQiIQQQ", size, policy, flags, nice, priority, slice_ns, deadline_ns, period_ns)
+    return ctypes.CDLL(None, use_errno=True).syscall(number, 0, attributes, 0) == 0
 
 
 class FrozenGarbage:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from rclpy.publisher import Publisher
 
-from continuum_robot.msg import Contact, TendonStates
+from continuum_robot.msg import Contact
 from continuum_robot.nodes import conversions
 from continuum_robot.simulation.plant import Plant
 
@@ -41,12 +41,18 @@ class TrueContacts:
         """The schedule begins now."""
         self._plant.contacts_from_s = self._plant.time_s
 
-    def publish(self, publisher: Publisher[Any], states: TendonStates) -> None:
-        """Publish the contact at the moment of a driver's message."""
+    def publish(self, publisher: Publisher[Any], stamp_ns: int, sequence: int) -> None:
+        """Publish the contact at the moment of a driver's message, by its stamp and sequence number.
+
+        Parameters
+        ----------
+        stamp_ns : stamp of that message, ns
+        """
         loads = self._plant.contact_loads
         load = max(loads, key=lambda one: float(np.linalg.norm(one.force_in_base_n)))
         message = self._message
-        message.header.stamp, message.sequence = states.header.stamp, states.sequence
+        conversions.set_stamp(message.header.stamp, stamp_ns)
+        message.sequence = sequence
         message.in_contact, message.state = load.touching, "contact" if load.touching else "clear"
         self._wrench[:] = load.wrench_in_disk
         message.arc_length = message.wrench_arc_length = load.arc_length_m

@@ -31,6 +31,7 @@ from rclpy.task import Future
 
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.periodic import ask_for_short_slices
 
 SPIN_TIMEOUT_S = 30.0
 LARGEST_DOMAIN = 232
@@ -47,6 +48,10 @@ def default_to_loopback() -> None:
 
 def initialize(args: Sequence[str] | None = None, context: Context | None = None) -> None:
     """``rclpy.init`` without its signal handlers, errors as one sentence.
+
+    Parameters
+    ----------
+    args : for rclpy, None: those of the process
 
     Raises
     ------
@@ -69,7 +74,12 @@ def _check_domain() -> None:
 
 
 def dds_error(error: BaseException) -> DeviceError:
-    """The sentence for a middleware that does not start."""
+    """The sentence for a middleware that does not start.
+
+    Parameters
+    ----------
+    error : what rclpy raised
+    """
     domain = os.environ.get("ROS_DOMAIN_ID", "0")
     reason = str(error).split(", at ", maxsplit=1)[0].strip() or repr(error)
     return DeviceError(
@@ -235,7 +245,13 @@ def shut_down_at_end(context: Context | None = None) -> Iterator[None]:
             rclpy.try_shutdown(context=context)
 
 
-def run_node(factory: Callable[[], ManagedNode], args: Sequence[str] | None = None, *, background: bool = False) -> int:
+def run_node(
+    factory: Callable[[], ManagedNode],
+    args: Sequence[str] | None = None,
+    *,
+    background: bool = False,
+    prompt: bool = False,
+) -> int:
     """The ``main`` of a node: run it until SIGINT or SIGTERM.
 
     Parameters
@@ -244,6 +260,7 @@ def run_node(factory: Callable[[], ManagedNode], args: Sequence[str] | None = No
     args : command line, None for ``sys.argv``
     background : the process gives way at once to whatever else wants to run (SCHED_IDLE, which needs no privileges).
         An ordinary process, nice or not, may keep a core for 3 ms, and the 1 kHz loop waits for it
+    prompt : the process belongs to that loop: it is let in before ordinary ones, where the system can do that
 
     Returns
     -------
@@ -251,6 +268,8 @@ def run_node(factory: Callable[[], ManagedNode], args: Sequence[str] | None = No
     """
     if background and hasattr(os, "SCHED_IDLE"):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))  # before any thread is made: threads inherit it
+    if prompt:
+        ask_for_short_slices()
     try:
         initialize(args)
     except ContinuumRobotError as error:
@@ -300,7 +319,12 @@ def fail(error: BaseException) -> int:
 
 
 def wait_for(condition: Callable[[], bool], timeout_s: float, interval_s: float = 0.02) -> bool:
-    """Whether ``condition`` became true within ``timeout_s``."""
+    """Whether ``condition`` became true within ``timeout_s``.
+
+    Parameters
+    ----------
+    interval_s : between two looks, s
+    """
     end_s = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > end_s:

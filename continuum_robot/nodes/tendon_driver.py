@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +43,12 @@ from continuum_robot.identification.procedures.run import ProcedureRun
 from continuum_robot.msg import Contact, TendonCommands, TendonStates
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, LoopThresholds, StatusBuilder
+from continuum_robot.nodes.flat_messages import commands_layout, states_layout
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.periodic import FrozenGarbage, PeriodicThread, RealtimeSettings
 from continuum_robot.nodes.procedures import ProcedureActions
 from continuum_robot.nodes.simulated_contact import TrueContacts
+from continuum_robot.nodes.simulated_push import SimulatedPush
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.nodes.timing import LoopReport, RoundTripReport, RoundTripStatistics, WriterWatch
 from continuum_robot.robot.description import Robot
@@ -151,6 +154,7 @@ class TendonDriver(ManagedNode):
         self._take_up: Vector | None = None
         self._frozen = False
         self._sequence = 0
+        self._to_decimate: deque[bytes] = deque()
         self._command: tuple[Vector, float, int] | None = None
         self._reading: TendonReading | None = None
         self._output: SafetyOutput | None = None
@@ -165,13 +169,16 @@ class TendonDriver(ManagedNode):
         # The truth, of simulated contacts only.
         self._truth = self.create_publisher(Contact, "simulated_contact", qos.state_publisher())
         self._status = self.create_publisher(DiagnosticStatus, "driver_status", qos.latched())
-        self.create_subscription(TendonCommands, "tendon_commands", self._on_command, qos.command_subscription())
+        self.create_subscription(
+            TendonCommands, "tendon_commands", self._on_command, qos.command_subscription(), raw=True
+        )
         self.create_subscription(Bool, "estop", self._on_estop, qos.switch_subscription())
         self._latched_estop = self.create_subscription(Bool, "estop", self._on_estop, qos.latched())
         self.create_service(Trigger, "estop", self._serve_estop)
         self.create_service(Trigger, "reset_estop", self._serve_reset)
         self.create_service(Trigger, "reset_statistics", self._serve_reset_statistics)
         self.create_service(InjectFault, "inject_fault", self._serve_inject_fault)
+        self._push = SimulatedPush(self, lambda: self._plant_of(self._ready()[2])) if self.simulated else None
         self._foreign_s = self._closed_s = -math.inf
         # Never destroyed: the EventsExecutor does not take it well when a callback destroys what it listens to.
         self.create_subscription(
@@ -191,7 +198,13 @@ class TendonDriver(ManagedNode):
     # Lifecycle
 
     def configure(self) -> None:
-        """Open the actuators, start the loop with the power off."""
+        """Open the actuators, start the loop with the power off.
+
+        Raises
+        ------
+        DeviceError : a device does not open, or another driver publishes in this DDS domain
+        ParameterError : a robot file without limits or actuators
+        """
         robot = self.load_robot()
         if robot.limits is None or robot.actuators is None:
             raise ParameterError("robot", robot.name, "a robot file with limits and actuators")
@@ -218,7 +231,7 @@ class TendonDriver(ManagedNode):
         if self._early_estop is not None:
             self._safety.estop(self._early_estop[0], held=self._early_estop[1])
             self._early_estop = None
-        self._prepare_message(robot.tendon_count)
+        self._prepare_messages(robot.tendon_count)
         rate_hz = self.parameters.get("rate_hz")
         period_s = 1.0 / rate_hz
         self._decimation = max(1, round(rate_hz / self.parameters.get("decimated_rate_hz")))
@@ -228,7 +241,7 @@ class TendonDriver(ManagedNode):
             period_s,
             self._cycle,
             on_failure=self._on_loop_failure,
-            on_refused=self._on_realtime_refused,
+            on_refused=self.warn_of_all,
             realtime=self._realtime(),
         )
         self._loop.start()
@@ -307,7 +320,12 @@ class TendonDriver(ManagedNode):
         super().destroy_node()
 
     def on_defect(self, error: BaseException) -> None:
-        """A callback failed: what it leaves undone is unknown, so the tendons are made safe."""
+        """A callback failed: what it leaves undone is unknown, so the tendons are made safe.
+
+        Parameters
+        ----------
+        error : what was raised
+        """
         super().on_defect(error)
         self._estop("internal_error")
 
@@ -355,6 +373,7 @@ class TendonDriver(ManagedNode):
         actuators, safety = self._actuators, self._safety
         if actuators is None or safety is None:
             return
+        self._publish_decimated()
         try:
             reading: TendonReading | None = actuators.read(now_s)
         except ContinuumRobotError as error:
@@ -379,31 +398,45 @@ class TendonDriver(ManagedNode):
                 actuators.write(tension, now_s)
             except ContinuumRobotError as error:
                 self._on_bus_error(error)
-            self._commanded[:] = tension
-            self._limited[:] = output.limited
+            self._note_commanded(tension.tolist(), output.limited.tolist())
         before, self._output = self._output, output
         if output.new_faults or before is None or before.state != output.state or before.faults != output.faults:
             self._on_change(output)
 
     def _publish_states(self, reading: TendonReading) -> None:
-        message = self._message
-        self._sequence += 1
-        message.sequence = self._sequence
-        self._displacement[:] = reading.displacement_m
-        self._velocity[:] = reading.velocity_m_per_s
-        self._tension[:] = reading.tension_n
-        self._current[:] = reading.current_a
-        self._temperature[:] = reading.temperature_c
-        self._age[:] = reading.age_s
+        numbers, place = self._numbers, self._layout.place
+        self._sequence = sequence = self._sequence + 1
+        numbers[place["sequence"]] = sequence
+        numbers[place["displacement"]] = reading.displacement_m.tolist()
+        numbers[place["velocity"]] = reading.velocity_m_per_s.tolist()
+        numbers[place["tension"]] = reading.tension_n.tolist()
+        numbers[place["current"]] = reading.current_a.tolist()
+        numbers[place["temperature"]] = reading.temperature_c.tolist()
+        numbers[place["age"]] = reading.age_s.tolist()
         monotonic_ns = time.monotonic_ns()
         since_acquired_ns = monotonic_ns - round(reading.stamp_s * 1e9)
-        conversions.set_stamp(message.header.stamp, conversions.now_ns(self.get_clock()) - since_acquired_ns)
-        self._trips().published(self._sequence, monotonic_ns)
-        self._states.publish(message)
-        if self._sequence % self._decimation == 0:
-            self._decimated.publish(message)
+        stamp_ns = conversions.now_ns(self.get_clock()) - since_acquired_ns
+        numbers[place["sec"]], numbers[place["nanosec"]] = divmod(stamp_ns, conversions.NS_PER_S)
+        data = self._layout.to_bytes(numbers)
+        self._trips().published(sequence, monotonic_ns)
+        self._states.publish(data)
+        if sequence % self._decimation == 0:
+            self._to_decimate.append(data)
             if self._touching is not None:
-                self._touching.publish(self._truth, message)
+                self._touching.publish(self._truth, stamp_ns, sequence)
+
+    def _publish_decimated(self) -> None:
+        """Publish what is due on tendon_states_decimated: after the command, for which the tendons wait, has come.
+
+        Where none comes, the next cycle does it. Its readers would otherwise take the processor from the controller.
+        """
+        with contextlib.suppress(IndexError):
+            self._decimated.publish(self._to_decimate.popleft())
+
+    def _note_commanded(self, tension_n: list[float], limited: list[int]) -> None:
+        """What the next states say was sent."""
+        self._numbers[self._layout.place["commanded_tension"]] = tension_n
+        self._numbers[self._layout.place["limited"]] = limited
 
     def _unknown_reading(self, now_s: float) -> TendonReading:
         """What is published when a reading fails: unknown values, as old as the last good ones."""
@@ -438,10 +471,6 @@ class TendonDriver(ManagedNode):
         self.report_error("the driver's loop failed", error)
         self._publish_status()
 
-    def _on_realtime_refused(self, sentences: Sequence[str]) -> None:
-        for sentence in sentences:
-            self.get_logger().warning(sentence)
-
     def _power_off(self) -> None:
         if self._actuators is not None:
             self._actuators.disable()
@@ -449,8 +478,7 @@ class TendonDriver(ManagedNode):
             self._safety.torque_off()
         self._powered = self._enabled = False
         self._command = self._take_up = None
-        self._commanded[:] = np.nan
-        self._limited[:] = 0
+        self._note_commanded([math.nan] * self._message_size, [0] * self._message_size)
 
     def _take_up_slack(self, loop: PeriodicThread, safety: TendonSafety) -> None:
         """Pull all tendons in slowly until they rest, with a tension that falls to zero at a low speed.
@@ -505,22 +533,28 @@ class TendonDriver(ManagedNode):
 
     # Callbacks, in the executor's thread
 
-    def _on_command(self, message: TendonCommands) -> None:
+    def _on_command(self, data: bytes) -> None:
         trips = self._round_trip
         if not self._powered or trips is None or self._procedure is not None:
             return
         now_ns = time.monotonic_ns()
-        sequence = message.sequence
+        layout = self._command_layout
+        numbers = layout.numbers(data)
+        if numbers:
+            sequence, tension = numbers[layout.place["sequence"]], np.array(numbers[layout.place["tension"]])
+        else:
+            message: TendonCommands = layout.message(data)
+            sequence, tension = message.sequence, conversions.vector(message.tension)
         self._writers.command(sequence)
         trip_ns = trips.received(sequence, now_ns)
         if trip_ns is None:
             if sequence:
                 return  # it answers a state that this driver does not remember
             trip_ns = 0
-        tension = conversions.vector(message.tension)
         if tension.size != self._message_size:
             self._invalid_commands += 1
         self._command = (tension, (now_ns - trip_ns) * 1e-9, sequence)
+        self._publish_decimated()
 
     def _on_estop(self, message: Bool) -> None:
         self._estop_input = bool(message.data)
@@ -868,7 +902,12 @@ class TendonDriver(ManagedNode):
         return run
 
     def finish_procedure(self, run: ProcedureRun, cancelled: threading.Event) -> None:
-        """Wait until a procedure has ended and let go of the tendons; not in the executor's thread."""
+        """Wait until a procedure has ended and let go of the tendons; not in the executor's thread.
+
+        Parameters
+        ----------
+        cancelled : set by who cancels it
+        """
         loop, safety, actuators = self._ready()
         end_s, asked = time.monotonic() + PROCEDURE_TIMEOUT_S, False
         try:
@@ -902,17 +941,10 @@ class TendonDriver(ManagedNode):
             self._wait_for_ramp(safety)
         self._procedure = None
 
-    def _prepare_message(self, count: int) -> None:
-        message = TendonStates(simulated=self.simulated)
-        self._message, self._message_size = message, count
-        self._displacement = conversions.preallocate(message, "displacement", count)
-        self._velocity = conversions.preallocate(message, "velocity", count)
-        self._tension = conversions.preallocate(message, "tension", count)
-        self._current = conversions.preallocate(message, "current", count)
-        self._temperature = conversions.preallocate(message, "temperature", count)
-        self._age = conversions.preallocate(message, "age", count)
-        self._commanded = conversions.preallocate(message, "commanded_tension", count)
-        self._limited = conversions.preallocate_bytes(message, "limited", count)
+    def _prepare_messages(self, count: int) -> None:
+        self._layout, self._command_layout = states_layout(count), commands_layout(count)
+        self._numbers, self._message_size = self._layout.editable(), count
+        self._numbers[self._layout.place["simulated"]] = self.simulated
 
     def _realtime(self) -> RealtimeSettings:
         get = self.parameters.get
@@ -928,7 +960,7 @@ def _temperatures_in_order(values: Any) -> None:
 
 def main() -> int:
     """Run the node until SIGINT or SIGTERM."""
-    return run_node(TendonDriver)
+    return run_node(TendonDriver, prompt=True)
 
 
 if __name__ == "__main__":

@@ -133,6 +133,7 @@ class SimulatedTendonActuators:
         known = tuple(name for name, kind in faults.FAULTS.items() if self._mirror is None or not kind.mechanical)
         self._faults = faults.FaultBoard(self.tendon_count, "tendon", known)
         self._tripped = np.zeros(self.tendon_count, dtype=bool)
+        self._newton_per_ampere = self._actuators.newton_per_ampere
         resolution_m = 2 * np.pi * self._actuators.spool_radius_m / self._actuators.gear_ratio
         resolution_m /= self._actuators.encoder_counts_per_turn
         self._quantise = quantised(resolution_m if level == "dynamics" else 0.0)
@@ -145,6 +146,7 @@ class SimulatedTendonActuators:
         self._last: tuple[float, Vector, Vector] | None = None
         self._is_altered = False
         self._sampled_s = math.nan
+        self._nothing = np.zeros(self.tendon_count)
         self._forget_commands()
 
     # --- the protocol
@@ -332,7 +334,7 @@ class SimulatedTendonActuators:
 
     def _advance(self, time_s: float, duration_s: float) -> None:
         body = self._body()
-        command = self._command if self._is_enabled else np.zeros(self.tendon_count)
+        command = self._command if self._is_enabled else self._nothing
         if not self._faults.empty or self._tripped.any() or self._is_altered:
             command = self._with_faults(body, command, time_s)
         body.advance(command, duration_s)
@@ -365,9 +367,13 @@ class SimulatedTendonActuators:
         velocity = self._derivative.update(position, max(0.0, step_s))
         current = self._noise(body.current)
         self._sampled_s = now_s
-        # At rest until there are two samples: the board starts with its motors standing still.
-        velocity = np.where(np.isnan(velocity), 0.0, velocity)
-        self._channel.push(np.stack([position, velocity, current * self._actuators.newton_per_ampere, current]), now_s)
+        if math.isnan(velocity.sum()):
+            # At rest until there are two samples: the board starts with its motors standing still.
+            velocity = np.where(np.isnan(velocity), 0.0, velocity)
+        sample = np.empty((4, self.tendon_count))
+        sample[0], sample[1], sample[3] = position, velocity, current
+        sample[2] = current * self._newton_per_ampere
+        self._channel.push(sample, now_s)
 
     def _reading(self, now_s: float) -> TendonReading:
         count = self.tendon_count
@@ -381,7 +387,9 @@ class SimulatedTendonActuators:
         return self._as_reading(sample.stamp_s, values, age, now_s)
 
     def _as_reading(self, stamp_s: float, values: Vector, age: Vector, now_s: float) -> TendonReading:
-        reported = tuple(f"tendon {index}: motor board fault" for index in np.flatnonzero(self._tripped))
+        reported: tuple[str, ...] = ()
+        if self._tripped.any():
+            reported = tuple(f"tendon {index}: motor board fault" for index in np.flatnonzero(self._tripped))
         self._faults.forget_ended(now_s)
         self._last = (stamp_s, values, age)
         position, velocity, tension, current = values.copy()
@@ -487,7 +495,19 @@ class SimulatedStringEncoders:
         *,
         start_s: float | None = None,
     ) -> None:
-        """Inject or schedule a fault of readings; as :meth:`SimulatedTendonActuators.inject`, for strings."""
+        """Inject or schedule a fault of readings; as :meth:`SimulatedTendonActuators.inject`, for strings.
+
+        Parameters
+        ----------
+        string : index of the string from 0, -1: all
+        magnitude : in the unit of the fault
+        duration_s : s; 0: until ended
+        start_s : on the clock of the simulated devices, s; None: now
+
+        Raises
+        ------
+        ParameterError : unknown fault or string, or a magnitude out of its range
+        """
         begin_s = self._now_s if start_s is None else start_s
         if duration_s > 0 and begin_s == -math.inf:
             raise ParameterError("start_s", start_s, "a time, since nothing was read yet and the fault shall end")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 import time
 
@@ -12,7 +13,7 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.errors import DeviceError, ParameterError
-from continuum_robot.nodes.periodic import PeriodicThread, RealtimeSettings, apply_realtime
+from continuum_robot.nodes.periodic import PeriodicThread, RealtimeSettings, apply_realtime, ask_for_short_slices
 
 
 def make(cycle, period_s=0.005, **more) -> PeriodicThread:
@@ -118,3 +119,20 @@ def test_what_the_system_refuses_is_said_with_the_remedy():
 def test_a_period_must_be_positive():
     with pytest.raises(ParameterError):
         make(lambda _now_s, _elapsed_s: None, 0.0)
+
+
+def test_short_slices_need_no_privileges_and_leave_other_scheduling_alone() -> None:
+    found: list[tuple[bool, int]] = []
+
+    def ask(policy: int) -> None:
+        if policy != os.SCHED_OTHER:
+            os.sched_setscheduler(0, policy, os.sched_param(0))
+        found.append((ask_for_short_slices(), os.sched_getscheduler(0)))
+
+    for policy in (os.SCHED_OTHER, os.SCHED_IDLE):
+        thread = threading.Thread(target=ask, args=(policy,))
+        thread.start()
+        thread.join()
+    # Older kernels know no slices; asking is no error there.
+    assert found[0] in ((True, os.SCHED_OTHER), (False, os.SCHED_OTHER))
+    assert found[1] == (False, os.SCHED_IDLE)

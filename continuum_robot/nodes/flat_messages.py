@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages of the 1 kHz loop as plain numbers, past rclpy's message objects.
+
+To make a message object of received bytes takes rclpy longer than everything else in a cycle of the controller. Of a
+message whose arrays keep their lengths, every number has a fixed place in the serialised bytes (CDR, little-endian).
+Bytes of any other layout, e.g. of a sender with another frame_id, go through rclpy as ever.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any
+
+from rclpy.serialization import deserialize_message, serialize_message
+
+from continuum_robot.msg import TendonCommands, TendonStates
+from continuum_robot.nodes import conversions
+
+_HEADER = "std_msgs/Header"
+_SIZES = {"uint64": ("Q", 8), "boolean": ("?", 1), "sequence<double>": ("d", 8), "sequence<uint8>": ("B", 1)}
+_ENCAPSULATION = 4
+_PADDING = 3
+"""Bytes that the middleware may add to a message, to a multiple of four."""
+
+
+_PER_TENDON = ("displacement", "velocity", "tension", "current", "temperature", "age", "commanded_tension")
+
+
+class FlatLayout:
+    """Where the numbers of a message stand, as one tuple and as bytes.
+
+    Parameters
+    ----------
+    message : with a header and the flat fields of TendonStates and TendonCommands; arrays have their final lengths
+
+    Attributes
+    ----------
+    place : index of a number in the tuple, or slice of an array's numbers, by the field's name; ``sec`` and
+        ``nanosec`` of the stamp too
+    """
+
+    def __init__(self, message: Any) -> None:
+        self._type = type(message)
+        self.place: dict[str, Any] = {}
+        self._format, self._size, self._count = "<I", _ENCAPSULATION, 1
+        self._fixed = [0]
+        for name, kind in message.get_fields_and_field_types().items():
+            self._add(name, kind, getattr(message, name))
+        self._struct = struct.Struct(self._format)
+        self._values = list(self._struct.unpack(serialize_message(message)))
+        self._shape: Callable[[Any], tuple[Any, ...]] = itemgetter(*self._fixed)
+        self._expected = self._shape(self._values)
+
+    def _add(self, name: str, kind: str, value: Any) -> None:
+        if kind == _HEADER:
+            text = value.frame_id.encode() + b"\0"
+            self.place["sec"], self.place["nanosec"] = self._put("i", 4), self._put("I", 4)
+            self._fixed.append(self._put("I", 4))
+            self._fixed.append(self._put(f"{len(text)}s", len(text), 1))
+            return
+        code, size = _SIZES[kind]
+        if not kind.startswith("sequence"):
+            self.place[name] = self._put(code, size)
+            return
+        self._fixed.append(self._put("I", 4))
+        first = self._count
+        for _ in range(len(value)):
+            self._put(code, size)
+        self.place[name] = slice(first, self._count)
+
+    def _put(self, code: str, size: int, alignment: int | None = None) -> int:
+        """Append a number at its own alignment, counted from behind the encapsulation; its index in the tuple."""
+        padding = (_ENCAPSULATION - self._size) % (alignment or size)
+        self._format += "x" * padding + code
+        self._size += padding + size
+        self._count += 1
+        return self._count - 1
+
+    def numbers(self, data: bytes) -> tuple[Any, ...]:
+        """The tuple of numbers of received bytes; empty where their layout is another one.
+
+        Parameters
+        ----------
+        data : of a serialised message
+        """
+        if not 0 <= len(data) - self._size <= _PADDING:
+            return ()
+        values = self._struct.unpack_from(data)
+        return values if self._shape(values) == self._expected else ()
+
+    def message(self, data: bytes) -> Any:
+        """Bytes of whatever layout as a message object.
+
+        Parameters
+        ----------
+        data : of a serialised message
+        """
+        return deserialize_message(data, self._type)
+
+    def editable(self) -> list[Any]:
+        """The numbers of the message that the layout was made of, to be changed at their places."""
+        return list(self._values)
+
+    def to_bytes(self, values: list[Any]) -> bytes:
+        """Bytes that a publisher takes instead of a message object.
+
+        Parameters
+        ----------
+        values : in the order of the layout
+        """
+        return self._struct.pack(*values)
+
+
+def states_layout(tendon_count: int) -> FlatLayout:
+    """The layout of TendonStates; all numbers of the tendons are NaN in it.
+
+    Parameters
+    ----------
+    tendon_count : number N of tendons
+    """
+    message = TendonStates()
+    for field in _PER_TENDON:
+        conversions.preallocate(message, field, tendon_count)
+    conversions.preallocate_bytes(message, "limited", tendon_count)
+    return FlatLayout(message)
+
+
+def commands_layout(tendon_count: int) -> FlatLayout:
+    """The layout of TendonCommands.
+
+    Parameters
+    ----------
+    tendon_count : number N of tendons
+    """
+    message = TendonCommands()
+    conversions.preallocate(message, "tension", tendon_count)
+    return FlatLayout(message)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages as plain numbers hold what rclpy's own message objects hold, or refuse."""
+
+from __future__ import annotations
+
+import array
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from continuum_robot.msg import TendonCommands, TendonStates
+from rclpy.serialization import deserialize_message, serialize_message
+
+from continuum_robot.nodes.flat_messages import commands_layout, states_layout
+
+VECTORS = ("displacement", "velocity", "tension", "current", "temperature", "age", "commanded_tension")
+NUMBERS = st.floats(allow_nan=False)
+
+
+def filled_states(data: st.DataObject, count: int) -> TendonStates:
+    message = TendonStates(simulated=data.draw(st.booleans()), sequence=data.draw(st.integers(0, 2**64 - 1)))
+    message.header.stamp.sec = data.draw(st.integers(-(2**31), 2**31 - 1))
+    message.header.stamp.nanosec = data.draw(st.integers(0, 2**32 - 1))
+    for field in VECTORS:
+        setattr(message, field, array.array("d", data.draw(st.lists(NUMBERS, min_size=count, max_size=count))))
+    message.limited = array.array("B", data.draw(st.binary(min_size=count, max_size=count)))
+    return message
+
+
+@settings(deadline=None, max_examples=50)
+@given(data=st.data(), count=st.integers(1, 12), padding=st.integers(0, 3))
+def test_states_are_read_and_written_as_rclpy_does(data: st.DataObject, count: int, padding: int) -> None:
+    layout, message = states_layout(count), filled_states(data, count)
+    numbers = layout.numbers(serialize_message(message) + bytes(padding))
+    place = layout.place
+    assert (numbers[place["sec"]], numbers[place["nanosec"]]) == (
+        message.header.stamp.sec,
+        message.header.stamp.nanosec,
+    )
+    assert (numbers[place["sequence"]], numbers[place["simulated"]]) == (message.sequence, message.simulated)
+    for field in (*VECTORS, "limited"):
+        assert list(numbers[place[field]]) == list(getattr(message, field))
+    assert deserialize_message(layout.to_bytes(list(numbers)), TendonStates) == message
+
+
+def test_what_is_unknown_stays_unknown() -> None:
+    layout = states_layout(3)
+    values = layout.editable()
+    assert all(math.isnan(value) for value in values[layout.place["tension"]])
+    read = deserialize_message(layout.to_bytes(values), TendonStates)
+    assert all(math.isnan(value) for value in read.commanded_tension)
+
+
+@pytest.mark.parametrize("count", [3, 5, 9])
+def test_commands_are_read_and_written_as_rclpy_does(count: int) -> None:
+    layout = commands_layout(count)
+    values = layout.editable()
+    values[layout.place["sequence"]] = 12345678901
+    values[layout.place["tension"]] = [0.5 + j for j in range(count)]
+    read = deserialize_message(layout.to_bytes(values), TendonCommands)
+    assert (read.sequence, list(read.tension)) == (12345678901, [0.5 + j for j in range(count)])
+    assert layout.numbers(serialize_message(read)) == tuple(values)
+
+
+def test_other_layouts_are_left_to_rclpy() -> None:
+    layout = commands_layout(5)
+    named = TendonCommands(sequence=7, tension=array.array("d", [1.0] * 5))
+    named.header.frame_id = "base"
+    for message in (named, TendonCommands(tension=array.array("d", [1.0] * 4)), TendonCommands()):
+        data = serialize_message(message)
+        assert layout.numbers(data) == ()
+        assert layout.message(data) == message
+    whole = serialize_message(TendonCommands(tension=array.array("d", [1.0] * 5)))
+    assert layout.numbers(whole)
+    assert layout.numbers(whole[:-1]) == layout.numbers(b"") == layout.numbers(bytes(len(whole))) == ()
+    big_endian = b"\0\0" + whole[2:]
+    assert layout.numbers(big_endian) == ()
