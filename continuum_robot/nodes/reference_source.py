@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node that plays a trajectory of the Clarke coordinates on ``clarke_reference``."""
+"""The node that writes ``clarke_reference``: a trajectory, a way to a target of the tip, or nothing while others do."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from geometry_msgs.msg import Point, PointStamped
 from numpy.typing import NDArray
 from rclpy.clock import Clock, ClockType
 from rclpy.serialization import deserialize_message
+from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
-from continuum_robot.control.references import ClarkeReference, Hold, Reference, make_reference
+from continuum_robot.control.motion import Halt, MotionLimits, motion_limits
+from continuum_robot.control.references import ClarkeReference, Reference, make_reference
+from continuum_robot.control.tip_control import TipControl, TipOutput, TipSettings
 from continuum_robot.errors import ParameterError
-from continuum_robot.msg import ClarkeState
+from continuum_robot.msg import ClarkeState, Shape, TipState
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.lifecycle import ManagedNode
@@ -27,21 +31,50 @@ from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.control_settings import ReferenceSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
+from continuum_robot.srv import TakeReference
 
 Vector = NDArray[np.float64]
+
+NAME = "reference_source"
+TARGET_AGE_S = 1.0
+"""A tip target that is older when it arrives was meant for another moment."""
+SHAPE_AGE_S = 0.25
+"""A shape that is older says nothing about where the tip is now."""
+FOREIGN_AGE_S = 0.1
+"""The last reference of another program that is older than this has come to rest in the controller."""
+_LIMITS = {"reference.speed_m_per_s", "reference.acceleration_m_per_s2"}
 
 
 class ReferenceSource(ManagedNode):
     """Silent until activated; then it starts at the measured position and blends into the trajectory.
 
     A change of a ``reference.`` parameter while active, or the service ``~/restart``, starts the trajectory from its
-    beginning, blended in from where the reference stands; ``~/hold`` lets it stand where it is.
+    beginning, blended in from where the reference stands; ``~/hold`` brings it to rest where it is. A point on
+    ``tip_target`` brings the tip there, and keeps it there until something else is asked for.
+
+    One program at a time writes ``clarke_reference``. Others ask by ``~/take`` and this node falls silent; whatever it
+    is asked for afterwards makes it the writer again, and ``reference_writer`` tells the one before.
     """
 
     def __init__(self, **node_options: Any) -> None:
-        super().__init__("reference_source", **node_options)
-        self.parameters.declare(
-            "blend_s", 1.0, "time to blend into the trajectory", rules=Quantity("", "s", ge=0.0, le=60.0)
+        super().__init__(NAME, **node_options)
+        declare = self.parameters.declare
+        declare("blend_s", 1.0, "time to blend into the trajectory", rules=Quantity("", "s", ge=0.0, le=60.0))
+        declare("base_frame", "base", "frame_id of tip targets, and of the tip's state", read_only=True)
+        default = TipSettings()
+        declare(
+            "tip.tolerance_m",
+            default.tolerance_m,
+            "error of the estimated tip within which it has reached its target",
+            rules=Quantity("", "m", gt=0.0, le=1.0),
+            read_only=True,
+        )
+        declare(
+            "tip.integral_per_s",
+            default.integral_per_s,
+            "rate at which the error of the estimated tip is taken away",
+            rules=Quantity("", "1/s", ge=0.0, le=20.0),
+            read_only=True,
         )
         self.parameters.on_change(self._on_parameters)
         self._settings: Settings | None = None
@@ -53,18 +86,31 @@ class ReferenceSource(ManagedNode):
         self._active = False
         self._sequence = 0
         self._measured: Vector | None = None
+        self._blend_s = 0.0
+        self._writer = NAME
+        self._foreign: tuple[bytes, int] | None = None
+        self._tip_control: TipControl | None = None
+        self._to_tip = False
+        self._tip: Vector | None = None
+        self._tip_ns = self._tick_ns = 0
         # One timer for good: the EventsExecutor does not take it well when a callback destroys what it listens to.
         self._timer = self.create_timer(1.0, self._publish, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._timer.cancel()
         self._references = self.create_publisher(ClarkeState, "clarke_reference", qos.command_publisher())
         # Made now and not at activation, when it would delay a controller in the same process. Raw: it is needed once.
         self.create_subscription(ClarkeState, "clarke_state", self._on_measurement, qos.newest_state(), raw=True)
+        self._writers = self.create_publisher(String, "reference_writer", qos.latched())
+        self._tip_states = self.create_publisher(TipState, "tip_state", qos.state_publisher())
+        self.create_subscription(ClarkeState, "clarke_reference", self._on_reference, qos.newest_state(), raw=True)
+        self.create_subscription(Shape, "shape", self._on_shape, qos.newest_state(), raw=True)
+        self.create_subscription(PointStamped, "tip_target", self._on_tip_target, qos.command_subscription())
+        self.create_service(TakeReference, "~/take", self._serve_take)
         self.create_service(Trigger, "~/restart", self._serve_restart)
         self.create_service(Trigger, "~/hold", self._serve_hold)
         self.diagnostics.add_task("reference", self._diagnose)
 
     def configure(self) -> None:
-        """Make the trajectory and start to listen where the robot stands."""
+        """Make the trajectory and the control of the tip, and start to listen where the robot stands."""
         robot = self.load_robot()
         self._robot = robot
         count = robot.coordinate_count
@@ -82,10 +128,18 @@ class ReferenceSource(ManagedNode):
         self._position = conversions.preallocate(self._message, "position", count)
         self._velocity = conversions.preallocate(self._message, "velocity", count)
         self._acceleration = conversions.preallocate(self._message, "acceleration", count)
+        self._tip_control = self._make_tip_control(robot)
+        frame = str(self.parameters.get("base_frame"))
+        self._tip_message = TipState(simulated=self.simulated)
+        self._tip_message.header.frame_id = frame
+        self._tip_clarke = conversions.preallocate(self._tip_message, "clarke", count)
 
     def activate(self) -> None:
         """Start at the position that is measured next."""
         self._measured = self._current = self._start_position = None
+        self._blend_s = float(self.parameters.get("blend_s"))
+        self._to_tip = False
+        self._write_as(NAME)
         self._active = True
         self._set_timer()
 
@@ -96,7 +150,7 @@ class ReferenceSource(ManagedNode):
 
     def cleanup(self) -> None:
         """Forget the trajectory."""
-        self._trajectory = None
+        self._trajectory = self._tip_control = None
 
     def _set_timer(self) -> None:
         if self._settings is not None:
@@ -111,19 +165,14 @@ class ReferenceSource(ManagedNode):
             self._measured = position
 
     def _publish(self) -> None:
-        trajectory = self._trajectory
-        if not self._active or trajectory is None:
+        if not self._active or self._trajectory is None or self._writer != NAME:
             return
         now_ns = conversions.now_ns(self.get_clock())
         if self._start_position is None:
             if self._measured is None:
                 return
             self._start_position, self._start_ns = self._measured, now_ns
-        time_s = (now_ns - self._start_ns) * 1e-9
-        reference = trajectory.at(time_s)
-        blend_s = self.parameters.get("blend_s")
-        if time_s < blend_s:
-            reference = blend(self._start_position, reference, max(time_s, 0.0) / blend_s, blend_s)
+        reference = self._way_of_tip(now_ns) if self._to_tip else self._trajectory_at(now_ns)
         self._current = reference
         self._sequence += 1
         message = self._message
@@ -134,14 +183,162 @@ class ReferenceSource(ManagedNode):
         self._acceleration[:] = reference.acceleration
         self._references.publish(message)
 
-    def _play(self, trajectory: Reference) -> None:
-        self._trajectory = trajectory
-        if self._current is not None:
-            self._start_position = self._current.position.copy()
+    def _trajectory_at(self, now_ns: int) -> ClarkeReference:
+        trajectory, start, blend_s = self._trajectory, self._start_position, self._blend_s
+        if trajectory is None or start is None:
+            raise ParameterError(NAME, self.state, "a node that plays a trajectory")
+        time_s = (now_ns - self._start_ns) * 1e-9
+        reference = trajectory.at(time_s)
+        if time_s < blend_s:
+            reference = blend(start, reference, max(time_s, 0.0) / blend_s, blend_s)
+        return reference
+
+    def _play(self, trajectory: Reference, *, blend_s: float | None = None) -> None:
+        """Play from here on; a trajectory that goes on from where the reference is needs no blend."""
+        here = self._here()
+        self._trajectory, self._to_tip = trajectory, False
+        self._blend_s = float(self.parameters.get("blend_s")) if blend_s is None else blend_s
+        if here is not None:
+            self._start_position = here.position
             self._start_ns = conversions.now_ns(self.get_clock())
+        self._write_as(NAME)
+
+    def _here(self) -> ClarkeReference | None:
+        """What the controller follows now: this node's reference or another program's, and where that stopped."""
+        if self._writer == NAME:
+            return self._current
+        if self._foreign is None:
+            return None if self._current is None else ClarkeReference.at_rest(self._current.position)
+        data, heard_ns = self._foreign
+        message = deserialize_message(data, ClarkeState)
+        position = np.array(conversions.vector(message.position))
+        velocity = np.array(conversions.vector(message.velocity))
+        if position.size != self._position.size or not np.all(np.isfinite(position)):
+            return self._current
+        moves = velocity.size == position.size and bool(np.all(np.isfinite(velocity)))
+        if not moves or conversions.now_ns(self.get_clock()) - heard_ns > FOREIGN_AGE_S * 1e9:
+            return ClarkeReference.at_rest(position)
+        return ClarkeReference(position, velocity, np.zeros_like(position))
+
+    def _hold(self) -> bool:
+        """Come to rest from where the reference is; False where there is none yet."""
+        here = self._here()
+        if here is None or self._robot is None:
+            return False
+        self._play(Halt(here.position, here.velocity, self._motion_limits().acceleration_m_per_s2), blend_s=0.0)
+        return True
+
+    def _write_as(self, name: str) -> None:
+        if name != self._writer or not self._active:
+            self._writers.publish(String(data=name))
+        self._writer, self._foreign = name, None
+
+    def _on_reference(self, data: bytes) -> None:
+        if self._writer != NAME:
+            self._foreign = data, conversions.now_ns(self.get_clock())
+
+    # The tip
+
+    def _on_shape(self, data: bytes) -> None:
+        if not self._to_tip:
+            return
+        shape = deserialize_message(data, Shape)
+        place = shape.tip.position
+        self._tip, self._tip_ns = np.array([place.x, place.y, place.z]), conversions.stamp_ns(shape.header.stamp)
+
+    def _on_tip_target(self, message: PointStamped) -> None:
+        control = self._tip_control
+        if control is None and self._robot is not None and self._robot.mechanism is not None:
+            return  # another node brings the tip of a mechanism to its target
+        place = np.array([message.point.x, message.point.y, message.point.z])
+        problem = self._refuse_target(message, place)
+        here = self._here()
+        if control is None or here is None or problem:
+            self._refuse(message.point, problem or "the stack is not up")
+            return
+        if not self._to_tip or self._writer != NAME:
+            control.reset(here.position, here.velocity)
+            control.motion.limits = self._motion_limits()
+            self._tip = None
+            self._tick_ns = 0
+        control.set_target(place)
+        self._to_tip = True
+        self._write_as(NAME)
+
+    def _refuse_target(self, message: PointStamped, place: Vector) -> str:
+        frame = str(self.parameters.get("base_frame"))
+        if not self._active:
+            return "the reference source is not active: bring the stack up"
+        if not np.all(np.isfinite(place)):
+            return "the target is not finite"
+        if message.header.frame_id not in ("", frame):
+            return f"frame {message.header.frame_id!r}: targets are given in {frame!r}"
+        stamp_ns = conversions.stamp_ns(message.header.stamp)
+        age_s = (conversions.now_ns(self.get_clock()) - stamp_ns) * 1e-9
+        if stamp_ns and abs(age_s) > TARGET_AGE_S:
+            return f"the target is {age_s:.1f} s old: at most {TARGET_AGE_S:g} s"
+        return ""
+
+    def _refuse(self, target: Point, problem: str) -> None:
+        nothing = Point(x=math.nan, y=math.nan, z=math.nan)
+        message = TipState(simulated=self.simulated, state="refused", message=problem)
+        message.header.frame_id = str(self.parameters.get("base_frame"))
+        message.header.stamp = self.get_clock().now().to_msg()
+        message.target, message.goal, message.tip = target, nothing, nothing
+        message.distance = message.error = math.nan
+        self._tip_states.publish(message)
+        self.get_logger().warning(f"tip target refused: {problem}", throttle_duration_sec=1.0)
+
+    def _way_of_tip(self, now_ns: int) -> ClarkeReference:
+        control = self._tip_control
+        if control is None or self._settings is None:
+            raise ParameterError(NAME, self.state, "a node that is configured")
+        period_s = 1.0 / self._settings.value.rate_hz
+        step_s = (now_ns - self._tick_ns) * 1e-9 if self._tick_ns else period_s
+        self._tick_ns = now_ns
+        # After a stall the reference goes on from where it stood, it does not make up for it.
+        step_s = step_s if 0 < step_s < 5 * period_s else period_s
+        fresh = self._tip is not None and now_ns - self._tip_ns < SHAPE_AGE_S * 1e9
+        tip = self._tip if fresh else None
+        output = control.update(tip, step_s)
+        self._publish_tip_state(control, output, tip, now_ns)
+        return output.reference
+
+    def _publish_tip_state(self, control: TipControl, output: TipOutput, tip: Vector | None, now_ns: int) -> None:
+        solution, message = control.solution, self._tip_message
+        if solution is None:
+            return
+        conversions.set_stamp(message.header.stamp, now_ns)
+        message.state = "reached" if output.arrived else "moving"
+        message.message = _tip_message(control, output)
+        message.target = conversions.point_message(solution.target)
+        message.goal = conversions.point_message(solution.goal)
+        message.tip = conversions.point_message(np.full(3, math.nan) if tip is None else tip)
+        message.distance, message.error = solution.distance_m, output.error_m
+        message.reachable = solution.reachable
+        self._tip_clarke[:] = output.reference.position
+        self._tip_states.publish(message)
+
+    def _make_tip_control(self, robot: Robot) -> TipControl | None:
+        if robot.mechanism is not None or robot.limits is None:
+            return None
+        settings = TipSettings(
+            tolerance_m=self.parameters.get("tip.tolerance_m"),
+            integral_per_s=self.parameters.get("tip.integral_per_s"),
+        )
+        return TipControl(robot, settings, progress=self.get_logger().info)
+
+    def _motion_limits(self) -> MotionLimits:
+        robot = self._robot if self._robot is not None else self.load_robot()
+        reference = self._settings.value if self._settings is not None else robot.reference
+        return motion_limits(robot.changed(reference=reference))
 
     def _on_parameters(self, names: set[str]) -> None:
         if self._settings is None or not names & set(self._settings.leaves) or self._trajectory is None:
+            return
+        if names <= _LIMITS:
+            if self._tip_control is not None:
+                self._tip_control.motion.limits = self._motion_limits()
             return
         self._play(self._make(self._settings.value))
         if self._active and "reference.rate_hz" in names:
@@ -156,11 +353,23 @@ class ReferenceSource(ManagedNode):
         return response
 
     def _serve_hold(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        if self._current is None:
-            response.message = "refused: no reference is being played"
-            return response
-        self._play(Hold(self._current.position.copy()))
-        response.success, response.message = True, "holds the reference where it is"
+        response.success = self._hold()
+        response.message = (
+            "holds the reference where it is" if response.success else "refused: there is no reference yet"
+        )
+        return response
+
+    def _serve_take(self, request: TakeReference.Request, response: TakeReference.Response) -> TakeReference.Response:
+        name = request.writer.strip()
+        if not self._active:
+            response.message = "refused: the reference source is not active, bring the stack up"
+        elif name in ("", NAME):
+            response.success = self._writer == NAME or self._hold()
+            response.message = f"{NAME} writes clarke_reference" if response.success else "refused: no reference yet"
+        else:
+            before = self._writer
+            self._write_as(name)
+            response.success, response.message = True, f"{name} writes clarke_reference instead of {before}"
         return response
 
     def _make(self, settings: ReferenceSettings) -> Reference:
@@ -182,11 +391,31 @@ class ReferenceSource(ManagedNode):
 
     def _diagnose(self, status: StatusBuilder) -> None:
         kind = self._settings.value.kind if self._settings is not None else "none"
-        status.summary(Level.OK, f"plays {kind}" if self._current is not None and self._active else self.state)
+        plays = "brings the tip to its target" if self._to_tip else f"plays {kind}"
+        if self._writer != NAME:
+            plays = f"silent: {self._writer} writes clarke_reference"
+        status.summary(Level.OK, plays if self._current is not None and self._active else self.state)
+        status.add("writer", self._writer)
         status.add("kind", kind)
         status.add("references_published", self._sequence)
         duration_s = self._trajectory.duration_s if self._trajectory is not None else math.nan
         status.add("duration_s", duration_s)
+
+
+def _tip_message(control: TipControl, output: TipOutput) -> str:
+    """What keeps the tip from its target, a phrase each."""
+    solution, tolerance_m = control.solution, control.settings.tolerance_m
+    phrases = []
+    if solution is not None and not solution.reachable:
+        by = f" within the limits of {' and '.join(solution.limited_by)}" if solution.limited_by else ""
+        phrases.append(f"the target is {1e3 * solution.distance_m:.1f} mm out of reach{by}")
+    if math.isnan(output.error_m):
+        phrases.append("the tip is not known: no fresh shape")
+    elif output.off_m > tolerance_m and not output.moving:
+        phrases.append(f"the tip is {1e3 * output.off_m:.1f} mm off where no tendon moves it")
+    if output.limited:
+        phrases.append("the correction of the tip's error is at a limit")
+    return "; ".join(phrases)
 
 
 def main() -> int:

@@ -76,6 +76,16 @@ class ReferenceSettings:
     )
     rate_hz: float = quantity("how often the reference is published", "Hz", default=100.0, ge=1, le=2000)
     file: str = quantity("CSV with time_s and a column for each coordinate, for kind csv", default="")
+    speed_m_per_s: float = quantity(
+        "largest speed towards a target, of all coordinates together; 0: the largest displacement in 2 s",
+        "m/s",
+        default=0.0,
+        ge=0,
+        le=10,
+    )
+    acceleration_m_per_s2: float = quantity(
+        "largest acceleration towards a target; 0: full speed after 0.5 s", "m/s^2", default=0.0, ge=0, le=1000
+    )
 
     def __post_init__(self) -> None:
         if self.kind == "csv" and not self.file:

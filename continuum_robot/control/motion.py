@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motion within limits of speed and acceleration, for references that nobody planned: targets and joysticks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.control.references import ClarkeReference
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.description import Robot
+
+Vector = NDArray[np.float64]
+
+# Where the robot file does not say: two seconds from the straight pose to the largest displacement, half a second to
+# full speed.
+_RANGE_S = 2.0
+_START_S = 0.5
+# Peaks of the quintic move from rest to rest over its mean speed, and over way / duration^2.
+_QUINTIC_SPEED = 15 / 8
+_QUINTIC_ACCELERATION = 10 / math.sqrt(3)
+
+
+@dataclass(frozen=True, slots=True)
+class MotionLimits:
+    """How fast a reference moves.
+
+    Attributes
+    ----------
+    speed_m_per_s : norm of the velocity of all coordinates, m/s, positive
+    acceleration_m_per_s2 : norm of their acceleration, m/s^2, positive
+
+    Raises
+    ------
+    ParameterError : a value that is not positive and finite
+    """
+
+    speed_m_per_s: float
+    acceleration_m_per_s2: float
+
+    def __post_init__(self) -> None:
+        for name in ("speed_m_per_s", "acceleration_m_per_s2"):
+            value = getattr(self, name)
+            if not 0 < value < math.inf:
+                raise ParameterError(name, value, "a positive, finite number")
+
+    def move_s(self, start: ArrayLike, end: ArrayLike) -> float:
+        """Duration of the shortest quintic move from rest to rest within the limits, s.
+
+        Parameters
+        ----------
+        start, end : shape (2m,), m
+        """
+        way = float(np.linalg.norm(np.asarray(end, dtype=float) - np.asarray(start, dtype=float)))
+        return max(
+            _QUINTIC_SPEED * way / self.speed_m_per_s,
+            math.sqrt(_QUINTIC_ACCELERATION * way / self.acceleration_m_per_s2),
+        )
+
+
+def motion_limits(robot: Robot) -> MotionLimits:
+    """Speed and acceleration of the file's ``reference`` section, or what follows from the largest displacement.
+
+    Parameters
+    ----------
+    robot : with limits
+
+    Raises
+    ------
+    ParameterError : neither is there
+    """
+    if robot.limits is None:
+        raise ParameterError("robot", robot.name, "a robot file with the section limits")
+    reference = robot.reference
+    speed = reference.speed_m_per_s if reference is not None else 0.0
+    acceleration = reference.acceleration_m_per_s2 if reference is not None else 0.0
+    speed = speed or robot.limits.maximum_displacement_m / _RANGE_S
+    return MotionLimits(speed, acceleration or speed / _START_S)
+
+
+class LimitedMotion:
+    """A point in the space of the coordinates that follows targets or velocities within limits.
+
+    Parameters
+    ----------
+    limits : of speed and acceleration
+    position : where it rests at first, shape (2m,), m
+
+    Attributes
+    ----------
+    limits : in use; may be exchanged between two steps
+    """
+
+    def __init__(self, limits: MotionLimits, position: ArrayLike) -> None:
+        self.limits = limits
+        self.reset(position)
+
+    @property
+    def reference(self) -> ClarkeReference:
+        """Where it is and how it moves."""
+        return ClarkeReference(self._position.copy(), self._velocity.copy(), self._acceleration.copy())
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether it stands still."""
+        return not self._velocity.any()
+
+    def reset(self, position: ArrayLike, velocity: ArrayLike | None = None) -> None:
+        """Start anew.
+
+        Parameters
+        ----------
+        position : shape (2m,), m
+        velocity : shape (2m,), m/s; None: at rest
+
+        Raises
+        ------
+        ParameterError : a value that is not finite
+        """
+        self._position = _finite("position", position)
+        size = self._position.size
+        self._velocity = np.zeros(size) if velocity is None else _finite("velocity", velocity, size)
+        self._acceleration = np.zeros(size)
+
+    def towards(self, target: ArrayLike, dt: float) -> ClarkeReference:
+        """One step towards a target, so that it can come to rest there.
+
+        Parameters
+        ----------
+        target : shape (2m,), m
+        dt : s, positive
+
+        Returns
+        -------
+        the reference after the step
+
+        Raises
+        ------
+        ParameterError : a value that is not finite, or a dt that is not positive
+        """
+        way = _finite("target", target, self._position.size) - self._position
+        distance = float(np.linalg.norm(way))
+        if distance == 0:
+            return self.along(np.zeros_like(way), dt)
+        braking = self.limits.acceleration_m_per_s2 * _positive(dt)
+        # n steps of braking by one a dt each cover n (n + 1) / 2 a dt^2.
+        steps = math.sqrt(0.25 + 2 * distance / (braking * dt)) - 0.5
+        speed = min(self.limits.speed_m_per_s, steps * braking, distance / dt)
+        return self.along(way * (speed / distance), dt)
+
+    def along(self, velocity: ArrayLike, dt: float) -> ClarkeReference:
+        """One step with a wanted velocity; zero brings it to rest.
+
+        Parameters
+        ----------
+        velocity : shape (2m,), m/s
+        dt : s, positive
+
+        Returns
+        -------
+        the reference after the step
+
+        Raises
+        ------
+        ParameterError : a value that is not finite, or a dt that is not positive
+        """
+        wanted = _shortened(_finite("velocity", velocity, self._position.size), self.limits.speed_m_per_s)
+        change = _shortened(wanted - self._velocity, self.limits.acceleration_m_per_s2 * _positive(dt))
+        self._velocity = self._velocity + change
+        self._acceleration = change / dt
+        self._position = self._position + self._velocity * dt
+        return self.reference
+
+
+class Halt:
+    """A reference that comes to rest with a constant deceleration.
+
+    Parameters
+    ----------
+    position : where it begins, shape (2m,), m
+    velocity : with which it begins, shape (2m,), m/s
+    acceleration_m_per_s2 : deceleration, m/s^2, positive
+    """
+
+    def __init__(self, position: ArrayLike, velocity: ArrayLike, acceleration_m_per_s2: float) -> None:
+        self._position, self._velocity = _finite("position", position), _finite("velocity", velocity)
+        speed = float(np.linalg.norm(self._velocity))
+        self._duration_s = speed / _positive(acceleration_m_per_s2)
+
+    @property
+    def duration_s(self) -> float:
+        """Time until it rests, s."""
+        return self._duration_s
+
+    def at(self, t_s: float, /) -> ClarkeReference:
+        """The reference at a time, s."""
+        if t_s >= self._duration_s:
+            return ClarkeReference.at_rest(self._position + self._velocity * self._duration_s / 2)
+        time_s = max(t_s, 0.0)
+        share = 1 - time_s / self._duration_s
+        return ClarkeReference(
+            self._position + self._velocity * time_s * (1 + share) / 2,
+            self._velocity * share,
+            -self._velocity / self._duration_s,
+        )
+
+
+def _shortened(vector: Vector, longest: float) -> Vector:
+    length = float(np.linalg.norm(vector))
+    return vector if length <= longest else vector * (longest / length)
+
+
+def _positive(dt: float) -> float:
+    if not 0 < dt < math.inf:
+        raise ParameterError("dt", dt, "a positive time step in s")
+    return dt
+
+
+def _finite(name: str, value: ArrayLike, size: int | None = None) -> Vector:
+    array = np.array(value, dtype=float)
+    if array.ndim != 1 or not np.all(np.isfinite(array)) or size not in (None, array.size):
+        raise ParameterError(name, value, f"{'' if size is None else f'{size} '}finite values")
+    return array
