@@ -24,7 +24,7 @@ from launch.events.process import ProcessExited
 from launch.substitutions import EnvironmentVariable
 from launch_ros.actions import Node
 
-from continuum_robot.app.fake_level import choose_level
+from continuum_robot.app.fake_level import AUTO, choose_level
 from continuum_robot.app.stack import load_for_stack, node_parameters
 from continuum_robot.drivers import backends
 from continuum_robot.errors import ContinuumRobotError, ParameterError
@@ -66,11 +66,11 @@ def stack_description(fake_hardware: bool) -> LaunchDescription:
         ),
         DeclareLaunchArgument(
             "fake_level",
-            default_value="dynamics",
-            choices=["auto", "wire", "dynamics", "mirror"],
-            description="How much is simulated. dynamics: rod, tendons and motors with friction and cogging. "
-            "wire: these behind simulated boards, to which the real drivers speak. mirror: ideal tendons that follow "
-            "their commands at once. auto: wire where this machine keeps up, measured, else dynamics",
+            default_value=AUTO,
+            choices=[AUTO, "wire", "dynamics", "mirror"],
+            description="How much is simulated. auto: wire where this machine keeps up, measured, else dynamics. "
+            "dynamics: rod, tendons and motors with friction and cogging. wire: these behind simulated boards, to "
+            "which the real drivers speak. mirror: ideal tendons that follow their commands at once",
         ),
         DeclareLaunchArgument(
             "controller",
@@ -116,6 +116,11 @@ def stack_description(fake_hardware: bool) -> LaunchDescription:
         ),
         DeclareLaunchArgument(
             "force", default_value="false", choices=BOOLEAN, description="Also read the force-torque sensor"
+        ),
+        DeclareLaunchArgument(
+            "force_port",
+            default_value="",
+            description="Serial port of the force-torque sensor instead of the robot file's; hardware only",
         ),
         DeclareLaunchArgument(
             "params_file",
@@ -217,6 +222,7 @@ def _stack(context: LaunchContext) -> list[Action]:
         parameters={
             "tendon_driver": {"can_interface": given["can_interface"]},
             "string_encoder": {"serial_port": given["serial_port"]},
+            "force_sensor": {"serial_port": given["force_port"]},
         },
     )
     robot = load_for_stack(options)
@@ -250,6 +256,10 @@ def _stack(context: LaunchContext) -> list[Action]:
             "directory": str(options.record_directory or ""),
             "controller": options.controller,
             "contact": options.contact,
+            "force": options.force,
+            "can_interface": given["can_interface"],
+            "serial_port": given["serial_port"],
+            "force_port": given["force_port"],
             "autostart": options.autostart,
         }
         nodes = [program("composition", None, composed)]

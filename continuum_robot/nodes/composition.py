@@ -349,6 +349,7 @@ class _CommandLine(Node):
             parameters={
                 "tendon_driver": {"can_interface": str(declare("can_interface", "", "instead of the robot file's"))},
                 "string_encoder": {"serial_port": str(declare("serial_port", "", "instead of the robot file's"))},
+                "force_sensor": {"serial_port": str(declare("force_port", "", "instead of the robot file's"))},
             },
             arguments=arguments,
         )
