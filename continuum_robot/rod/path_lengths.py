@@ -40,6 +40,7 @@ class PathLengths:
     basis, rest : (m, 6, n), (m, 6) strain at the nodes
     arms : (m, N, 3, 6) t_j per strain
     slopes : (m, N, 3) r_j'
+    record : what the kernel takes
     """
 
     def __init__(self, stretches: Sequence[Stretch], paths: Sequence[RoutedPath]) -> None:
@@ -86,7 +87,7 @@ class PathLengths:
         self.arms[..., :3] = -hat(place)
         self.arms[..., 3:] = np.eye(3)
         begin, finish = np.concatenate(columns).T
-        self._record = Record(
+        self.record = Record(
             (count, self.count, self.size),
             (
                 doubles(self.rest),
@@ -138,7 +139,7 @@ class PathLengths:
         lengths, jacobian, gradient = np.empty(self.count), np.empty((self.count, n)), np.empty(n)
         hessian = np.empty((n, n))
         arguments = [doubles(c), doubles(tension), lengths, jacobian, gradient, hessian]
-        library.path_terms(self._record.pointer, *map(address, arguments))
+        library.path_terms(self.record.pointer, *map(address, arguments))
         return lengths, jacobian, gradient, hessian
 
     def _weighted(self, c: Any, tension: Any) -> tuple[Any, Any, Any, Any]:

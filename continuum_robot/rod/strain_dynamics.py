@@ -24,6 +24,7 @@ from continuum_robot.rod.loads import Load, PointWrench
 from continuum_robot.rod.strain_kernel import address, doubles, kernel
 from continuum_robot.rod.strain_kinematics import ad, adjoint, co_ad
 from continuum_robot.rod.strain_rod import LoadedChain, StrainRod
+from continuum_robot.rod.strain_statics import checked_tension
 
 Vector = NDArray[np.float64]
 
@@ -56,8 +57,8 @@ class MotionTerms:
 
     Attributes
     ----------
-    momentum : (n,) M(c) c_rate
-    force : (n,) dT/dc - dV/dc - D c_rate + what tendons and loads give: the rate of the momentum
+    momentum : M(c) c_rate, (n,), N.m^2.s for curvatures
+    force : dT/dc - dV/dc - D c_rate + what tendons and loads give: the rate of the momentum, (n,), N.m^2 for curvatures
     tension : (N,) of the tendons, N
     mass, stiffness : (n, n) M, and minus the derivative of ``force`` by c at rest; None where not asked for
     gyroscopic : (n, n) derivative of p by c less its transpose, that of dT/dc by the rates; but for what the chain's
@@ -74,7 +75,13 @@ class MotionTerms:
 
 @dataclass(frozen=True, slots=True)
 class MotionEnergy:
-    """Energies in J: of motion; elastic with that of loads in the base frame (0 at c = 0 but for the loads)."""
+    """Energies in J: of motion; elastic with that of loads in the base frame (0 at c = 0 but for the loads).
+
+    Attributes
+    ----------
+    kinetic_j : of motion, J
+    potential_j : elastic, with that of loads in the base frame, J; 0 at c = 0 but for the loads
+    """
 
     kinetic_j: float
     potential_j: float
@@ -94,6 +101,8 @@ class StrainDynamics:
     ----------
     size : number n of coefficients
     damping : (n, n)
+    loaded, chain : its loads, and the chain of frames that bears them
+    inertia : (k, 6, 6) of every station, see :meth:`StrainRod.station_inertia`
 
     Raises
     ------
@@ -102,14 +111,15 @@ class StrainDynamics:
 
     def __init__(self, rod: StrainRod, loads: Sequence[Load] = (), *, damping: ArrayLike = 0.0) -> None:
         self.rod, self.size = rod, rod.size
-        marks = [PointWrench(s_m=mass.s_m) for mass in rod.masses]  # stations at all bodies, also where none is loaded
-        self._loaded = LoadedChain(rod, [*rod.weight, *loads, *marks])
-        self._chain = self._loaded.chain
-        self._inertia = doubles(rod.station_inertia(self._chain))
+        bodies = [mass for mass in rod.masses if mass.mass_kg > 0 or mass.inertia_kg_m2.any()]
+        marks = [PointWrench(s_m=body.s_m) for body in bodies]  # stations at all of them, also where none is loaded
+        self.loaded = LoadedChain(rod, [*rod.weight, *loads, *marks])
+        self.chain = self.loaded.chain
+        self.inertia = doubles(rod.station_inertia(self.chain))
         self.damping = damping_matrix(rod, damping)
-        self._wrench = np.zeros((len(self._chain.s_m), 6))
+        self._wrench = np.zeros((len(self.chain.s_m), 6))
         self._work = np.empty((18, self.size))
-        self._inertia_at, self._wrench_at, self._work_at = map(address, (self._inertia, self._wrench, self._work))
+        self._inertia_at, self._wrench_at, self._work_at = map(address, (self.inertia, self._wrench, self._work))
         root, _ = rod.stiffness_root
         moved = np.linalg.solve(root, np.linalg.solve(root, self.mass_matrix(np.zeros(self.size))).T)
         values = np.linalg.eigvalsh((moved + moved.T) / 2)
@@ -126,14 +136,19 @@ class StrainDynamics:
         return self.terms(self.rod.coefficients(c), np.asarray(c_rate, dtype=float)).momentum
 
     def rate(self, c: ArrayLike, momentum: ArrayLike) -> Vector:
-        """c_rate of a generalised momentum, (n,)."""
+        """c_rate of a generalised momentum, (n,).
+
+        Parameters
+        ----------
+        momentum : M(c) c_rate, (n,), N.m^2.s for curvatures
+        """
         return np.asarray(np.linalg.solve(self.mass_matrix(c), np.asarray(momentum, dtype=float)))
 
     def energy(self, c: ArrayLike, c_rate: ArrayLike) -> MotionEnergy:
         """Energy of motion, and of strain and loads."""
         coefficients, rate = self.rod.coefficients(c), np.asarray(c_rate, dtype=float)
         moving_j = float(rate @ self.momentum(coefficients, rate)) / 2
-        loads_j = float(self._loaded.terms(coefficients, stiffness=False).potential_j)
+        loads_j = float(self.loaded.terms(coefficients, stiffness=False).potential_j)
         return MotionEnergy(moving_j, float(coefficients @ self.rod.stiffness @ coefficients) / 2 + loads_j)
 
     def terms(
@@ -145,22 +160,20 @@ class StrainDynamics:
         ----------
         c, c_rate : (n,)
         pull : (N,) tensions, N; or held tendons; None for none
-        force : (n,) more generalised force
+        force : (n,) more generalised force, N.m^2 for curvatures
         matrices : also M and the stiffness
 
         Returns
         -------
         see :class:`MotionTerms`
         """
-        loads = self._loaded.terms(c, stiffness=matrices)
+        loads = self.loaded.terms(c, stiffness=matrices)
         momentum, of_speed, mass, gyroscopic = self._moving(c, c_rate, matrices)
         total = of_speed + loads.force - self.rod.stiffness @ c - self.damping @ c_rate
         if force is not None:
             total = total + force
         stiffness = self.rod.stiffness + loads.stiffness if matrices else None
-        tension = np.zeros(self.rod.tendon_count)
-        if pull is not None:
-            tension = _tension(self.rod, c, pull)
+        tension = _tension(self.rod, c, pull)
         if tension.any():
             _, jacobian, pulled, curve = self.rod.tendons.weighted(c, tension)
             total = total - pulled
@@ -180,9 +193,9 @@ class StrainDynamics:
         if matrices:
             mass, turning = np.empty((self.size, self.size)), np.empty((self.size, self.size))
         library.inertia_terms(
-            self._chain.record.pointer,
+            self.chain.record.pointer,
             self._inertia_at,
-            self._loaded.buffers.record.pointer,
+            self.loaded.buffers.record.pointer,
             address(rate),
             self._wrench_at,
             address(momentum),
@@ -196,14 +209,14 @@ class StrainDynamics:
     def _moving_in_numpy(
         self, c: Vector, c_rate: Vector, matrices: bool
     ) -> tuple[Vector, Vector, Vector | None, Vector | None]:
-        frames = self._chain.frames(c)
+        frames = self.chain.frames(c)
         to_body = np.linalg.inv(adjoint(frames.rotation, frames.position))
-        spatial = to_body.swapaxes(1, 2) @ self._inertia @ to_body
+        spatial = to_body.swapaxes(1, 2) @ self.inertia @ to_body
         rows = frames.jacobian.reshape(-1, self.size)
         mass = rows.T @ (spatial @ frames.jacobian).reshape(-1, self.size)
         twist = frames.jacobian @ c_rate
         wrench = (spatial @ twist[..., None])[..., 0]
-        carried = self._chain.contraction(frames, wrench)
+        carried = self.chain.contraction(frames, wrench)
         if not matrices:
             return mass @ c_rate, carried @ c_rate, None, None
         change = np.zeros_like(frames.jacobian)
@@ -215,6 +228,10 @@ class StrainDynamics:
 
 def damping_matrix(rod: StrainRod, damping: ArrayLike) -> Vector:
     """Damping (n, n) of the coefficients' rates from any of the forms of :class:`StrainDynamics`.
+
+    Parameters
+    ----------
+    damping : in any of these forms: a time (s), six numbers (N.m^2.s and N.s), or the matrix (n, n)
 
     Raises
     ------
@@ -241,11 +258,7 @@ def damping_matrix(rod: StrainRod, damping: ArrayLike) -> Vector:
 
 
 def _tension(rod: StrainRod, c: Vector, pull: Pull) -> Vector:
-    if isinstance(pull, HeldTendons):
-        stretch = np.asarray(pull.displacement_m, dtype=float) - (rod.tendons.rest_m - rod.tendons.lengths(c))
-        tension = np.maximum(np.asarray(pull.stiffness_n_per_m) * stretch, 0.0)  # a tendon cannot push
-    else:
-        tension = np.asarray(pull, dtype=float)
-    if tension.shape != (rod.tendon_count,) or not np.isfinite(tension).all() or (tension < 0).any():
-        raise ParameterError("tension", pull, f"{rod.tendon_count} finite tensions, none negative, N")
-    return tension
+    if not isinstance(pull, HeldTendons):
+        return checked_tension(rod, pull)
+    stretch = np.asarray(pull.displacement_m, dtype=float) - (rod.tendons.rest_m - rod.tendons.lengths(c))
+    return checked_tension(rod, np.maximum(np.asarray(pull.stiffness_n_per_m) * stretch, 0.0))  # a tendon cannot push

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sums of the general rod as machine code: strain_kernel.c, compiled once into the user's cache.
+"""The sums of the general rod as machine code: strain_kernel.c and strain_step.c, compiled once into the user's cache.
 
 Where no compiler works the NumPy formulas run, which the kernel repeats.
 """
@@ -21,6 +21,7 @@ from continuum_robot.rod.code_generation import build_library, load_library
 
 Vector = NDArray[np.float64]
 
+_SOURCES = ("strain_kernel.c", "strain_step.c")
 _FLAGS = ("-O3", "-fno-math-errno")
 SWITCH = "CONTINUUM_ROBOT_STRAIN_KERNEL"
 """Environment variable: "never" leaves the kernel out, "always" makes it an error where it cannot be compiled."""
@@ -38,7 +39,7 @@ def kernel() -> ctypes.CDLL | None:
     if wish == "never":
         return None
     try:
-        code = Path(__file__).with_suffix(".c").read_text(encoding="utf-8")
+        code = "\n".join((Path(__file__).parent / name).read_text(encoding="utf-8") for name in _SOURCES)
         library = load_library(build_library([code], lambda: code, _FLAGS, "the general rod", None))
     except (OSError, subprocess.SubprocessError, ContinuumRobotError) as error:
         if wish == "always":
@@ -46,32 +47,41 @@ def kernel() -> ctypes.CDLL | None:
         return None
     for name in ("chain_frames", "chain_contraction", "load_terms", "path_terms", "inertia_terms"):
         getattr(library, name).restype = None
+    library.motion_stage.restype = ctypes.c_longlong
     return library
 
 
 class Record:
-    """A C structure of whole numbers and pointers to arrays, which it keeps alive.
+    """A C structure of whole numbers and pointers to arrays and other structures, which it keeps alive.
 
     Parameters
     ----------
     numbers : leading members of type long long
-    arrays : the pointers behind them; arrays of doubles or of C's int, made contiguous
+    arrays : the pointers behind them; arrays of doubles or of C's int, made contiguous, or records
     """
 
     def __init__(self, numbers: tuple[int, ...], arrays: tuple[Any, ...]) -> None:
         self._arrays = arrays
-        words = [*numbers, *(array.ctypes.data for array in arrays)]
+        words = [*numbers, *(_place(part) for part in arrays)]
         self._memory = (ctypes.c_longlong * len(words))(*words)
-        self.pointer = ctypes.c_void_p(ctypes.addressof(self._memory))
+        self.pointer: Any = ctypes.c_void_p(ctypes.addressof(self._memory))
+
+    def put(self, place: int, number: int) -> None:
+        """Change a leading member."""
+        self._memory[place] = number
+
+
+def _place(part: Any) -> int:
+    return int(part.pointer.value if isinstance(part, Record) else part.ctypes.data)
 
 
 def doubles(array: Any) -> Vector:
-    """A contiguous array of doubles."""
+    """A contiguous array of doubles, of the shape (...) of ``array``."""
     return np.ascontiguousarray(array, dtype=np.float64)
 
 
 def whole(array: Any) -> NDArray[np.intc]:
-    """A contiguous array of C's int."""
+    """A contiguous array of C's int, of the shape (...) of ``array``."""
     return np.ascontiguousarray(array, dtype=np.intc)
 
 

@@ -8,8 +8,9 @@ Every implicit step is made of stages of the one form c - c_0 = g v, p - p_0 = g
 - "sdirk": two stages (Alexander's method, g = (1 - 1/sqrt 2) h), second order and L-stable: vibrations faster than the
   step die out, slow ones stay.
 
-Newton's method of a stage has M + g (D + G) + g^2 K as its matrix, K the exact stiffness and G gyroscopic, kept as long
-as it serves; what it lacks is of the order of the turn in a step, squared. A step that does not converge is halved.
+Where there is a compiler a stage is one call of rod/strain_step.c, whose Newton's method lacks nothing of its matrix
+and keeps it as long as it serves. NumPy takes M + g (D + G) + g^2 K, K the exact stiffness and G gyroscopic; what that
+lacks is of the order of the turn in a step, squared. A step that does not converge is halved.
 """
 
 from __future__ import annotations
@@ -25,13 +26,16 @@ from scipy.integrate import solve_ivp
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.rod.strain_dynamics import MotionTerms, Pull, StrainDynamics
+from continuum_robot.rod.strain_kernel import kernel
+from continuum_robot.rod.strain_step import Extrapolation, StageSolver
 
 Vector = NDArray[np.float64]
 PullOverTime = Callable[[float], Pull]
 ForceOverTime = Callable[[float, Vector, Vector], ArrayLike]
 
 METHODS = ("midpoint", "sdirk")
-_SHARE = 1 - 1 / math.sqrt(2)  # Alexander (1977), L-stable
+SDIRK_SHARE = 1 - 1 / math.sqrt(2)  # Alexander (1977), L-stable
+_GUESSED_FROM = {"midpoint": 4, "sdirk": 3}  # stages; what needs the fewest iterations on a robot of three segments
 _ITERATIONS = 25
 _SLOW = 0.2  # share of the correction that may be left after an iteration, before a new matrix is made
 _RENEWALS = 3
@@ -98,10 +102,22 @@ class Stepper:
         if not 0 < tolerance < 1e-2:
             raise ParameterError("tolerance", tolerance, "above 0, below 0.01")
         self.dynamics, self.method, self.tolerance = dynamics, method, tolerance
-        self.iterations = self.matrices = 0
         self.shortest_step_s = math.inf
+        self._iterations = self._matrices = 0
         self._inverse: Vector | None = None
         self._stage_s = 0.0
+        self._solver = None if kernel() is None else StageSolver(dynamics)
+        self._rates = Extrapolation(_GUESSED_FROM[method])
+
+    @property
+    def iterations(self) -> int:
+        """Evaluations of the forces, without those for matrices."""
+        return self._iterations + (0 if self._solver is None else self._solver.iterations)
+
+    @property
+    def matrices(self) -> int:
+        """How often the matrix of Newton's method was made."""
+        return self._matrices + (0 if self._solver is None else self._solver.matrices)
 
     def start(self, c: ArrayLike | None = None, c_rate: ArrayLike | None = None, time_s: float = 0.0) -> MotionState:
         """A state; None for the unstrained rod, and for rest."""
@@ -146,6 +162,7 @@ class Stepper:
             made = self._step(state, step_s, pull, force)
         except ConvergenceError:
             self._inverse = None
+            self._rates.clear()
             if not halvings:
                 raise
             middle = self._parts(state, step_s / 2, pull, force, halvings - 1)
@@ -158,24 +175,36 @@ class Stepper:
     ) -> MotionState:
         t = state.time_s
         if self.method == "midpoint":
-            c, rate, terms = self._stage(replace(state, time_s=t + h / 2), h / 2, pull, force)
+            c, rate, momentum = self._stage(replace(state, time_s=t + h / 2), h / 2, pull, force)
             # The rate at the end is not computed: that of the middle, drawn on, only starts Newton's method.
-            return MotionState(t + h, 2 * c - state.c, 2 * terms.momentum - state.momentum, 2 * rate - state.c_rate)
-        g = _SHARE * h
-        c, rate, terms = self._stage(replace(state, time_s=t + g), g, pull, force)
-        share = (1 - _SHARE) / _SHARE
+            return MotionState(t + h, 2 * c - state.c, 2 * momentum - state.momentum, 2 * rate - state.c_rate)
+        g = SDIRK_SHARE * h
+        c, rate, momentum = self._stage(replace(state, time_s=t + g), g, pull, force)
+        share = (1 - SDIRK_SHARE) / SDIRK_SHARE
         base_c = state.c + share * (c - state.c)
-        base_p = state.momentum + share * (terms.momentum - state.momentum)
-        c, rate, terms = self._stage(MotionState(t + h, base_c, base_p, rate), g, pull, force)
-        return MotionState(t + h, c, terms.momentum, rate)
+        base_p = state.momentum + share * (momentum - state.momentum)
+        c, rate, momentum = self._stage(MotionState(t + h, base_c, base_p, rate), g, pull, force)
+        return MotionState(t + h, c, momentum, rate)
 
     def _stage(
         self, base: MotionState, g: float, pull: PullOverTime | None, force: ForceOverTime | None
-    ) -> tuple[Vector, Vector, MotionTerms]:
-        """Solve c - c_0 = g v, p - p_0 = g f(c, v) from a base with the stage's time: c, v and the terms there."""
-        dynamics, scale = self.dynamics, self.dynamics.rod.strain_scale
+    ) -> tuple[Vector, Vector, Vector]:
+        """Solve c - c_0 = g v, p - p_0 = g f(c, v) from a base with the stage's time: c, v and p there."""
         held = None if pull is None else pull(base.time_s)
-        c = base.c + g * base.c_rate
+        rate = self._rates.at(base.time_s)
+        guess = base.c + g * (base.c_rate if rate is None else rate)
+        if self._solver is None or force is not None:
+            c, rate, momentum = self._stage_in_python(base, g, guess, held, force)
+        else:
+            stage = self._solver.solve(g, base.c, base.momentum, guess, held, tolerance=self.tolerance)
+            c, rate, momentum = stage.c, stage.c_rate, stage.momentum
+        self._rates.add(base.time_s, rate)
+        return c, rate, momentum
+
+    def _stage_in_python(
+        self, base: MotionState, g: float, c: Vector, held: Pull, force: ForceOverTime | None
+    ) -> tuple[Vector, Vector, Vector]:
+        dynamics, scale = self.dynamics, self.dynamics.rod.strain_scale
         if self._inverse is None or abs(g - self._stage_s) > 1e-6 * g:
             self._inverse = None
         before, size, renewed = math.inf, math.inf, 0
@@ -184,14 +213,14 @@ class Stepper:
             more = None if force is None else np.asarray(force(base.time_s, c, v), dtype=float)
             inverse = self._inverse
             terms = dynamics.terms(c, v, held, force=more, matrices=inverse is None)
-            self.iterations += 1
+            self._iterations += 1
             if inverse is None:
                 inverse = self._factor(terms, g)
                 renewed += 1
             correction = -(inverse @ (g * (terms.momentum - base.momentum - g * terms.force)))
             size = float(np.max(np.abs(scale * correction)))
             if size <= self.tolerance:
-                return c, v, terms
+                return c, v, terms.momentum
             if not size < _LARGEST_CORRECTION or (renewed and size > before):
                 break
             if size > _SLOW * before and renewed < _RENEWALS:
@@ -209,7 +238,7 @@ class Stepper:
         except np.linalg.LinAlgError as error:
             raise ConvergenceError(f"time step of the rod ({error})", math.inf, self.tolerance, 0) from error
         self._inverse, self._stage_s = inverse, g
-        self.matrices += 1
+        self._matrices += 1
         return inverse
 
 

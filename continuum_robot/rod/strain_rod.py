@@ -43,7 +43,7 @@ class RodSegment:
     stiffness : (6,) E I_x, E I_y, G J (N.m^2), G A, G A, E A (N); rucker prints E I_zz where G J is meant in K_bt
     linear_density_kg_per_m : mass per length that gravity acts on, kg/m
     rotary_inertia_kg_m : moments of inertia per length about x, y and z, kg.m
-    rest_strain : xi* = (u*, v*), (6,)
+    rest_strain : xi* = (u*, v*), (6,), 1/m and dimensionless
     name : for messages
     """
 
@@ -98,6 +98,10 @@ class StrainRod:
     size : number n of coefficients
     stiffness : (n, n) of the coefficients, block by segment: elastic energy c^T K c / 2
     tendons, strings : :class:`PathLengths` of both
+
+    Raises
+    ------
+    ParameterError : no segment, or a tendon, string or mass that is not on the rod
     """
 
     def __init__(
@@ -227,7 +231,16 @@ class StrainRod:
     # --- kinematics
 
     def chain(self, stations_m: Sequence[float] = ()) -> MagnusChain:
-        """The chain of frames with stations at the given arc lengths; the latest ones are kept."""
+        """The chain of frames with stations at the given arc lengths; the latest ones are kept.
+
+        Parameters
+        ----------
+        stations_m : arc lengths from the base, m
+
+        Raises
+        ------
+        ParameterError : an arc length that is not on the rod
+        """
         key = tuple(sorted(set(map(float, stations_m))))
         if key not in self._chains:
             places = np.asarray(key)
@@ -239,7 +252,12 @@ class StrainRod:
         return self._chains[key]
 
     def coefficients(self, c: ArrayLike) -> Vector:
-        """Check coefficients (n,): finite and of the right number."""
+        """Check coefficients (n,): finite and of the right number.
+
+        Raises
+        ------
+        ParameterError : another number of them, or one that is not finite
+        """
         array = np.asarray(c, dtype=float)
         if array.shape != (self.size,) or not np.isfinite(array).all():
             raise ParameterError("c", c, f"{self.size} finite coefficients")
@@ -414,6 +432,7 @@ class LoadedChain:
     ----------
     conservative : whether all of them have a potential (forces in the base frame)
     buffers : frames of the latest compiled evaluation of :meth:`terms`
+    record : the loads as the kernel takes them
     """
 
     def __init__(self, rod: StrainRod, loads: Sequence[Load]) -> None:
@@ -445,7 +464,7 @@ class LoadedChain:
         self.conservative = not (self.moment.any() or self.body_force.any() or self.body_moment.any())
         self.empty = not (force.any() or moment.any())
         # What the compiled kernel writes to; it makes this object one for a single thread.
-        self._record = Record(
+        self.record = Record(
             (count,),
             (
                 whole(self.station),
@@ -466,7 +485,7 @@ class LoadedChain:
         coefficients = doubles(c)
         library.load_terms(
             self.chain.record.pointer,
-            self._record.pointer,
+            self.record.pointer,
             address(coefficients),
             self.buffers.record.pointer,
             address(potential),

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stage in machine code against the terms that it is made of, and its spools and surfaces against closed forms."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from strain_rods import basis, crooked_rod, path
+
+from continuum_robot.errors import ContinuumRobotError, ConvergenceError, ParameterError
+from continuum_robot.rod import strain_step
+from continuum_robot.rod.loads import PointWrench
+from continuum_robot.rod.strain_dynamics import HeldTendons, StrainDynamics
+from continuum_robot.rod.strain_kernel import kernel
+from continuum_robot.rod.strain_rod import RodSegment, StrainRod
+from continuum_robot.rod.strain_step import Extrapolation, SpoolLaw, Spools, StageSolver, Surfaces
+
+if kernel() is None:
+    pytest.skip("no C compiler", allow_module_level=True)
+
+STAGE_S = 1e-3
+PULL = np.array([1.0, 0.0, 3.0, 0.0])
+
+
+@pytest.fixture(scope="module")
+def dynamics() -> StrainDynamics:
+    whole = crooked_rod()
+    segments = [replace(segment, rotary_inertia_kg_m=(1e-5, 2e-5, 3e-5)) for segment in whole.segments]
+    rod = StrainRod(segments, whole.tendon_paths, (), whole.masses, whole.gravity_m_per_s2)
+    follower = PointWrench(s_m=0.5, force_n=(0.1, 0.2, 0.3), moment_nm=(0.01, 0.02, 0.03), frame="body")
+    return StrainDynamics(rod, [follower], damping=1e-2)
+
+
+@pytest.fixture
+def start(dynamics) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(0)
+    c = 0.5 * random.normal(size=dynamics.size) / dynamics.rod.strain_scale
+    c[dynamics.rod.strain_scale == 1] *= 0.1
+    return c, random.normal(size=dynamics.size)
+
+
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("stage_s", [1e-4, STAGE_S])
+def test_a_stage_solves_the_equation_of_the_terms(dynamics, start, held, stage_s):
+    c, rate = start
+    pull = PULL
+    if held:
+        wound = dynamics.rod.tendon_displacement(c) + np.array([1e-3, -1e-3, 2e-3, 0])
+        pull = HeldTendons(wound, np.full(4, 2e3))
+    extra = np.linspace(-1e-3, 1e-3, dynamics.size)
+    momentum = dynamics.momentum(c, rate)
+    solver = StageSolver(dynamics)
+    stage = solver.solve(stage_s, c, momentum, c + stage_s * rate, pull, force=extra, tolerance=1e-11)
+    terms = dynamics.terms(stage.c, stage.c_rate, pull, force=extra)
+    assert stage.c == pytest.approx(c + stage_s * stage.c_rate, abs=1e-12)
+    assert stage.momentum == pytest.approx(terms.momentum, rel=1e-10)
+    change = stage_s * terms.force
+    assert stage.momentum - momentum == pytest.approx(change, abs=1e-7 * np.abs(change).max())
+    assert stage.tension == pytest.approx(terms.tension, abs=1e-9)
+
+
+def test_newton_is_quadratic_where_the_rod_turns_fast(dynamics, start):
+    """The matrix lacks nothing: one made at the start serves to rounding."""
+    c, rate = start
+    solver = StageSolver(dynamics)
+    momentum = dynamics.momentum(c, 20 * rate)
+    solver.solve(2e-4, c, momentum, c, PULL, tolerance=1e-9)
+    assert solver.iterations <= 6
+    assert solver.matrices == 1
+
+
+def test_the_matrix_is_kept_until_it_is_forgotten(dynamics, start):
+    c, rate = start
+    momentum = dynamics.momentum(c, rate)
+    solver = StageSolver(dynamics)
+    for expected in (1, 1):
+        stage = solver.solve(STAGE_S, c, momentum, c, PULL)
+        solver.solve(STAGE_S, c, momentum, stage.c, PULL)
+        assert solver.matrices == expected
+    solver.forget()
+    solver.solve(STAGE_S, c, momentum, c, PULL)
+    assert solver.matrices == 2
+
+
+def heavy_rod() -> StrainRod:
+    segment = RodSegment(
+        length_m=0.25, basis=basis(0), stiffness=(1e5, 1e5, 1e5, 1e9, 1e9, 1e9), linear_density_kg_per_m=1e3,
+        rotary_inertia_kg_m=(1.0, 1.0, 2.0),
+    )  # fmt: skip
+    return StrainRod([segment], [path()])
+
+
+@pytest.mark.parametrize("cogging", [0.0, 0.2])
+def test_a_spool_obeys_its_own_equation(cogging):
+    """On a rod that hardly gives the spool is a mass between motor, spring, damper, friction and cogging."""
+    dynamics = StrainDynamics(heavy_rod())
+    one = np.ones(1)
+    law = SpoolLaw(2e3 * one, 5.0 * one, 0.3 * one, 1.5, 0.4, 5e-4, cogging, 900.0, 0.3 * one)
+    zero = np.zeros(dynamics.size)
+    for motor_n, wound_m, speed in ((5.0, 1e-3, 0.02), (0.1, 0.0, 0.0), (-3.0, -1e-3, -0.5), (20.0, 0.0, 1.0)):
+        spools = Spools(law, wound_m * one, speed * one, motor_n * one, 1e-4 * one)
+        stage = StageSolver(dynamics).solve(STAGE_S, zero, zero, zero, spools)
+        (new,) = stage.spool_speed_m_per_s
+        angle = 900.0 * (wound_m + STAGE_S * new) + 0.3
+        friction = 1.5 * new + 0.4 * math.tanh(new / 5e-4) + cogging * math.sin(angle)
+        assert 0.3 * (new - speed) == pytest.approx(STAGE_S * (motor_n - stage.tension[0] - friction), abs=1e-10)
+        given = -dynamics.rod.tendon_displacement(stage.c)[0]
+        lead = wound_m + STAGE_S * new - 1e-4 + given
+        assert stage.tension[0] == pytest.approx(max(2e3 * lead + 5.0 * (new + given / STAGE_S), 0.0), abs=1e-6)
+
+
+def test_surfaces_push_and_brake(dynamics, start):
+    c, rate = start
+    n = dynamics.size
+    gradient, slip = np.linspace(-1e-3, 1e-3, n), np.linspace(0, 5e-4, 2 * n)
+    values = np.concatenate([c, [-0.01, 5.0, 0.5, 0.3], gradient, slip])
+    momentum = dynamics.momentum(c, rate)
+    stage = StageSolver(dynamics).solve(1e-4, c, momentum, c, surfaces=Surfaces(values, 1, 0.01))
+    gap, speed = -0.01 + gradient @ (stage.c - c), slip.reshape(2, n) @ stage.c_rate
+    normal = 5.0 * max(-gap, 0) * max(1 - 0.5 * gradient @ stage.c_rate, 0)
+    push = normal * gradient - 0.3 * normal / math.hypot(*speed, 0.01) * slip.reshape(2, n).T @ speed
+    assert normal > 0
+    force = dynamics.terms(stage.c, stage.c_rate, force=push).force
+    assert (stage.momentum - momentum) / 1e-4 == pytest.approx(force, abs=1e-5 * np.abs(force).max())
+
+
+def test_what_cannot_be_is_refused(dynamics, monkeypatch):
+    zero, solver = np.zeros(dynamics.size), StageSolver(dynamics)
+    for pull in ([-1.0, 0, 0, 0], [1.0], HeldTendons(np.array([np.nan, 0, 0, 0]), np.ones(4))):
+        with pytest.raises(ParameterError):
+            solver.solve(STAGE_S, zero, zero, zero, pull)
+    with pytest.raises(ConvergenceError):
+        solver.solve(STAGE_S, zero, zero, zero, force=np.full(dynamics.size, np.nan))
+    monkeypatch.setattr(strain_step, "kernel", lambda: None)
+    with pytest.raises(ContinuumRobotError, match="compiler"):
+        StageSolver(dynamics)
+
+
+def test_rates_are_drawn_on_by_a_polynomial():
+    known = Extrapolation(3)
+    assert known.at(1.0) is None
+    for t in (0.0, 0.3, 1.0, 1.3):
+        known.add(t, np.array([t * t - 2 * t, 1.0]))
+    assert known.at(2.0) == pytest.approx([0.0, 1.0])
+    known.add(0.5, np.array([7.0, 7.0]))  # time that goes back begins anew
+    assert known.at(9.0) == pytest.approx([7.0, 7.0])
