@@ -22,6 +22,9 @@ EXIT_FAILED = 1
 EXIT_REFUSED = 2
 EXIT_INTERRUPTED = 130
 
+EXTRAS = {"viser": "viz", "websockets": "viz"}
+"""Modules that only some commands need, and the extra that installs them."""
+
 EPILOG = (
     "Exit codes: 0 done; 1 it ran and failed (a fault latched, a node died); 2 refused: a wrong argument or file, "
     "a busy DDS domain; 130 stopped by Ctrl-C; 143 stopped by SIGTERM. "
@@ -86,6 +89,9 @@ RobotArgument = Annotated[
 SimulatedOption = Annotated[
     bool, typer.Option("--simulated/--hardware", help="Simulated devices, or those of the robot.")
 ]
+ViewOption = Annotated[
+    bool, typer.Option("--view/--no-view", help="Also show the robot on a page in the browser, at 127.0.0.1 only.")
+]
 JsonOption = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write the numbers as JSON here.")]
 
 
@@ -143,6 +149,8 @@ def demo(
         ),
     ] = None,
     fake_level: LevelOption = FakeLevel.auto,
+    *,
+    view: ViewOption = True,
 ) -> None:
     """Bring a simulated robot up on ROS 2, track its trajectory, leave a report.
 
@@ -154,7 +162,7 @@ def demo(
     """
     part = _part("demo")
     name = robot or ("opencr_five_tendon" if contact is None else part.CONTACT_ROBOT)
-    raise typer.Exit(part.run_demo(name, duration, out, contact=contact, fake_level=fake_level.value))
+    raise typer.Exit(part.run_demo(name, duration, out, contact=contact, fake_level=fake_level.value, view=view))
 
 
 @application.command(epilog="Example: continuum-robot up opencr_five_tendon --simulated --processes --record")
@@ -179,6 +187,7 @@ def up(
     ] = True,
     namespace: Annotated[str, typer.Option(metavar="NS", help="ROS namespace of all nodes and topics.")] = "",
     prefix: Annotated[str, typer.Option(metavar="TEXT", help="Put in front of every tf frame.")] = "",
+    view: ViewOption = True,
 ) -> None:
     """Bring up the nodes of a robot until Ctrl-C, then release the tensions and shut down in order.
 
@@ -197,8 +206,47 @@ def up(
         contact=contact,
         namespace=namespace,
         prefix=prefix,
+        view=view,
     )
     raise typer.Exit(_part("up").run_up(options))
+
+
+@application.command(epilog="Example: continuum-robot view opencr_five_tendon")
+def view(
+    robot: Annotated[
+        str,
+        typer.Argument(
+            metavar="[ROBOT]",
+            help="Robot file, or the name of a shipped one; without: what the running stack says.",
+            show_default=False,
+        ),
+    ] = "",
+    *,
+    namespace: Annotated[str, typer.Option(metavar="NS", help="ROS namespace of the stack.")] = "",
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port of the page; 0: 8080, or the next that is free.")
+    ] = 0,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where recordings go that the page begins.")] = Path("runs"),
+    screenshot: Annotated[
+        Path | None,
+        typer.Option(metavar="PNG", help="Write a picture of the page with chromium, and end.", show_default=False),
+    ] = None,
+    size: Annotated[str, typer.Option(metavar="WxH", help="Size of that picture, pixels.")] = "1280x800",
+) -> None:
+    """Show a running robot on a page in the browser, and steer it there.
+
+    The page is a node like any other, in its own process: it shows backbone, disks, tendons by their tension, wanted
+    and actual shape, contacts, curves, the state of the stack and every fault with what to do; it has an emergency
+    stop, reset, sliders, targets to drag, gains, pushes on a simulated robot, and recording. It is served at 127.0.0.1,
+    to this computer only: whoever opens it can move the robot. `demo` and `up` start it, too. Needs the extra viz.
+
+    The emergency stop of the page is no safety device: keep the real one within reach.
+    """
+    part = _part("view.page")
+    options = part.ViewOptions(robot=robot, namespace=namespace, port=port, out=out)
+    if screenshot is None:
+        raise typer.Exit(part.run_view(options))
+    raise typer.Exit(_part("view.screenshot").run_screenshot(options, screenshot, size))
 
 
 @application.command(epilog="Example: continuum-robot check my_robot.yaml")
@@ -423,22 +471,49 @@ def workspace(
 
 
 @application.command(
-    epilog="Example: continuum-robot replay ftdcr_v4_train.csv --robot fitted.yaml  (the file identify-geometry wrote)"
+    epilog="Example: continuum-robot replay runs/2026-01-31_12-00-00, or, of motion capture: continuum-robot replay "
+    "ftdcr_v4_train.csv --robot fitted.yaml  (the file identify-geometry wrote)"
 )
 def replay(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Recorded tendon displacements and marker (CSV).")],
-    robot: Annotated[str, typer.Option(metavar="FITTED", help="Robot file with a `recording` section.")],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN", help="Folder of a run or of a recording, a .mcap; or tendons and a marker as a .csv."
+        ),
+    ],
+    robot: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Robot file; without: as recorded. For a .csv one with a `recording` section.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
     realtime: Annotated[
-        bool, typer.Option("--realtime/--fast", help="At the recorded pace, or as fast as every sample is answered.")
+        bool, typer.Option("--realtime/--fast", help="At the recorded pace, or as fast as every message is answered.")
     ] = False,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The new recording of a RUN goes to DIR/<date>/.")] = Path(
+        "replays"
+    ),
     json_file: JsonOption = None,
 ) -> None:
-    """Play recorded tendon displacements through the ROS 2 topics and compare with the motion capture.
+    """Play a recording into the nodes through the ROS 2 topics, and compare what comes out.
 
-    Each sample is published on tendon_states; the shape estimator answers on shape; the predicted marker is compared
-    with the recorded one. With --fast the next sample leaves when the last was answered, so none is lost.
+    Of a RUN, what the sensors measured and the references go into shape estimator, controller and contact monitor, with
+    the recorded robot file, parameters and times; there is no driver, nothing moves. Their shapes, commands and
+    contacts are recorded anew in DIR/<date>/ and compared with the old ones, message by message: the same program gives
+    the same numbers. With --robot another file, and its settings, say what would have been different.
+
+    Of a .csv, each sample is published on tendon_states, the shape estimator answers on shape, and the predicted marker
+    is compared with the motion capture.
     """
-    raise typer.Exit(_part("replay").run_replay(file, robot, realtime, json_file))
+    if run.suffix == ".csv":
+        if robot is None:
+            raise ParameterError("--robot", None, "a robot file with a `recording` section, for a .csv")
+        raise typer.Exit(_part("replay").run_replay(run, robot, realtime, json_file))
+    part = _part("replay_run")
+    raise typer.Exit(part.run_replay_of_run(run, robot, realtime=realtime, out=out, json_file=json_file))
 
 
 RunArgument = Annotated[
@@ -549,7 +624,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _part(name: str) -> ModuleType:
     # Imported when its command runs: ROS 2, CasADi and matplotlib take a second to load, and --help needs none of them.
-    return importlib.import_module(f"continuum_robot.app.{name}")
+    try:
+        return importlib.import_module(f"continuum_robot.app.{name}")
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        extra = f"pip install 'continuum_robot[{EXTRAS[error.name]}]'"
+        raise ContinuumRobotError(f"the module {error.name} is missing: install the extra, {extra}") from None
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from continuum_robot.app.recorded_run import RECORDING, open_run, statistics_not
 from continuum_robot.app.report import report_run, summary_lines
 from continuum_robot.app.stack import load_for_stack
 from continuum_robot.app.status_line import StackMonitor, render
+from continuum_robot.app.view.companion import PageCompanion
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.estimation.contact_monitor import ContactMonitor
 from continuum_robot.nodes.composition import ComposedStack, StackOptions
@@ -87,6 +88,7 @@ def run_demo(
     *,
     contact: str | None = None,
     fake_level: str = AUTO,
+    view: bool = True,
 ) -> int:
     """Bring the stack up, track for a while, shut it down, write the report.
 
@@ -98,6 +100,7 @@ def run_demo(
     console : where to print
     contact : file of what touches the robot, empty for the shipped one; None: nothing touches
     fake_level : wire, dynamics or mirror; auto: what the machine can do, with contacts dynamics
+    view : with a page in the browser
 
     Returns
     -------
@@ -132,8 +135,8 @@ def run_demo(
             if touching is None
             else {"tendon_driver": {"contacts": str(touching)}, "contact_monitor": CONTACT_LEAST},
         )
-        with StopRequest() as stop:
-            outcome = _track(options, duration_s, stop, console, devices=f"simulated: {level.reason}")
+        with StopRequest() as stop, PageCompanion(robot, console, wanted=view, out=out) as page:
+            outcome = _track(options, duration_s, stop, console, devices=f"simulated: {level.reason}", page=page)
     reported = _report(outcome, loaded, folder, console)
     if outcome.problem:
         console.print(f"[red]failed[/red]: {escape(outcome.problem)}", highlight=False, soft_wrap=True)
@@ -167,7 +170,9 @@ def prepare_model(robot: Robot, console: Console, contacts: Sequence[Contact] = 
     gc.freeze()
 
 
-def _track(options: StackOptions, duration_s: float, stop: StopRequest, console: Console, devices: str) -> Outcome:
+def _track(
+    options: StackOptions, duration_s: float, stop: StopRequest, console: Console, *, devices: str, page: PageCompanion
+) -> Outcome:
     outcome = Outcome()
     stack = ComposedStack(options)
     try:
@@ -176,7 +181,7 @@ def _track(options: StackOptions, duration_s: float, stop: StopRequest, console:
             outcome.problem = wait_until_up(stack, stop)
         outcome.recording = stack.recording
         if not outcome.problem and not stop.signal_name:
-            _follow(StackMonitor(stack, devices), stack, duration_s, stop, outcome, console=console)
+            _follow(StackMonitor(stack, devices), stack, duration_s, stop, outcome, console=console, page=page)
     except ContinuumRobotError as error:
         outcome.problem = str(error)
     finally:
@@ -215,6 +220,7 @@ def _follow(
     outcome: Outcome,
     *,
     console: Console,
+    page: PageCompanion,
 ) -> None:
     stack.reset_statistics()
     begun_s, processor_s = time.monotonic(), time.process_time()
@@ -227,6 +233,7 @@ def _follow(
                 snapshot = monitor.snapshot()
                 faults |= dict.fromkeys(snapshot.faults)
                 live.update(render(snapshot, elapsed_s, duration_s), refresh=True)
+                page.tell()
     finally:
         monitor.close()
     took_s = time.monotonic() - begun_s

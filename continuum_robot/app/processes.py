@@ -59,11 +59,15 @@ class ProcessGroup:
     Attributes
     ----------
     commands : name -> command, in the order of starting
-    grace_s : how long a process may take from SIGINT to its end, and again from SIGTERM, before it is killed, s
+    grace_s : how long a process may take from one signal to its end, before the next one comes, s
+    signals : with which a process is stopped, one after the other
+    output : where their standard output goes, as of ``subprocess.Popen``; None: where this process's goes
     """
 
     commands: Mapping[str, Sequence[str]]
     grace_s: float = 5.0
+    signals: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+    output: int | None = None
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict, init=False)
 
     def start(self) -> None:
@@ -80,7 +84,9 @@ class ProcessGroup:
         for name, command in self.commands.items():
             try:
                 # A session of its own: the terminal's Ctrl-C reaches only this process, which stops them in order.
-                self._running[name] = subprocess.Popen([*tethered, *command], start_new_session=True)
+                self._running[name] = subprocess.Popen(
+                    [*tethered, *command], start_new_session=True, stdout=self.output
+                )
             except OSError as error:
                 self.stop()
                 raise DeviceError(name, f"cannot be started ({error})", f"Try: {' '.join(command)}") from error
@@ -89,6 +95,14 @@ class ProcessGroup:
     def pids(self) -> dict[str, int]:
         """Process id of each process."""
         return {name: process.pid for name, process in self._running.items()}
+
+    def read(self, name: str) -> bytes:
+        """What a process of a group with ``output=PIPE`` wrote since the last call; never waits."""
+        stream = self._running[name].stdout
+        if stream is None:
+            raise ParameterError("output", self.output, "subprocess.PIPE to read what a process writes")
+        os.set_blocking(stream.fileno(), False)
+        return stream.read() or b""
 
     def exit_codes(self) -> dict[str, int | None]:
         """Exit code of each process, None while it runs; negative: the signal that ended it."""
@@ -99,7 +113,7 @@ class ProcessGroup:
         return {name: code for name, code in self.exit_codes().items() if code is not None}
 
     def stop(self, names: Sequence[str] | None = None) -> dict[str, int]:
-        """Stop processes in reverse order of starting: SIGINT, then SIGTERM, then SIGKILL, each after ``grace_s``.
+        """Stop processes in reverse order of starting by ``signals``, each ``grace_s`` after the one before.
 
         Parameters
         ----------
@@ -115,7 +129,7 @@ class ProcessGroup:
         return self.ended()
 
     def _stop_one(self, process: subprocess.Popen[bytes]) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        for number in self.signals:
             if process.poll() is not None:
                 return
             process.send_signal(number)

@@ -24,6 +24,7 @@ from continuum_robot.app.fake_level import AUTO, DYNAMICS, choose_level
 from continuum_robot.app.processes import ProcessGroup, node_command
 from continuum_robot.app.stack import load_for_stack, node_parameters
 from continuum_robot.app.status_line import StackMonitor, render
+from continuum_robot.app.view.companion import PageCompanion
 from continuum_robot.drivers import backends
 from continuum_robot.nodes.composition import ComposedStack, StackOptions
 from continuum_robot.nodes.spinning import StopRequest
@@ -61,6 +62,7 @@ class UpOptions:
     namespace: str
     prefix: str
     force: bool = False
+    view: bool = True
 
     def stack(self) -> StackOptions:
         """What is to be brought up."""
@@ -104,15 +106,16 @@ def run_up(up: UpOptions, console: Console | None = None) -> int:
             prepare_model(robot, console)
             level = choose_level(up.fake_level, robot)
             options, devices = dataclasses.replace(options, fake_level=level.name), f"simulated: {level.reason}"
-        with StopRequest() as stop:
-            problem = (_in_processes if up.processes else _composed)(options, stop, console, devices)
+        companion = PageCompanion(up.robot, console, namespace=up.namespace, wanted=up.view, out=up.out)
+        with StopRequest() as stop, companion as page:
+            problem = (_in_processes if up.processes else _composed)(options, stop, console, devices, page)
     if problem:
         console.print(f"[red]failed[/red]: {escape(problem)}", highlight=False, soft_wrap=True)
         return 1
     return 143 if stop.signal_name == "SIGTERM" else 130
 
 
-def _composed(options: StackOptions, stop: StopRequest, console: Console, devices: str) -> str:
+def _composed(options: StackOptions, stop: StopRequest, console: Console, devices: str, page: PageCompanion) -> str:
     stack = ComposedStack(options)
     try:
         stack.start()
@@ -127,6 +130,7 @@ def _composed(options: StackOptions, stop: StopRequest, console: Console, device
             with Live(console=console, auto_refresh=False) as live:
                 while not stop.wait(STATUS_PERIOD_S):
                     live.update(render(monitor.snapshot(), time.monotonic() - begun_s, None), refresh=True)
+                    page.tell()
         finally:
             monitor.close()
             note_statistics(stack, timing_numbers(stack))
@@ -135,7 +139,7 @@ def _composed(options: StackOptions, stop: StopRequest, console: Console, device
         stack.shutdown()
 
 
-def _in_processes(options: StackOptions, stop: StopRequest, console: Console, devices: str) -> str:
+def _in_processes(options: StackOptions, stop: StopRequest, console: Console, devices: str, page: PageCompanion) -> str:
     console.print(f"devices: {devices}", highlight=False)
     commands = {
         node: node_command(node, parameters, options.namespace) for node, parameters in node_parameters(options).items()
@@ -146,6 +150,7 @@ def _in_processes(options: StackOptions, stop: StopRequest, console: Console, de
         console.print(f"{name}: process {pid}", highlight=False)
     lost: dict[str, int] = {}
     while not stop.wait(WATCH_PERIOD_S):
+        page.tell()
         for name, code in group.ended().items():
             if name not in lost:
                 lost[name] = code

@@ -19,6 +19,7 @@ from continuum_robot.robot.loading import find_robot_file, shipped_robots
 COMMANDS = (
     "demo",
     "up",
+    "view",
     "check",
     "devices",
     "home",

@@ -78,10 +78,10 @@ def reports(out: Path) -> list[Path]:
 
 
 def test_demo_leaves_a_report_and_refuses_company(tmp_path: Path) -> None:
-    with Program(tmp_path, "demo", "--duration", "4", "--out", "runs") as demo:
+    with Program(tmp_path, "demo", "--no-view", "--duration", "4", "--out", "runs") as demo:
         demo.wait_for("the stack is up")
         second = subprocess.run(
-            [*COMMAND, "demo", "--duration", "2", "--out", "others"], capture_output=True, text=True, cwd=tmp_path,
+            [*COMMAND, "demo", "--no-view", "--duration", "2", "--out", "others"], capture_output=True, text=True, cwd=tmp_path,
             timeout=60, check=False,
         )  # fmt: skip
         assert second.returncode == 2
@@ -109,7 +109,7 @@ def test_demo_leaves_a_report_and_refuses_company(tmp_path: Path) -> None:
 
 
 def test_demo_stopped_early_reports_what_there_is(tmp_path: Path) -> None:
-    with Program(tmp_path, "demo", "--duration", "60", "--out", "runs") as demo:
+    with Program(tmp_path, "demo", "--no-view", "--duration", "60", "--out", "runs") as demo:
         demo.wait_for("the stack is up")
         time.sleep(2.0)
         demo.process.send_signal(signal.SIGINT)
@@ -122,7 +122,7 @@ def test_demo_stopped_early_reports_what_there_is(tmp_path: Path) -> None:
 
 
 def test_demo_stopped_before_it_began_ends_cleanly(tmp_path: Path) -> None:
-    with Program(tmp_path, "demo", "--duration", "60", "--out", "runs") as demo:
+    with Program(tmp_path, "demo", "--no-view", "--duration", "60", "--out", "runs") as demo:
         maps = Path(f"/proc/{demo.process.pid}/maps")
         deadline = time.monotonic() + 60
         while "_rclpy_pybind11" not in maps.read_text():
@@ -136,7 +136,7 @@ def test_demo_stopped_before_it_began_ends_cleanly(tmp_path: Path) -> None:
 
 
 def test_up_in_processes_leaves_none_behind(tmp_path: Path) -> None:
-    with Program(tmp_path, "up", "opencr_five_tendon", "--processes", "--record", "--out", "runs") as up:
+    with Program(tmp_path, "up", "opencr_five_tendon", "--no-view", "--processes", "--record", "--out", "runs") as up:
         up.wait_for("the stack is up")
         started = dict(re.findall(r"(\w+): process (\d+)", up.text))
         assert {"tendon_driver", "clarke_controller", "contact_monitor", "supervisor"} <= started.keys()
@@ -150,7 +150,7 @@ def test_up_in_processes_leaves_none_behind(tmp_path: Path) -> None:
 
 
 def test_up_tells_of_a_process_that_died_and_fails(tmp_path: Path) -> None:
-    with Program(tmp_path, "up", "opencr_five_tendon", "--processes") as up:
+    with Program(tmp_path, "up", "opencr_five_tendon", "--no-view", "--processes") as up:
         up.wait_for("the stack is up")
         pids = dict(re.findall(r"(\w+): process (\d+)", up.text))
         os.kill(int(pids["clarke_controller"]), signal.SIGKILL)

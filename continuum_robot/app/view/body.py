@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where everything that can be seen of a robot lies in space: rods of any number of segments, and mechanisms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.estimation.mechanism_shape import make_shape_estimator
+from continuum_robot.estimation.sensor_watch import WatchSettings
+from continuum_robot.mechanisms.parts import make_drawing
+from continuum_robot.robot.coordinates import clarke_manifold
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
+from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.feedforward import coefficients_from_clarke
+
+Array = NDArray[np.float64]
+
+STATIONS = 41
+_WIDTH_SHARE = 0.12  # of a mechanism's link across its plane, of the robot's length
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Everything in the base frame, m.
+
+    Attributes
+    ----------
+    backbone : frames along the backbone, shape (k, 4, 4); none of a robot without a backbone
+    disks : frames of the disks, shape (d, 4, 4)
+    tendons : path of every tendon, each of shape (points, 3)
+    outlines : closed outlines of the parts of a mechanism, each of shape (points, 3)
+    tip : frame of the tip, shape (4, 4)
+    """
+
+    backbone: Array
+    disks: Array
+    tendons: tuple[Array, ...]
+    tip: Array
+    outlines: tuple[Array, ...] = ()
+
+
+class Body(Protocol):
+    """A robot's looks.
+
+    Attributes
+    ----------
+    size : number of coefficients that describe its shape
+    length_m : from the base to the tip, m
+    tube_radius_m : of the backbone as it is drawn, m; larger than the true one where that would hardly be seen
+    disk_radii_m, disk_thickness_m : of each disk, shape (d,), m
+    plate_thickness_m : of the parts of a mechanism, m
+    """
+
+    size: int
+    length_m: float
+    tube_radius_m: float
+    disk_radii_m: Array
+    disk_thickness_m: Array
+    plate_thickness_m: float
+
+    def geometry(self, coefficients: Array) -> Geometry:
+        """Where everything lies for coefficients of shape (size,)."""
+
+    def coefficients(self, clarke: Array) -> Array:
+        """Coefficients, shape (size,), of the unloaded robot at Clarke coordinates, shape (coordinates,), m."""
+
+    def pose(self, coefficients: Array, arc_length_m: float) -> Array:
+        """Frame of the backbone at an arc length (m), shape (4, 4); of a mechanism that of the tip."""
+
+
+def make_body(robot: Robot) -> Body:
+    """How a robot looks.
+
+    Parameters
+    ----------
+    robot : any robot whose shape the stack estimates
+
+    Raises
+    ------
+    ParameterError : a robot whose shape is not that of a bending rod or a mechanism
+    """
+    return RodBody(robot) if robot.mechanism is None else MechanismBody(robot)
+
+
+class RodBody:
+    """A rod with disks and parallel tendons, attributes as of :class:`Body`."""
+
+    def __init__(self, robot: Robot) -> None:
+        self._rod = RodDynamics(robot, compile="never")  # kinematics alone: less than a millisecond without a compiler
+        self.size, self.length_m = self._rod.size, robot.length_m
+        # A rod of a millimetre would be a hair on the screen.
+        self.tube_radius_m = max(robot.segments[0].backbone.outer_diameter_m / 2, 0.006 * robot.length_m)
+        disks = [segment.disks for segment in robot.segments]
+        counts = [disk.disk_count for disk in disks]
+        self.disk_radii_m = np.repeat([disk.radius_m for disk in disks], counts)
+        self.disk_thickness_m = np.repeat([disk.thickness_m for disk in disks], counts)
+        self.plate_thickness_m = 0.0
+        self._disk_places = robot.disk_arc_lengths_m
+        self._places = np.linspace(0.0, robot.length_m, STATIONS)
+        self._all_places = np.concatenate([self._places, self._disk_places])
+        rings = np.concatenate([[0.0], self._disk_places])
+        self._tracks = []
+        ends = np.cumsum([segment.length_m for segment in robot.segments])
+        for start, end, segment in zip(robot.segment_starts_m, ends, robot.segments, strict=True):
+            first = 0.0 if segment.tendons.from_base else start
+            used = np.flatnonzero((rings >= first - 1e-9) & (rings <= end + 1e-9))
+            for angle in segment.tendons.angles_rad:
+                self._tracks.append((used, segment.tendons.pitch_radius_m * np.array([np.cos(angle), np.sin(angle)])))
+        self._from_clarke = coefficients_from_clarke(self._rod.symbolic)
+
+    def geometry(self, coefficients: Array) -> Geometry:
+        """Straight pieces of tendon from disk to disk; see :class:`Body`."""
+        poses = self._rod.poses(coefficients, self._all_places)
+        backbone, disks = poses[:STATIONS], poses[STATIONS:]
+        rings = np.concatenate([backbone[:1], disks])
+        tendons = tuple(rings[used, :3, 3] + rings[used, :3, :2] @ offset for used, offset in self._tracks)
+        return Geometry(backbone, disks, tendons, backbone[-1])
+
+    def coefficients(self, clarke: Array) -> Array:
+        """The shape of least elastic energy; see :class:`Body`."""
+        return np.asarray(self._from_clarke @ clarke)
+
+    def pose(self, coefficients: Array, arc_length_m: float) -> Array:
+        """See :class:`Body`."""
+        place = min(max(arc_length_m, 0.0), self.length_m)
+        return np.array(self._rod.poses(coefficients, np.array([place]))[0])
+
+
+class MechanismBody:
+    """Links and tendons of a mechanism, attributes as of :class:`Body`."""
+
+    def __init__(self, robot: Robot) -> None:
+        self._drawing = make_drawing(robot)
+        self._manifold = clarke_manifold(robot)
+        self._estimator = make_shape_estimator(robot, WatchSettings())
+        self._modulated = isinstance(robot.mechanism, EquilibriumModulation)
+        self.size, self.length_m = self._drawing.size, robot.length_m
+        self.tube_radius_m = 0.012 * robot.length_m
+        self.disk_radii_m = self.disk_thickness_m = np.zeros(0)
+        self.plate_thickness_m = (0.012 if self._modulated else _WIDTH_SHARE) * robot.length_m
+
+    def geometry(self, coefficients: Array) -> Geometry:
+        """See :class:`Body`."""
+        frames = self._drawing.frames(coefficients)
+        return Geometry(
+            np.zeros((0, 4, 4)),
+            np.zeros((0, 4, 4)),
+            tuple(self._drawing.tendons(coefficients)),
+            frames[-1],
+            tuple(self._drawing.outlines(coefficients)),
+        )
+
+    def coefficients(self, clarke: Array) -> Array:
+        """See :class:`Body`."""
+        displacement = self._manifold.displacement(clarke)
+        found = self._estimator.update(displacement, np.zeros(displacement.size), None, 0.0).coefficients
+        if not np.all(np.isfinite(found)):
+            raise ParameterError("clarke", clarke, "finite Clarke coordinates in m")
+        return np.asarray(found)
+
+    def pose(self, coefficients: Array, arc_length_m: float) -> Array:
+        """See :class:`Body`."""
+        del arc_length_m
+        return np.asarray(self._drawing.frames(coefficients)[-1])

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Colours of the page: tensions on a scale, and one for each curve."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Color = tuple[int, int, int]
+
+UNKNOWN: Color = (150, 150, 155)
+ACTUAL: Color = (60, 64, 75)
+DISK: Color = (176, 182, 196)
+DESIRED: Color = (40, 120, 220)
+CONTACT: Color = (225, 40, 30)
+PUSH: Color = (150, 70, 200)
+TRAIL: Color = (240, 150, 20)
+
+CURVES = (
+    "#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22",
+)  # fmt: skip
+
+# From slack to the end of the scale: readable without red against green.
+_STOPS = np.array([[52, 92, 190], [40, 165, 200], [120, 190, 90], [245, 180, 40], [215, 45, 35]], dtype=float)
+
+
+def scale_end(largest_n: float, limit_n: float) -> float:
+    """Upper end of the tensions' scale: the next of 1, 2, 5, 10, ... above the largest, at most the limit.
+
+    Parameters
+    ----------
+    largest_n : largest tension so far, N; NaN where none is known
+    limit_n : limits.maximum_n, N
+    """
+    if not math.isfinite(largest_n) or largest_n <= 0:
+        return limit_n
+    decade = 10.0 ** math.floor(math.log10(largest_n))
+    rounded = next(step * decade for step in (1.0, 2.0, 5.0, 10.0) if step * decade >= largest_n * (1 - 1e-9))
+    return min(rounded, limit_n)
+
+
+def tension_colors(tension_n: ArrayLike, end_n: float) -> NDArray[np.uint8]:
+    """Colours of tensions, grey where unknown.
+
+    Parameters
+    ----------
+    tension_n : shape (N,), N
+    end_n : where the scale ends, N
+
+    Returns
+    -------
+    shape (N, 3), 0 to 255
+    """
+    tension = np.asarray(tension_n, dtype=float)
+    share = np.clip(np.nan_to_num(tension) / end_n, 0.0, 1.0) * (len(_STOPS) - 1)
+    mixed = np.stack([np.interp(share, np.arange(len(_STOPS)), _STOPS[:, channel]) for channel in range(3)], -1)
+    mixed[~np.isfinite(tension)] = UNKNOWN
+    return mixed.astype(np.uint8)
+
+
+def css(color: ArrayLike) -> str:
+    """A colour, three values from 0 to 255, as CSS writes it."""
+    red, green, blue = (int(value) for value in np.asarray(color))
+    return f"rgb({red},{green},{blue})"
+
+
+def scale_css() -> str:
+    """The tensions' scale as a gradient of CSS, from slack to its end."""
+    return f"linear-gradient(to right, {', '.join(css(stop) for stop in _STOPS)})"

@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the page asks of the stack: services, parameters, references, pushes. No call of it blocks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import PointStamped
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+from numpy.typing import NDArray
+from rcl_interfaces.msg import ParameterDescriptor
+from rclpy.clock import Clock, ClockType
+from rclpy.context import Context
+from rclpy.node import Node
+from rclpy.parameter import Parameter, parameter_value_to_python
+from rclpy.parameter_client import AsyncParameterClient
+from rclpy.task import Future
+from std_msgs.msg import Bool, String
+from std_srvs.srv import Trigger
+
+from continuum_robot.control.motion import LimitedMotion, MotionLimits
+from continuum_robot.msg import ClarkeState, Contact, TipState
+from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.diagnostics import StatusBuilder
+from continuum_robot.nodes.simulated_push import PUSH_TOPIC, push_message
+from continuum_robot.srv import ManageStack, TakeReference
+
+Vector = NDArray[np.float64]
+Answer = Callable[[bool, str], None]
+
+REFERENCE_PERIOD_S = 0.01
+PUSH_PERIOD_S = 0.05
+_LONGEST_STEP_S = 0.05
+_SOURCE, _CONTROLLER, _RECORDER = "reference_source", "clarke_controller", "recorder"
+
+
+@dataclass(frozen=True)
+class Described:
+    """A parameter of a node: its value now and what is allowed."""
+
+    value: Any
+    descriptor: ParameterDescriptor
+
+    @property
+    def range(self) -> tuple[float, float] | None:
+        """Least and greatest value, None where only the type is checked."""
+        for ranges in (self.descriptor.floating_point_range, self.descriptor.integer_range):
+            if ranges:
+                return float(ranges[0].from_value), float(ranges[0].to_value)
+        return None
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """Allowed words, empty where there is no list of them."""
+        start, _, words = self.descriptor.additional_constraints.partition("one of ")
+        return tuple(words.split(", ")) if words and not start else ()
+
+
+class Commander:
+    """Clients and publishers of the page. Its node has to be spun; its methods may be called from any thread.
+
+    Parameters
+    ----------
+    context : rclpy context
+    namespace : of the stack, "" for none
+
+    Attributes
+    ----------
+    node : to be spun
+    tip_words : how far the tip is on its way to its target; empty before one was asked for
+    """
+
+    def __init__(self, context: Context, namespace: str = "") -> None:
+        self.node = Node(
+            "view",
+            context=context,
+            namespace=namespace or None,
+            cli_args=[],
+            start_parameter_services=False,
+            enable_rosout=False,
+        )
+        # All of them now: the EventsExecutor does not take it well when entities come and go while it spins.
+        self._estop: Any = self.node.create_client(Trigger, "estop")
+        self._manage: Any = self.node.create_client(ManageStack, "manage_stack")
+        self._take: Any = self.node.create_client(TakeReference, f"{_SOURCE}/take")
+        self._restart: Any = self.node.create_client(Trigger, f"{_SOURCE}/restart")
+        self._change: Any = self.node.create_client(ChangeState, f"{_RECORDER}/change_state")
+        names = ("tendon_driver", _CONTROLLER, _SOURCE)
+        self._parameters = {name: AsyncParameterClient(self.node, name) for name in names}
+        self._switch = self.node.create_publisher(Bool, "estop", qos.latched())
+        self._references = self.node.create_publisher(ClarkeState, "clarke_reference", qos.command_publisher())
+        self._tip_targets = self.node.create_publisher(PointStamped, "tip_target", qos.command_publisher())
+        self.node.create_subscription(String, "reference_writer", self._on_writer, qos.latched())
+        self.node.create_subscription(TipState, "tip_state", self._on_tip_state, qos.newest_state())
+        self._pushes = self.node.create_publisher(Contact, PUSH_TOPIC, qos.state_publisher())
+        self._health = self.node.create_publisher(DiagnosticArray, "/diagnostics", qos.events())
+        self._switch_pressed = False
+        self._lock = threading.Lock()
+        self._motion: LimitedMotion | None = None
+        self._target: Vector = np.zeros(0)
+        self._stepped_s = 0.0
+        self._writer = ""
+        self.tip_words = ""
+        self._sequence = 0
+        self._push: tuple[float, Vector, float] | None = None
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._reference_timer = self.node.create_timer(REFERENCE_PERIOD_S, self._publish_reference, clock=steady)
+        self._push_timer = self.node.create_timer(PUSH_PERIOD_S, self._publish_push, clock=steady)
+        self._reference_timer.cancel()
+        self._push_timer.cancel()
+
+    # Stop and reset
+
+    def stop_robot(self, answer: Answer) -> None:
+        """Latch the driver's e-stop; where its service is not there, by the topic that every driver listens to."""
+        if not self._estop.service_is_ready():
+            self._press_switch(True)
+            answer(True, "sent on the topic estop: no driver answers the service")
+            return
+        self._call(self._estop, Trigger.Request(), answer)
+
+    def reset(self, answer: Answer) -> None:
+        """Have the supervisor clear the faults and bring the stack up."""
+        if self._switch_pressed:
+            self._press_switch(False)
+        self._call(self._manage, ManageStack.Request(command=ManageStack.Request.RESET), answer)
+
+    def _press_switch(self, pressed: bool) -> None:
+        self._switch_pressed = pressed
+        self._switch.publish(Bool(data=pressed))
+
+    # Reference
+
+    @property
+    def writer(self) -> str:
+        """Who writes clarke_reference, as the reference source says; empty before it was heard."""
+        return self._writer
+
+    @property
+    def steering(self) -> bool:
+        """Whether the page writes clarke_reference."""
+        return self._motion is not None
+
+    def take_reference(self, start: Vector, limits: MotionLimits, answer: Answer) -> None:
+        """Have the reference source fall silent, then write references that start where the last one stood.
+
+        Parameters
+        ----------
+        start : shape (coordinates,), m
+        limits : of the motion
+        answer : gets whether the page steers, and a sentence
+        """
+
+        def taken(success: bool, sentence: str) -> None:
+            if success:
+                with self._lock:
+                    self._motion, self._target = LimitedMotion(limits, start), np.array(start, dtype=float)
+                    self._stepped_s = time.monotonic()
+                self._reference_timer.reset()
+            answer(success, sentence)
+
+        self._call(self._take, TakeReference.Request(writer=self.node.get_name()), taken)
+
+    def aim(self, target: Vector) -> None:
+        """Where the reference shall go, shape (coordinates,), m; nothing while the page does not steer."""
+        with self._lock:
+            if self._motion is not None:
+                self._target = np.array(target, dtype=float)
+
+    def aim_tip(self, place_m: Vector, answer: Answer) -> None:
+        """Ask for the tip at a place, base frame, shape (3,), m; a node of the stack brings it there."""
+        self.drop_reference()
+        if not self._tip_targets.get_subscription_count():
+            answer(False, "no node of this stack brings the tip to a target")
+            return
+        message = PointStamped(point=conversions.point_message(place_m))
+        message.header.stamp = self.node.get_clock().now().to_msg()
+        self._tip_targets.publish(message)
+
+    def drop_reference(self) -> None:
+        """Fall silent; the controller holds the position."""
+        self._reference_timer.cancel()
+        with self._lock:
+            self._motion = None
+
+    def play(self, answer: Answer) -> None:
+        """Fall silent and have the reference source play its trajectory from the beginning, blended in."""
+        self.drop_reference()
+        self._call(self._restart, Trigger.Request(), answer)
+
+    def hand_back(self, answer: Answer) -> None:
+        """Fall silent and have the reference source hold the robot where it is."""
+        self.drop_reference()
+        self._call(self._take, TakeReference.Request(), answer)
+
+    def _on_writer(self, message: String) -> None:
+        self._writer = message.data
+        if message.data != self.node.get_name() and self.steering:
+            self.drop_reference()
+
+    def _on_tip_state(self, message: TipState) -> None:
+        self.tip_words = f"{message.state}: {message.message}" if message.message else message.state
+
+    def _publish_reference(self) -> None:
+        with self._lock:
+            motion = self._motion
+            if motion is None:
+                return
+            now_s = time.monotonic()
+            # After a stall the reference goes on from where it stood, it does not make up for it.
+            step_s = min(max(now_s - self._stepped_s, 1e-4), _LONGEST_STEP_S)
+            reference = motion.towards(self._target, step_s)
+            self._stepped_s = now_s
+        self._sequence += 1
+        message = ClarkeState(sequence=self._sequence)
+        message.header.stamp = self.node.get_clock().now().to_msg()
+        message.position = conversions.float_array(reference.position)
+        message.velocity = conversions.float_array(reference.velocity)
+        message.acceleration = conversions.float_array(reference.acceleration)
+        self._references.publish(message)
+
+    # Push
+
+    @property
+    def can_push(self) -> bool:
+        """Whether a simulated robot listens to pushes."""
+        return self._pushes.get_subscription_count() > 0
+
+    @property
+    def pushed(self) -> tuple[float, Vector] | None:
+        """Arc length (m) and force in the base frame (N) of the push under way."""
+        push = self._push
+        return None if push is None else push[:2]
+
+    def push(self, arc_length_m: float, force_in_base_n: Vector, duration_s: float) -> None:
+        """Push on the simulated robot for a while; a push under way is replaced."""
+        self._push = (arc_length_m, np.array(force_in_base_n, dtype=float), time.monotonic() + duration_s)
+        self._push_timer.reset()
+
+    def _publish_push(self) -> None:
+        push = self._push
+        if push is None:
+            return
+        place_m, force, end_s = push
+        if time.monotonic() >= end_s:
+            self._push = None
+            self._push_timer.cancel()
+            force = np.zeros(3)
+        self._pushes.publish(push_message(place_m, force))
+
+    # Recorder of the stack
+
+    @property
+    def has_recorder(self) -> bool:
+        """Whether the stack has a recorder."""
+        return self._change.service_is_ready()
+
+    def record(self, wanted: bool, answer: Answer) -> None:
+        """Have the stack's recorder begin a recording, or end it."""
+        request = ChangeState.Request()
+        request.transition.id = Transition.TRANSITION_ACTIVATE if wanted else Transition.TRANSITION_DEACTIVATE
+        self._call(self._change, request, answer)
+
+    # Parameters
+
+    def describe(self, node: str, names: list[str], take: Callable[[dict[str, Described]], None]) -> bool:
+        """Ask for parameters of a node; ``take`` gets those that it has. False where the node is not there."""
+        client = self._parameters[node]
+        if not client.services_are_ready():
+            return False
+
+        def described(done: Future[Any]) -> None:
+            descriptors = {one.name: one for one in _result(done).descriptors}
+
+            def got(values: Future[Any]) -> None:
+                found = {}
+                for name, value in zip(names, _result(values).values, strict=False):
+                    if value.type and name in descriptors:
+                        found[name] = Described(parameter_value_to_python(value), descriptors[name])
+                take(found)
+
+            client.get_parameters(names, got)
+
+        client.describe_parameters(names, described)
+        return True
+
+    def set_parameters(self, node: str, values: Mapping[str, Any], answer: Answer) -> None:
+        """Set parameters of a node together: all are taken or none."""
+        client = self._parameters[node]
+        if not client.services_are_ready():
+            answer(False, f"{node} is not there")
+            return
+
+        def done(future: Future[Any]) -> None:
+            result = _result(future).result
+            answer(bool(result.successful), str(result.reason))
+
+        parameters = [Parameter(name, value=value) for name, value in values.items()]
+        client.set_parameters_atomically(parameters, done)
+
+    # Health of the page itself
+
+    def report(self, frames_hz: float, clients: int) -> None:
+        """Tell on /diagnostics how often the page is drawn, and for how many."""
+        status = StatusBuilder(f"{self.node.get_fully_qualified_name()}: page", "browser")
+        status.add("frames_hz", frames_hz)
+        status.add("clients", clients)
+        message = DiagnosticArray(status=[status.to_message()])
+        message.header.stamp = self.node.get_clock().now().to_msg()
+        self._health.publish(message)
+
+    def _call(self, client: Any, request: Any, answer: Answer) -> None:
+        if not client.service_is_ready():
+            answer(False, f"nobody serves {client.service_name}")
+            return
+
+        def done(future: Future[Any]) -> None:
+            response = future.result()
+            if response is None:
+                answer(False, f"{client.service_name} did not answer")
+            else:
+                answer(bool(response.success), str(getattr(response, "message", "")))
+
+        client.call_async(request).add_done_callback(done)
+
+
+def _result(done: Future[Any]) -> Any:
+    return done.result()

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page as a child of the command that brings a stack up: started with it, ended with it."""
+
+from __future__ import annotations
+
+import importlib.util
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+
+from rich.console import Console
+
+from continuum_robot.app.processes import ProcessGroup
+
+_NAME = "view"
+
+
+class PageCompanion:
+    """Starts the page, tells its address when it is there, ends it. Use as a context manager.
+
+    A missing extra or a page that fails are told in a line; the robot runs on without it.
+
+    Parameters
+    ----------
+    robot : robot file, or the name of a shipped one
+    console : where to tell
+    namespace : of the stack, "" for none
+    wanted : False: no page, and not a word
+    out : where the page's recordings go
+    """
+
+    def __init__(self, robot: str, console: Console, *, namespace: str = "", wanted: bool = True, out: Path) -> None:
+        self._robot, self._console, self._namespace, self._out = robot, console, namespace, out
+        self._wanted = wanted
+        self._group: ProcessGroup | None = None
+        self._text = b""
+        self._told = False
+
+    def __enter__(self) -> PageCompanion:
+        if not self._wanted:
+            return self
+        if importlib.util.find_spec("viser") is None:
+            self._say("no page in the browser: install the extra, pip install 'continuum_robot[viz]'")
+            return self
+        command = [sys.executable, "-m", "continuum_robot.app.command_line", "view", self._robot]
+        command += ["--out", str(self._out), *(["--namespace", self._namespace] if self._namespace else [])]
+        # Not SIGINT, of which a page that is still being loaded would complain.
+        signals = (signal.SIGTERM, signal.SIGKILL)
+        self._group = ProcessGroup({_NAME: command}, signals=signals, output=subprocess.PIPE)
+        self._group.start()
+        return self
+
+    def tell(self) -> None:
+        """Tell the address once it is known, or that the page failed; call it now and then."""
+        group = self._group
+        if group is None or self._told:
+            return
+        self._text += group.read(_NAME)
+        line, newline, _ = self._text.partition(b"\n")
+        if newline:
+            self._told = True
+            self._say(f"page in the browser: {line.decode().strip()}")
+        elif group.ended():
+            self._told = True
+            self._say("no page in the browser: it failed, see the log above; continuum-robot view tries again")
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        group, self._group = self._group, None
+        if group is not None:
+            group.stop()
+
+    def _say(self, line: str) -> None:
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)

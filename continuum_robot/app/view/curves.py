@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Live curves of the last seconds beside the robot: where it is, what pulls, what touches, how the loop keeps time."""
+
+from __future__ import annotations
+
+import html
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import viser
+from numpy.typing import NDArray
+
+from continuum_robot.app.view import colors
+from continuum_robot.app.view.history import History
+from continuum_robot.app.view.snapshot import Snapshot
+
+Array = NDArray[np.float64]
+
+DURATION_S = 15.0
+SAMPLE_RATE_HZ = 30
+_POINTS = 150
+_HEIGHT = 106
+
+
+@dataclass
+class _Plot:
+    history: History
+    handle: Any
+
+
+class Curves:
+    """Four plots, made in the container that is open.
+
+    Parameters
+    ----------
+    server : of the page
+    names : of the Clarke coordinates
+    tendons : how many
+    """
+
+    def __init__(self, server: viser.ViserServer, names: tuple[str, ...], tendons: int) -> None:
+        self._server = server
+        self._coordinates = len(names)
+        clarke = [(name, False) for name in names] + [(name, True) for name in names]
+        tints = [k % len(colors.CURVES) for k in range(len(names))] * 2
+        self._clarke = self._plot("Clarke, mm", "dashed: wanted", clarke, tints)
+        pulls = [(str(k + 1), False) for k in range(tendons)]
+        self._tension = self._plot("Tensions, N", "tendon", pulls, list(range(tendons)))
+        self._contact = self._plot(
+            "Contact", "above 1: touched", [("residual / threshold", False), ("threshold", True)], [1, 7]
+        )
+        self._loop = self._plot(
+            "Loop, µs", "99 % take less", [("round trip", False), ("driver's cycle", False)], [0, 2]
+        )
+
+    def add(self, snapshot: Snapshot) -> None:
+        """Keep what a snapshot says."""
+        now_s, mm = snapshot.time_s, 1e3
+        measured = np.full(2 * self._coordinates, np.nan)
+        for values, first in ((snapshot.clarke, 0), (snapshot.clarke_reference, self._coordinates)):
+            if values.size == self._coordinates:
+                measured[first : first + self._coordinates] = mm * values
+        self._clarke.history.add(now_s, measured)
+        self._tension.history.add(now_s, snapshot.tension_n)
+        share = math.nan
+        if snapshot.contact is not None and snapshot.contact.share.size:
+            share = float(np.max(np.nan_to_num(snapshot.contact.share, nan=0.0)))
+        self._contact.history.add(now_s, [share, 1.0 if snapshot.contact is not None else math.nan])
+        self._loop.history.add(now_s, [snapshot.loop.round_trip_p99_us, snapshot.loop.execution_p99_us])
+
+    def draw(self, now_s: float) -> None:
+        """Send the last seconds, decimated; call it within ``server.atomic()``."""
+        for plot in (self._clarke, self._tension, self._contact, self._loop):
+            times, values = plot.history.last(now_s, DURATION_S)
+            if len(times) < 2:
+                continue
+            step = max(1, math.ceil(len(times) / _POINTS))
+            kept = slice((len(times) - 1) % step, None, step)  # the newest sample is always among them
+            plot.handle.data = (times[kept], *values[kept].T.copy())
+
+    def _plot(self, title: str, meaning: str, series: list[tuple[str, bool]], tints: list[int]) -> _Plot:
+        styles: list[Any] = [{"label": "s"}]
+        names = []
+        for (label, dashed), tint in zip(series, tints, strict=True):
+            color = colors.CURVES[tint % len(colors.CURVES)]
+            style: dict[str, Any] = {"label": label, "stroke": color, "width": 1.5, "points": {"show": False}}
+            if dashed:
+                style["dash"] = (6, 4)
+            styles.append(style)
+            if not dashed:
+                names.append(f'<span style="color:{color}">{html.escape(label)}</span>')
+        self._server.gui.add_html(
+            f'<div class="cr-title"><b>{html.escape(title)}</b> {" ".join(names)} ({html.escape(meaning)})</div>'
+        )
+        empty = tuple(np.array([-DURATION_S, 0.0]) if k == 0 else np.full(2, np.nan) for k in range(len(styles)))
+        handle = self._server.gui.add_uplot(
+            empty,
+            tuple(styles),
+            scales={"x": {"time": False, "auto": False, "range": (-DURATION_S, 0.0)}, "y": {"auto": True}},
+            axes=({"size": 22, "font": "10px sans-serif"}, {"size": 44, "font": "10px sans-serif"}),
+            legend={"show": False},
+            height=_HEIGHT,
+            padding=(8, 14, 0, 0),
+        )
+        return _Plot(History(len(series), int(DURATION_S * SAMPLE_RATE_HZ)), handle)

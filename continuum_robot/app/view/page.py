@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``continuum-robot view``: the page's server, and the loop that draws it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import os
+import socket
+import sys
+import time
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import viser
+from rclpy.context import Context
+
+from continuum_robot.app.view import colors
+from continuum_robot.app.view.body import make_body
+from continuum_robot.app.view.commander import Commander
+from continuum_robot.app.view.curves import Curves
+from continuum_robot.app.view.listener import Listener
+from continuum_robot.app.view.panel import Panel
+from continuum_robot.app.view.reach import largest_push_n
+from continuum_robot.app.view.scene import Scene
+from continuum_robot.app.view.snapshot import Snapshot
+from continuum_robot.errors import ContinuumRobotError, DeviceError
+from continuum_robot.nodes.spinning import Spinner, StopRequest, initialize, shut_down_at_end, wait_for
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.loading import load_robot
+
+HOST = "127.0.0.1"
+FIRST_PORT = 8080
+_PORTS = 50
+FRAME_S = 1.0 / 30.0
+_CURVE_S = 0.1
+_WORDS_S = 0.2
+_IDLE_S = 0.1
+_REPORT_S = 1.0
+_NICENESS = 10
+_DISCOVERY_S = 30.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewOptions:
+    """Options of the command, see its help."""
+
+    robot: str = ""
+    namespace: str = ""
+    port: int = 0
+    out: Path = Path("runs")
+
+
+class Page:
+    """Server, nodes and everything on the page. Use as a context manager, and call :meth:`frame` again and again.
+
+    Parameters
+    ----------
+    options : of the command
+    robot : what is shown
+
+    Attributes
+    ----------
+    address : of the page
+    panel : its controls
+    snapshot : what was known at the last frame
+    frames : how many were drawn for somebody
+
+    Raises
+    ------
+    DeviceError : DDS cannot be joined, or no port is free
+    ParameterError : a robot that cannot be drawn
+    """
+
+    def __init__(self, options: ViewOptions, robot: Robot) -> None:
+        self._context = Context()
+        initialize([], self._context)
+        self._robot = robot
+        body = make_body(robot)
+        self._body = body
+        self._listener = Listener(self._context, options.namespace)
+        self._commander = Commander(self._context, options.namespace)
+        self._spinner = Spinner([self._commander.node], self._context)
+        self._server = _serve(options.port, f"continuum-robot: {robot.name}")
+        self.address = f"http://{HOST}:{self._server.get_port()}"
+        self._limit_n = robot.limits.maximum_n if robot.limits is not None else 1.0
+        self._largest_n = math.nan
+        self.frames = 0
+        self._drawn_s: deque[float] = deque(maxlen=90)
+        self._reported_s = self._curves_s = self._words_s = -math.inf
+        with self._server.atomic():
+            gui = self._server.gui
+            gui.configure_theme(control_width="large", show_logo=False, show_share_button=False)
+            gui.main_panel.dock_right()
+            largest = largest_push_n(robot) if robot.mechanism is None else 1.0
+            self._scene = Scene(self._server, body, largest)
+            self.panel = Panel(
+                self._server, self._commander, robot, body,
+                scene_scale=self._scene.scale, record_directory=options.out.resolve(),
+            )  # fmt: skip
+            side = gui.add_panel()
+            with side.add_tab("What you see"):
+                self.panel.add_legend()
+                self._curves = Curves(self._server, self.panel.coordinate_names, robot.tendon_count)
+            side.dock_left()
+            side.set_width(350)
+        self.snapshot = Snapshot(time_s=time.monotonic())
+        self._spinner.start()
+
+    @property
+    def clients(self) -> int:
+        """How many browsers look."""
+        return len(self._server.get_clients())
+
+    @property
+    def frames_hz(self) -> float:
+        """Frames a second of the last seconds, 0 while nobody looks."""
+        drawn = self._drawn_s
+        if len(drawn) < 2 or time.monotonic() - drawn[-1] > 1.0:
+            return 0.0
+        return (len(drawn) - 1) / (drawn[-1] - drawn[0])
+
+    def frame(self) -> float:
+        """Take what is new and show it; gives how long to wait until the next one, s."""
+        begun_s = time.monotonic()
+        snapshot = self.snapshot = self._listener.snapshot()
+        self._curves.add(snapshot)
+        if snapshot.tension_n.size and np.any(np.isfinite(snapshot.tension_n)):
+            self._largest_n = float(np.nanmax([self._largest_n, np.nanmax(snapshot.tension_n)]))
+        if begun_s - self._reported_s > _REPORT_S:
+            self._reported_s = begun_s
+            self._commander.report(self.frames_hz, self.clients)
+        watched = self.clients > 0
+        end_n = colors.scale_end(self._largest_n, self._limit_n)
+        with self._server.atomic():
+            if begun_s - self._words_s > _WORDS_S:
+                self._words_s = begun_s
+                self.panel.update(snapshot, end_n)
+            if watched:
+                self._scene.draw(snapshot, self._wanted(snapshot), end_n, self._commander.pushed)
+                if begun_s - self._curves_s > _CURVE_S:
+                    self._curves_s = begun_s
+                    self._curves.draw(begun_s)
+        if watched:
+            self.frames += 1
+            self._drawn_s.append(begun_s)
+        return max(0.0, (FRAME_S if watched else _IDLE_S) - (time.monotonic() - begun_s))
+
+    def close(self) -> None:
+        """Give the reference back, end the server, leave DDS."""
+        self.panel.close()
+        self._server.stop()
+        self._spinner.stop()
+        self._commander.node.destroy_node()
+        self._listener.close()
+        self._context.try_shutdown()
+
+    def __enter__(self) -> Page:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _wanted(self, snapshot: Snapshot) -> Any:
+        reference = snapshot.clarke_reference
+        if reference.size != self._robot.coordinate_count or not np.all(np.isfinite(reference)):
+            return None
+        try:
+            return self._body.coefficients(reference)
+        except ContinuumRobotError:
+            return None
+
+
+def run_view(options: ViewOptions) -> int:
+    """Serve the page until Ctrl-C.
+
+    Parameters
+    ----------
+    options : the command's options
+
+    Returns
+    -------
+    exit code: 130 or 143 after Ctrl-C or SIGTERM
+
+    Raises
+    ------
+    ContinuumRobotError : no stack where no robot was given, a robot file that cannot be used, no free port
+    """
+    # The robot's loop comes first; a page that is drawn a little late does no harm.
+    with contextlib.suppress(OSError):
+        os.nice(_NICENESS)
+    with StopRequest(last=True) as stop:
+        robot = load_robot(options.robot or robot_of_stack(options.namespace))
+        with Page(options, robot) as page:
+            sys.stdout.write(f"{page.address}\n")
+            sys.stdout.flush()
+            while not stop.wait(page.frame()):
+                pass
+    return 143 if stop.signal_name == "SIGTERM" else 130
+
+
+def robot_of_stack(namespace: str, timeout_s: float = _DISCOVERY_S) -> str:
+    """The robot file that a running stack was started with.
+
+    Parameters
+    ----------
+    namespace : of the stack, "" for none
+    timeout_s : how long to look for it, s
+
+    Raises
+    ------
+    DeviceError : no stack is heard
+    """
+    context = Context()
+    initialize([], context)
+    found: list[str] = []
+    with shut_down_at_end(context):
+        commander = Commander(context, namespace)
+        spinner = Spinner([commander.node], context)
+        spinner.start()
+        try:
+
+            def ask() -> bool:
+                if not found:
+                    commander.describe("tendon_driver", ["robot"], lambda got: found.append(str(got["robot"].value)))
+                return bool(found)
+
+            if not wait_for(ask, timeout_s, 0.3):
+                raise DeviceError(
+                    "view", f"no stack is heard within {timeout_s:g} s", "Start one (continuum-robot up), or name ROBOT"
+                )
+        finally:
+            spinner.stop()
+            commander.node.destroy_node()
+    return found[0]
+
+
+def _serve(port: int, label: str) -> viser.ViserServer:
+    wanted = port or _free_port()
+    # viser greets with a box of its own on stdout; the command prints the address.
+    with contextlib.redirect_stdout(io.StringIO()):
+        return viser.ViserServer(host=HOST, port=wanted, label=label, verbose=False)
+
+
+def _free_port() -> int:
+    for port in range(FIRST_PORT, FIRST_PORT + _PORTS):
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            return port
+    raise DeviceError("view", f"no port from {FIRST_PORT} on is free", "Name one with --port")

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far the page may steer a robot, and how hard it may push a simulated one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
+
+Vector = NDArray[np.float64]
+
+# Of the amplitude of the robot file's own reference, which the robot is known to follow.
+_AMPLITUDE_SHARE = 1.25
+_DISPLACEMENT_SHARE = 0.5
+_TIP_DEFLECTION_SHARE = 1.0
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Limits of Clarke references from the page.
+
+    Attributes
+    ----------
+    names : of each coordinate, as a reader knows it
+    low_m, high_m : shape (coordinates,), m
+    """
+
+    names: tuple[str, ...]
+    low_m: Vector
+    high_m: Vector
+
+
+def reach_of(robot: Robot) -> Reach:
+    """Limits that suit a robot.
+
+    Parameters
+    ----------
+    robot : with control settings and limits
+    """
+    count = robot.coordinate_count
+    parts = max(1, len(robot.part_names))
+    largest = math.inf if robot.limits is None else robot.limits.maximum_displacement_m
+    fallback = _DISPLACEMENT_SHARE * (largest if math.isfinite(largest) else 0.02) / parts
+    amplitude = np.zeros(count)
+    if robot.reference is not None and len(robot.reference.amplitude_m) == count:
+        amplitude = np.abs(np.array(robot.reference.amplitude_m))
+    bends = 2 * (count // 2)
+    high = np.full(count, fallback)
+    for first in range(0, bends, 2):
+        radius = _AMPLITUDE_SHARE * float(amplitude[first : first + 2].max())
+        high[first : first + 2] = min(radius, largest) if radius > 0 else fallback
+    if count == 1 and amplitude[0] > 0:
+        high[0] = _AMPLITUDE_SHARE * amplitude[0]
+    low = -high.copy()
+    if isinstance(robot.mechanism, EquilibriumModulation):
+        names: tuple[str, ...] = ("q_Re", "q_Im", "insertion")
+        low[2], high[2] = 0.0, robot.mechanism.stroke_m
+    elif count == 1:
+        names = ("bend",)
+    else:
+        names = tuple(f"{part} {axis}" if parts > 1 else axis for part in robot.part_names for axis in ("q_Re", "q_Im"))
+    return Reach(names, low, high)
+
+
+def largest_push_n(robot: Robot) -> float:
+    """A force at the tip that would bend the robot, were its tendons slack, by its length in linear theory, N.
+
+    Rounded up to 1, 2 or 5 times a power of ten.
+
+    Parameters
+    ----------
+    robot : a rod
+    """
+    stiffness = float(np.mean([segment.backbone.bending_stiffness_nm2 for segment in robot.segments]))
+    force = 3.0 * stiffness * _TIP_DEFLECTION_SHARE / robot.length_m**2
+    decade = 10.0 ** math.floor(math.log10(force))
+    return next(step * decade for step in (1.0, 2.0, 5.0, 10.0) if step * decade >= force)

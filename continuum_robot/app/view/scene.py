@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The robot in three dimensions: made once, then only what changed is sent."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import viser
+from numpy.typing import NDArray
+
+from continuum_robot.app.view import colors, meshes
+from continuum_robot.app.view.body import Body, Geometry
+from continuum_robot.app.view.snapshot import ContactSnapshot, Snapshot
+from continuum_robot.geometry.so3 import quaternion_from_matrix
+
+Array = NDArray[np.float64]
+
+# The scene is measured in lengths of the robot, so that every robot fills the screen.
+_TRAIL_POINTS = 240
+_TRAIL_STEP = 0.002
+_BAND_STATIONS = 12
+_ARROW = 0.3
+_MOVED = 1e-5
+_LABEL_PERIOD_S = 0.2
+
+
+class Scene:
+    """What is drawn of a robot.
+
+    Parameters
+    ----------
+    server : of the page
+    body : the robot's looks
+    largest_force_n : force that is drawn as an arrow of full length, N
+    """
+
+    def __init__(self, server: viser.ViserServer, body: Body, largest_force_n: float) -> None:
+        self._server, self._body, self._scale = server, body, 1.0 / body.length_m
+        self._largest_force_n = largest_force_n
+        self._handles: dict[str, Any] = {}
+        self._drawn: dict[str, NDArray[Any]] = {}
+        self._trail: list[Array] = []
+        self._label_s = -math.inf
+        self._visible: dict[str, bool] = {}
+        self._prepare_world()
+        zero = np.zeros(body.size)
+        self._prepare_robot(body.geometry(zero))
+        self._prepare_contact()
+
+    @property
+    def scale(self) -> float:
+        """Units of the scene a metre."""
+        return self._scale
+
+    def draw(
+        self, snapshot: Snapshot, wanted: Array | None, scale_end_n: float, push: tuple[float, Array] | None
+    ) -> None:
+        """Bring the scene up to date; call it within ``server.atomic()``.
+
+        Parameters
+        ----------
+        snapshot : what is known
+        wanted : coefficients of the desired shape, shape (size,); None: none is known
+        scale_end_n : where the scale of the tensions ends, N
+        push : arc length (m) and force in the base frame (N) of a push from the page
+        """
+        coefficients = snapshot.coefficients
+        if coefficients.size != self._body.size or not np.all(np.isfinite(coefficients)):
+            return
+        geometry = self._body.geometry(coefficients)
+        if self._changed("shape", coefficients):
+            self._draw_robot(geometry)
+        tension = snapshot.tension_n if snapshot.tension_n.size else np.full(len(geometry.tendons), np.nan)
+        self._draw_tendons(geometry, colors.tension_colors(tension, scale_end_n))
+        self._draw_desired(wanted)
+        self._extend_trail(geometry.tip[:3, 3] * self._scale)
+        self._draw_contact(coefficients, snapshot.contact, snapshot.time_s)
+        self._draw_push(coefficients, snapshot.true_contact, push)
+
+    def clear_trail(self) -> None:
+        """Forget where the tip was."""
+        self._trail.clear()
+        self._draw_trail()
+
+    def show(self, name: str, visible: bool) -> None:
+        """Show or hide a part; only a change is sent."""
+        if self._visible.get(name, True) != visible:
+            self._visible[name] = visible
+            self._handles[name].visible = visible
+
+    # Made once
+
+    def _prepare_world(self) -> None:
+        scene = self._server.scene
+        scene.set_up_direction("+z")
+        self._server.initial_camera.position = (1.35, -1.2, 0.85)
+        self._server.initial_camera.look_at = (0.0, 0.0, 0.45)
+        self._server.initial_camera.up = (0.0, 0.0, 1.0)
+        scene.add_grid(
+            "/ground", width=3.0, height=3.0, cell_size=0.1, section_size=0.5,
+            cell_thickness=0.5, section_thickness=0.8,
+            cell_color=(230, 233, 238), section_color=(208, 213, 222), shadow_opacity=0.12, position=(0.0, 0.0, -0.001),
+        )  # fmt: skip
+        axes: dict[str, Any] = {"axes_length": 0.13, "axes_radius": 0.006, "origin_radius": 0.012}
+        scene.add_frame("/base", **axes)
+        self._handles["tip"] = scene.add_frame("/tip", **axes)
+        scene.add_label("/base/name", "base", position=(0.0, 0.0, 0.0), anchor="top-right", font_screen_scale=0.8)
+        scene.add_label("/tip/name", "tip", position=(0.0, 0.0, 0.03), anchor="bottom-left", font_screen_scale=0.8)
+
+    def _prepare_robot(self, geometry: Geometry) -> None:
+        scene, k = self._server.scene, self._scale
+        if len(geometry.backbone):
+            faces = meshes.tube_faces(len(geometry.backbone))
+            vertices = meshes.tube(geometry.backbone, self._body.tube_radius_m) * k
+            self._handles["backbone"] = scene.add_mesh_simple("/backbone", vertices, faces, color=colors.ACTUAL)
+            self._handles["desired"] = scene.add_mesh_simple(
+                "/desired", vertices, faces, color=colors.DESIRED, opacity=0.35, cast_shadow=False, receive_shadow=False
+            )
+        if len(geometry.disks):
+            vertices, faces = meshes.cylinder()
+            scales = np.stack([self._body.disk_radii_m, self._body.disk_radii_m, self._body.disk_thickness_m], -1) * k
+            self._handles["disks"] = scene.add_batched_meshes_simple(
+                "/disks", vertices, faces, batched_wxyzs=quaternion_from_matrix(geometry.disks[:, :3, :3]),
+                batched_positions=geometry.disks[:, :3, 3] * k, batched_scales=scales.astype(np.float32),
+                batched_colors=colors.DISK, opacity=0.75, lod="off", flat_shading=True,
+            )  # fmt: skip
+        if geometry.outlines:
+            faces = meshes.plates_faces([len(outline) - 1 for outline in geometry.outlines])
+            vertices = meshes.plates(geometry.outlines, self._body.plate_thickness_m) * k
+            look: dict[str, Any] = {"flat_shading": True, "side": "double"}
+            self._handles["links"] = scene.add_mesh_simple("/links", vertices, faces, color=colors.DISK, **look)
+            self._handles["desired"] = scene.add_mesh_simple(
+                "/desired", vertices, faces, color=colors.DESIRED, opacity=0.3, cast_shadow=False, receive_shadow=False,
+                **look,
+            )  # fmt: skip
+        segments = self._tendon_segments(geometry)
+        self._pieces = [len(path) - 1 for path in geometry.tendons]
+        self._handles["tendons"] = scene.add_line_segments(
+            "/tendons", segments, np.broadcast_to(np.array(colors.UNKNOWN, dtype=np.uint8), segments.shape),
+            thickness=3.0, thickness_units="screen",
+        )  # fmt: skip
+        nowhere = np.zeros((1, 2, 3))
+        self._handles["trail"] = scene.add_line_segments(
+            "/trail", nowhere, colors.TRAIL, thickness=2.0, thickness_units="screen"
+        )
+
+    def _prepare_contact(self) -> None:
+        scene = self._server.scene
+        look: dict[str, Any] = {"shaft_radius": 0.011, "head_radius": 0.028, "head_length": 0.06}
+        arrow = np.array([[[0.0, 0.0, 0.0], [0.0, 0.0, 0.1]]])
+        self._handles["force"] = scene.add_arrows("/force", arrow, colors.CONTACT, **look)
+        self._handles["push"] = scene.add_arrows("/push", arrow, colors.PUSH, **look)
+        frames = np.tile(np.eye(4), (_BAND_STATIONS, 1, 1))
+        self._handles["band"] = scene.add_mesh_simple(
+            "/band", meshes.tube(frames, 0.01), meshes.tube_faces(_BAND_STATIONS), color=colors.CONTACT, opacity=0.4,
+            cast_shadow=False, receive_shadow=False,
+        )  # fmt: skip
+        self._handles["force_label"] = scene.add_label("/force_label", "", anchor="bottom-left")
+        self._handles["push_label"] = scene.add_label("/push_label", "push", anchor="top-left")
+        for name in ("force", "push", "band", "force_label", "push_label"):
+            self.show(name, False)
+
+    # Every frame
+
+    def _changed(self, name: str, value: NDArray[Any]) -> bool:
+        before = self._drawn.get(name)
+        if before is not None and before.shape == value.shape and np.array_equal(before, value):
+            return False
+        self._drawn[name] = np.array(value)
+        return True
+
+    def _draw_robot(self, geometry: Geometry) -> None:
+        k = self._scale
+        if "backbone" in self._handles:
+            self._handles["backbone"].vertices = (meshes.tube(geometry.backbone, self._body.tube_radius_m) * k).astype(
+                np.float32
+            )
+        if "disks" in self._handles:
+            disks = self._handles["disks"]
+            disks.batched_wxyzs = quaternion_from_matrix(geometry.disks[:, :3, :3]).astype(np.float32)
+            disks.batched_positions = (geometry.disks[:, :3, 3] * k).astype(np.float32)
+        if "links" in self._handles:
+            vertices = meshes.plates(geometry.outlines, self._body.plate_thickness_m) * k
+            self._handles["links"].vertices = vertices.astype(np.float32)
+        tip = self._handles["tip"]
+        tip.position = geometry.tip[:3, 3] * k
+        tip.wxyz = quaternion_from_matrix(geometry.tip[:3, :3])
+
+    def _tendon_segments(self, geometry: Geometry) -> Array:
+        pieces = [np.stack([path[:-1], path[1:]], axis=1) for path in geometry.tendons]
+        return np.concatenate(pieces) * self._scale
+
+    def _draw_tendons(self, geometry: Geometry, tints: NDArray[np.uint8]) -> None:
+        points = self._tendon_segments(geometry)
+        if self._changed("tendons", points):
+            self._handles["tendons"].points = points.astype(np.float32)
+        if len(tints) != len(self._pieces):
+            return
+        if self._changed("tints", tints):
+            each = np.repeat(tints, self._pieces, axis=0)
+            self._handles["tendons"].colors = np.repeat(each[:, None, :], 2, axis=1)
+
+    def _draw_desired(self, wanted: Array | None) -> None:
+        self.show("desired", wanted is not None)
+        if wanted is None or not self._changed("wanted", wanted):
+            return
+        geometry = self._body.geometry(wanted)
+        if len(geometry.backbone):
+            # A little thicker, so that it is seen around the actual one where both agree.
+            vertices = meshes.tube(geometry.backbone, 1.6 * self._body.tube_radius_m)
+        else:
+            vertices = meshes.plates(geometry.outlines, 1.1 * self._body.plate_thickness_m)
+        self._handles["desired"].vertices = (vertices * self._scale).astype(np.float32)
+
+    def _extend_trail(self, tip: Array) -> None:
+        if self._trail and np.linalg.norm(tip - self._trail[-1]) < _TRAIL_STEP:
+            return
+        self._trail.append(tip)
+        del self._trail[:-_TRAIL_POINTS]
+        self._draw_trail()
+
+    def _draw_trail(self) -> None:
+        if len(self._trail) < 2:
+            return
+        points = np.array(self._trail)
+        self._handles["trail"].points = np.stack([points[:-1], points[1:]], axis=1).astype(np.float32)
+
+    def _draw_contact(self, coefficients: Array, contact: ContactSnapshot | None, now_s: float) -> None:
+        felt = contact is not None and contact.touching
+        force = np.nan_to_num(contact.force_n) if contact is not None else np.zeros(3)
+        size_n = float(np.sqrt(force @ force))
+        place_m = contact.wrench_arc_length_m if contact is not None else math.nan
+        shown = felt and size_n > 0 and math.isfinite(place_m)
+        self.show("force", shown)
+        self.show("force_label", shown)
+        known = contact is not None and felt and all(math.isfinite(end) for end in contact.interval_m)
+        self.show("band", known)
+        if contact is None or not felt:
+            return
+        if known:
+            stretch = self._stretch(coefficients, contact.interval_m)
+            vertices = meshes.tube(stretch, 3.0 * self._body.tube_radius_m) * self._scale
+            if self._changed("band", vertices):
+                self._handles["band"].vertices = vertices.astype(np.float32)
+        if not shown:
+            return
+        pose = self._body.pose(coefficients, place_m)
+        head = self._arrow("force", pose, pose[:3, :3] @ force)
+        if now_s - self._label_s > _LABEL_PERIOD_S:
+            self._label_s = now_s
+            label = self._handles["force_label"]
+            label.position = head
+            label.text = force_words(contact, size_n)
+
+    def _draw_push(self, coefficients: Array, truth: ContactSnapshot | None, push: tuple[float, Array] | None) -> None:
+        pose, force = None, np.zeros(3)
+        if push is not None:
+            pose, force = self._body.pose(coefficients, push[0]), push[1]
+        elif truth is not None and truth.touching:
+            pose = self._body.pose(coefficients, truth.wrench_arc_length_m)
+            force = pose[:3, :3] @ truth.force_n
+        shown = pose is not None and bool(np.any(force))
+        self.show("push", shown)
+        self.show("push_label", shown)
+        if pose is not None and shown:
+            self._handles["push_label"].position = self._arrow("push", pose, force)
+
+    def _arrow(self, name: str, pose: Array, force_in_base_n: Array) -> Array:
+        """An arrow that presses on the backbone with its head; gives where its tail is."""
+        size = float(np.sqrt(force_in_base_n @ force_in_base_n))
+        length = _ARROW * min(1.0, max(0.25, size / self._largest_force_n))
+        head = pose[:3, 3] * self._scale
+        tail = head - length * force_in_base_n / size
+        points = np.array([[tail, head]])
+        if self._changed(name, points):
+            self._handles[name].points = points.astype(np.float32)
+        return np.asarray(tail)
+
+    def _stretch(self, coefficients: Array, interval_m: tuple[float, float]) -> Array:
+        low, high = (min(max(end, 0.0), self._body.length_m) for end in interval_m)
+        least = 0.005 * self._body.length_m
+        places = np.linspace(low, max(high, low + least), _BAND_STATIONS)
+        return np.stack([self._body.pose(coefficients, float(place)) for place in places])
+
+
+def force_words(contact: ContactSnapshot, size_n: float) -> str:
+    """A contact in words: how strong, and where."""
+    error = f" ± {contact.force_deviation_n:.2g}" if math.isfinite(contact.force_deviation_n) else ""
+    if math.isfinite(contact.arc_length_m):
+        where = f"at {1e3 * contact.arc_length_m:.0f} mm"
+    else:
+        where = "if at the tip; its place is not observable"
+    return f"{contact.state}: {size_n:.2g}{error} N {where}"

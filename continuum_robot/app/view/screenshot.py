@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``continuum-robot view --screenshot``: a picture of the page, as a browser draws it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from continuum_robot.app.view.browser import Browser
+from continuum_robot.app.view.page import Page, ViewOptions, robot_of_stack
+from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.nodes.spinning import StopRequest
+from continuum_robot.robot.loading import load_robot
+
+READY = "document.querySelector('canvas') && document.body.innerText.includes('EMERGENCY STOP')"
+# Notices of the browser's own drawing hide the robot.
+HIDE_NOTICES = (
+    "(() => { const s = document.createElement('style'); s.textContent = '[class*=Notification]"
+    "{display:none !important}'; document.head.append(s); return true })()"
+)
+_HEARD_S = 30.0
+_CURVES_S = 16.0
+_LEAST, _LARGEST = 100, 8000
+
+
+def run_screenshot(options: ViewOptions, file: Path, size: str) -> int:
+    """Serve the page, wait until its curves are filled, write a picture of it.
+
+    Parameters
+    ----------
+    options : of the page
+    file : PNG to write
+    size : width and height, such as 1280x800, pixels
+
+    Returns
+    -------
+    exit code: 0; 130 or 143 after Ctrl-C or SIGTERM
+
+    Raises
+    ------
+    ContinuumRobotError : no stack speaks, no browser, or a size that is none
+    """
+    wide, high = picture_size(size)
+    with StopRequest(last=True) as stop:
+        robot = load_robot(options.robot or robot_of_stack(options.namespace))
+        with Page(options, robot) as page:
+            begun_s = time.monotonic()
+            while not page.snapshot.alive and not stop.wait(page.frame()):
+                if time.monotonic() - begun_s > _HEARD_S:
+                    raise DeviceError("view", f"no robot speaks within {_HEARD_S:g} s", "Start one: continuum-robot up")
+            with Browser((wide, high)) as browser:
+                browser.open(page.address)
+                browser.run(HIDE_NOTICES)
+                end_s = time.monotonic() + _CURVES_S
+                while time.monotonic() < end_s and not stop.wait(page.frame()):
+                    pass
+                if not stop.signal_name:
+                    browser.wait_for(READY)
+                    browser.run(HIDE_NOTICES)
+                    file.write_bytes(browser.screenshot())
+    return {"": 0, "SIGTERM": 143}.get(stop.signal_name, 130)
+
+
+def picture_size(text: str) -> tuple[int, int]:
+    """``"1280x800"`` -> (1280, 800).
+
+    Raises
+    ------
+    ParameterError : not two whole numbers within what a browser draws
+    """
+    parts = text.lower().split("x")
+    if not all(part.isdecimal() and 100 <= int(part) <= _LARGEST for part in parts) or len(parts) != 2:
+        raise ParameterError("--size", text, f"WIDTHxHEIGHT, each from 100 to {_LARGEST}")
+    return int(parts[0]), int(parts[1])
