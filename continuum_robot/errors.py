@@ -49,6 +49,14 @@ class DeviceError(ContinuumRobotError, OSError):
         super().__init__(f"{device}: {problem}. {remedy}")
 
 
+class RobotFaultError(DeviceError):
+    """A fault of the robot that ended a motion: ``device``, ``problem``, ``remedy``."""
+
+
+class RobotTimeoutError(DeviceError, TimeoutError):
+    """Something that did not happen in time: ``device``, ``problem``, ``remedy``."""
+
+
 class FrameError(ContinuumRobotError, ValueError):
     """Bytes that are no frame of a protocol: ``protocol``, ``problem``. The one error that frame decoders raise."""
 

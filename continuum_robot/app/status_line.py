@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rclpy.node import Node
-from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
-from rclpy.subscription import Subscription
 from rich.console import Group
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from continuum_robot.app.newest_messages import NewestMessages
 from continuum_robot.msg import ClarkeState, TendonStates
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.conversions import vector
@@ -55,8 +53,6 @@ class Snapshot:
 class StackMonitor:
     """Looks at a running stack now and then, without costing its executor a callback.
 
-    Its node is not spun: the middleware keeps the newest message of each topic, and it is taken when asked for.
-
     Parameters
     ----------
     stack : started
@@ -67,34 +63,15 @@ class StackMonitor:
         self._stack = stack
         options = stack.options
         self._hardware = hardware or (f"simulated: {options.fake_level}" if options.simulated else "hardware")
-        self._node = Node(
-            "status_line",
-            context=stack.context,
-            namespace=stack.options.namespace or None,
-            start_parameter_services=False,
-            enable_rosout=False,
-        )
-        newest = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-        self._subscriptions = {
-            topic: self._node.create_subscription(kind, topic, _ignore, newest)
-            for topic, kind in (
-                ("tendon_states", TendonStates),
-                ("clarke_state", ClarkeState),
-                ("clarke_reference", ClarkeState),
-            )
-        }
-        self._newest: dict[str, Any] = {}
+        topics = {"tendon_states": TendonStates, "clarke_state": ClarkeState, "clarke_reference": ClarkeState}
+        self._newest = NewestMessages(stack.context, options.namespace, "status_line", topics)
 
     def snapshot(self) -> Snapshot:
         """How the stack stands now."""
         stack = self._stack
         status, loop, trips = stack.status(), stack.loop_report(), stack.round_trip_report()
-        for topic, subscription in self._subscriptions.items():
-            message = _take(subscription)
-            if message is not None:
-                self._newest[topic] = message
-        wanted, measured = self._newest.get("clarke_reference"), self._newest.get("clarke_state")
-        states = self._newest.get("tendon_states")
+        wanted, measured = self._newest["clarke_reference"], self._newest["clarke_state"]
+        states = self._newest["tendon_states"]
         return Snapshot(
             state=status.state,
             hardware=self._hardware,
@@ -109,7 +86,7 @@ class StackMonitor:
 
     def close(self) -> None:
         """Leave the topics; before the stack is shut down."""
-        self._node.destroy_node()
+        self._newest.close()
 
 
 def render(snapshot: Snapshot, elapsed_s: float, duration_s: float | None) -> Group:
@@ -154,13 +131,3 @@ def _error(wanted: Any, measured: Any) -> Vector:
     if wanted is None or measured is None or len(wanted.position) != len(measured.position):
         return np.zeros(0)
     return np.array(vector(wanted.position)) - np.array(vector(measured.position))
-
-
-def _take(subscription: Subscription[Any]) -> Any:
-    with subscription.handle:
-        taken = subscription.handle.take_message(subscription.msg_type, False)
-    return None if taken is None else taken[0]
-
-
-def _ignore(_message: Any) -> None:
-    """Never called: the node is not spun."""

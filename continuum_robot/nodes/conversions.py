@@ -12,7 +12,7 @@ from geometry_msgs.msg import Point, Pose, Quaternion, Transform
 from numpy.typing import NDArray
 from rclpy.clock import Clock, ClockType, ROSClock
 
-from continuum_robot.geometry.so3 import quaternion_from_matrix
+from continuum_robot.geometry.so3 import matrix_from_quaternion, quaternion_from_matrix
 
 Vector = NDArray[np.float64]
 
@@ -147,6 +147,17 @@ def pose_message(pose: NDArray[np.float64]) -> Pose:
     pose : of the child frame in its parent, m
     """
     return Pose(position=point_message(pose[:3, 3]), orientation=quaternion_message(pose[:3, :3]))
+
+
+def pose_matrix(pose: Pose) -> NDArray[np.float64]:
+    """A message as a homogeneous transform, shape (4, 4); NaN where its position is."""
+    place, turn = pose.position, pose.orientation
+    matrix = np.eye(4)
+    matrix[:3, 3] = place.x, place.y, place.z
+    if np.isnan(matrix[:3, 3]).any():
+        return np.full((4, 4), np.nan)
+    matrix[:3, :3] = matrix_from_quaternion([turn.w, turn.x, turn.y, turn.z])
+    return matrix
 
 
 def transform_message(pose: NDArray[np.float64]) -> Transform:

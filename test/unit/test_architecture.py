@@ -29,6 +29,7 @@ LEVELS = {
     "nodes": 6,
     "experiments": 6,
     "app": 6,
+    "client": 7,  # what a user imports; hands on what app/ has
 }
 # Arrows between folders of the same level that are natural: simulators and procedures speak the drivers' protocols.
 SIDEWAYS = {

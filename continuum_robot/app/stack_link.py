@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program needs to steer a running stack: services, newest messages, and the turn to write references."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import PointStamped
+from numpy.typing import NDArray
+from rcl_interfaces.srv import GetParameters, SetParametersAtomically
+from rclpy.action import ActionClient
+from rclpy.context import Context
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.parameter import Parameter, parameter_value_to_python
+from rclpy.task import Future
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+
+from continuum_robot.app.domain import absolute_namespace
+from continuum_robot.app.newest_messages import NewestMessages
+from continuum_robot.control.references import ClarkeReference
+from continuum_robot.errors import DeviceError, ParameterError, RobotFaultError, RobotTimeoutError
+from continuum_robot.msg import ClarkeState, Contact, Shape, StackStatus, TendonStates, TipState
+from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.spinning import dds_error, initialize, wait_for
+from continuum_robot.srv import ManageStack, TakeReference
+
+Vector = NDArray[np.float64]
+
+SOURCE = "reference_source"
+CALL_TIMEOUT_S = 10.0
+OPERATION_TIMEOUT_S = 120.0
+REFERENCE_PERIOD_S = 0.01
+
+_TOPICS = {
+    "tendon_states_decimated": TendonStates,
+    "clarke_state": ClarkeState,
+    "clarke_reference": ClarkeState,
+    "shape": Shape,
+    "contact": Contact,
+    "tip_state": TipState,
+    "stack_status": StackStatus,
+    "driver_status": DiagnosticStatus,
+    "reference_writer": String,
+}
+_LATCHED = ("stack_status", "driver_status", "reference_writer")
+_numbers = itertools.count(1)
+
+
+class StackLink:
+    """Two nodes beside a stack: one that asks and answers, and one that keeps the newest messages.
+
+    Parameters
+    ----------
+    namespace : of the stack, "" for none
+    name : of the node, and as writer of references; a number is put behind it
+
+    Attributes
+    ----------
+    name : of the node
+    messages : the newest of each topic
+
+    Raises
+    ------
+    DeviceError : DDS cannot be joined
+    """
+
+    def __init__(self, namespace: str = "", name: str = "robot_client") -> None:
+        self.namespace = absolute_namespace(namespace)
+        self.name = f"{name}_{os.getpid()}_{next(_numbers)}"
+        self.context = Context()
+        initialize([], self.context)
+        try:
+            self.node = Node(
+                self.name,
+                context=self.context,
+                namespace=self.namespace,
+                start_parameter_services=False,
+                enable_rosout=False,
+            )
+            profiles = {topic: qos.latched() for topic in _LATCHED}
+            self.messages = NewestMessages(self.context, self.namespace, f"{self.name}_listener", _TOPICS, profiles)
+        except Exception as error:
+            self.context.try_shutdown()
+            raise dds_error(error) from error
+        self._references = self.node.create_publisher(ClarkeState, "clarke_reference", qos.command_publisher())
+        self._tip_targets = self.node.create_publisher(PointStamped, "tip_target", qos.command_publisher())
+        self._sequence = 0
+        self._clients: dict[str, Any] = {}
+        self._lock = threading.Lock()
+        # Services come and go while it spins, which the EventsExecutor does not take well; there is little to spin.
+        self._executor = SingleThreadedExecutor(context=self.context)
+        self._executor.add_node(self.node)
+        self._thread = threading.Thread(target=self._spin, name=self.name, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Leave DDS. Safe to call twice."""
+        if not self.context.ok():
+            return
+        self._executor.shutdown()
+        self._thread.join(5.0)
+        self.messages.close()
+        self.node.destroy_node()
+        self.context.try_shutdown()
+
+    def _spin(self) -> None:
+        try:
+            self._executor.spin()
+        except (ExternalShutdownException, RuntimeError):
+            return  # closed
+
+    # Questions and answers
+
+    def call(self, kind: Any, service: str, request: Any = None, timeout_s: float = CALL_TIMEOUT_S) -> Any:
+        """Call a service and wait for its response.
+
+        Parameters
+        ----------
+        kind : type of the service
+        service : name, relative to the namespace
+        request : None for an empty one
+        timeout_s : for the service to appear, and again for its response, s
+
+        Raises
+        ------
+        RobotTimeoutError : it is not there, or does not answer
+        """
+        with self._lock:
+            client = self._clients.get(service)
+            if client is None:
+                client = self._clients[service] = self.node.create_client(kind, service)
+        if not wait_for(client.service_is_ready, timeout_s):
+            raise RobotTimeoutError(
+                service, f"is not there after {timeout_s:g} s", "Is the stack up, and its namespace?"
+            )
+        return self.wait_for_future(client.call_async(request or kind.Request()), timeout_s, service)
+
+    def trigger(self, service: str, timeout_s: float = CALL_TIMEOUT_S) -> str:
+        """Call a std_srvs/Trigger.
+
+        Returns
+        -------
+        its message
+
+        Raises
+        ------
+        DeviceError : it refused, with its reason
+        """
+        return _accepted(service, self.call(Trigger, service, timeout_s=timeout_s))
+
+    def manage(self, command: int, timeout_s: float = OPERATION_TIMEOUT_S) -> str:
+        """Have the supervisor operate the stack: a constant of ManageStack.Request. Raises DeviceError."""
+        response = self.call(ManageStack, "manage_stack", ManageStack.Request(command=command), timeout_s)
+        return _accepted("supervisor", response)
+
+    def run_action(
+        self, kind: Any, name: str, goal: Any, timeout_s: float, on_feedback: Callable[[Any], None] | None = None
+    ) -> Any:
+        """Run an action to its end; it is cancelled where that takes too long or the wait is interrupted.
+
+        Returns
+        -------
+        its result
+
+        Raises
+        ------
+        DeviceError : there is no server, it refused, or it failed
+        RobotTimeoutError : it took too long
+        """
+        client = ActionClient(self.node, kind, name)
+        try:
+            if not wait_for(client.server_is_ready, CALL_TIMEOUT_S):
+                raise RobotTimeoutError(name, "is not there", "Is the stack running?")
+
+            def tell(message: Any) -> None:
+                if on_feedback is not None:
+                    on_feedback(message.feedback)
+
+            handle = self.wait_for_future(client.send_goal_async(goal, feedback_callback=tell), CALL_TIMEOUT_S, name)
+            if not handle.accepted:
+                raise DeviceError(name, "was refused", "The driver's log says why")
+            try:
+                result = self.wait_for_future(handle.get_result_async(), timeout_s, name).result
+            except BaseException:
+                handle.cancel_goal_async()
+                raise
+        finally:
+            client.destroy()
+        if not result.success:
+            raise DeviceError(name, result.message.rstrip("."), "Remove the cause and try again")
+        return result
+
+    def wait_for_future(self, future: Future[Any], timeout_s: float, what: str) -> Any:
+        """The result of a future that this node's executor completes. Raises RobotTimeoutError."""
+        done = threading.Event()
+        future.add_done_callback(lambda _future: done.set())
+        if not done.wait(timeout_s):
+            raise RobotTimeoutError(what, f"did not answer within {timeout_s:g} s", "Look at the log of its node")
+        return future.result()
+
+    def get_parameter(self, node: str, name: str) -> Any:
+        """Value of a node's parameter; None where it is not declared. Raises RobotTimeoutError."""
+        response = self.call(GetParameters, f"{node}/get_parameters", GetParameters.Request(names=[name]))
+        return parameter_value_to_python(response.values[0]) if response.values else None
+
+    def set_parameters(self, node: str, values: Mapping[str, Any]) -> None:
+        """Set parameters of a node, all or none.
+
+        Raises
+        ------
+        ParameterError : refused, with the node's reason
+        RobotTimeoutError : the node does not answer
+        """
+        parameters = [Parameter(name, value=value).to_parameter_msg() for name, value in values.items()]
+        request = SetParametersAtomically.Request(parameters=parameters)
+        result = self.call(SetParametersAtomically, f"{node}/set_parameters_atomically", request).result
+        if not result.successful:
+            raise ParameterError(node, dict(values), result.reason)
+
+    # References
+
+    @property
+    def writer(self) -> str:
+        """Who writes clarke_reference, as the reference source says; "" where there is none."""
+        message = self.messages["reference_writer"]
+        return "" if message is None else str(message.data)
+
+    def take_reference(self) -> None:
+        """Have everybody else fall silent on clarke_reference. Raises DeviceError where that is refused."""
+        request = TakeReference.Request(writer=self.name)
+        _accepted(SOURCE, self.call(TakeReference, f"{SOURCE}/take", request))
+        if not wait_for(lambda: self.writer == self.name, CALL_TIMEOUT_S):
+            raise RobotTimeoutError(SOURCE, "did not announce who writes", "Look at the log of its node")
+
+    def give_back(self) -> None:
+        """Have the reference source write again: it holds where the last reference stopped. Raises DeviceError."""
+        _accepted(SOURCE, self.call(TakeReference, f"{SOURCE}/take", TakeReference.Request()))
+
+    def check_turn(self) -> None:
+        """Raises RobotFaultError where another program writes the references meanwhile."""
+        writer = self.writer
+        if writer != self.name:
+            raise RobotFaultError("reference", f"{writer or 'nobody'} writes clarke_reference now", "Take it again")
+
+    def publish_reference(self, reference: ClarkeReference) -> None:
+        """Publish on clarke_reference, stamped now."""
+        self._sequence += 1
+        message = ClarkeState(sequence=self._sequence)
+        conversions.set_stamp(message.header.stamp, time.time_ns())
+        message.position = conversions.float_array(reference.position)
+        message.velocity = conversions.float_array(reference.velocity)
+        message.acceleration = conversions.float_array(reference.acceleration)
+        message.generalized_force = conversions.float_array(np.full(reference.position.size, np.nan))
+        self._references.publish(message)
+
+    def publish_tip_target(self, place_m: Vector) -> None:
+        """Ask for the tip at a place, base frame, shape (3,), m. Raises RobotTimeoutError where nobody listens."""
+        if not wait_for(lambda: self._tip_targets.get_subscription_count() > 0, CALL_TIMEOUT_S):
+            raise RobotTimeoutError("tip_target", "has no listener", "No node of this stack brings the tip to a target")
+        message = PointStamped(point=conversions.point_message(place_m))
+        conversions.set_stamp(message.header.stamp, time.time_ns())
+        self._tip_targets.publish(message)
+
+
+def _accepted(what: str, response: Any) -> str:
+    if not response.success:
+        problem = str(response.message).rstrip(".") or "it did not say why"
+        raise DeviceError(what, problem, "Remove the cause and try again")
+    return str(response.message)
