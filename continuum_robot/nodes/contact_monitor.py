@@ -57,6 +57,10 @@ class ContactMonitorNode(ManagedNode):
     for longer than ``input_timeout_s``, or the shape estimator names a broken sensor, the node is blind, says why, and
     stays so until ``reset``. After a shorter gap in the shapes' stamps the observers start anew and the state is
     "settling" until they know the motion. It is silent while the tendons are not driven.
+
+    Attributes
+    ----------
+    shapes_taken : shapes that were dealt with since the node was made, whether they could be used or not
     """
 
     def __init__(self, **node_options: Any) -> None:
@@ -115,6 +119,7 @@ class ContactMonitorNode(ManagedNode):
         self._suspects: tuple[str, ...] = ()
         self._estimate: ContactEstimate | None = None
         self._last_stamp_ns = 0
+        self.shapes_taken = 0
         self._next_ns = 0
         self._settling_until_ns, self._gap = 0, ""
         self._counts = dict.fromkeys(("updates", "contacts", "gaps", "inputs_not_finite", "inputs_without_tensions"), 0)
@@ -241,6 +246,7 @@ class ContactMonitorNode(ManagedNode):
                 self.defect = repr(error)
                 self.report_error("the contact monitor failed", error)
                 return
+            self.shapes_taken += shape is not None
 
     def _begin(self) -> None:
         """The tendons have settled, or lost their power: what was wrong while they hung slack does not count."""

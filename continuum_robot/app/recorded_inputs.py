@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the nodes of a recorded run were given, in the order in which they took it. Needs no ROS 2.
+
+The recorder hears every message, also those that a busy node passed over. What each node took is told by what it
+answered: a command has the sequence number of its state and the time at which it was computed, a shape the stamp of the
+strings it was computed from.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rosbags.highlevel import AnyReader, AnyReaderError
+
+from continuum_robot.errors import RecordingError
+
+STATES, STRINGS, REFERENCE = "tendon_states", "string_lengths", "clarke_reference"
+STATUS, PARAMETERS = "driver_status", "/parameter_events"
+COMMANDS, SHAPE, CLARKE, CONTACT = "tendon_commands", "shape", "clarke_state", "contact"
+INPUTS = (STATES, STRINGS, REFERENCE, STATUS, PARAMETERS)
+ANSWERS = (COMMANDS, SHAPE, CLARKE, CONTACT)
+
+_STATUS_LEAD_NS = 50_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A message other than a state of the tendons: when it came, ns, its topic, and itself, serialised."""
+
+    time_ns: int
+    topic: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One state of the tendons and what came of it.
+
+    Attributes
+    ----------
+    time_ns : when the controller answered it, else when it came, ns
+    sequence : of the driver
+    data : serialised
+    controlled : whether the controller took it
+    strings : readings of the string encoders that were taken since the last state, serialised
+    answers : topics on which it was answered
+    """
+
+    time_ns: int
+    sequence: int
+    data: bytes
+    controlled: bool = True
+    strings: tuple[bytes, ...] = ()
+    answers: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class RecordedInputs:
+    """The inputs of a run in order, the topics with answers to them, and the states' number of tendons."""
+
+    steps: tuple[Given | State, ...]
+    answered: frozenset[str]
+    tendon_count: int
+
+    @property
+    def begin_ns(self) -> int:
+        """Time of the first input, ns."""
+        return self.steps[0].time_ns
+
+    @property
+    def state_count(self) -> int:
+        """How many states of the tendons there are."""
+        return sum(isinstance(step, State) for step in self.steps)
+
+
+@dataclass
+class _Topics:
+    """Messages of the topics, each as (time of the recorder in ns, serialised, itself)."""
+
+    messages: dict[str, list[tuple[int, bytes, Any]]] = field(default_factory=dict)
+
+    def __getitem__(self, topic: str) -> list[tuple[int, bytes, Any]]:
+        return self.messages.get(topic, [])
+
+
+def read_inputs(bag: Path, namespace: str | None = None) -> RecordedInputs:
+    """Read what the nodes were given.
+
+    Parameters
+    ----------
+    bag : recording
+    namespace : ROS namespace of the robot; None: of the first topic ``tendon_states``
+
+    Raises
+    ------
+    RecordingError : not readable, no states of the tendons, or nothing that a node answered
+    """
+    topics = _read(bag, namespace)
+    if not topics[STATES]:
+        there = ", ".join(name for name, messages in topics.messages.items() if messages) or "no topic of this stack"
+        raise RecordingError(bag, f"has no messages on {STATES} (there are: {there})", "Record tendon_states")
+    answered = frozenset(topic for topic in ANSWERS if topics[topic])
+    if not answered:
+        raise RecordingError(bag, f"has no messages on {', '.join(ANSWERS)}", "Record at least one of them too")
+    states = _states(topics)
+    plain = (REFERENCE, PARAMETERS) if topics[SHAPE] else (REFERENCE, PARAMETERS, STRINGS)
+    given = [Given(time_ns, topic, data) for topic in plain for time_ns, data, _ in topics[topic]]
+    given += _statuses(topics, states)
+    # Whoever takes both does one after the other: a reference that came before a command was computed went into it.
+    steps = sorted([*given, *states], key=lambda step: (step.time_ns, isinstance(step, State)))
+    return RecordedInputs(tuple(steps), answered, len(topics[STATES][0][2].displacement))
+
+
+def _read(bag: Path, namespace: str | None) -> _Topics:
+    topics = _Topics()
+    try:
+        with AnyReader([bag]) as reader:
+            there = sorted({connection.topic for connection in reader.connections})
+            if namespace is None:
+                found = [topic[: -len(STATES)] for topic in there if topic.endswith("/" + STATES)]
+                namespace = found[0] if found else "/"
+            prefix = "/" + namespace.strip("/")
+            names = {
+                topic if topic.startswith("/") else f"{prefix.rstrip('/')}/{topic}": topic for topic in INPUTS + ANSWERS
+            }
+            wanted = [connection for connection in reader.connections if connection.topic in names]
+            for connection, time_ns, data in reader.messages(connections=wanted) if wanted else ():
+                message = reader.deserialize(data, connection.msgtype)
+                topics.messages.setdefault(names[connection.topic], []).append((time_ns, bytes(data), message))
+    except (AnyReaderError, OSError) as error:
+        raise RecordingError(bag, f"cannot be read as a recording ({error})", "Give a recording") from error
+    return topics
+
+
+def _states(topics: _Topics) -> list[State]:
+    computed_ns = {message.sequence: _stamp_ns(message) for _, _, message in topics[COMMANDS]}
+    shapes_ns = {message.sequence: _stamp_ns(message) for _, _, message in topics[SHAPE]}
+    contacts = {message.sequence for _, _, message in topics[CONTACT]}
+    strings = _Strings(topics[STRINGS])
+    seen = set(computed_ns) | {message.sequence for _, _, message in topics[CLARKE]}
+    states: list[State] = []
+    for received_ns, data, message in topics[STATES]:
+        sequence = message.sequence
+        known = ((COMMANDS, computed_ns), (SHAPE, shapes_ns), (CONTACT, contacts))
+        # A busy controller takes the newest state only. Where it is not to command, it makes no difference.
+        controlled = sequence in seen or not math.isfinite(message.commanded_tension[0]) or not computed_ns
+        taken: list[bytes] = []
+        if sequence in shapes_ns:
+            alone = shapes_ns[sequence] == _stamp_ns(message)
+            taken = strings.until_time(received_ns) if alone else strings.until_acquired(shapes_ns[sequence])
+        states.append(
+            State(
+                computed_ns.get(sequence, received_ns),
+                sequence,
+                data,
+                controlled=controlled,
+                strings=tuple(taken),
+                answers=frozenset(topic for topic, sequences in known if sequence in sequences),
+            )
+        )
+    return states
+
+
+class _Strings:
+    """Hands out the strings' readings in order, each once."""
+
+    def __init__(self, messages: list[tuple[int, bytes, Any]]) -> None:
+        self._messages = messages
+        self._next = 0
+        self._index = {_acquired_ns(message): index for index, (_, _, message) in enumerate(messages)}
+
+    def until_acquired(self, time_ns: int) -> list[bytes]:
+        """Up to the one that was acquired at this time; none where there is no such one."""
+        return self._take(self._index.get(time_ns, -1) + 1)
+
+    def until_time(self, time_ns: int) -> list[bytes]:
+        """Those that the recorder took until then."""
+        return self._take(bisect.bisect_right(self._messages, time_ns, key=lambda entry: entry[0]))
+
+    def _take(self, end: int) -> list[bytes]:
+        taken = [data for _, data, _ in self._messages[self._next : end]]
+        self._next = max(self._next, end)
+        return taken
+
+
+def _statuses(topics: _Topics, states: list[State]) -> Iterator[Given]:
+    """The driver's states: "active" just before the first state that was answered under it."""
+    answered = [state.time_ns for state in states if COMMANDS in state.answers]
+    for time_ns, data, message in topics[STATUS]:
+        place_ns = time_ns
+        if any(item.key == "state" and item.value == "active" for item in message.values):
+            index = bisect.bisect_left(answered, time_ns - _STATUS_LEAD_NS)
+            place_ns = answered[index] if index < len(answered) else time_ns
+        yield Given(place_ns, STATUS, data)
+
+
+def _acquired_ns(message: Any) -> int:
+    """When a reading of the strings was acquired: its stamp less the age of the oldest that is known."""
+    age = np.asarray(message.age)[np.isfinite(message.extension)]
+    return _stamp_ns(message) - (round(float(age.max()) * 1e9) if age.size else 0)
+
+
+def _stamp_ns(message: Any) -> int:
+    return int(message.header.stamp.sec) * 1_000_000_000 + int(message.header.stamp.nanosec)

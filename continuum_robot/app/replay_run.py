@@ -1,0 +1,392 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``continuum-robot replay RUN``: a recorded run's inputs into the nodes again, their answers beside the old ones."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticStatus
+from rcl_interfaces.msg import ParameterEvent
+from rclpy.clock import ClockType, ROSClock
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rclpy.serialization import deserialize_message
+from rclpy.time import Time
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from continuum_robot.app.domain import claimed_domain
+from continuum_robot.app.output import run_folder, write_json
+from continuum_robot.app.recorded_inputs import (
+    ANSWERS,
+    CLARKE,
+    COMMANDS,
+    CONTACT,
+    PARAMETERS,
+    REFERENCE,
+    SHAPE,
+    STATES,
+    STATUS,
+    STRINGS,
+    RecordedInputs,
+    State,
+    read_inputs,
+)
+from continuum_robot.app.recorded_run import RECORDING, RecordedRun, open_run
+from continuum_robot.app.recording import read_recording
+from continuum_robot.app.replay_comparison import TopicComparison, compare, comparison_numbers
+from continuum_robot.errors import DeviceError, RecordingError
+from continuum_robot.msg import ClarkeState, Contact, Shape, StringLengths, TendonStates
+from continuum_robot.nodes import qos
+from continuum_robot.nodes.clarke_controller import ClarkeControllerNode
+from continuum_robot.nodes.contact_monitor import ContactMonitorNode
+from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.recorder import Recorder
+from continuum_robot.nodes.shape_estimator import ShapeEstimatorNode
+from continuum_robot.nodes.spinning import Spinner, StopRequest, initialize, shut_down_at_end, wait_for
+from continuum_robot.robot.description import Robot
+
+DECIMATED = "tendon_states_decimated"
+DISCOVERY_S = 5.0
+PATIENCE_S = 2.0
+TOPICS = (STATES, *ANSWERS)
+LARGEST_SILENCE = 10
+# What was recorded of these does not hold for a replay, or is given by it.
+_OWN_PARAMETERS = ("robot", "use_", "activate", "configure", "start_type", "calibration_folder", "diagnostics.")
+# Paced by the messages, not by the clock of this computer.
+_UNPACED: dict[str, dict[str, Any]] = {
+    "shape_estimator": {"rate_hz": 1000.0},
+    "clarke_controller": {"clarke_state.rate_hz": 4000.0},
+    "contact_monitor": {"rate_hz": 1000.0, "input_timeout_s": 10.0},
+}
+_UNITS = {"per_m": "1/m", "per_m_s": "1/(m s)", "per_s": "1/s", "m_per_s": "m/s", "n": "N", "nm2": "N m²"}
+_NODES: dict[str, tuple[type[ManagedNode], tuple[str, ...]]] = {
+    "shape_estimator": (ShapeEstimatorNode, (SHAPE,)),
+    "clarke_controller": (ClarkeControllerNode, (COMMANDS, CLARKE)),
+    "contact_monitor": (ContactMonitorNode, (CONTACT,)),
+}
+
+
+class Player(Node):
+    """Stands in for driver, string encoder and reference: publishes what was recorded, and waits for the answers.
+
+    Parameters
+    ----------
+    namespace : ROS namespace
+    """
+
+    def __init__(self, namespace: str = "") -> None:
+        super().__init__("replay_source", namespace=namespace, cli_args=[])
+        self._changed = threading.Condition()
+        self._newest: dict[str, int] = {}
+        self.shapes = 0
+        kinds = {
+            STATES: (TendonStates, qos.state_publisher()),
+            DECIMATED: (TendonStates, qos.state_publisher()),
+            STRINGS: (StringLengths, qos.state_publisher()),
+            REFERENCE: (ClarkeState, qos.command_publisher()),
+            STATUS: (DiagnosticStatus, qos.latched()),
+        }
+        self._outputs = {topic: self.create_publisher(kind, topic, profile) for topic, (kind, profile) in kinds.items()}
+        for topic, kind in ((SHAPE, Shape), (CLARKE, ClarkeState), (CONTACT, Contact)):
+            self.create_subscription(kind, topic, self._listener(topic), qos.every_state())
+
+    def heard(self, topic: str) -> int:
+        """How many nodes listen to a topic that is played."""
+        return self._outputs[topic].get_subscription_count()
+
+    def play(self, topic: str, data: bytes) -> None:
+        """Publish a serialised message."""
+        self._outputs[topic].publish(data)
+
+    def wait(self, topic: str, sequence: int, timeout_s: float) -> bool:
+        """Whether the answer to ``sequence`` came in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._newest.get(topic, -1) >= sequence, timeout_s)
+
+    def _listener(self, topic: str) -> Any:
+        def take(message: Any) -> None:
+            with self._changed:
+                self._newest[topic] = message.sequence
+                self.shapes += topic == SHAPE
+                self._changed.notify_all()
+
+        return take
+
+
+@dataclass
+class _Silence:
+    """How often a topic was not answered; after some times nobody waits for it."""
+
+    missing: dict[str, int] = field(default_factory=dict)
+
+    def patience_s(self, topic: str) -> float:
+        return PATIENCE_S if self.missing.get(topic, 0) < LARGEST_SILENCE else 0.0
+
+    def note(self, topic: str, answered: bool) -> None:
+        if not answered:
+            self.missing[topic] = self.missing.get(topic, 0) + 1
+
+
+class _Replay:
+    """The nodes of a replay in this process, and the inputs that go through them one after the other."""
+
+    def __init__(self, nodes: Mapping[str, ManagedNode], recorder: Recorder, player: Player, spinner: Spinner) -> None:
+        self.nodes, self.recorder, self.player, self.spinner = nodes, recorder, player, spinner
+        self.silence = _Silence()
+        monitor = nodes.get("contact_monitor")
+        self._monitor = monitor if isinstance(monitor, ContactMonitorNode) else None
+        self._clocks = [node.get_clock() for node in (*nodes.values(), recorder)]
+
+    def start(self) -> None:
+        """Bring the nodes up. Raises :class:`DeviceError` where one does not come."""
+        for node in (self.recorder, *self.nodes.values()):
+            for transition in (node.trigger_configure, node.trigger_activate):
+                self.spinner.run(transition, 300.0)
+            if node.state != "active":
+                raise DeviceError(node.get_name(), node.last_error or node.state, "See the log")
+        wanted = {STATES: 1 + ("clarke_controller" in self.nodes), REFERENCE: 1 + ("clarke_controller" in self.nodes)}
+        watchers = sum(name in self.nodes for name in ("shape_estimator", "contact_monitor"))
+        wanted |= {DECIMATED: watchers, STRINGS: 1 + watchers}
+        if not wait_for(lambda: all(self.player.heard(topic) >= count for topic, count in wanted.items()), DISCOVERY_S):
+            raise DeviceError("replay", "the nodes were not discovered over DDS", "Look at ROS_DOMAIN_ID")
+
+    def give(self, step: Any) -> None:
+        """Hand one input to the nodes and wait until they have dealt with it."""
+        now = Time(nanoseconds=step.time_ns, clock_type=ClockType.ROS_TIME)
+        for clock in self._clocks:
+            if isinstance(clock, ROSClock):
+                clock.set_ros_time_override(now)
+        if isinstance(step, State):
+            self._give_state(step)
+        elif step.topic == PARAMETERS:
+            self._set_parameters(step.data)
+        else:
+            self.player.play(step.topic, step.data)
+            self._settle()
+
+    def _give_state(self, state: State) -> None:
+        player, silence = self.player, self.silence
+        for data in state.strings:
+            player.play(STRINGS, data)
+            self._settle()  # of two at once, nodes that want the newest only would not see the first
+        shapes = player.shapes
+        if SHAPE in state.answers:
+            player.play(DECIMATED, state.data)
+        if state.controlled:
+            player.play(STATES, state.data)
+        if state.controlled and "clarke_controller" in self.nodes:
+            # Published behind the command: whoever has it, has both.
+            silence.note(CLARKE, player.wait(CLARKE, state.sequence, silence.patience_s(CLARKE)))
+        if SHAPE in state.answers and "shape_estimator" in self.nodes:
+            silence.note(SHAPE, player.wait(SHAPE, state.sequence, silence.patience_s(SHAPE)))
+        self._settle()
+        monitor = self._monitor
+        if monitor is not None and player.shapes > shapes:
+            taken = wait_for(lambda: monitor.shapes_taken >= player.shapes, silence.patience_s(CONTACT), 0.0002)
+            silence.note(CONTACT, taken)
+
+    def _settle(self) -> None:
+        """Until the executor has run everything that waited in it."""
+        self.spinner.run(_nothing)
+
+    def _set_parameters(self, data: bytes) -> None:
+        event = deserialize_message(data, ParameterEvent)
+        node = self.nodes.get(event.node.rsplit("/", 1)[-1])
+        if node is None:
+            return
+        own = _UNPACED[node.get_name()]
+        changes = [Parameter.from_parameter_msg(message) for message in event.changed_parameters]
+        changes = [change for change in changes if change.name not in own and not _is_own(change.name)]
+        if changes:
+            self.spinner.run(lambda: node.set_parameters_atomically(changes))
+
+
+def _nothing() -> None:
+    """What the executor runs when it is only waited for."""
+
+
+def run_replay_of_run(
+    path: Path,
+    robot: str | None,
+    *,
+    realtime: bool,
+    out: Path,
+    json_file: Path | None = None,
+    console: Console | None = None,
+) -> int:
+    """Play the inputs of a recorded run into estimator, controller and contact monitor, record and compare.
+
+    Parameters
+    ----------
+    path : folder of a run, folder of a recording, or an MCAP file
+    robot : robot file instead of the recorded one, with its settings instead of the recorded parameters
+    realtime : at the recorded pace, else as fast as every state is answered
+    out : the new recording goes to a folder named by the date in here, with replay.json
+    json_file : where to write the numbers too, None for nowhere
+    console : where to print
+
+    Returns
+    -------
+    exit code: 0; 1 where a node failed; 130 or 143 where it was stopped by SIGINT or SIGTERM
+
+    Raises
+    ------
+    RecordingError : no recording of this stack, or that of another robot
+    RobotFileError : a robot file that cannot be used
+    BusyDomainError : another stack lives in this DDS domain
+    """
+    console = console or Console()
+    with open_run(path) as run:
+        loaded = run.robot(robot)
+        inputs = read_inputs(run.bag, run.namespace)
+        if inputs.tendon_count != loaded.tendon_count:
+            raise RecordingError(
+                path,
+                f"has {inputs.tendon_count} tendons, the robot {loaded.name} has {loaded.tendon_count}",
+                "Give the recorded robot's file with --robot",
+            )
+        names = _nodes_to_replay(inputs, loaded)
+        if not names:
+            raise RecordingError(
+                path, "has no answers of a node that can be replayed", "Record shape or tendon_commands"
+            )
+        folder = run_folder(out)
+        with claimed_domain(""), StopRequest() as stop:
+            begun_s = time.monotonic()
+            with _bring_up(run, loaded, names, folder, recorded_parameters=robot is None) as replay:
+                played = _play(replay, inputs, realtime, stop, console)
+            took_s = time.monotonic() - begun_s
+            failed = replay.spinner.failed or any(node.defect for node in replay.nodes.values())
+        numbers: dict[str, Any] = {
+            "robot": loaded.name,
+            "nodes": names,
+            "states": inputs.state_count,
+            "states_played": played,
+            "states_per_s": played / took_s,
+            **{f"{topic}_not_answered": replay.silence.missing.get(topic, 0) for topic in (SHAPE, CLARKE, CONTACT)},
+        }
+        recording = folder / RECORDING
+        if played:
+            comparisons = compare(
+                read_recording(run.bag, TOPICS, run.namespace),
+                read_recording(recording, TOPICS),
+                mechanism=loaded.mechanism is not None,
+            )
+            numbers |= comparison_numbers(comparisons)
+            _print(console, path, comparisons)
+    for file in (folder / "replay.json", json_file):
+        if file is not None:
+            write_json(file, numbers)
+    for what, file in (("numbers", folder / "replay.json"), ("recording", recording)):
+        console.print(f"{what:9} {file}", markup=False, highlight=False, soft_wrap=True)
+    if stop.signal_name:
+        console.print(f"stopped after {played} of {inputs.state_count} states")
+        return 143 if stop.signal_name == "SIGTERM" else 130
+    return 1 if failed else 0
+
+
+def _nodes_to_replay(inputs: RecordedInputs, robot: Robot) -> list[str]:
+    names = [name for name, (_, topics) in _NODES.items() if inputs.answered & set(topics)]
+    if robot.control is None and "clarke_controller" in names:
+        names.remove("clarke_controller")
+    # The monitor works on the estimator's shapes.
+    if "contact_monitor" in names and ("shape_estimator" not in names or robot.mechanism is not None):
+        names.remove("contact_monitor")
+    return names
+
+
+@contextlib.contextmanager
+def _bring_up(
+    run: RecordedRun, robot: Robot, names: list[str], folder: Path, *, recorded_parameters: bool
+) -> Iterator[_Replay]:
+    common = {"robot": robot.file_name, "use_fake_hardware": run.simulated, "use_sim_time": True}
+    initialize(args=[])
+    with shut_down_at_end():
+        nodes: dict[str, ManagedNode] = {}
+        for name in names:
+            recorded = _recorded_parameters(run, name) if recorded_parameters else {}
+            nodes[name] = _NODES[name][0](overrides=recorded | _UNPACED[name] | common)
+        topics = [STATES, STRINGS, REFERENCE, STATUS, *ANSWERS]
+        own = {"directory": str(folder), "name": RECORDING, "topics": topics}
+        recorder = Recorder(overrides=common | own)
+        player = Player()
+        spinner = Spinner([*nodes.values(), recorder, player])
+        replay = _Replay(nodes, recorder, player, spinner)
+        spinner.start()
+        try:
+            replay.start()
+            recorder.add_metadata(
+                {"replay_of": json.dumps({"run": run.given.name, "begun": run.note.get("begun", "")})}
+            )
+            yield replay
+            spinner.run(recorder.trigger_deactivate)
+        finally:
+            spinner.stop()
+            for node in (*nodes.values(), recorder, player):
+                node.destroy_node()
+
+
+def _recorded_parameters(run: RecordedRun, node: str) -> dict[str, Any]:
+    """Parameters as they were, but for those that a replay gives; an empty list does not say of what it is one."""
+    words = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+    return {
+        name: words.get(value, value) if isinstance(value, str) else value
+        for name, value in run.parameters(node).items()
+        if not _is_own(name) and value != [] and value is not None
+    }
+
+
+def _is_own(parameter: str) -> bool:
+    return parameter.startswith(_OWN_PARAMETERS)
+
+
+def _play(replay: _Replay, inputs: RecordedInputs, realtime: bool, stop: StopRequest, console: Console) -> int:
+    """How many states were played."""
+    columns = (TextColumn("replaying"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    played = 0
+    begun_s = time.monotonic()
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=inputs.state_count)
+        for step in inputs.steps:
+            due_s = begun_s + 1e-9 * (step.time_ns - inputs.begin_ns)
+            wait_s = due_s - time.monotonic() if realtime else 0.0
+            if (wait_s > 0 and stop.wait(wait_s)) or stop.signal_name or replay.spinner.failed:
+                break
+            replay.give(step)
+            if isinstance(step, State):
+                played += 1
+                progress.advance(task)
+    return played
+
+
+def _print(console: Console, path: Path, comparisons: list[TopicComparison]) -> None:
+    table = Table(title=f"{path.name}: recomputed beside recorded", title_justify="left")
+    for name in ("topic", "field"):
+        table.add_column(name)
+    for name in ("compared", "largest value", "largest difference", "after 1 s", "to rounding"):
+        table.add_column(name, justify="right")
+    for one in comparisons:
+        if not one.differences:
+            table.add_row(one.topic, "", f"{one.compared} of {one.recorded}", "", "not answered", "", "")
+        for number, difference in enumerate(one.differences):
+            unit = _UNITS.get(difference.unit, difference.unit)
+            table.add_row(
+                "" if number else one.topic,
+                difference.field,
+                "" if number else f"{one.compared} of {one.recorded}",
+                f"{difference.scale:.4g} {unit}",
+                f"{difference.largest:.3g}",
+                f"{difference.largest_later:.3g}",
+                f"{100 * difference.exact:.2f} %",
+            )
+    console.print(table)

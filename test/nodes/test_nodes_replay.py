@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the stack records gives its own report again, and goes through the nodes again with the same answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from continuum_robot.app.command_line import main
+from continuum_robot.app.recorded_run import open_run
+from continuum_robot.app.recording import read_recording
+from continuum_robot.app.replay_run import run_replay_of_run
+from continuum_robot.robot.loading import find_robot_file
+
+pytestmark = [pytest.mark.ros]
+
+COMMAND = [sys.executable, "-m", "continuum_robot.app.command_line"]
+
+
+@pytest.fixture(scope="module")
+def run(domain, tmp_path_factory) -> Path:
+    """The folder of a short demo."""
+    out = tmp_path_factory.mktemp("demo")
+    level = ("--fake-level", "dynamics", "--no-view")
+    command = [*COMMAND, "demo", "--duration", "4", "--out", str(out), *level]
+    # A fault on a stalled machine is no matter here: there is a report all the same.
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    (folder,) = out.iterdir()
+    assert (folder / "metrics.json").is_file(), done.stdout + done.stderr
+    return folder
+
+
+def numbers_of(file: Path) -> dict:
+    return json.loads(file.read_text())
+
+
+def replayed(run: Path, out: Path, robot: str | None = None) -> tuple[Path, dict]:
+    assert run_replay_of_run(run, robot, realtime=False, out=out) == 0
+    folder = max(out.iterdir())
+    return folder, numbers_of(folder / "replay.json")
+
+
+def test_the_report_is_that_of_the_demo(run, tmp_path):
+    assert main(["report", str(run), "--out", str(tmp_path / "again")]) == 0
+    again, first = numbers_of(tmp_path / "again" / "metrics.json"), numbers_of(run / "metrics.json")
+    assert again == first
+    assert {"rmse_q_re_m", "round_trip_p50_us", "processor_percent", "faults"} <= first.keys()
+    pictures = {picture.name for picture in run.glob("*.png")}
+    assert pictures == {picture.name for picture in (tmp_path / "again").glob("*.png")}
+
+
+def test_a_replay_gives_the_same_answers(run, tmp_path):
+    folder, numbers = replayed(run, tmp_path / "first")
+    assert numbers["nodes"] == ["shape_estimator", "clarke_controller"]
+    assert numbers["states_played"] == numbers["states"]
+    for topic in ("tendon_commands", "clarke_state", "shape"):
+        assert numbers[f"{topic}_recorded"] > 100
+        assert numbers[f"{topic}_compared"] >= 0.98 * numbers[f"{topic}_recorded"]
+    assert numbers["clarke_state_position_largest_difference_m"] == 0
+    assert numbers["shape_coefficients_largest_difference_after_1s_per_m"] < 1e-9
+    # Commands depend on the cycle in which a reference came, which the recorder can miss by one.
+    assert numbers["tendon_commands_tension_agree_to_rounding_percent"] > 30
+
+    # In a replay everything comes in a known order: played again, every number is the same.
+    again, numbers = replayed(folder, tmp_path / "second")
+    for topic in ("tendon_commands", "clarke_state", "shape"):
+        assert numbers[f"{topic}_compared"] == numbers[f"{topic}_recorded"] > 100
+    for field in ("tendon_commands_tension", "clarke_state_position", "shape_coefficients", "shape_coefficient_rates"):
+        assert numbers[f"{field}_agree_to_rounding_percent"] == 100, field
+    with open_run(again) as second, open_run(folder) as first:
+        assert second.note["robot_file"] == first.note["robot_file"]
+        assert json.loads(second.note["replay_of"])["run"] == folder.name
+        then, now = (read_recording(one.bag, ("tendon_states",)).series("tendon_states") for one in (first, second))
+    assert (then["displacement"] == now["displacement"]).all()
+    assert then.stamp_s.tolist() == now.stamp_s.tolist()
+
+
+def test_another_file_says_what_would_have_been_different(run, tmp_path):
+    text = find_robot_file("opencr_five_tendon").read_text()
+    assert "pretension_n: 3.0" in text
+    other = tmp_path / "other.yaml"
+    other.write_text(text.replace("pretension_n: 3.0", "pretension_n: 4.0"))
+    _, numbers = replayed(run, tmp_path / "out", str(other))
+    assert numbers["clarke_state_position_largest_difference_m"] == 0
+    assert numbers["tendon_commands_tension_largest_difference_n"] > 0.5
+
+
+def test_a_replay_of_another_robot_or_of_nothing_is_refused(run, tmp_path, capsys):
+    assert main(["replay", str(run), "--robot", "two_segment", "--out", str(tmp_path)]) == 2
+    assert "has 5 tendons, the robot two_segment has" in capsys.readouterr().err
+    assert main(["replay", str(tmp_path / "nothing"), "--out", str(tmp_path)]) == 2
+    assert "does not exist" in capsys.readouterr().err
+    assert main(["replay", "some.csv"]) == 2
+    assert "--robot" in capsys.readouterr().err
+
+
+def test_a_stack_that_was_killed_leaves_a_run_to_report_and_to_replay(domain, tmp_path):
+    log = tmp_path / "log.txt"
+    command = [*COMMAND, "up", "opencr_five_tendon", "--record", "--out", str(tmp_path / "runs")]
+    with log.open("w") as stream:
+        program = subprocess.Popen(
+            [*command, "--fake-level", "dynamics", "--no-contact", "--no-view"], stdout=stream, stderr=stream
+        )
+    try:
+        deadline_s = time.monotonic() + 90
+        while "the stack is up" not in log.read_text():
+            assert program.poll() is None, log.read_text()
+            assert time.monotonic() < deadline_s, log.read_text()
+            time.sleep(0.1)
+        (folder,) = (tmp_path / "runs").iterdir()
+        while (folder / f"{folder.name}.mcap").stat().st_size < 1_500_000:
+            assert time.monotonic() < deadline_s, log.read_text()
+            time.sleep(0.1)
+    finally:
+        os.kill(program.pid, signal.SIGKILL)
+        program.wait()
+    assert not (folder / "metadata.yaml").exists()
+    assert main(["report", str(folder)]) == 0
+    numbers = numbers_of(folder / "report" / "metrics.json")
+    assert numbers["duration_s"] > 1.0
+    assert numbers["recorded_states"] > 1000
+    assert "processor_percent" not in numbers
+    _, numbers = replayed(folder, tmp_path / "replays")
+    assert numbers["clarke_state_position_largest_difference_m"] == 0
