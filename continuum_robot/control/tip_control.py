@@ -4,12 +4,13 @@
 The Clarke coordinates decide the shape of least elastic energy (:func:`~continuum_robot.rod.feedforward.
 coefficients_from_clarke`), the rod engine gives its tip and the tip's Jacobian. Each step minimises
 
-    |e - J dx|^2 + mu^2 |W (x + dx)|^2 + lambda |dx|^2   subject to   A dx <= b,
+    |e - J dx|^2 - e.(dx J' dx) + mu^2 |W (x + dx)|^2 + lambda |dx|^2   subject to   A dx <= b,
 
-with x the bending angles, e the missing way over the robot's length, W the differences of curvature between
-neighbouring segments, and A, b the linearised limits of displacement, tension and generalised force. That is the step
-of Levenberg and Marquardt with inequalities; Lawson and Hanson (Solving Least Squares Problems, chapter 23) turn it
-into a least distance problem.
+with x the bending angles, e the missing way over the robot's length, J' the derivative of the Jacobian, W the
+differences of curvature between neighbouring segments, and A, b the linearised limits of displacement, tension and
+generalised force. Near a target that is reached, e vanishes and that is the step of Levenberg and Marquardt; to a
+target out of reach it is Newton's. Lawson and Hanson (Solving Least Squares Problems, chapter 23) turn a quadratic with
+inequalities into a least distance problem.
 """
 
 from __future__ import annotations
@@ -37,7 +38,12 @@ Vector = NDArray[np.float64]
 _ITERATIONS = 100
 _LARGEST_STEP_RAD = 0.5
 _LEAST_STEP_RAD = 1e-9
+_TOLERANCE_SHARE = 0.005
+_LEAST_GAIN = 1e-9  # of the cost, in each of two steps
+_LARGEST_DAMPING = 1e3
+_DIFFERENCE_RAD = 1e-6
 _EVEN_WEIGHT = 1e-3  # mu: costs 1e-6 of the length where segments bend a radian apart
+_LEAST_SINGULAR_SHARE = 0.02  # below it the tip hardly follows the tendons: noise, not error, would be integrated
 _SEARCH_ANGLES_RAD = (0.5, 1.5, 2.5)
 # A solution elsewhere has to be better by this share of the length to be worth the way.
 _WORTH_SHARE = 1e-4
@@ -53,15 +59,15 @@ class TipSettings:
     reachable_m : distance within which a target counts as reached by the model, m
     integral_per_s : rate at which the error of the estimated tip is taken away, 1/s
     integral_share : largest correction, share of the largest displacement
-    tolerance_m : error of the estimated tip within which it has arrived, m
-    settle_s : for how long it has to stay within, s
+    tolerance_m : error of the estimated tip within which it has arrived, m; 0: half a percent of the robot's length
+    settle_s : time over which the error is averaged for that, s
     """
 
     limit_share: float = 0.95
     reachable_m: float = 1e-4
     integral_per_s: float = 2.0
     integral_share: float = 0.25
-    tolerance_m: float = 5e-4
+    tolerance_m: float = 0.0
     settle_s: float = 0.2
 
 
@@ -99,7 +105,7 @@ class TipOutput:
     Attributes
     ----------
     reference : of the Clarke coordinates
-    error_m : from goal to estimated tip, NaN where that is unknown
+    error_m : from goal to estimated tip, averaged where the reference stands; NaN where the tip is unknown
     off_m : the part of it that no tendon moves the tip along, NaN where the tip is unknown
     moving : whether the reference is still on its way
     arrived : whether the tip is at the goal, but for what no tendon can move it along
@@ -183,11 +189,12 @@ class TipControl:
         self._length_m = robot.length_m
         self._radius_m = np.repeat([segment.tendons.pitch_radius_m for segment in robot.segments], 2)
         self._uneven = _unevenness(robot)
+        self.tolerance_m = self.settings.tolerance_m or _TOLERANCE_SHARE * robot.length_m
         self._largest_m = self._limits.displacement_m * self.settings.integral_share
         self._motion = LimitedMotion(limits, np.zeros(robot.coordinate_count))
         self._correction = np.zeros(robot.coordinate_count)
         self._solution: TipSolution | None = None
-        self._within_s = 0.0
+        self._mean_error: Vector | None = None
 
     @property
     def motion(self) -> LimitedMotion:
@@ -240,7 +247,7 @@ class TipControl:
         """Start at Clarke coordinates (2m,), m, with ``velocity``, shape (2m,), m/s; no target, no correction."""
         self._motion.reset(clarke, velocity)
         self._correction[:] = 0.0
-        self._solution, self._within_s = None, 0.0
+        self._solution = self._mean_error = None
 
     def set_target(self, target: ArrayLike) -> TipSolution:
         """Go to a target from now on.
@@ -262,7 +269,7 @@ class TipControl:
         near = before is not None and float(np.linalg.norm(place - before.target)) < 0.05 * self._length_m
         start = before.clarke if before is not None else self._motion.reference.position
         self._solution = self.solve(place, start, search=not near)
-        self._within_s = 0.0
+        self._mean_error = None
         return self._solution
 
     def update(self, tip: ArrayLike | None, dt: float) -> TipOutput:
@@ -286,23 +293,30 @@ class TipControl:
             raise ParameterError("target", None, "set_target() before update()")
         motion = self._motion.towards(solution.clarke, dt)
         known = tip is not None and bool(np.all(np.isfinite(np.asarray(tip, dtype=float))))
+        moving = bool(np.any(motion.position != solution.clarke))
         error_m = off_m = math.nan
-        rate, limited = np.zeros_like(motion.position), False
+        rate, limited, arrived = np.zeros_like(motion.position), False, False
         if known:
             estimated = np.asarray(tip, dtype=float)
             place, jacobian = self.kinematics.place(motion.position)
-            inverse = np.linalg.pinv(jacobian, rcond=1e-3)
-            error = solution.goal - estimated
-            error_m = float(np.linalg.norm(error))
-            off_m = float(np.linalg.norm(error - jacobian @ (inverse @ error)))
+            inverse = np.linalg.pinv(jacobian, rcond=_LEAST_SINGULAR_SHARE)
             rate, limited = self._correct(motion.position, inverse @ (place - estimated), dt)
+            error = self._averaged(solution.goal - estimated, moving, dt)
+            off = error - jacobian @ (inverse @ error)
+            error_m, off_m = float(np.linalg.norm(error)), float(np.linalg.norm(off))
+            arrived = not moving and float(np.linalg.norm(error - off)) <= self.tolerance_m
+        else:
+            self._mean_error = None
         reference = ClarkeReference(motion.position + self._correction, motion.velocity + rate, motion.acceleration)
-        moving = bool(np.any(motion.position != solution.clarke))
-        along_m = math.sqrt(max(error_m**2 - off_m**2, 0.0)) if known else math.inf
-        within = not moving and along_m <= self.settings.tolerance_m
-        self._within_s = self._within_s + dt if within else 0.0
-        arrived = self._within_s >= self.settings.settle_s
         return TipOutput(reference, error_m, off_m, moving, arrived, limited)
+
+    def _averaged(self, error: Vector, moving: bool, dt: float) -> Vector:
+        """The error, shape (3,), m, averaged over the time to settle while the reference stands."""
+        if moving or self._mean_error is None:
+            self._mean_error = error
+        else:
+            self._mean_error = self._mean_error + min(1.0, dt / self.settings.settle_s) * (error - self._mean_error)
+        return self._mean_error
 
     def _correct(self, position: Vector, missing: Vector, dt: float) -> tuple[Vector, bool]:
         """Integrate the missing way (2m,), m, into the correction; its rate, m/s, and whether a limit stopped it."""
@@ -339,33 +353,53 @@ class TipControl:
 
     def _descend(self, target: Vector, start: Vector) -> tuple[Vector, float, int]:
         """Coordinates, distance to the target, m, and iterations from one feasible start."""
-        radius, length = self._radius_m, self._length_m
-        x = start / radius
-        place, jacobian = self.kinematics.place(x * radius)
-        error = (target - place) / length
-        even = _EVEN_WEIGHT * self._uneven
+        x, count = self._minimise(target, start / self._radius_m, _EVEN_WEIGHT)
+        # Where the arm is nearly stretched or folded, even that weight costs some of the way.
+        x, more = self._minimise(target, x, 0.0)
+        clarke = x * self._radius_m
+        return clarke, float(np.linalg.norm(target - self.kinematics.place(clarke)[0])), count + more
+
+    def _minimise(self, target: Vector, x: Vector, weight: float) -> tuple[Vector, int]:
+        """Damped Newton steps on |e|^2 + |weight W x|^2 from bending angles x within the limits."""
+        radius, even = self._radius_m, weight * self._uneven
+        error, jacobian = self._error(target, x)
         cost = float(error @ error + np.sum((even @ x) ** 2))
-        damping, iterations = 1e-4, 0
-        while iterations < _ITERATIONS:
+        damping, iterations, idle = 1e-6, 0, 0
+        while iterations < _ITERATIONS and damping < _LARGEST_DAMPING:
             iterations += 1
-            matrix = np.vstack([jacobian * radius / length, even, math.sqrt(damping) * np.eye(x.size)])
-            vector = np.concatenate([error, -even @ x, np.zeros(x.size)])
-            slope, room = self._limits.linearised(x * radius)
-            step = _constrained_least_squares(matrix, vector, slope * radius, room)
+            slope = jacobian.T @ error - even.T @ (even @ x)
+            hessian = jacobian.T @ jacobian + even.T @ even - self._second_order(target, x, error, jacobian)
+            factor = _positive_factor(hessian, damping)
+            limit_slope, room = self._limits.linearised(x * radius)
+            step = _constrained_step(factor, slope, limit_slope * radius, room)
             step *= min(1.0, _LARGEST_STEP_RAD / max(float(np.abs(step).max()), math.ulp(0.0)))
             trial = self._limits.kept(x * radius, (x + step) * radius) / radius
-            trial_place, trial_jacobian = self.kinematics.place(trial * radius)
-            trial_error = (target - trial_place) / length
+            trial_error, trial_jacobian = self._error(target, trial)
             trial_cost = float(trial_error @ trial_error + np.sum((even @ trial) ** 2))
-            moved = float(np.abs(trial - x).max())
-            if trial_cost < cost:
+            moved, gain = float(np.abs(trial - x).max()), cost - trial_cost
+            if gain > 0:
                 x, cost, error, jacobian = trial, trial_cost, trial_error, trial_jacobian
-                damping = max(damping / 5, 1e-12)
+                damping = max(damping / 10, 1e-12)
+                idle = idle + 1 if gain < _LEAST_GAIN * (gain + cost) else 0
             else:
-                damping *= 4
-            if moved < _LEAST_STEP_RAD:
+                damping = max(10 * damping, 1e-6)
+            if moved < _LEAST_STEP_RAD or idle > 1:
                 break
-        return x * radius, float(np.linalg.norm(error)) * length, iterations
+        return x, iterations
+
+    def _error(self, target: Vector, x: Vector) -> tuple[Vector, Vector]:
+        """Missing way over the length, shape (3,), and the tip's Jacobian over the bending angles, shape (3, 2m)."""
+        place, jacobian = self.kinematics.place(x * self._radius_m)
+        return (target - place) / self._length_m, jacobian * self._radius_m / self._length_m
+
+    def _second_order(self, target: Vector, x: Vector, error: Vector, jacobian: Vector) -> Vector:
+        """Sum of e_k times the Hessian of the tip's coordinate k: what decides the steps to a target out of reach."""
+        columns = np.empty((x.size, x.size))
+        for index in range(x.size):
+            there = x.copy()
+            there[index] += _DIFFERENCE_RAD
+            columns[:, index] = (self._error(target, there)[1] - jacobian).T @ error / _DIFFERENCE_RAD
+        return (columns + columns.T) / 2
 
 
 class _Limits:
@@ -450,26 +484,32 @@ class _Limits:
         return self.kept(np.zeros_like(clarke), clarke)
 
 
-def _constrained_least_squares(matrix: Vector, vector: Vector, slope: Vector, room: Vector) -> Vector:
-    """Minimise |matrix x - vector| subject to slope x <= room; Lawson and Hanson, (23.22) to (23.45).
+def _positive_factor(hessian: Vector, damping: float) -> Vector:
+    """Upper triangle r with r^T r = |hessian| + damping I: directions of negative curvature are turned round."""
+    values, vectors = np.linalg.eigh(hessian)
+    root = np.sqrt(np.maximum(np.abs(values), 1e-12) + damping)
+    return np.asarray(np.linalg.qr(root[:, None] * vectors.T)[1])
 
-    ``matrix`` (rows, n) has full column rank. Where nothing fulfils the limits, the step is zero.
+
+def _constrained_step(factor: Vector, slope: Vector, limit_slope: Vector, room: Vector) -> Vector:
+    """Minimise |r x|^2 / 2 - slope x subject to limit_slope x <= room; Lawson and Hanson, (23.22) to (23.45).
+
+    Where nothing fulfils the limits, the step is zero.
     """
-    q, r = np.linalg.qr(matrix)
-    free = np.linalg.solve(r, q.T @ vector)
-    if np.all(slope @ free <= room):
+    inverse = np.linalg.inv(factor)
+    free = np.asarray(inverse @ (inverse.T @ slope))
+    needed = limit_slope @ free - room
+    if np.all(needed <= 0):
         return free
-    # y = r (x - free): the least y with (-slope r^-1) y >= slope free - room.
-    towards = -np.linalg.solve(r.T, slope.T).T
-    needed = slope @ free - room
-    dual = np.vstack([towards.T, needed])
+    # y = r (x - free): the least y with (-limit_slope r^-1) y >= limit_slope free - room.
+    dual = np.vstack([-(limit_slope @ inverse).T, needed])
     aim = np.zeros(dual.shape[0])
     aim[-1] = 1.0
     weights, _ = nnls(dual, aim)
     rest = dual @ weights - aim
     if abs(rest[-1]) < 1e-12:
         return np.zeros_like(free)
-    return np.asarray(free + np.linalg.solve(r, -rest[:-1] / rest[-1]))
+    return np.asarray(free + inverse @ (-rest[:-1] / rest[-1]))
 
 
 def _unevenness(robot: Robot) -> Vector:

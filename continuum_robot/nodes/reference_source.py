@@ -65,8 +65,8 @@ class ReferenceSource(ManagedNode):
         declare(
             "tip.tolerance_m",
             default.tolerance_m,
-            "error of the estimated tip within which it has reached its target",
-            rules=Quantity("", "m", gt=0.0, le=1.0),
+            "error of the estimated tip within which it has reached its target; 0: half a percent of the length",
+            rules=Quantity("", "m", ge=0.0, le=1.0),
             read_only=True,
         )
         declare(
@@ -404,7 +404,7 @@ class ReferenceSource(ManagedNode):
 
 def _tip_message(control: TipControl, output: TipOutput) -> str:
     """What keeps the tip from its target, a phrase each."""
-    solution, tolerance_m = control.solution, control.settings.tolerance_m
+    solution, tolerance_m = control.solution, control.tolerance_m
     phrases = []
     if solution is not None and not solution.reachable:
         by = f" within the limits of {' and '.join(solution.limited_by)}" if solution.limited_by else ""
