@@ -92,6 +92,9 @@ class Commander:
         self._take: Any = self.node.create_client(TakeReference, f"{_SOURCE}/take")
         self._restart: Any = self.node.create_client(Trigger, f"{_SOURCE}/restart")
         self._change: Any = self.node.create_client(ChangeState, f"{_RECORDER}/change_state")
+        self._watches: list[Any] = [
+            self.node.create_client(Trigger, f"{name}/reset") for name in ("shape_estimator", "contact_monitor")
+        ]
         names = ("tendon_driver", _CONTROLLER, _SOURCE)
         self._parameters = {name: AsyncParameterClient(self.node, name) for name in names}
         self._switch = self.node.create_publisher(Bool, "estop", qos.latched())
@@ -254,6 +257,18 @@ class Commander:
             self._push_timer.cancel()
             force = np.zeros(3)
         self._pushes.publish(push_message(place_m, force))
+
+    def reset_contact_monitor(self, answer: Answer) -> None:
+        """End a latched blindness: of the shape estimator, then of the contact monitor."""
+        shape, monitor = self._watches
+
+        def then(success: bool, sentence: str) -> None:
+            if success:
+                self._call(monitor, Trigger.Request(), answer)
+            else:
+                answer(success, sentence)
+
+        self._call(shape, Trigger.Request(), then)
 
     # Recorder of the stack
 

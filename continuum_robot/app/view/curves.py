@@ -65,8 +65,8 @@ class Curves:
         self._clarke.history.add(now_s, measured)
         self._tension.history.add(now_s, snapshot.tension_n)
         share = math.nan
-        if snapshot.contact is not None and snapshot.contact.share.size:
-            share = float(np.max(np.nan_to_num(snapshot.contact.share, nan=0.0)))
+        if snapshot.contact is not None and np.any(np.isfinite(snapshot.contact.share)):
+            share = float(np.nanmax(snapshot.contact.share))
         self._contact.history.add(now_s, [share, 1.0 if snapshot.contact is not None else math.nan])
         self._loop.history.add(now_s, [snapshot.loop.round_trip_p99_us, snapshot.loop.execution_p99_us])
 
@@ -99,7 +99,7 @@ class Curves:
             empty,
             tuple(styles),
             scales={"x": {"time": False, "auto": False, "range": (-DURATION_S, 0.0)}, "y": {"auto": True}},
-            axes=({"size": 22, "font": "10px sans-serif"}, {"size": 44, "font": "10px sans-serif"}),
+            axes=({"size": 22, "font": "10px sans-serif"}, {"size": 44, "font": "10px sans-serif", "space": 22}),
             legend={"show": False},
             height=_HEIGHT,
             padding=(8, 14, 0, 0),

@@ -20,7 +20,8 @@ from continuum_robot.app.view import colors, words
 from continuum_robot.app.view.body import Body
 from continuum_robot.app.view.commander import Commander, Described
 from continuum_robot.app.view.reach import Reach, largest_push_n, reach_of
-from continuum_robot.app.view.snapshot import Snapshot
+from continuum_robot.app.view.scene import force_words
+from continuum_robot.app.view.snapshot import ContactSnapshot, Snapshot
 from continuum_robot.control.motion import motion_limits
 from continuum_robot.robot.description import Robot
 
@@ -514,6 +515,14 @@ class Panel:
         self._push_time = gui.add_slider("for, s", min=0.5, max=10.0, step=0.5, initial_value=2.0)
         controls.push = gui.add_button("Push", color="violet", disabled=True)
         controls.push.on_click(lambda _event: self._push())
+        gui.add_html(
+            _note(
+                "A contact monitor that calls itself blind has lost the robot for a moment. It stays blind until"
+                " somebody has looked at it:"
+            )
+        )
+        look = gui.add_button("Reset contact monitor", color="gray")
+        look.on_click(lambda _event: self._commander.reset_contact_monitor(self._answer_if_refused))
 
     def _push(self) -> None:
         controls = self.controls
@@ -620,11 +629,25 @@ def legend(snapshot: Snapshot, scale_end_n: float, names: tuple[str, ...]) -> st
     )
     numbers = [(name, value) for name, value in zip(names, 1e3 * snapshot.clarke, strict=False)]
     cells = "".join(f"<td>{html.escape(name)} <b>{value:.2f}</b> mm</td>" for name, value in numbers[:6])
+    says = "no monitor runs" if snapshot.contact is None else contact_words(snapshot.contact)
     return (
         f'<div class="cr-note"><div class="cr-keys">{rows}<div>axes x y z: red green blue</div></div>'
         "Tendons are coloured by their tension:"
         f'<div class="cr-scale" style="background:{colors.scale_css()}"></div>'
         f'<div class="cr-ends"><span>0 N, slack</span><span>{scale_end_n / 2:g}</span>'
         f"<span>{scale_end_n:g} N</span></div>"
-        f'<table class="cr-table"><tr>{cells}</tr></table></div>'
+        f'<table class="cr-table"><tr>{cells}</tr></table>Contact: <b>{html.escape(says)}</b></div>'
     )
+
+
+def contact_words(contact: ContactSnapshot) -> str:
+    """What the contact monitor says, in a few words.
+
+    Parameters
+    ----------
+    contact : newest
+    """
+    if contact.touching:
+        force = np.nan_to_num(contact.force_n)
+        return force_words(contact, float(np.sqrt(force @ force)))
+    return f"{contact.state}: {contact.reason}" if contact.reason else contact.state

@@ -39,6 +39,7 @@ class Scene:
     def __init__(self, server: viser.ViserServer, body: Body, largest_force_n: float) -> None:
         self._server, self._body, self._scale = server, body, 1.0 / body.length_m
         self._largest_force_n = largest_force_n
+        self._skin_m = float(max([body.tube_radius_m, *body.disk_radii_m]))
         self._handles: dict[str, Any] = {}
         self._drawn: dict[str, NDArray[Any]] = {}
         self._trail: list[Array] = []
@@ -124,7 +125,7 @@ class Scene:
             self._handles["disks"] = scene.add_batched_meshes_simple(
                 "/disks", vertices, faces, batched_wxyzs=quaternion_from_matrix(geometry.disks[:, :3, :3]),
                 batched_positions=geometry.disks[:, :3, 3] * k, batched_scales=scales.astype(np.float32),
-                batched_colors=colors.DISK, opacity=0.75, lod="off", flat_shading=True,
+                batched_colors=colors.DISK, opacity=0.5, lod="off", flat_shading=True,
             )  # fmt: skip
         if geometry.outlines:
             faces = meshes.plates_faces([len(outline) - 1 for outline in geometry.outlines])
@@ -268,11 +269,12 @@ class Scene:
             self._handles["push_label"].position = self._arrow("push", pose, force)
 
     def _arrow(self, name: str, pose: Array, force_in_base_n: Array) -> Array:
-        """An arrow that presses on the backbone with its head; gives where its tail is."""
+        """An arrow that presses on the robot's skin with its head; gives where its tail is."""
         size = float(np.sqrt(force_in_base_n @ force_in_base_n))
         length = _ARROW * min(1.0, max(0.25, size / self._largest_force_n))
-        head = pose[:3, 3] * self._scale
-        tail = head - length * force_in_base_n / size
+        direction = force_in_base_n / size
+        head = (pose[:3, 3] - self._skin_m * direction) * self._scale
+        tail = head - length * direction
         points = np.array([[tail, head]])
         if self._changed(name, points):
             self._handles[name].points = points.astype(np.float32)

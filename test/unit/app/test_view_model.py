@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the page shows, without a browser, a server or ROS: bodies, meshes, colours, curves, words, limits."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from continuum_robot.drivers.tendon_safety import FAULTS
+from continuum_robot.robot.coordinates import clarke_manifold
+from continuum_robot.robot.loading import load_robot
+
+pytest.importorskip("viser", reason="viser is not installed: the page needs the extra viz")
+
+from continuum_robot.app.view import colors, meshes, words
+from continuum_robot.app.view.body import make_body
+from continuum_robot.app.view.history import History
+from continuum_robot.app.view.panel import banner, contact_words, legend
+from continuum_robot.app.view.reach import largest_push_n, reach_of
+from continuum_robot.app.view.screenshot import picture_size
+from continuum_robot.app.view.snapshot import ContactSnapshot, Snapshot, StackSnapshot
+from continuum_robot.errors import ParameterError
+
+RODS = ("opencr_five_tendon", "two_segment", "vanderbilt_segment", "vanderbilt_two_segment")
+MECHANISMS = ("rolling_five_link", "crem_segment")
+
+
+@pytest.mark.parametrize("name", RODS)
+def test_straight_rod(name: str) -> None:
+    robot = load_robot(name)
+    body = make_body(robot)
+    geometry = body.geometry(np.zeros(body.size))
+    assert np.allclose(geometry.tip[:3, 3], [0, 0, robot.length_m])
+    assert len(geometry.disks) == len(body.disk_radii_m) == len(body.disk_thickness_m)
+    assert len(geometry.tendons) == robot.tendon_count
+    for path in geometry.tendons:
+        assert np.allclose(path[:, :2], path[0, :2])
+        assert np.all(np.diff(path[:, 2]) > 0)
+
+
+@pytest.mark.parametrize("name", RODS)
+def test_wanted_shape_has_the_wanted_displacements(name: str) -> None:
+    """Tendons are as much shorter, between disks, as the Clarke coordinates say."""
+    robot = load_robot(name)
+    body, manifold = make_body(robot), clarke_manifold(robot)
+    clarke = 0.3 * reach_of(robot).high_m * np.resize([1.0, -0.5], robot.coordinate_count)
+    straight = body.geometry(np.zeros(body.size)).tendons
+    bent = body.geometry(body.coefficients(clarke)).tendons
+    length = [sum(np.linalg.norm(np.diff(path, axis=0), axis=1)) for path in straight]
+    shorter = np.array(length) - [sum(np.linalg.norm(np.diff(path, axis=0), axis=1)) for path in bent]
+    wanted = manifold.displacement(clarke)
+    assert shorter == pytest.approx(wanted, abs=0.03 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_mechanism_is_drawn_where_its_coordinates_say(name: str) -> None:
+    robot = load_robot(name)
+    body, reach = make_body(robot), reach_of(robot)
+    tips = []
+    for share in (0.1, 0.6):
+        coefficients = body.coefficients(share * reach.high_m)
+        geometry = body.geometry(coefficients)
+        assert coefficients.shape == (body.size,)
+        assert geometry.outlines
+        assert len(geometry.tendons) == robot.tendon_count
+        assert np.isfinite(geometry.tip).all()
+        assert np.allclose(body.pose(coefficients, 0.0), geometry.tip)
+        tips.append(geometry.tip[:3, 3])
+    assert np.linalg.norm(tips[1] - tips[0]) > 0.01 * robot.length_m
+
+
+def closed(vertices: np.ndarray, faces: np.ndarray) -> float:
+    """Volume of a closed, outward surface; every edge belongs to two faces, once in each direction."""
+    edges = [(int(a), int(b)) for face in faces for a, b in zip(face, np.roll(face, -1), strict=True)]
+    assert len(set(edges)) == len(edges)
+    assert {(b, a) for a, b in edges} == set(edges)
+    corners = vertices[faces]
+    return float(np.einsum("ij,ij->i", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])).sum() / 6)
+
+
+def test_tube_is_closed_and_as_thick_as_asked_for() -> None:
+    frames = np.tile(np.eye(4), (9, 1, 1))
+    frames[:, 2, 3] = np.linspace(0, 2.0, 9)
+    volume = closed(meshes.tube(frames, 0.1), meshes.tube_faces(9))
+    assert volume == pytest.approx(math.pi * 0.1**2 * 2.0, rel=0.04)
+
+
+def test_plate_is_closed_and_as_thick_as_asked_for() -> None:
+    angle = np.linspace(0, 2 * np.pi, 31)
+    outline = np.stack([np.cos(angle), np.zeros(31), np.sin(angle)], -1)
+    volume = closed(meshes.plate(outline, 0.2), meshes.plate_faces(30))
+    assert abs(volume) == pytest.approx(math.pi * 0.2, rel=0.02)
+    both = meshes.plates([outline, outline + 5.0], 0.2)
+    assert len(both) == 2 * len(meshes.plate(outline, 0.2))
+    assert meshes.plates_faces([30, 30]).max() == len(both) - 1
+
+
+def test_cylinder_looks_outwards() -> None:
+    vertices, faces = meshes.cylinder()
+    corners = vertices[faces]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    assert np.all(np.einsum("ij,ij->i", normals, corners.mean(axis=1)) > 0)
+
+
+def test_tensions_have_colours_on_a_round_scale() -> None:
+    assert colors.scale_end(7.3, 20.0) == 10.0
+    assert colors.scale_end(13.0, 15.0) == 15.0
+    assert colors.scale_end(math.nan, 15.0) == 15.0
+    assert colors.scale_end(0.5, 15.0) == 0.5
+    tints = colors.tension_colors([0.0, 10.0, math.nan, 99.0], 10.0)
+    assert tints.shape == (4, 3)
+    assert tuple(tints[2]) == colors.UNKNOWN
+    assert tuple(tints[1]) == tuple(tints[3])
+    assert tints[0][2] > tints[0][0]
+    assert tints[1][0] > tints[1][2]
+    assert colors.css(tints[2]) in ("rgb(150,150,155)",)
+
+
+def test_history_keeps_the_last_seconds_in_order() -> None:
+    history = History(2, 10)
+    for k in range(25):
+        history.add(0.1 * k, [k, -k] if k % 2 else [k])
+    times, values = history.last(2.4, 0.55)
+    assert times == pytest.approx([-0.5, -0.4, -0.3, -0.2, -0.1, 0.0])
+    assert values[:, 0].tolist() == [19, 20, 21, 22, 23, 24]
+    assert math.isnan(values[-1, 1])
+    assert values[-2, 1] == -23
+    assert len(history.last(2.4, 100.0)[0]) == 10
+    assert len(history.last(100.0, 1.0)[0]) == 0
+
+
+def test_every_fault_of_the_driver_has_a_remedy() -> None:
+    assert set(words.REMEDIES) == set(FAULTS)
+    for name in FAULTS:
+        said = words.explain(name)
+        assert said.cause == FAULTS[name]
+        assert said.remedy.endswith(".")
+    lost = words.explain("node_lost: clarke_controller")
+    assert "clarke_controller" in lost.cause
+    assert words.explain("something new").remedy
+
+
+def test_banner_says_state_fault_and_what_to_do() -> None:
+    up = Snapshot(time_s=0.0, silent_s=0.0, stack=StackSnapshot(state="up", simulated=True, driver="active"))
+    assert "UP" in banner(up)
+    assert "simulated" in banner(up)
+    stopped = StackSnapshot(
+        state="fault", estop=True, faults=("estop",), driver="safe", nodes={"recorder": "inactive", "a": "active"}
+    )
+    text = banner(Snapshot(time_s=0.0, silent_s=0.0, stack=stopped))
+    for word in ("EMERGENCY STOP IS LATCHED", FAULTS["estop"], words.REMEDIES["estop"], "recorder inactive"):
+        assert word in text
+    assert "a active" not in text
+    assert words.STATES[""] in banner(Snapshot(time_s=0.0))
+    # What comes over the wire is text, not HTML.
+    wild = StackSnapshot(state="fault", faults=("<script>",))
+    assert "<script>" not in banner(Snapshot(time_s=0.0, silent_s=0.0, stack=wild))
+
+
+def test_legend_and_contact_in_words() -> None:
+    snapshot = Snapshot(time_s=0.0, clarke=np.array([0.001, -0.002]))
+    text = legend(snapshot, 10.0, ("q_Re", "q_Im"))
+    assert "10 N" in text
+    assert "1.00" in text
+    assert "-2.00" in text
+    felt = ContactSnapshot(
+        state="contact",
+        touching=True,
+        arc_length_m=0.132,
+        force_n=np.array([3.0, 4.0, math.nan]),
+        force_deviation_n=0.2,
+    )
+    assert contact_words(felt) == "contact: 5 ± 0.2 N at 132 mm"
+    assert "not observable" in contact_words(ContactSnapshot(state="contact", touching=True, force_n=np.ones(3)))
+    assert contact_words(ContactSnapshot(state="blind", reason="no shape")) == "blind: no shape"
+
+
+@pytest.mark.parametrize("name", [*RODS, *MECHANISMS])
+def test_reach_stays_within_the_robots_displacements(name: str) -> None:
+    robot = load_robot(name)
+    reach = reach_of(robot)
+    assert robot.limits is not None
+    assert len(reach.names) == len(reach.low_m) == len(reach.high_m) == robot.coordinate_count
+    assert len(set(reach.names)) == len(reach.names)
+    assert np.all(reach.low_m <= 0)
+    assert np.all(reach.high_m > 0)
+    for coordinate, value in enumerate(reach.high_m):
+        clarke = np.zeros(robot.coordinate_count)
+        clarke[coordinate] = value
+        displacement = clarke_manifold(robot).displacement(clarke)
+        assert np.abs(displacement).max() <= robot.limits.maximum_displacement_m * (1 + 1e-9)
+
+
+def test_pushes_suit_the_robot() -> None:
+    forces = {name: largest_push_n(load_robot(name)) for name in RODS}
+    assert forces["opencr_five_tendon"] < forces["vanderbilt_segment"]
+    for force in forces.values():
+        digits = force / 10 ** math.floor(math.log10(force) + 1e-9)
+        assert round(digits, 6) in (1.0, 2.0, 5.0)
+
+
+def test_picture_size() -> None:
+    assert picture_size("1280x800") == (1280, 800)
+    for wrong in ("1280", "axb", "1280x", "1x1", "99999x800"):
+        with pytest.raises(ParameterError, match="--size"):
+            picture_size(wrong)
