@@ -21,12 +21,14 @@ from rosbags.highlevel import AnyReader, AnyReaderError
 from continuum_robot.errors import RecordingError
 
 STATES, STRINGS, REFERENCE = "tendon_states", "string_lengths", "clarke_reference"
+DECIMATED = "tendon_states_decimated"
 STATUS, PARAMETERS = "driver_status", "/parameter_events"
 COMMANDS, SHAPE, CLARKE, CONTACT = "tendon_commands", "shape", "clarke_state", "contact"
-INPUTS = (STATES, STRINGS, REFERENCE, STATUS, PARAMETERS)
+INPUTS = (STATES, DECIMATED, STRINGS, REFERENCE, STATUS, PARAMETERS)
 ANSWERS = (COMMANDS, SHAPE, CLARKE, CONTACT)
 
 _STATUS_LEAD_NS = 50_000_000
+_LATE_NS = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,16 +146,21 @@ def _states(topics: _Topics) -> list[State]:
     contacts = {message.sequence for _, _, message in topics[CONTACT]}
     strings = _Strings(topics[STRINGS])
     seen = set(computed_ns) | {message.sequence for _, _, message in topics[CLARKE]}
+    both = {message.sequence for _, _, message in topics[STATES]}
+    # The recording of a replay has those that the controller passed over as the estimator got them only.
+    others = [entry for entry in topics[DECIMATED] if entry[2].sequence not in both]
     states: list[State] = []
-    for received_ns, data, message in topics[STATES]:
+    for received_ns, data, message in sorted([*topics[STATES], *others], key=lambda entry: entry[0]):
         sequence = message.sequence
         known = ((COMMANDS, computed_ns), (SHAPE, shapes_ns), (CONTACT, contacts))
         # A busy controller takes the newest state only. Where it is not to command, it makes no difference.
-        controlled = sequence in seen or not math.isfinite(message.commanded_tension[0]) or not computed_ns
+        controlled = sequence in both and (
+            sequence in seen or not math.isfinite(message.commanded_tension[0]) or not computed_ns
+        )
         taken: list[bytes] = []
         if sequence in shapes_ns:
             alone = shapes_ns[sequence] == _stamp_ns(message)
-            taken = strings.until_time(received_ns) if alone else strings.until_acquired(shapes_ns[sequence])
+            taken = strings.until_lost(received_ns) if alone else strings.until_acquired(shapes_ns[sequence])
         states.append(
             State(
                 computed_ns.get(sequence, received_ns),
@@ -179,9 +186,16 @@ class _Strings:
         """Up to the one that was acquired at this time; none where there is no such one."""
         return self._take(self._index.get(time_ns, -1) + 1)
 
-    def until_time(self, time_ns: int) -> list[bytes]:
-        """Those that the recorder took until then."""
-        return self._take(bisect.bisect_right(self._messages, time_ns, key=lambda entry: entry[0]))
+    def until_lost(self, time_ns: int) -> list[bytes]:
+        """For a shape without strings: none while none was used, else up to one that knows nothing, or till then."""
+        if self._next == 0:
+            return []
+        end = bisect.bisect_right(self._messages, time_ns, key=lambda entry: entry[0])
+        late = bisect.bisect_right(self._messages, time_ns + _LATE_NS, key=lambda entry: entry[0])
+        unknown = [
+            index for index in range(self._next, late) if not np.isfinite(self._messages[index][2].extension).any()
+        ]
+        return self._take(unknown[0] + 1 if unknown else end)
 
     def _take(self, end: int) -> list[bytes]:
         taken = [data for _, data, _ in self._messages[self._next : end]]

@@ -31,6 +31,7 @@ from continuum_robot.app.recorded_inputs import (
     CLARKE,
     COMMANDS,
     CONTACT,
+    DECIMATED,
     PARAMETERS,
     REFERENCE,
     SHAPE,
@@ -55,7 +56,6 @@ from continuum_robot.nodes.shape_estimator import ShapeEstimatorNode
 from continuum_robot.nodes.spinning import Spinner, StopRequest, initialize, shut_down_at_end, wait_for
 from continuum_robot.robot.description import Robot
 
-DECIMATED = "tendon_states_decimated"
 DISCOVERY_S = 5.0
 PATIENCE_S = 2.0
 TOPICS = (STATES, *ANSWERS)
@@ -316,7 +316,7 @@ def _bring_up(
         for name in names:
             recorded = _recorded_parameters(run, name) if recorded_parameters else {}
             nodes[name] = _NODES[name][0](overrides=recorded | _UNPACED[name] | common)
-        topics = [STATES, STRINGS, REFERENCE, STATUS, *ANSWERS]
+        topics = [STATES, DECIMATED, STRINGS, REFERENCE, STATUS, *ANSWERS]
         own = {"directory": str(folder), "name": RECORDING, "topics": topics}
         recorder = Recorder(overrides=common | own)
         player = Player()

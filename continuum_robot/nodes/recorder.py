@@ -51,6 +51,8 @@ TOPICS: dict[str, str] = {
 }
 """What is recorded by default; types of further topics are looked up in the graph."""
 
+_KNOWN = TOPICS | {"tendon_states_decimated": TOPICS["tendon_states"]}
+
 LATCHED = ("driver_status", "stack_status", "estop")
 PARAMETERS = "parameters/"
 """Metadata key of a node's parameters, with the node's name behind it; JSON."""
@@ -168,7 +170,7 @@ class Recorder(ManagedNode):
         for topic in self.parameters.get("topics"):
             if topic in self._subscribed or topic in self._unknown:
                 continue
-            type_name = TOPICS.get(topic)
+            type_name = _KNOWN.get(topic)
             if type_name is None:
                 if known is None:
                     known = dict(self.get_topic_names_and_types())

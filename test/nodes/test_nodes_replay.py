@@ -66,7 +66,7 @@ def test_a_replay_gives_the_same_answers(run, tmp_path):
         assert numbers[f"{topic}_recorded"] > 100
         assert numbers[f"{topic}_compared"] >= 0.98 * numbers[f"{topic}_recorded"]
     assert numbers["clarke_state_position_largest_difference_m"] == 0
-    assert numbers["shape_coefficients_largest_difference_after_1s_per_m"] < 1e-9
+    assert numbers["shape_coefficients_agree_to_rounding_percent"] > 90
     # Commands depend on the cycle in which a reference came, which the recorder can miss by one.
     assert numbers["tendon_commands_tension_agree_to_rounding_percent"] > 30
 
