@@ -272,12 +272,13 @@ class TipControl:
         self._mean_error = None
         return self._solution
 
-    def update(self, tip: ArrayLike | None, dt: float) -> TipOutput:
+    def update(self, tip: ArrayLike | None, clarke: ArrayLike | None, dt: float) -> TipOutput:
         """One cycle.
 
         Parameters
         ----------
         tip : estimated position, shape (3,), base frame, m; None or NaN where it is unknown: then nothing is corrected
+        clarke : measured coordinates at that moment, shape (2m,), m; None or NaN: those of the reference
         dt : time since the last cycle, s, positive
 
         Returns
@@ -300,7 +301,8 @@ class TipControl:
             estimated = np.asarray(tip, dtype=float)
             place, jacobian = self.kinematics.place(motion.position)
             inverse = np.linalg.pinv(jacobian, rcond=_LEAST_SINGULAR_SHARE)
-            rate, limited = self._correct(motion.position, inverse @ (place - estimated), dt)
+            lag = self._lag(motion.position + self._correction, clarke)
+            rate, limited = self._correct(motion.position, inverse @ (place - estimated - lag), dt)
             error = self._averaged(solution.goal - estimated, moving, dt)
             off = error - jacobian @ (inverse @ error)
             error_m, off_m = float(np.linalg.norm(error)), float(np.linalg.norm(off))
@@ -309,6 +311,16 @@ class TipControl:
             self._mean_error = None
         reference = ClarkeReference(motion.position + self._correction, motion.velocity + rate, motion.acceleration)
         return TipOutput(reference, error_m, off_m, moving, arrived, limited)
+
+    def _lag(self, wanted: Vector, clarke: ArrayLike | None) -> Vector:
+        """Way of the tip, shape (3,), m, that the controller still has to go by the model.
+
+        That is its own integral's business: with friction, two integrals that wait for the same motion would hunt.
+        """
+        measured = wanted if clarke is None else np.asarray(clarke, dtype=float)
+        if not np.all(np.isfinite(measured)):
+            return np.zeros(3)
+        return self.kinematics.place(wanted)[0] - self.kinematics.place(measured)[0]
 
     def _averaged(self, error: Vector, moving: bool, dt: float) -> Vector:
         """The error, shape (3,), m, averaged over the time to settle while the reference stands."""

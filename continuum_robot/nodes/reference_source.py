@@ -86,6 +86,7 @@ class ReferenceSource(ManagedNode):
         self._active = False
         self._sequence = 0
         self._measured: Vector | None = None
+        self._clarke_state: bytes | None = None
         self._blend_s = 0.0
         self._writer = NAME
         self._foreign: tuple[bytes, int] | None = None
@@ -158,6 +159,7 @@ class ReferenceSource(ManagedNode):
             self._timer.reset()
 
     def _on_measurement(self, data: bytes) -> None:
+        self._clarke_state = data
         if not self._active or self._start_position is not None:
             return
         position = np.array(conversions.vector(deserialize_message(data, ClarkeState).position))
@@ -300,9 +302,18 @@ class ReferenceSource(ManagedNode):
         step_s = step_s if 0 < step_s < 5 * period_s else period_s
         fresh = self._tip is not None and now_ns - self._tip_ns < SHAPE_AGE_S * 1e9
         tip = self._tip if fresh else None
-        output = control.update(tip, step_s)
+        output = control.update(tip, self._measured_now(now_ns), step_s)
         self._publish_tip_state(control, output, tip, now_ns)
         return output.reference
+
+    def _measured_now(self, now_ns: int) -> Vector | None:
+        """Measured coordinates, None where they are not known or old."""
+        if self._clarke_state is None:
+            return None
+        message = deserialize_message(self._clarke_state, ClarkeState)
+        fresh = now_ns - conversions.stamp_ns(message.header.stamp) < SHAPE_AGE_S * 1e9
+        position = conversions.vector(message.position)
+        return position if fresh and position.size == self._position.size else None
 
     def _publish_tip_state(self, control: TipControl, output: TipOutput, tip: Vector | None, now_ns: int) -> None:
         solution, message = control.solution, self._tip_message
