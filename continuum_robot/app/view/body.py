@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -36,6 +36,7 @@ class Geometry:
     tendons : path of every tendon, each of shape (points, 3)
     outlines : closed outlines of the parts of a mechanism, each of shape (points, 3)
     tip : frame of the tip, shape (4, 4)
+    core : path of what is inserted into the robot, shape (points, 3); empty where nothing is
     """
 
     backbone: Array
@@ -43,6 +44,7 @@ class Geometry:
     tendons: tuple[Array, ...]
     tip: Array
     outlines: tuple[Array, ...] = ()
+    core: Array = field(default_factory=lambda: np.zeros((0, 3)))
 
 
 class Body(Protocol):
@@ -148,12 +150,14 @@ class MechanismBody:
     def geometry(self, coefficients: Array) -> Geometry:
         """See :class:`Body`."""
         frames = self._drawing.frames(coefficients)
+        tendons = self._drawing.tendons(coefficients)
         return Geometry(
             np.zeros((0, 4, 4)),
             np.zeros((0, 4, 4)),
-            tuple(self._drawing.tendons(coefficients)),
+            tuple(tendons),
             frames[-1],
             tuple(self._drawing.outlines(coefficients)),
+            tendons[-2] if self._modulated else np.zeros((0, 3)),  # then comes the empty part of the same backbone
         )
 
     def coefficients(self, clarke: Array) -> Array:

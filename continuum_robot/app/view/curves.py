@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from continuum_robot.app.view import colors
 from continuum_robot.app.view.history import History
+from continuum_robot.app.view.reach import unit_of
 from continuum_robot.app.view.snapshot import Snapshot
+from continuum_robot.robot.description import Robot
 
 Array = NDArray[np.float64]
 
@@ -37,42 +39,53 @@ class Curves:
     ----------
     server : of the page
     names : of the Clarke coordinates
-    tendons : how many
+    robot : whose tendons and units
     """
 
-    def __init__(self, server: viser.ViserServer, names: tuple[str, ...], tendons: int) -> None:
-        self._server = server
+    def __init__(self, server: viser.ViserServer, names: tuple[str, ...], robot: Robot) -> None:
+        self._server, self._unit, tendons = server, unit_of(robot), robot.tendon_count
         self._coordinates = len(names)
         clarke = [(name, False) for name in names] + [(name, True) for name in names]
         tints = [k % len(colors.CURVES) for k in range(len(names))] * 2
-        self._clarke = self._plot("Clarke, mm", "dashed: wanted", clarke, tints)
+        self._clarke = self._plot(f"Clarke, {self._unit.name}", "dashed: wanted", clarke, tints)
         pulls = [(str(k + 1), False) for k in range(tendons)]
         self._tension = self._plot("Tensions, N", "tendon", pulls, list(range(tendons)))
-        self._contact = self._plot(
-            "Contact", "above 1: touched", [("residual / threshold", False), ("threshold", True)], [1, 7]
-        )
+        self._contact: _Plot | None = None
+        self._tip: _Plot | None = None
+        if robot.mechanism is None:
+            residual = [("residual / threshold", False), ("threshold", True)]
+            self._contact = self._plot("Contact", "above 1: touched", residual, [1, 7])
+        else:  # no contact monitor has a model of a mechanism
+            self._tip = self._plot(
+                f"Tip, {self._unit.name}", "base frame", [(axis, False) for axis in "xyz"], [1, 2, 0]
+            )
         self._loop = self._plot(
             "Loop, µs", "99 % take less", [("round trip", False), ("driver's cycle", False)], [0, 2]
         )
 
     def add(self, snapshot: Snapshot) -> None:
         """Keep what a snapshot says."""
-        now_s, mm = snapshot.time_s, 1e3
+        now_s, scale = snapshot.time_s, self._unit.per_m
         measured = np.full(2 * self._coordinates, np.nan)
         for values, first in ((snapshot.clarke, 0), (snapshot.clarke_reference, self._coordinates)):
             if values.size == self._coordinates:
-                measured[first : first + self._coordinates] = mm * values
+                measured[first : first + self._coordinates] = scale * values
         self._clarke.history.add(now_s, measured)
         self._tension.history.add(now_s, snapshot.tension_n)
-        share = math.nan
-        if snapshot.contact is not None and np.any(np.isfinite(snapshot.contact.share)):
-            share = float(np.nanmax(snapshot.contact.share))
-        self._contact.history.add(now_s, [share, 1.0 if snapshot.contact is not None else math.nan])
+        if self._tip is not None:
+            self._tip.history.add(now_s, scale * snapshot.tip_m)
+        if self._contact is not None:
+            contact, share = snapshot.contact, math.nan
+            if contact is not None and np.any(np.isfinite(contact.share)):
+                share = float(np.nanmax(contact.share))
+            self._contact.history.add(now_s, [share, 1.0 if contact is not None else math.nan])
         self._loop.history.add(now_s, [snapshot.loop.round_trip_p99_us, snapshot.loop.execution_p99_us])
 
     def draw(self, now_s: float) -> None:
         """Send the last seconds, decimated; call it within ``server.atomic()``."""
-        for plot in (self._clarke, self._tension, self._contact, self._loop):
+        for plot in (self._clarke, self._tension, self._contact, self._tip, self._loop):
+            if plot is None:
+                continue
             times, values = plot.history.last(now_s, DURATION_S)
             if len(times) < 2:
                 continue
@@ -99,7 +112,7 @@ class Curves:
             empty,
             tuple(styles),
             scales={"x": {"time": False, "auto": False, "range": (-DURATION_S, 0.0)}, "y": {"auto": True}},
-            axes=({"size": 22, "font": "10px sans-serif"}, {"size": 44, "font": "10px sans-serif", "space": 22}),
+            axes=({"size": 22, "font": "10px sans-serif"}, {"size": 50, "font": "10px sans-serif", "space": 22}),
             legend={"show": False},
             height=_HEIGHT,
             padding=(8, 14, 0, 0),

@@ -80,6 +80,7 @@ class Listener:
             time_s=now_s,
             silent_s=now_s - self._came_s.get("tendon_states_decimated", -math.inf),
             coefficients=_vector(shape, "coefficients"),
+            tip_m=_point(shape),
             shape_problem="" if shape is None else shape.problem,
             clarke=_vector(self._fresh("clarke_state", now_s), "position"),
             clarke_reference=_vector(self._fresh("clarke_reference", now_s), "position"),
@@ -162,6 +163,11 @@ def _deviation(force: Vector, covariance: Vector) -> float:
     direction = known / size
     variance = float(direction @ np.nan_to_num(covariance.reshape(6, 6)[:3, :3]) @ direction)
     return math.sqrt(variance) if variance > 0 else math.nan
+
+
+def _point(shape: Shape | None) -> Vector:
+    place = None if shape is None else shape.tip.position
+    return np.zeros(0) if place is None else np.array([place.x, place.y, place.z])
 
 
 def _vector(message: Any, name: str) -> Vector:

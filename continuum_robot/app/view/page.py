@@ -106,7 +106,7 @@ class Page:
             side = gui.add_panel()
             with side.add_tab("What you see"):
                 self.panel.add_legend()
-                self._curves = Curves(self._server, self.panel.coordinate_names, robot.tendon_count)
+                self._curves = Curves(self._server, self.panel.coordinate_names, robot)
             side.dock_left()
             side.set_width(350)
         self.snapshot = Snapshot(time_s=time.monotonic())

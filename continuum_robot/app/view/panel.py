@@ -7,6 +7,7 @@ import html
 import math
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from continuum_robot.app.processes import ProcessGroup, node_command
 from continuum_robot.app.view import colors, words
 from continuum_robot.app.view.body import Body
 from continuum_robot.app.view.commander import Commander, Described
-from continuum_robot.app.view.reach import Reach, largest_push_n, reach_of
+from continuum_robot.app.view.reach import Reach, Unit, largest_push_n, reach_of, unit_of
 from continuum_robot.app.view.scene import force_words
 from continuum_robot.app.view.snapshot import ContactSnapshot, Snapshot
 from continuum_robot.control.motion import motion_limits
@@ -30,6 +31,7 @@ Array = NDArray[np.float64]
 TRAJECTORY, SLIDERS, TIP, PLANE = "Trajectory", "Sliders", "Drag the tip", "Drag in the Clarke plane"
 _PATIENCE_S = 2.0
 _TABLE = 121
+_COLUMNS = 4
 _PLANE_RADIUS = 0.32
 _GAINS = {"p": "P", "i": "I", "d": "D"}
 _GAIN_SPAN = 4.0
@@ -39,7 +41,7 @@ _STYLE = """<style>
 .cr-banner b{font-size:15px} .cr-note{font-size:12px;line-height:1.4;color:#555;padding:2px 12px}
 .cr-scale{height:12px;border-radius:3px} .cr-ends{display:flex;justify-content:space-between;font-size:11px}
 .cr-key{display:inline-block;width:11px;height:11px;border-radius:2px;margin-right:5px;vertical-align:-1px}
-.cr-table{font-size:12px;border-collapse:collapse;width:100%} .cr-table td{padding:1px 6px 1px 0;vertical-align:top}
+.cr-table{font-size:12px;border-collapse:collapse;width:100%} .cr-table td{padding:0 5px 0 0;white-space:nowrap}
 div:has(> .cr-stop) + div button{min-height:68px;font-size:22px;font-weight:800;letter-spacing:.5px}
 .cr-keys{display:grid;grid-template-columns:1fr 1fr;gap:0 8px;line-height:1.25}
 .cr-title{white-space:nowrap;overflow:hidden;text-overflow:ellipsis;
@@ -112,6 +114,7 @@ class Panel:
         self._server, self._commander, self._robot, self._body = server, commander, robot, body
         self._scale, self._record_directory = scene_scale, record_directory
         self._reach: Reach = reach_of(robot)
+        self._unit = unit_of(robot)
         self._snapshot = Snapshot(time_s=time.monotonic())
         self._seen: dict[str, Any] = {}
         self._wanted: Array | None = None
@@ -145,8 +148,8 @@ class Panel:
 
     @property
     def coordinate_names(self) -> tuple[str, ...]:
-        """Names of the Clarke coordinates."""
-        return self._reach.names
+        """Short names of the Clarke coordinates."""
+        return self._reach.short_names
 
     # What the page says, every frame
 
@@ -166,7 +169,9 @@ class Panel:
             self.controls.reset, "disabled", not (snapshot.stack.faults or latched or snapshot.stack.state == "down")
         )
         if self._legend is not None:
-            self._set(self._legend, "content", legend(snapshot, scale_end_n, self._reach.names))
+            self._set(
+                self._legend, "content", legend(snapshot, scale_end_n, self._reach.short_names, unit_of(self._robot))
+            )
         self._leave_when_taken(snapshot)
         self._follow_gizmos(snapshot)
         self._find_parameters()
@@ -608,7 +613,7 @@ def banner(snapshot: Snapshot) -> str:
     return f'<div class="cr-banner" style="background:{color}">' + "<br>".join(parts) + "</div>"
 
 
-def legend(snapshot: Snapshot, scale_end_n: float, names: tuple[str, ...]) -> str:
+def legend(snapshot: Snapshot, scale_end_n: float, names: tuple[str, ...], unit: Unit) -> str:
     """What is seen and how large it is, as HTML.
 
     Parameters
@@ -616,6 +621,7 @@ def legend(snapshot: Snapshot, scale_end_n: float, names: tuple[str, ...]) -> st
     snapshot : what is known
     scale_end_n : where the scale of the tensions ends, N
     names : of the Clarke coordinates
+    unit : of lengths
     """
     keys = (
         (colors.ACTUAL, "robot as measured"),
@@ -627,17 +633,24 @@ def legend(snapshot: Snapshot, scale_end_n: float, names: tuple[str, ...]) -> st
     rows = "".join(
         f'<div><span class="cr-key" style="background:{colors.css(color)}"></span>{text}</div>' for color, text in keys
     )
-    numbers = [(name, value) for name, value in zip(names, 1e3 * snapshot.clarke, strict=False)]
-    cells = "".join(f"<td>{html.escape(name)} <b>{value:.2f}</b> mm</td>" for name, value in numbers[:6])
-    says = "no monitor runs" if snapshot.contact is None else contact_words(snapshot.contact)
+    cells = _cells(names[:_COLUMNS], snapshot.clarke, unit)
+    tip = _cells(("tip x", "y", "z"), snapshot.tip_m, unit)
+    says = "" if snapshot.contact is None else f"Contact: <b>{html.escape(contact_words(snapshot.contact))}</b>"
     return (
         f'<div class="cr-note"><div class="cr-keys">{rows}<div>axes x y z: red green blue</div></div>'
         "Tendons are coloured by their tension:"
         f'<div class="cr-scale" style="background:{colors.scale_css()}"></div>'
         f'<div class="cr-ends"><span>0 N, slack</span><span>{scale_end_n / 2:g}</span>'
         f"<span>{scale_end_n:g} N</span></div>"
-        f'<table class="cr-table"><tr>{cells}</tr></table>Contact: <b>{html.escape(says)}</b></div>'
+        f'<table class="cr-table"><tr>{cells}</tr><tr>{tip}</tr></table>{says}</div>'
     )
+
+
+def _cells(names: Sequence[str], values_m: Array, unit: Unit) -> str:
+    pairs = zip(names, unit.per_m * values_m, strict=False)
+    digits = unit.digits
+    cells = "".join(f"<td>{html.escape(name)} <b>{value:.{digits}f}</b></td>" for name, value in pairs)
+    return f"{cells}<td>{unit.name}</td>" if cells else ""
 
 
 def contact_words(contact: ContactSnapshot) -> str:

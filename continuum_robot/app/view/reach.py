@@ -16,8 +16,35 @@ Vector = NDArray[np.float64]
 
 # Of the amplitude of the robot file's own reference, which the robot is known to follow.
 _AMPLITUDE_SHARE = 1.25
+_ONE_PART = 3  # coordinates of a segment at most
 _DISPLACEMENT_SHARE = 0.5
 _TIP_DEFLECTION_SHARE = 1.0
+
+
+@dataclass(frozen=True)
+class Unit:
+    """In which lengths are shown.
+
+    Attributes
+    ----------
+    name : mm or µm
+    per_m : how many a metre
+    digits : behind the point
+    """
+
+    name: str = "mm"
+    per_m: float = 1e3
+    digits: int = 2
+
+
+def unit_of(robot: Robot) -> Unit:
+    """Micrometres for a robot whose tip is moved by micrometres, else millimetres.
+
+    Parameters
+    ----------
+    robot : any
+    """
+    return Unit("µm", 1e6, 1) if isinstance(robot.mechanism, EquilibriumModulation) else Unit()
 
 
 @dataclass(frozen=True)
@@ -27,10 +54,12 @@ class Reach:
     Attributes
     ----------
     names : of each coordinate, as a reader knows it
+    short_names : as papers write them
     low_m, high_m : shape (coordinates,), m
     """
 
     names: tuple[str, ...]
+    short_names: tuple[str, ...]
     low_m: Vector
     high_m: Vector
 
@@ -62,9 +91,12 @@ def reach_of(robot: Robot) -> Reach:
         low[2], high[2] = 0.0, robot.mechanism.stroke_m
     elif count == 1:
         names = ("bend",)
+    elif parts == 1:
+        names = ("q_Re", "q_Im")
     else:
-        names = tuple(f"{part} {axis}" if parts > 1 else axis for part in robot.part_names for axis in ("q_Re", "q_Im"))
-    return Reach(names, low, high)
+        names = tuple(f"{part} {axis}" for part in robot.part_names for axis in ("q_Re", "q_Im"))
+    short = tuple(f"{axis},{k + 1}" for k in range(parts) for axis in ("q_Re", "q_Im")) if count > _ONE_PART else names
+    return Reach(names, short, low, high)
 
 
 def largest_push_n(robot: Robot) -> float:

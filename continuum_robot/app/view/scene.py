@@ -24,6 +24,8 @@ _BAND_STATIONS = 12
 _ARROW = 0.3
 _MOVED = 1e-5
 _LABEL_PERIOD_S = 0.2
+_TIP_AXES = 0.13
+_AXES = np.array([[225, 40, 40], [60, 180, 60], [40, 80, 225]], dtype=np.uint8)
 
 
 class Scene:
@@ -106,9 +108,16 @@ class Scene:
         )  # fmt: skip
         axes: dict[str, Any] = {"axes_length": 0.13, "axes_radius": 0.006, "origin_radius": 0.012}
         scene.add_frame("/base", **axes)
-        self._handles["tip"] = scene.add_frame("/tip", **axes)
-        scene.add_label("/base/name", "base", position=(0.0, 0.0, 0.0), anchor="top-right", font_screen_scale=0.8)
-        scene.add_label("/tip/name", "tip", position=(0.0, 0.0, 0.03), anchor="bottom-left", font_screen_scale=0.8)
+        scene.add_label("/base/name", "base", anchor="top-right", font_screen_scale=0.8)
+        # Lines and not a frame: browsers move frames a little later than what is drawn from vertices.
+        self._handles["tip"] = scene.add_line_segments(
+            "/tip",
+            np.zeros((3, 2, 3)),
+            np.repeat(_AXES[:, None, :], 2, axis=1),
+            thickness=4.0,
+            thickness_units="screen",
+        )
+        self._handles["tip_label"] = scene.add_label("/tip_label", "tip", anchor="bottom-left", font_screen_scale=0.8)
 
     def _prepare_robot(self, geometry: Geometry) -> None:
         scene, k = self._server.scene, self._scale
@@ -130,12 +139,16 @@ class Scene:
         if geometry.outlines:
             faces = meshes.plates_faces([len(outline) - 1 for outline in geometry.outlines])
             vertices = meshes.plates(geometry.outlines, self._body.plate_thickness_m) * k
-            look: dict[str, Any] = {"flat_shading": True, "side": "double"}
-            self._handles["links"] = scene.add_mesh_simple("/links", vertices, faces, color=colors.DISK, **look)
-            self._handles["desired"] = scene.add_mesh_simple(
-                "/desired", vertices, faces, color=colors.DESIRED, opacity=0.3, cast_shadow=False, receive_shadow=False,
-                **look,
-            )  # fmt: skip
+            self._handles["links"] = scene.add_mesh_simple(
+                "/links", vertices, faces, color=colors.DISK, opacity=0.6, flat_shading=True, side="double"
+            )
+            self._handles["desired"] = scene.add_line_segments(
+                "/desired", self._edges(geometry), colors.DESIRED, thickness=2.0, thickness_units="screen"
+            )
+        if len(geometry.core):
+            self._handles["core"] = scene.add_line_segments(
+                "/core", self._core(geometry), colors.ACTUAL, thickness=8.0, thickness_units="screen"
+            )
         segments = self._tendon_segments(geometry)
         self._pieces = [len(path) - 1 for path in geometry.tendons]
         self._handles["tendons"] = scene.add_line_segments(
@@ -185,9 +198,15 @@ class Scene:
         if "links" in self._handles:
             vertices = meshes.plates(geometry.outlines, self._body.plate_thickness_m) * k
             self._handles["links"].vertices = vertices.astype(np.float32)
-        tip = self._handles["tip"]
-        tip.position = geometry.tip[:3, 3] * k
-        tip.wxyz = quaternion_from_matrix(geometry.tip[:3, :3])
+        if "core" in self._handles:
+            self._handles["core"].points = self._core(geometry).astype(np.float32)
+        origin = geometry.tip[:3, 3] * k
+        ends = origin + _TIP_AXES * geometry.tip[:3, :3].T
+        self._handles["tip"].points = np.stack([np.tile(origin, (3, 1)), ends], axis=1).astype(np.float32)
+        self._handles["tip_label"].position = origin
+
+    def _core(self, geometry: Geometry) -> Array:
+        return np.stack([geometry.core[:-1], geometry.core[1:]], axis=1) * self._scale
 
     def _tendon_segments(self, geometry: Geometry) -> Array:
         pieces = [np.stack([path[:-1], path[1:]], axis=1) for path in geometry.tendons]
@@ -211,9 +230,17 @@ class Scene:
         if len(geometry.backbone):
             # A little thicker, so that it is seen around the actual one where both agree.
             vertices = meshes.tube(geometry.backbone, 1.6 * self._body.tube_radius_m)
+            self._handles["desired"].vertices = (vertices * self._scale).astype(np.float32)
         else:
-            vertices = meshes.plates(geometry.outlines, 1.1 * self._body.plate_thickness_m)
-        self._handles["desired"].vertices = (vertices * self._scale).astype(np.float32)
+            self._handles["desired"].points = self._edges(geometry).astype(np.float32)
+
+    def _edges(self, geometry: Geometry) -> Array:
+        """Edges of both sides of all plates, a little outside of them."""
+        pieces = []
+        for outline in geometry.outlines:
+            for side in np.split(meshes.plate(outline, 1.02 * self._body.plate_thickness_m), 2):
+                pieces.append(np.stack([side, np.roll(side, -1, axis=0)], axis=1))
+        return np.concatenate(pieces) * self._scale
 
     def _extend_trail(self, tip: Array) -> None:
         if self._trail and np.linalg.norm(tip - self._trail[-1]) < _TRAIL_STEP:

@@ -101,6 +101,7 @@ class Snapshot:
     time_s : monotonic clock, s
     silent_s : how long no tendon states came, s; inf before the first
     coefficients : of the shape, shape (n,)
+    tip_m : place of the tip, base frame, shape (3,), m
     shape_problem : sensors that the shape estimator found broken
     clarke, clarke_reference : measured and wanted, shape (coordinates,), m
     tension_n : measured, shape (N,), N
@@ -113,6 +114,7 @@ class Snapshot:
     time_s: float
     silent_s: float = math.inf
     coefficients: Vector = field(default_factory=_empty)
+    tip_m: Vector = field(default_factory=_empty)
     shape_problem: str = ""
     clarke: Vector = field(default_factory=_empty)
     clarke_reference: Vector = field(default_factory=_empty)

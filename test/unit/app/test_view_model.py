@@ -18,7 +18,7 @@ from continuum_robot.app.view import colors, meshes, words
 from continuum_robot.app.view.body import make_body
 from continuum_robot.app.view.history import History
 from continuum_robot.app.view.panel import banner, contact_words, legend
-from continuum_robot.app.view.reach import largest_push_n, reach_of
+from continuum_robot.app.view.reach import largest_push_n, reach_of, unit_of
 from continuum_robot.app.view.screenshot import picture_size
 from continuum_robot.app.view.snapshot import ContactSnapshot, Snapshot, StackSnapshot
 from continuum_robot.errors import ParameterError
@@ -161,10 +161,11 @@ def test_banner_says_state_fault_and_what_to_do() -> None:
 
 def test_legend_and_contact_in_words() -> None:
     snapshot = Snapshot(time_s=0.0, clarke=np.array([0.001, -0.002]))
-    text = legend(snapshot, 10.0, ("q_Re", "q_Im"))
+    text = legend(snapshot, 10.0, ("q_Re", "q_Im"), unit_of(load_robot("opencr_five_tendon")))
     assert "10 N" in text
     assert "1.00" in text
     assert "-2.00" in text
+    assert "-2000.0</b></td><td>µm" in legend(snapshot, 10.0, ("q_Re", "q_Im"), unit_of(load_robot("crem_segment")))
     felt = ContactSnapshot(
         state="contact",
         touching=True,
