@@ -25,11 +25,12 @@ from launch.substitutions import EnvironmentVariable
 from launch_ros.actions import Node
 
 from continuum_robot.app.fake_level import AUTO, choose_level
+from continuum_robot.app.rviz_view import write_scaled
 from continuum_robot.app.stack import load_for_stack, node_parameters
 from continuum_robot.drivers import backends
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.nodes.composition import StackOptions
-from continuum_robot.robot.loading import find_robot_file, shipped_robots
+from continuum_robot.robot.loading import find_robot_file, load_robot, shipped_robots
 
 PACKAGE = "continuum_robot"
 BOOLEAN = ["true", "false"]
@@ -148,10 +149,18 @@ def stack_description(fake_hardware: bool) -> LaunchDescription:
 def rviz_description() -> LaunchDescription:
     """rviz2 with the robot's displays, for ``ros2 launch continuum_robot rviz.launch.py``."""
     arguments = [
+        DeclareLaunchArgument(
+            "robot",
+            default_value="opencr_five_tendon",
+            description="Robot file (YAML), or the name of a shipped one; the view takes its size from it: "
+            + ", ".join(shipped_robots()),
+        ),
         DeclareLaunchArgument("namespace", default_value="", description="ROS namespace of the robot"),
         DeclareLaunchArgument("prefix", default_value="", description="What stands in front of the robot's tf frames"),
         DeclareLaunchArgument(
-            "rviz_config", default_value=str(rviz_configuration()), description="Configuration file of rviz2"
+            "rviz_config",
+            default_value="",
+            description="Configuration file of rviz2; empty: the shipped one, scaled to the robot",
         ),
     ]
     return _description(arguments, lambda context: [_rviz(context, context.launch_configurations["rviz_config"])])
@@ -268,7 +277,7 @@ def _stack(context: LaunchContext) -> list[Action]:
     # The last is the supervisor, or all of them: without it nobody brings the others down in order.
     actions: list[Action] = [*nodes, RegisterEventHandler(OnProcessExit(target_action=nodes[-1], on_exit=_ended))]
     if given["rviz"] == "true":
-        actions.append(_rviz(context, str(rviz_configuration())))
+        actions.append(_rviz(context))
     return actions
 
 
@@ -279,8 +288,9 @@ def _ended(event: ProcessExited, context: LaunchContext) -> list[Action]:
     return [] if context.is_shutdown else [Shutdown(reason="the stack has ended")]
 
 
-def _rviz(context: LaunchContext, configuration: str) -> Node:
+def _rviz(context: LaunchContext, configuration: str = "") -> Node:
     given = context.launch_configurations
+    configuration = configuration or str(write_scaled(rviz_configuration(), load_robot(given["robot"])))
     return Node(
         package="rviz2",
         executable="rviz2",

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node that shows the robot: tf, ``backbone`` (Path) and ``markers`` for rviz, at 30 Hz or less."""
+"""The node that shows the robot: tf, ``backbone``, ``markers`` and ``robot_description`` for rviz, at 30 Hz or less."""
 
 from __future__ import annotations
 
+import colorsys
 import itertools
 import sys
 from collections.abc import Sequence
@@ -10,15 +11,17 @@ from typing import Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
-from geometry_msgs.msg import PoseStamped, TransformStamped
+from geometry_msgs.msg import Point, PoseStamped, TransformStamped
 from nav_msgs.msg import Path
 from numpy.typing import NDArray
+from rclpy.duration import Duration
 from rclpy.serialization import deserialize_message
-from std_msgs.msg import ColorRGBA
+from std_msgs.msg import ColorRGBA, String
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import Marker, MarkerArray
 
 from continuum_robot.mechanisms.parts import Drawing, make_drawing
+from continuum_robot.mechanisms.urdf import robot_description
 from continuum_robot.msg import Contact, Shape, TendonStates
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
@@ -35,9 +38,15 @@ FRAMES_PER_SEGMENT = 4
 _BACKBONE_POINTS = 25
 _GREY = ColorRGBA(r=0.75, g=0.75, b=0.78, a=1.0)
 _DARK = ColorRGBA(r=0.2, g=0.2, b=0.25, a=1.0)
+_BLUE_HUE = 2 / 3
 _RED = ColorRGBA(r=0.9, g=0.15, b=0.1, a=1.0)
 _FAINT_RED = ColorRGBA(r=0.9, g=0.15, b=0.1, a=0.4)
-_METRES_PER_NEWTON = 0.01  # of an arrow, a metre of robot
+# A metre of robot. Forces are some newtons: an arrow for 10 N is as long as half the robot.
+_METRES_PER_NEWTON = 0.05
+_BAR_HEIGHT, _BAR_WIDTH, _BARS_BESIDE, _TEXT_HEIGHT = 0.4, 0.02, -0.4, 0.05
+_TENDON_WIDTH, _LINK_WIDTH, _ARROW_WIDTHS = 0.004, 0.008, (0.015, 0.035, 0.05)
+_LIFETIME_PERIODS = 3.0  # after which what is not drawn again vanishes: an old shape must not pass for the robot's
+_SHORTEST_LIFETIME_S = 1.0
 
 
 class RobotVisualizer(ManagedNode):
@@ -68,6 +77,7 @@ class RobotVisualizer(ManagedNode):
         self._transforms = self.create_publisher(TFMessage, "/tf", qos.visualization())
         self._path = self.create_publisher(Path, "backbone", qos.visualization())
         self._markers = self.create_publisher(MarkerArray, "markers", qos.visualization())
+        self._description = self.create_publisher(String, "robot_description", qos.latched())
         self.create_subscription(Shape, "shape", self._on_shape, qos.newest_state())
         self.create_subscription(Contact, "contact", self._on_contact, qos.newest_state())
         self.create_subscription(TendonStates, "tendon_states_decimated", self._on_states, qos.newest_state(), raw=True)
@@ -81,6 +91,9 @@ class RobotVisualizer(ManagedNode):
         prefix = str(self.parameters.get("prefix"))
         self._base = f"{prefix}base"
         self._drawn_sequence = -1
+        self._describe(robot_description(robot, prefix))
+        lifetime_s = max(_LIFETIME_PERIODS / self.parameters.get("rate_hz"), _SHORTEST_LIFETIME_S)
+        self._lifetime = Duration(seconds=lifetime_s).to_msg()
         if robot.mechanism is not None:
             self._drawing = make_drawing(robot)
             self._frames = [f"{prefix}{name}" for name in self._drawing.frame_names]
@@ -120,6 +133,12 @@ class RobotVisualizer(ManagedNode):
     def cleanup(self) -> None:
         """Forget the kinematics."""
         self._rod = self._drawing = None
+
+    def _describe(self, urdf: str) -> None:
+        """Latched topic and parameter, as robot_state_publisher has them; robot and prefix are read-only, so is it."""
+        if not self.has_parameter("robot_description"):
+            self.parameters.declare("robot_description", urdf, "URDF of base and tip, from the robot", read_only=True)
+        self._description.publish(String(data=urdf))
 
     def _on_shape(self, message: Shape) -> None:
         self._shape = message
@@ -171,7 +190,7 @@ class RobotVisualizer(ManagedNode):
             colors = [tension_color(value, limit) for value in tension]
             self._set_lines(self._tendon_lines, drawing.tendons(coefficients), colors)
             self._tell_state(robot, tension)
-            self._publish_stamped([self._outlines, self._tendon_lines, self._text], stamp)
+            self._publish_stamped([self._outlines, self._tendon_lines, *self._common_markers], stamp)
 
     def _publish_frames(self, frames: Array, stamp: Any) -> None:
         transforms = [self._transform(name, pose, stamp) for name, pose in zip(self._frames, frames, strict=True)]
@@ -179,7 +198,7 @@ class RobotVisualizer(ManagedNode):
 
     def _prepare_mechanism_markers(self, robot: Robot) -> None:
         self._outlines = self._marker("links", 0, Marker.LINE_LIST, _DARK)
-        self._outlines.scale.x = 0.01 * robot.length_m
+        self._outlines.scale.x = _LINK_WIDTH * robot.length_m
         self._prepare_common_markers(robot)
 
     def _set_lines(self, marker: Marker, paths: Sequence[Array], colors: Sequence[ColorRGBA]) -> None:
@@ -214,9 +233,12 @@ class RobotVisualizer(ManagedNode):
                 disk.scale.z = segment.disks.thickness_m
                 self._disk_markers.append(disk)
         self._force = self._marker("contact", 0, Marker.ARROW, _RED)
-        self._force.scale.x, self._force.scale.y, self._force.scale.z = 0.004, 0.010, 0.012
+        scale = self._force.scale
+        scale.x, scale.y, scale.z = (width * robot.length_m for width in _ARROW_WIDTHS)
         self._where = self._marker("contact", 1, Marker.LINE_STRIP, _FAINT_RED)
         self._where.scale.x = 2.5 * self._tube.scale.x
+        self._felt = self._marker("contact", 2, Marker.TEXT_VIEW_FACING, _RED)
+        self._felt.scale.z = _TEXT_HEIGHT * robot.length_m
         self._prepare_common_markers(robot)
         self._ends = np.cumsum([segment.length_m for segment in robot.segments])
         self._offsets = [
@@ -226,17 +248,36 @@ class RobotVisualizer(ManagedNode):
         ]
 
     def _prepare_common_markers(self, robot: Robot) -> None:
+        length_m = robot.length_m
         self._tendon_lines = self._marker("tendons", 0, Marker.LINE_LIST, _GREY)
-        self._tendon_lines.scale.x = 0.0008
+        self._tendon_lines.scale.x = _TENDON_WIDTH * length_m
         self._text = self._marker("state", 0, Marker.TEXT_VIEW_FACING, _DARK)
-        self._text.scale.z = 0.05 * robot.length_m + 0.004
-        self._text.pose.position.x = 0.4 * robot.length_m
+        self._text.scale.z = _TEXT_HEIGHT * length_m
+        self._text.pose.position.x = 0.4 * length_m
+        self._bars = self._marker("tension", 0, Marker.LINE_LIST, _GREY)
+        self._full = self._marker("tension", 1, Marker.LINE_STRIP, _DARK)
+        self._bar_text = self._marker("tension", 2, Marker.TEXT_VIEW_FACING, _DARK)
+        self._bars.scale.x, self._full.scale.x = _BAR_WIDTH * length_m, _LINK_WIDTH / 2 * length_m
+        self._bar_text.scale.z = _TEXT_HEIGHT * length_m
+        half_m = 1.5 * _BAR_WIDTH * length_m * (robot.tendon_count - 1) / 2
+        self._bar_places = np.linspace(-half_m, half_m, robot.tendon_count)
+        beside, top = _BARS_BESIDE * length_m, _BAR_HEIGHT * length_m
+        margin = _BAR_WIDTH * length_m
+        self._full.points = [
+            Point(x=beside, y=float(y), z=top) for y in (self._bar_places[0] - margin, self._bar_places[-1] + margin)
+        ]
+        place = self._bar_text.pose.position
+        place.x, place.z = beside, top + 1.5 * self._bar_text.scale.z
+        limit = robot.limits.maximum_n if robot.limits is not None else 1.0
+        self._bar_text.text = f"tensions, full: {limit:g} N"
+        self._common_markers = [self._bars, self._full, self._bar_text, self._text]
 
     def _marker(self, kind: str, number: int, shape: int, color: ColorRGBA) -> Marker:
         marker = Marker(ns=f"{self.get_namespace()}/{kind}".lstrip("/"), id=number, type=shape, action=Marker.ADD)
         marker.header.frame_id = self._base
         marker.color = color
         marker.pose.orientation.w = 1.0
+        marker.lifetime = self._lifetime
         return marker
 
     def _publish_markers(self, robot: Robot, backbone: Array, disks: Array, stamp: Any) -> None:
@@ -247,13 +288,20 @@ class RobotVisualizer(ManagedNode):
         self._draw_tendons(robot, disks, tension)
         self._tell_state(robot, tension)
         self._draw_contact(robot)
-        markers = [self._tube, *self._disk_markers, self._tendon_lines, self._force, self._where, self._text]
-        self._publish_stamped(markers, stamp)
+        markers = [self._tube, *self._disk_markers, self._tendon_lines, self._force, self._where, self._felt]
+        self._publish_stamped([*markers, *self._common_markers], stamp)
 
     def _tell_state(self, robot: Robot, tension: Array) -> None:
         largest = f", {np.nanmax(tension):.1f} N at most" if np.any(np.isfinite(tension)) else ""
         self._text.text = f"{robot.name}{' (simulated)' if self.simulated else ''}\n{self._driver}{largest}"
         self._text.color = _DARK if self._driver_ok else _RED
+        limit = robot.limits.maximum_n if robot.limits is not None else 1.0
+        beside, top = _BARS_BESIDE * robot.length_m, _BAR_HEIGHT * robot.length_m
+        self._bars.points, self._bars.colors = [], []
+        for value, y in zip(tension, self._bar_places, strict=True):
+            height = top * float(np.clip(value / limit, 0.0, 1.0)) if np.isfinite(value) else 0.0
+            self._bars.points += [Point(x=beside, y=float(y), z=z) for z in (0.0, height)]
+            self._bars.colors += [tension_color(value, limit)] * 2
 
     def _publish_stamped(self, markers: list[Marker], stamp: Any) -> None:
         for marker in markers:
@@ -286,6 +334,7 @@ class RobotVisualizer(ManagedNode):
         self._force.action = Marker.ADD if felt else Marker.DELETE
         found = contact is not None and felt and contact.location_observable
         self._where.action = Marker.ADD if found else Marker.DELETE
+        self._felt.action = self._force.action
         if contact is None or rod is None or shape is None or not felt:
             return
         coefficients = conversions.vector(shape.coefficients)
@@ -293,6 +342,9 @@ class RobotVisualizer(ManagedNode):
         force = pose[:3, :3] @ np.nan_to_num(conversions.vector(contact.wrench)[:3])
         tail = pose[:3, 3] - _METRES_PER_NEWTON * robot.length_m * force
         self._force.points = [conversions.point_message(tail), conversions.point_message(pose[:3, 3])]
+        self._felt.pose.position = conversions.point_message(tail)
+        where = f" at {1e3 * contact.arc_length:.0f} mm" if found else ""
+        self._felt.text = f"{np.linalg.norm(force):.1f} N{where}"
         if found:
             half_m = contact.arc_length_deviation
             ends = np.clip([contact.arc_length - half_m, contact.arc_length + half_m], 0.0, robot.length_m)
@@ -319,11 +371,12 @@ class RobotVisualizer(ManagedNode):
 
 
 def tension_color(tension_n: float, limit_n: float) -> ColorRGBA:
-    """Grey where unknown, blue at 0 N, over green, to red at ``limit_n``."""
+    """Grey where unknown, blue at 0 N, over green and yellow, to red at ``limit_n``."""
     if not np.isfinite(tension_n):
         return _GREY
     share = float(np.clip(tension_n / limit_n, 0.0, 1.0))
-    return ColorRGBA(r=min(1.0, 2 * share), g=1.0 - abs(2 * share - 1.0), b=max(0.0, 1.0 - 2 * share), a=1.0)
+    red, green, blue = colorsys.hsv_to_rgb(_BLUE_HUE * (1.0 - share), 1.0, 0.9)
+    return ColorRGBA(r=red, g=green, b=blue, a=1.0)
 
 
 def main() -> int:

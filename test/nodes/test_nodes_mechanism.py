@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 import numpy as np
 import pytest
 
@@ -11,9 +13,11 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from continuum_robot.msg import ClarkeState, Shape
 from nav_msgs.msg import Path as PathMessage
 from ros_probe import PATIENT, Probe
+from std_msgs.msg import String
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
+from continuum_robot.nodes import qos
 from continuum_robot.nodes.composition import ComposedStack, StackOptions
 
 pytestmark = [pytest.mark.ros]
@@ -39,6 +43,7 @@ def probe(stack):
             (ClarkeState, "clarke_reference"),
         ):
             listening.listen(kind, topic)
+        listening.listen(String, "robot_description", qos.latched())
         yield listening
 
 
@@ -60,11 +65,21 @@ def test_frames_of_all_links_come_on_tf(probe):
 def test_links_and_tendons_are_drawn(probe):
     markers = probe.wait_for_message("markers").markers
     kinds = {marker.ns.rsplit("/", 1)[-1]: marker for marker in markers}
-    assert kinds.keys() == {"links", "tendons", "state"}
+    assert kinds.keys() == {"links", "tendons", "tension", "state"}
     assert len(kinds["links"].points) == len(kinds["links"].colors) > 100
     assert len(kinds["tendons"].points) == 2 * 2 * 9
     assert "rolling_five_link" in kinds["state"].text
     assert len(probe.wait_for_message("backbone").poses) == 6
+
+
+def test_the_links_of_the_description_stand_on_tf(probe):
+    described = ElementTree.fromstring(probe.received["robot_description"][-1].data)
+    links = {link.get("name") for link in described.iter("link")}
+    probe.wait(
+        lambda: links <= {"base"} | {t.child_frame_id for m in list(probe.received["/tf"]) for t in m.transforms}
+    )
+    assert {t.header.frame_id for m in list(probe.received["/tf"]) for t in m.transforms} <= links
+    assert probe.get_parameter("robot_visualizer", "robot_description") == probe.received["robot_description"][-1].data
 
 
 def test_the_loop_is_closed_on_one_coordinate(probe):

@@ -104,7 +104,7 @@ def test_frames_path_and_markers_carry_the_prefix(two):
     length = np.linalg.norm(np.diff(points, axis=0), axis=1).sum()
     assert length == pytest.approx(0.4, rel=0.01)
     kinds = {marker.ns.rsplit("/", 1)[-1] for marker in markers.markers}
-    assert kinds == {"backbone", "disks", "tendons", "state", "contact"}
+    assert kinds == {"backbone", "disks", "tendons", "tension", "state", "contact"}
     text = next(m.text for m in markers.markers if m.ns.endswith("state"))
     assert "simulated" in text
     assert {m.header.frame_id for m in markers.markers} == {"right_base"}

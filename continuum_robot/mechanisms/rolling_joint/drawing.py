@@ -46,19 +46,20 @@ class RollingDrawing:
     ----------
     size : number of contacts that describe a pose
     frame_names : of the links from the second on, and ``tip``, which is the last link's again
+    link_shapes : closed outline of every link in its own plane, (points, 2), m
     """
 
     def __init__(self, robot: Robot) -> None:
         self.linkage = make_linkage(rolling_joint_of(robot))
         self.size = self.linkage.joint_count
         self.frame_names = (*(f"link_{k + 2}" for k in range(self.size)), "tip")
-        self._shapes = []
+        self.link_shapes: list[Array] = []
         for link in self.linkage.links:
             sides = [
                 surface.frame(np.linspace(*surface.limits_m, _POINTS)[::direction])[:, :2]
                 for surface, direction in ((link.child, 1), (link.parent, -1))
             ]
-            self._shapes.append(np.concatenate([*sides, sides[0][:1]]))
+            self.link_shapes.append(np.concatenate([*sides, sides[0][:1]]))
 
     def poses(self, coefficients: Array) -> Array:
         """Poses of all links in the plane for contacts that may lie a little beyond the ends, shape (n, 3).
@@ -87,7 +88,7 @@ class RollingDrawing:
         coefficients : contacts, shape (n - 1,), m
         """
         poses = self.poses(coefficients)
-        return [_in_space(_placed(shape, pose)) for shape, pose in zip(self._shapes, poses, strict=True)]
+        return [_in_space(_placed(shape, pose)) for shape, pose in zip(self.link_shapes, poses, strict=True)]
 
     def tendons(self, coefficients: Array) -> list[Array]:
         """Path of the left and the right tendon through all entry points, shape (2 n, 3), m.
