@@ -14,7 +14,7 @@ from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.geometry.clarke import ClarkeManifold
 from continuum_robot.robot.actuation import TensionLimits
-from continuum_robot.robot.coordinates import clarke_manifold
+from continuum_robot.robot.coordinates import tendon_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 
@@ -187,7 +187,7 @@ class TendonSafety:
         self._newton_per_ampere = robot.newton_per_ampere
         self._ampere_per_newton = (1.0 / self._newton_per_ampere).tolist()
         self._limiter = TensionLimiter(robot.limits, self._count)
-        self._watch = _ReadingWatch(robot.limits, clarke_manifold(robot), self.settings)
+        self._watch = _ReadingWatch(robot.limits, tendon_manifold(robot), self.settings)
         self._state = INACTIVE
         self._faults: tuple[str, ...] = ()
         self._reported = 0
@@ -258,12 +258,7 @@ class TendonSafety:
         """
         if self._state == ACTIVE:
             raise DeviceError("tendon driver", "is already active", "Deactivate it first.")
-        if self._faults:
-            raise DeviceError(
-                "tendon driver",
-                f"latched faults: {', '.join(self._faults)}",
-                "Remove the cause, then reset the faults.",
-            )
+        self.refuse_faults()
         now_s = reading.stamp_s if now_s is None else now_s
         self._watch.restart()
         tension = self._measured_tension(reading)
@@ -284,6 +279,15 @@ class TendonSafety:
         self._mismatch_s = self._since_command_s = 0.0
         self._forget_commands(now_s)
         self._state = ACTIVE
+
+    def refuse_faults(self) -> None:
+        """Raise :class:`DeviceError` where a fault is latched; it names all."""
+        if self._faults:
+            raise DeviceError(
+                "tendon driver",
+                f"latched faults: {', '.join(self._faults)}",
+                "Remove the cause, then reset the faults.",
+            )
 
     def deactivate(self) -> None:
         """Stop to obey commands and ramp to the safe tension; :attr:`released` says when it is reached.

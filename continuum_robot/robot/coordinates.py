@@ -6,13 +6,39 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.antagonists import AntagonistManifold
 from continuum_robot.geometry.clarke import ClarkeManifold
 from continuum_robot.geometry.modulated import ModulatedManifold
+from continuum_robot.geometry.unrelated import UnrelatedTendons
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
+from continuum_robot.robot.routing import StraightRouting
 
 Array = NDArray[np.float64]
+
+
+def without_clarke(robot: Robot) -> str:
+    """Why a robot has no Clarke coordinates, "" where it has: a segment whose tendons are not parallel to it.
+
+    Parameters
+    ----------
+    robot : any robot
+    """
+    for segment in robot.segments:
+        if not isinstance(segment.tendons.routing, StraightRouting):
+            return f"{segment.tendons.routing.kind} tendons of {segment.name}"
+    return ""
+
+
+def tendon_manifold(robot: Robot) -> ClarkeManifold:
+    """What one tendon's displacement tells about the others': the Clarke manifold, or nothing where there is none.
+
+    Parameters
+    ----------
+    robot : any robot
+    """
+    return UnrelatedTendons(robot.tendon_count) if without_clarke(robot) else clarke_manifold(robot)
 
 
 def clarke_manifold(robot: Robot) -> ClarkeManifold:
@@ -25,7 +51,18 @@ def clarke_manifold(robot: Robot) -> ClarkeManifold:
     Returns
     -------
     maps between N displacements or tensions and 2m Clarke coordinates
+
+    Raises
+    ------
+    ParameterError : tendons that are not parallel to the backbone
     """
+    reason = without_clarke(robot)
+    if reason:
+        raise ParameterError(
+            "robot",
+            f"{robot.name}: {reason}",
+            "tendons parallel to the backbone: others have no Clarke coordinates, and are pulled by tension_commands",
+        )
     if isinstance(robot.mechanism, EquilibriumModulation):
         return ModulatedManifold(robot.mechanism.backbone_count, robot.mechanism.pitch_radius_m)
     if robot.mechanism is not None:

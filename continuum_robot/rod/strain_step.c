@@ -49,6 +49,7 @@ typedef struct {
 #define SLOW 0.5
 #define LARGEST_CORRECTION 1.0
 #define LEAST_SHARE 0.01
+#define OTHER_STAGE 0.1 // share by which stages may differ that share a matrix: a cycle in real time is never the same
 #define DIFFERENCE 1e-7 // in bending angle or stretch: rounding and curvature of the terms weigh about the same
 
 enum { ROTATION = 0, PLACE = 9, OMEGA = 12, OMEGA_RATE = 18, SERIES = 24, STRAIN = 35, TWIST = 59, PRESSED = 65,
@@ -379,7 +380,7 @@ long long motion_stage(const mover_t *mover, const pull_t *pull, const surfaces_
     double *left = mover->work + 4 * n, *kept = left + n, *step = kept + n;
     double before = HUGE_VAL, share = 1;
     int made_here = 0, made_there = 0, moved = 0, made = 0;
-    if (fabs(g - solver->stage_s) > 1e-6 * g) solver->stage_s = 0;
+    if (fabs(g - solver->stage_s) > OTHER_STAGE * g) solver->stage_s = 0;
     for (int k = 0; k < ITERATIONS; k++) {
         if (solver->stage_s == 0) {
             if (made++ == RENEWALS || !make_matrix(mover, pull, surfaces, extra, g, base_c, base_p, c)) break;

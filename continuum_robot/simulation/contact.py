@@ -325,6 +325,7 @@ class PlantContacts:
     ----------
     contacts : as given
     size : number of values in :meth:`parameters`
+    surface_count : walls and spheres among them
 
     Raises
     ------
@@ -336,6 +337,7 @@ class PlantContacts:
         self.places_m = tuple(contact.place_m(robot) for contact in self.contacts)
         self._n = robot.coefficient_count
         self._compliant = [index for index, contact in enumerate(self.contacts) if contact.kind != "push"]
+        self.surface_count = len(self._compliant)
         self._slot = 4 + 3 * self._n
         self.size = self._n + len(self._compliant) * self._slot if self.contacts else 0
 

@@ -12,16 +12,21 @@ import casadi as ca
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.errors import ContinuumRobotError, ConvergenceError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.capstans import drives, tension_from_torque, torque_from_tension
 from continuum_robot.rod.code_generation import FastFunction, compile_functions
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.statics import equilibrium
+from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain_step import Surfaces
 from continuum_robot.rod.tendon_friction import TendonFriction
+from continuum_robot.rod.tendons import beyond_bending
+from continuum_robot.simulation.contact import FRICTION_SPEED_M_PER_S as CONTACT_FRICTION_SPEED_M_PER_S
 from continuum_robot.simulation.contact import Contact, ContactLoad, PlantContacts
 from continuum_robot.simulation.motors import MotorModel, tendon_tension
+from continuum_robot.simulation.strain_body import LONGEST_STEP_S, Drive, StrainBody, steps_of
 
 Vector = NDArray[np.float64]
 
@@ -63,6 +68,9 @@ class Plant:
     the spools, johnston (32)-(37), or the rod with ideal actuation. Deterministic for the generator and the sequence of
     calls.
 
+    A robot whose rod does more than bend, or whose tendons or strings are not parallel to it, has a plant with the
+    general rod in implicit steps, see simulation/strain_body.py; the interface is the same. It needs a compiler.
+
     Parameters
     ----------
     robot : with ``actuators`` for ``actuation="motors"``
@@ -85,8 +93,14 @@ class Plant:
 
     Raises
     ------
-    ParameterError : unknown actuation, no actuators, or a contact at a place that the robot does not have
+    ParameterError : unknown actuation, no actuators, or a contact at a place that the robot does not have; capstans on
+        a general rod
+    ContinuumRobotError : a general rod without a compiler
     """
+
+    def __new__(cls, robot: Robot, **_: Any) -> Plant:
+        """The kind of plant that the robot's basis and routing ask for."""
+        return object.__new__(_StrainPlant if cls is Plant and beyond_bending(robot) else cls)
 
     def __init__(
         self,
@@ -98,24 +112,12 @@ class Plant:
         compile: str = "auto",
         contacts: Sequence[Contact] = (),
     ) -> None:
-        if actuation not in ACTUATIONS:
-            raise ParameterError("actuation", actuation, "one of " + ", ".join(ACTUATIONS))
-        if actuation == "motors" and robot.actuators is None:
-            raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
-        self.robot, self.actuation = robot, actuation
+        self._begin(robot, actuation, rng, contacts)
         # With motors the capstans' inertia is that of the rotors.
         self._model = RodModel(robot, actuator_inertia=actuation == "ideal")
-        self._contacts = PlantContacts(robot, contacts)
-        self._untouched = np.zeros(self._contacts.size)
         self._friction = TendonFriction(robot, compile="never")
-        self._size, self._tendons = self._model.size, robot.tendon_count
-        self._no_force = np.zeros(self._size)
         self._jacobian = np.array(self._model.tendon_matrix, dtype=float)  # parallel tendons: constant
         self._strings = np.array(self._model.string_matrix, dtype=float)
-        rng = np.random.default_rng(robot.simulation.seed) if rng is None else rng
-        self.motor: MotorModel | None = None
-        if actuation == "motors" and robot.actuators is not None:
-            self.motor = MotorModel.from_actuators(robot.actuators, self._tendons, rng)
         derivative = self._derivative()
         self._start_c = self._rest()
         self.substep_s = self._stable_substep(derivative, progress)
@@ -125,12 +127,29 @@ class Plant:
         made = [single, many, *([self._model.pose, self._model.body_jacobian] if contacts else [])]
         functions = compile_functions(made, f"the plant of {robot.name}", compile=compile, progress=progress)
         self._kinematics = _Kinematics(robot, functions.get("pose"), functions.get("body_jacobian"))
-        self._hand: _Kinematics | None = None
-        self._push: tuple[float, Vector] | None = None
         self._single: FastFunction = functions["plant_step"]
         self._many: FastFunction = functions["plant_block"]
         self.compiled = self._many.compiled
         self.reset()
+
+    def _begin(
+        self, robot: Robot, actuation: str, rng: np.random.Generator | None, contacts: Sequence[Contact]
+    ) -> None:
+        if actuation not in ACTUATIONS:
+            raise ParameterError("actuation", actuation, "one of " + ", ".join(ACTUATIONS))
+        if actuation == "motors" and robot.actuators is None:
+            raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
+        self.robot, self.actuation = robot, actuation
+        self._contacts = PlantContacts(robot, contacts)
+        self._untouched = np.zeros(self._contacts.size)
+        self._hand: _Kinematics | _RodKinematics | None = None
+        self._push: tuple[float, Vector] | None = None
+        self._size, self._tendons = robot.coefficient_count, robot.tendon_count
+        self._no_force = np.zeros(self._size)
+        rng = np.random.default_rng(robot.simulation.seed) if rng is None else rng
+        self.motor: MotorModel | None = None
+        if actuation == "motors" and robot.actuators is not None:
+            self.motor = MotorModel.from_actuators(robot.actuators, self._tendons, rng)
 
     # --- running it
 
@@ -145,13 +164,21 @@ class Plant:
         ------
         ParameterError : wrong shape or not finite
         """
-        start = self._start_c if c is None else np.asarray(c, dtype=float)
-        if start.shape != (self._size,) or not np.isfinite(start).all():
-            raise ParameterError("c", c, f"{self._size} finite coefficients")
+        start = self._checked_start(c)
         parts = [start, np.zeros(self._size)]
         if self.motor is not None:
             parts += [self._jacobian @ start, np.zeros(self._tendons), np.zeros(self._tendons)]
         self._y = np.concatenate(parts)
+        self._renew()
+
+    def _checked_start(self, c: ArrayLike | None) -> Vector:
+        start = self._start_c if c is None else np.asarray(c, dtype=float)
+        if start.shape != (self._size,) or not np.isfinite(start).all():
+            raise ParameterError("c", c, f"{self._size} finite coefficients")
+        return start
+
+    def _renew(self) -> None:
+        """Time begins, nothing is broken, nobody pushes."""
         self._time_s = 0.0
         self._push = None
         self._input = np.zeros(self._tendons)
@@ -179,14 +206,7 @@ class Plant:
         ParameterError : wrong shape, not finite, or a negative duration
         ContinuumRobotError : the integration diverged
         """
-        command = np.asarray(tension_command, dtype=float)
-        if command.shape != (self._tendons,) or not math.isfinite(command.sum()):
-            raise ParameterError("tension_command", tension_command, f"{self._tendons} finite tensions in N")
-        if not 0 <= duration_s < math.inf:
-            raise ParameterError("duration_s", duration_s, "a duration of at least 0 s")
-        force = self._no_force if generalized_force is None else np.asarray(generalized_force, dtype=float)
-        force = force + self._pushed()
-        self._input = self._limit(command)
+        force = self._take(tension_command, duration_s, generalized_force)
         if duration_s == 0:
             return
         steps = max(1, math.ceil(duration_s / self.substep_s * (1 - 1e-9)))
@@ -212,6 +232,18 @@ class Plant:
         self._y = y
         self._time_s += duration_s
 
+    def _take(self, tension_command: ArrayLike, duration_s: float, generalized_force: ArrayLike | None) -> Vector:
+        """Check what :meth:`advance` got, take the command, and return the generalised force with that of the push."""
+        command = np.asarray(tension_command, dtype=float)
+        if command.shape != (self._tendons,) or not math.isfinite(command.sum()):
+            raise ParameterError("tension_command", tension_command, f"{self._tendons} finite tensions in N")
+        if not 0 <= duration_s < math.inf:
+            raise ParameterError("duration_s", duration_s, "a duration of at least 0 s")
+        force = self._no_force if generalized_force is None else np.asarray(generalized_force, dtype=float)
+        force = force + self._pushed()
+        self._input = self._limit(command)
+        return force
+
     def push(self, arc_length_m: float, force_in_base_n: ArrayLike) -> None:
         """Push on the backbone from now on, beside the contacts, until :meth:`release` or :meth:`reset`.
 
@@ -230,10 +262,14 @@ class Plant:
         if force.shape != (3,) or not np.isfinite(force).all():
             raise ParameterError("force_in_base_n", force_in_base_n, "three finite components in N")
         if self._hand is None:
-            needed = [self._model.pose, self._model.body_jacobian]
-            made = compile_functions(needed, f"pushes on {self.robot.name}", compile="never")
-            self._hand = _Kinematics(self.robot, made["pose"], made["body_jacobian"])
+            self._hand = self._reach()
         self._push = (min(float(arc_length_m), self.robot.length_m), force)
+
+    def _reach(self) -> _Kinematics | _RodKinematics:
+        """Kinematics for a push anywhere."""
+        needed = [self._model.pose, self._model.body_jacobian]
+        made = compile_functions(needed, f"pushes on {self.robot.name}", compile="never")
+        return _Kinematics(self.robot, made["pose"], made["body_jacobian"])
 
     def release(self) -> None:
         """End the push."""
@@ -439,6 +475,117 @@ class Plant:
         position = self._jacobian @ self._start_c + 1e-3
         y = np.concatenate([self._start_c, np.zeros(n), position, np.zeros(2 * N)])
         return y, parameters
+
+
+class _StrainPlant(Plant):
+    """The plant of a robot with a general rod."""
+
+    def __init__(
+        self,
+        robot: Robot,
+        *,
+        actuation: str = "motors",
+        rng: np.random.Generator | None = None,
+        progress: Callable[[str], None] | None = None,
+        compile: str = "auto",
+        contacts: Sequence[Contact] = (),
+    ) -> None:
+        self._begin(robot, actuation, rng, contacts)
+        if compile == "never":
+            raise ParameterError("compile", compile, "auto or always: the plant of a general rod is machine code")
+        self._body = StrainBody(robot, self.motor)
+        self._rod_kinematics = _RodKinematics(robot, self._body.rod)
+        self._start_c = self._body.rest()
+        self.substep_s, self.compiled = LONGEST_STEP_S, True
+        if progress is not None and robot.simulation.substep_s != LONGEST_STEP_S:
+            progress(
+                f"the plant of {robot.name} takes implicit steps of {LONGEST_STEP_S:g} s instead of"
+                f" simulation.substep_s = {robot.simulation.substep_s:g} s: its rod is general"
+            )
+        self.reset()
+
+    def reset(self, c: ArrayLike | None = None) -> None:
+        self._at = self._body.at_rest(self._checked_start(c))
+        self._renew()
+
+    def advance(
+        self, tension_command: ArrayLike, duration_s: float, generalized_force: ArrayLike | None = None
+    ) -> None:
+        force = self._take(tension_command, duration_s, generalized_force)
+        if duration_s == 0:
+            return
+        steps, step_s = steps_of(duration_s)
+        for k in range(steps):
+            push, surfaces = force, None
+            if self._contacts.size:
+                now_s = self._time_s + k * step_s - self.contacts_from_s
+                values, pushed = self._contacts.parameters(self._rod_kinematics, self._at.c, self._at.c_rate, now_s)
+                push = force + pushed
+                surfaces = Surfaces(values, self._contacts.surface_count, CONTACT_FRICTION_SPEED_M_PER_S)
+            drive = Drive(self._input, push, self.tendon_offset_m, self.stiffness_share, self.motor_free, surfaces)
+            try:
+                self._at = self._body.step(self._at, drive, step_s)
+            except ConvergenceError as error:
+                raise ContinuumRobotError(
+                    f"the simulation of {self.robot.name} diverged at {self._time_s:.3f} s: reduce the gains ({error})"
+                ) from error
+        self._time_s += duration_s
+
+    @property
+    def c(self) -> Vector:
+        return self._at.c.copy()
+
+    @property
+    def c_rate(self) -> Vector:
+        return self._at.c_rate.copy()
+
+    @property
+    def velocity(self) -> Vector:
+        if self.motor is None:
+            return np.asarray(self._body.rod.displacement_jacobian(self._at.c) @ self._at.c_rate)
+        return self._at.speed_m_per_s.copy()
+
+    @property
+    def rod_displacement(self) -> Vector:
+        return self._body.rod.tendon_displacement(self._at.c)
+
+    @property
+    def tension(self) -> Vector:
+        return self._at.tension_n.copy()
+
+    @property
+    def string_extension(self) -> Vector:
+        return self._body.rod.string_extension(self._at.c)
+
+    @property
+    def contact_loads(self) -> tuple[ContactLoad, ...]:
+        now_s = self._time_s - self.contacts_from_s
+        return self._contacts.loads(self._rod_kinematics, self._at.c, self._at.c_rate, now_s)
+
+    def pose(self, s_m: float) -> Vector:
+        return self._body.rod.poses(self._at.c, [s_m])[0]
+
+    @property
+    def friction_torque(self) -> Vector:
+        return np.zeros(0)
+
+    @property
+    def model(self) -> RodModel:
+        raise ContinuumRobotError(f"{self.robot.name} has a general rod, see continuum_robot.rod.strain_rod")
+
+    def _reach(self) -> _Kinematics | _RodKinematics:
+        return self._rod_kinematics
+
+    def _motor_part(self, index: int) -> Vector:
+        return (self._at.wound_m, self._at.speed_m_per_s, self._at.current_a)[index].copy()
+
+
+class _RodKinematics:
+    """The general rod as the contacts ask for it."""
+
+    def __init__(self, robot: Robot, rod: StrainRod) -> None:
+        self.robot, self._rod = robot, rod
+        self.poses, self.body_jacobian = rod.poses, rod.body_jacobian
 
 
 def _speed_of_capstans(robot: Robot) -> Vector:

@@ -4,10 +4,17 @@ import dataclasses
 import numpy as np
 import pytest
 
+from continuum_robot.errors import ParameterError
 from continuum_robot.geometry import so3
 from continuum_robot.geometry.arcs import backbone_poses
 from continuum_robot.geometry.clarke import arc_from_clarke
-from continuum_robot.robot.coordinates import clarke_from_curvature, clarke_manifold, curvature_from_clarke
+from continuum_robot.robot.coordinates import (
+    clarke_from_curvature,
+    clarke_manifold,
+    curvature_from_clarke,
+    tendon_manifold,
+    without_clarke,
+)
 from continuum_robot.robot.loading import load_robot, shipped_robots
 
 
@@ -22,7 +29,7 @@ def mixed_robot():
     return dataclasses.replace(robot, segments=(first, second))
 
 
-@pytest.mark.parametrize("name", list(shipped_robots()))
+@pytest.mark.parametrize("name", [name for name in shipped_robots() if not without_clarke(load_robot(name))])
 def test_manifold_has_the_layout_of_the_file(name):
     robot = load_robot(name)
     manifold = clarke_manifold(robot)
@@ -43,6 +50,19 @@ def test_the_two_matrices_are_inverse(name):
     np.testing.assert_allclose(
         curvature_from_clarke(robot) @ clarke_from_curvature(robot), np.eye(robot.coordinate_count), atol=1e-15
     )
+
+
+def test_routed_tendons_have_no_clarke_coordinates():
+    robot = load_robot("rucker_helical")
+    assert "helical tendons of backbone" in without_clarke(robot)
+    with pytest.raises(ParameterError, match="tension_commands"):
+        clarke_manifold(robot)
+    alone = tendon_manifold(robot)
+    displacement = np.array([1e-3, -2e-3, 5e-3, 0.0])
+    assert alone.tendon_count == 4
+    assert alone.inconsistency_m(displacement) == pytest.approx([0.0])
+    np.testing.assert_allclose(alone.displacement(alone.clarke(displacement)), displacement)
+    np.testing.assert_allclose(alone.generalized_force(displacement), displacement)
 
 
 def test_bending_towards_x_is_a_positive_curvature_about_y():
