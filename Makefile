@@ -15,7 +15,7 @@ export ROS_AUTOMATIC_DISCOVERY_RANGE ?= LOCALHOST
 # cmake 3.20 or newer builds the messages; where there is none it comes from PyPI.
 CMAKE_FROM_PYPI := $(shell cmake --version 2>/dev/null | awk 'NR==1 {split($$3, v, "."); ok = v[1] > 3 || (v[1] == 3 && v[2] >= 20)} END {if (!ok) print "cmake"}')
 
-.PHONY: help environment demo test lint clean
+.PHONY: help environment demo test lint docs clean
 
 help:  ## What can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,10 @@ endif
 lint: $(INSTALLED)  ## ruff, and mypy on geometry, robot, rod, control
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+docs: $(INSTALLED)  ## The documentation as a site in build/site, warnings are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "Open build/site/index.html, or with a search: $(BIN)/python -m http.server -b 127.0.0.1 -d build/site"
 
 clean:  ## Remove the environment and what was built
 	rm -rf $(VENV) build install log *.egg-info

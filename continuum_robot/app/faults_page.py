@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/faults.md: ``python -m continuum_robot.app.faults_page > docs/faults.md``."""
+"""docs/faults.md from the tables of the drivers and of the fault campaign."""
 
 from __future__ import annotations
 
 import dataclasses
-import sys
 from itertools import groupby
 
+from continuum_robot.app.pages.fault_texts import FaultText, fault_texts
+from continuum_robot.drivers.dynamixel.actuators import FAULTS as SERVO_FAULTS
 from continuum_robot.drivers.odri_can.board import FAULTS as BOARD_FAULTS
 from continuum_robot.drivers.tendon_safety import FAULTS, SafetySettings
 from continuum_robot.experiments.fault_campaign.campaign import DISPLACEMENT_SHARE, MOMENTS, MOVE_S
@@ -23,7 +24,7 @@ from continuum_robot.robot.schema import quantity_of
 INTRODUCTION = """\
 # Faults: what they look like, and what to do
 
-<!-- Written by `python -m continuum_robot.app.faults_page > docs/faults.md`. -->
+<!-- Written by `python -m continuum_robot.app.pages`. -->
 
     continuum-robot faults --json faults.json     # breaks everything once on a simulated robot, some ten minutes
     continuum-robot faults --list
@@ -42,10 +43,16 @@ def page() -> str:
 
 def _names() -> list[str]:
     lines = ["## Names of the driver's faults", "", "| fault | meaning |", "|---|---|"]
-    lines += [f"| `{name}` | {meaning} |" for name, meaning in FAULTS.items()]
+    lines += [f"| [`{name}`](faults/{name}.md) | {meaning} |" for name, meaning in FAULTS.items()]
     lines += ["", "With `device_fault`, `/diagnostics` says which: `<channel>: <name>`.", ""]
     lines += ["| motor board | meaning, and cure |", "|---|---|"]
-    lines += [f"| `{name}` | {meaning} |" for name, meaning in BOARD_FAULTS.items()]
+    lines += [f"| [`{name}`](faults/{name}.md) | {meaning} |" for name, meaning in BOARD_FAULTS.items()]
+    lines += ["", "| servo | meaning, and cure |", "|---|---|"]
+    lines += [f"| [`{name}`](faults/{name}.md) | {meaning} |" for name, meaning in SERVO_FAULTS.items()]
+    lines += ["", "The supervisor's own, in `stack_status.faults`, and two of the driver:", ""]
+    lines += ["| fault | meaning |", "|---|---|"]
+    lines += [f"| [`{name}`](faults/{name}.md) | {texts[0].meaning} |" for name, texts in _others().items()]
+    lines += ["", "What sensors say: [faults of sensors](faults/sensors.md)."]
     lines += ["", "## Thresholds", "", "Beside those of the robot file's `limits` and `hardware`:", ""]
     lines += ["| threshold | unit | allowed | default | meaning |", "|---|---|---|---|---|"]
     for field in dataclasses.fields(SafetySettings):
@@ -53,6 +60,11 @@ def _names() -> list[str]:
         allowed = dataclasses.replace(quantity, unit="").expected().replace("a number in ", "")
         lines.append(f"| `{field.name}` | {quantity.unit} | {allowed} | `{field.default}` | {quantity.doc} |")
     return [*lines, ""]
+
+
+def _others() -> dict[str, list[FaultText]]:
+    told = {*FAULTS, *BOARD_FAULTS, *SERVO_FAULTS}
+    return {name: texts for name, texts in fault_texts().items() if name not in told}
 
 
 def _criteria() -> list[str]:
@@ -101,7 +113,3 @@ def _kinds() -> list[str]:
         ]
         lines.append("")
     return lines
-
-
-if __name__ == "__main__":
-    sys.stdout.write(page())

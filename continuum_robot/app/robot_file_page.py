@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/robot_file.md: ``python -m continuum_robot.app.robot_file_page > docs/robot_file.md``."""
+"""docs/robot_file.md from the dataclasses of the robot file."""
 
 from __future__ import annotations
 
 import dataclasses
-import sys
 import types
 import typing
 from typing import Any
@@ -15,7 +14,7 @@ from continuum_robot.robot.schema import kind_of, quantity_of
 INTRODUCTION = """\
 # The robot file
 
-<!-- Written by `python -m continuum_robot.app.robot_file_page > docs/robot_file.md`. -->
+<!-- Written by `python -m continuum_robot.app.pages`. -->
 
 One YAML file describes a robot: `config/robots/<name>.yaml`, or any path. SI units only. The file is read strictly: an
 unknown key, a missing or impossible value, a list of the wrong length, NaN or a key given twice is an error that names
@@ -103,7 +102,3 @@ def _default(field: dataclasses.Field[Any]) -> str:
     if field.default is None or field.default in ("", ()):
         return "none"
     return f"`{list(field.default) if isinstance(field.default, tuple) else field.default}`"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(page())

@@ -18,7 +18,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from continuum_robot.errors import ContinuumRobotError, ParameterError, RobotFileError
-from continuum_robot.robot.schema import Quantity, quantity_of, read
+from continuum_robot.robot.schema import Quantity, Source, quantity_of, read
 
 _LARGEST_INTEGER = 2**63 - 1
 
@@ -48,10 +48,11 @@ class Settings:
     Attributes
     ----------
     value : the settings as they are now, a frozen dataclass
+    declared : as they were declared, before start-up values were taken over
     """
 
     def __init__(self, value: Any, leaves: dict[str, _Leaf], check: Callable[[Any], None]) -> None:
-        self.value = value
+        self.value = self.declared = value
         self.leaves = leaves
         self._check = check
 
@@ -199,6 +200,24 @@ class ParameterServer:
     def on_change(self, listener: Callable[[set[str]], None]) -> None:
         """``listener`` gets the names of parameters that have been changed, after the change."""
         self._listeners.append(listener)
+
+    @property
+    def of_robot(self) -> tuple[set[str], set[str]]:
+        """Names of the parameters whose default is the robot file's, and of those computed from it."""
+        from_file: set[str] = set()
+        computed: set[str] = set()
+        for settings in self._settings:
+            kind = type(settings.declared)
+            if kind.__module__.startswith(Source.__module__.rpartition(".")[0]):
+                from_file |= set(settings.leaves)
+            else:
+                usual = {field.name: field.default for field in dataclasses.fields(kind)}
+                computed |= {
+                    name
+                    for name, leaf in settings.leaves.items()
+                    if getattr(settings.declared, str(leaf.path[0])) != usual[str(leaf.path[0])]
+                }
+        return from_file, computed
 
     def get(self, name: str) -> Any:
         """Value of a parameter.

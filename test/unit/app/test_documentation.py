@@ -20,7 +20,7 @@ DOCS = ROOT / "docs"
 
 def test_the_page_of_the_robot_file_is_what_the_dataclasses_say() -> None:
     written = (DOCS / "robot_file.md").read_text(encoding="utf-8")
-    assert written == page(), "run: python -m continuum_robot.app.robot_file_page > docs/robot_file.md"
+    assert written == page(), "run: python -m continuum_robot.app.pages"
 
 
 def keys(value: Any) -> set[str]:

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m continuum_robot.app.pages``: writes every page of docs/ that is made from the code."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from continuum_robot.app.pages import parameters
+from continuum_robot.app.pages.generated import pages_of_code
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def main() -> None:
+    """Write what has changed, and name it."""
+    docs = ROOT / "docs"
+    for path, text in {**pages_of_code(ROOT), "parameters.md": parameters.page()}.items():
+        file = docs / path
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+            sys.stdout.write(f"docs/{path}\n")
+
+
+if __name__ == "__main__":
+    main()

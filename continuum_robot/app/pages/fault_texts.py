@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user reads of each named fault: why it happens, how it is noticed, what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from continuum_robot.drivers.dynamixel import actuators as dynamixel
+from continuum_robot.drivers.odri_can import board
+from continuum_robot.drivers.tendon_safety import FAULTS as DRIVER_FAULTS
+
+
+@dataclass(frozen=True, slots=True)
+class FaultText:
+    """A fault as its page tells it.
+
+    Attributes
+    ----------
+    name : as it latches; in file names and headings
+    told_by : who names it, with how it looks
+    meaning : one sentence
+    causes : what brings it about, the likeliest first
+    noticed : how it is found, with the threshold
+    cure : steps, in order
+    """
+
+    name: str
+    told_by: str
+    meaning: str
+    causes: tuple[str, ...]
+    noticed: str
+    cure: tuple[str, ...]
+
+
+RESET = "Reset the stack: `manage_stack` command 3, or `continuum-robot view`."
+HOME = "Home the robot: `continuum-robot home ROBOT --hardware`."
+LOOK = "Read the name that stands beside it in `/diagnostics`: that is the cause."
+
+# name: causes, how it is noticed, cure
+_DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
+    "command_timeout": (
+        (
+            "the controller died, hangs or is not active",
+            "the computer is too busy for it",
+            "commands answer old states",
+        ),
+        "In every cycle the driver compares the age of the newest command, counted from the state it answers, with "
+        "`limits.command_timeout_s`; after activation it waits `safety.activation_grace_s` longer for the first one.",
+        ("See in `stack_status` whether clarke_controller runs and is active.", "Relieve the computer.", RESET),
+    ),
+    "command_not_finite": (
+        ("the program that writes `tendon_commands` divides by zero, or passes an unknown reading on",),
+        "At once: nothing that is not finite reaches a motor.",
+        ("Mend the controller: an unknown reading must not become a command.", RESET),
+    ),
+    "command_wrong_size": (
+        ("the program that writes `tendon_commands` was made for a robot with another number of tendons",),
+        "At once: a command must hold one tension a tendon.",
+        ("Stop that program, or give it this robot's file.", RESET),
+    ),
+    "command_out_of_range": (
+        (
+            "gains that make the loop unstable",
+            "a controller that works in another unit than N",
+            "a defect of its sender",
+        ),
+        "A tension outside of [0, `limits.maximum_n`] by more than `safety.command_share` of it. What is "
+        "less far off is limited, and told in `limited`.",
+        ("Lower the gains, or mend the sender.", RESET),
+    ),
+    "reading_timeout": (
+        ("a motor board or adapter lost its power or its plug", "the bus is overloaded", "the computer stalled"),
+        "The newest reading is older than `limits.reading_timeout_s`.",
+        ("Check power and plugs; `continuum-robot devices ROBOT` says which device is missing.", RESET),
+    ),
+    "reading_not_finite": (
+        ("a device that does not know its position, speed or current",),
+        "A displacement, velocity or tension of a reading is NaN or infinite.",
+        (LOOK, "Check the wiring of the sensor.", RESET),
+    ),
+    "frozen_reading": (
+        ("an encoder's cable is loose", "a board repeats its last values", "a motor is stuck"),
+        "A displacement repeats bit by bit for `safety.frozen_time_s`, while the other tendons moved by "
+        "`safety.frozen_motion_m` or the commanded generalised force changed by `safety.frozen_force_n`.",
+        ("Turn the motor by hand with the power off and look at its displacement.", RESET, HOME + " If in doubt."),
+    ),
+    "displacement_jump": (
+        ("an encoder lost counts, or got some", "a frame was damaged past its checksum"),
+        "A displacement changed by more than `safety.jump_m` and faster than `safety.maximum_speed_m_per_s`.",
+        ("Check the encoder's cable and shield.", RESET, HOME),
+    ),
+    "inconsistent_displacement": (
+        ("a tendon is slack, slipped on its spool or broke", "an encoder lost its zero", "the robot was never homed"),
+        "The displacements of a segment must lie on the Clarke manifold. Their root mean square distance exceeds "
+        "`limits.inconsistency_m`.",
+        ("Look at every tendon of that segment.", "Mend or replace the tendon.", RESET, HOME),
+    ),
+    "displacement_out_of_range": (
+        ("a reference beyond what the robot can do", "the zero is lost", "a tendon slipped"),
+        "A displacement exceeds `limits.maximum_displacement_m` either way.",
+        ("Take the reference back.", RESET, HOME + " If the zero is lost."),
+    ),
+    "tension_out_of_range": (
+        ("something blocks or pulls the robot", "the loop swings", "a wrong torque constant or gear ratio"),
+        "A measured tension exceeds `limits.maximum_n`, or lies below zero, by more than `safety.tension_margin_n`.",
+        ("Free the robot.", "Lower the gains where it swings.", "Check the motors' constants.", RESET),
+    ),
+    "current_mismatch": (
+        ("a phase of a motor is open", "the motors' supply is off or weak", "a board's stop input is closed"),
+        "Measured and commanded current differ by more than `safety.current_mismatch_share` of the largest current for "
+        "`safety.current_mismatch_time_s`.",
+        ("Check the motor's cable and the supply.", "Open the stop input.", RESET),
+    ),
+    "device_fault": (
+        ("a motor board or servo reports a fault of its own, with its name in `/diagnostics`",),
+        "At once, in the reading in which the device reports it.",
+        (LOOK, "Follow the page of that name.", RESET),
+    ),
+    "estop": (
+        ("somebody asked for it: service or topic `estop`, the browser, the client", "a node found that it must stop"),
+        "At once, in every lifecycle state.",
+        ("See that the robot and everybody near it are safe.", "Release the stop: send `false` on the topic.", RESET),
+    ),
+}
+
+_BOARD: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
+    "estop": (
+        ("the button at the board's stop input is pressed", "its cable is broken"),
+        "The board's status says so.",
+        ("Open the input.", RESET),
+    ),
+    "receive_timeout": (
+        ("no current reference reached the board: cable, adapter, a host that stalled",),
+        "The board counts `receive_timeout_ms` itself and switches its motors off.",
+        ("Check the wire to the board and the host's load.", RESET),
+    ),
+    "encoder_error": (
+        ("the encoder lost counts between two index marks: loose disk, dirt, interference",),
+        "The board compares its count with the index mark of every turn.",
+        ("Check the encoder.", "Switch the board's power off and on.", RESET, HOME),
+    ),
+    "position_converter_error": (
+        ("a defect of the board's position converter",),
+        "The board's status says so.",
+        ("Reset; if it comes again, switch its power off and on, then replace the board.", HOME),
+    ),
+    "position_rollover_error": (
+        ("a position beyond 100 revolutions that the board could not follow",),
+        "The board's status says so. A rollover as such is followed and no fault.",
+        (RESET, HOME),
+    ),
+    "motor_temperature": (
+        ("too much current for too long", "no cooling"),
+        "The board's status says so.",
+        ("Let the motor cool down.", "Lower `limits.maximum_n` or the pretension.", RESET),
+    ),
+    "other_board_error": (
+        ("an error code that the firmware does not explain",),
+        "The board's status holds it.",
+        ("Switch the board's power off and on.", RESET, HOME),
+    ),
+    "motor_off": (
+        ("the board switched a motor off by itself",),
+        "The board's status says that a motor is off which was switched on.",
+        ("Look for other faults of the board.", RESET),
+    ),
+    "rebooted": (
+        ("the board lost its supply for a moment",),
+        "Its motors are not aligned any more, or its positions begin anew.",
+        ("Check the supply.", "Slacken the tendons: the rotors align with a jerk.", RESET, HOME),
+    ),
+    "position_jump": (
+        ("the encoder lost its count", "the board started anew"),
+        "A position moved farther than a motor can turn in the time.",
+        ("Check the encoder's cable.", RESET, HOME),
+    ),
+    "silent_board": (
+        ("the board has no power", "its CAN cable is off", "the channel in the robot file is another one"),
+        "No positions or currents for 30 ms.",
+        ("Check supply and CAN wiring.", "`continuum-robot devices ROBOT` lists what is on each channel.", RESET),
+    ),
+    "silent_status": (
+        ("status frames are lost", "two boards on one channel collide"),
+        "No status for 2.5 s, though it comes once a second.",
+        ("One board a channel.", "Check wiring and termination.", RESET),
+    ),
+    "current_mismatch": (
+        ("the board switched off", "a phase is open", "the supply is too weak"),
+        "The measured current does not follow the commanded one.",
+        ("Check the motor's cable and the supply.", RESET),
+    ),
+    "two_boards": (
+        ("two boards are on one CAN channel: they have no addresses",),
+        "More frames arrive than one board sends.",
+        ("Give each board a channel of its own.", RESET),
+    ),
+    "other_host": (
+        ("another program, or another computer, sends commands on this channel",),
+        "A command is seen that this driver did not send.",
+        ("Stop the other program.", RESET),
+    ),
+    "bus_off": (
+        ("a short circuit or missing termination", "a wrong bit rate"),
+        "The CAN controller reports bus-off.",
+        ("Check wiring, termination, bit rate.", "`sudo ip link set canN down`, then `up`.", RESET),
+    ),
+    "bus_error": (
+        ("the adapter was unplugged", "its driver failed"),
+        "Frames can be neither sent nor received.",
+        ("Plug the adapter in: it is opened again by itself.", RESET),
+    ),
+}
+
+_DYNAMIXEL: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
+    "silent_servo": (
+        ("no supply", "a loose cable in the chain", "another baud rate or number than in the robot file"),
+        "A servo does not answer.",
+        ("Check supply and cables, from the adapter on.", RESET),
+    ),
+    "receive_timeout": (
+        ("the loop stood still",),
+        "The driver's bus thread counts `receive_timeout_ms`, and the servo's own watchdog guards against a dead host.",
+        ("Relieve the computer.", RESET),
+    ),
+    "torque_off": (
+        ("the servo started anew, or switched off by itself",),
+        "A servo is off that was switched on.",
+        ("Check the supply.", RESET, HOME),
+    ),
+    "position_jump": (
+        ("the servo started anew within another turn",),
+        "A position moved farther than a servo can turn.",
+        (RESET, HOME),
+    ),
+    "hardware_error": (
+        ("input_voltage, overheating, motor_encoder, electrical_shock or overload, as the servo names it",),
+        "The servo's hardware error status.",
+        ("Remove the cause that it names.", "Reset: the servo then starts anew.", HOME),
+    ),
+}
+
+_STACK: dict[str, tuple[str, tuple[str, ...], str, tuple[str, ...]]] = {
+    "node_lost": (
+        "a node is gone, hangs or left its state",
+        ("the node's program ended or was killed", "it hangs", "somebody changed its lifecycle by hand"),
+        "The supervisor hears every node's `/diagnostics` and transition events.",
+        ("Start its program again and look at its log.", RESET),
+    ),
+    "two_writers": (
+        "two programs write `tendon_commands`",
+        ("a controller of one's own runs beside clarke_controller", "a stack of before still lives"),
+        "The driver counts the publishers of `tendon_commands` and watches whose commands arrive.",
+        ("Stop one of them. For a controller of your own start the stack without one: `controller:=false`.", RESET),
+    ),
+    "internal_error": (
+        "a defect of the driver's program",
+        ("a callback raised an exception that it must not raise",),
+        "At once. What the callback left undone is unknown, so the tendons go to their safe tension.",
+        ("Keep the log, which has the traceback, and report it.", "Restart the stack."),
+    ),
+    "startup_failed": (
+        "the stack did not come up",
+        ("a node refused to be configured or activated: a device is missing, it was not homed, a file is wrong",),
+        "The node's answer, or its silence for `transition_timeout_s` or `configure_timeout_s`.",
+        ("The log and `stack_status.message` name the node and its reason: remove it.", RESET),
+    ),
+    "resume_failed": (
+        "the stack did not resume after a pause",
+        ("a node refused to be activated",),
+        "As for [startup_failed](startup_failed.md).",
+        ("Remove the reason that the log names.", RESET),
+    ),
+    "reset_failed": (
+        "the reset did not succeed",
+        ("the cause of the fault is still there", "the e-stop's topic still says true"),
+        "As for [startup_failed](startup_failed.md).",
+        ("Remove the cause.", "Reset again."),
+    ),
+    "pause_failed": (
+        "a node did not go down when the stack was paused",
+        ("a node hangs",),
+        "As for [startup_failed](startup_failed.md).",
+        ("Look at its log, end its program and start it again.", RESET),
+    ),
+    "shutdown_failed": (
+        "a node did not go down when the stack was shut down",
+        ("a node hangs",),
+        "As for [startup_failed](startup_failed.md).",
+        ("End its program: the driver releases the tendons by itself.",),
+    ),
+}
+
+DRIVER = "`driver_status`, `stack_status.faults` and `/diagnostics` of tendon_driver"
+CHANNEL = "`/diagnostics` of tendon_driver as `<channel>: {name}`, with [device_fault](device_fault.md)"
+SERVO = "`/diagnostics` of tendon_driver as `<port> servo <number>: {name}`, with [device_fault](device_fault.md)"
+STACK = "`stack_status.faults`"
+
+
+def fault_texts() -> dict[str, list[FaultText]]:
+    """By name: the fault as each of its tellers has it. A name of driver and board is one page."""
+    found: dict[str, list[FaultText]] = {}
+    for told_by, meanings, texts in (
+        (DRIVER, DRIVER_FAULTS, _DRIVER),
+        (CHANNEL, board.FAULTS, _BOARD),
+        (SERVO, dynamixel.FAULTS, _DYNAMIXEL),
+    ):
+        for name, meaning in meanings.items():
+            causes, noticed, cure = texts[name]
+            short = meaning.partition(":")[0] if told_by != DRIVER else meaning
+            found.setdefault(name, []).append(FaultText(name, told_by.format(name=name), short, causes, noticed, cure))
+    for name, (meaning, causes, noticed, cure) in _STACK.items():
+        found.setdefault(name, []).append(FaultText(name, STACK, meaning, causes, noticed, cure))
+    return found

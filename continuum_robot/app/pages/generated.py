@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All pages that are made from the code without a node, with where they stand below docs/."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from continuum_robot.app import faults_page, robot_file_page
+from continuum_robot.app.pages import commands, fault_pages, interfaces, papers
+from continuum_robot.app.pages.citations import PAPERS
+
+
+def pages_of_code(root: Path) -> dict[str, str]:
+    """Pages by their path below docs/; that of the parameters comes from the nodes, see parameters.py.
+
+    Parameters
+    ----------
+    root : folder of the repository
+    """
+    docs = root / "docs"
+    found = {
+        "robot_file.md": robot_file_page.page(),
+        "faults.md": faults_page.page(),
+        "reference/messages.md": interfaces.page(root),
+        "reference/command_line.md": commands.page(),
+        **fault_pages.pages(),
+    }
+    for paper in PAPERS:
+        path = f"papers/{paper}.md"
+        found[path] = papers.page((docs / path).read_text(encoding="utf-8"), paper, docs / "papers" / "numbers")
+    return found

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all generated pages are made of: tables, cells that cannot break them, and the note who wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+WRITTEN_BY = "<!-- Written by `python -m continuum_robot.app.pages`: change the code, not this page. -->"
+
+
+def cell(text: str) -> str:
+    """``text`` as a cell of a table: bars escaped, no line breaks."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Lines of a table.
+
+    Parameters
+    ----------
+    header : titles of the columns
+    rows : cells, as many in each as there are titles
+    """
+    lines = [f"| {' | '.join(header)} |", "|" + "---|" * len(header)]
+    return [*lines, *(f"| {' | '.join(cell(text) for text in row)} |" for row in rows)]
+
+
+def code(text: str) -> str:
+    """``text`` as code, empty where there is none."""
+    return f"`{text}`" if text else ""

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/parameters.md is what the nodes declare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from continuum_robot.app.pages.parameters import page
+
+pytestmark = [pytest.mark.ros]
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def test_the_page_of_the_parameters_is_what_the_nodes_declare() -> None:
+    assert (DOCS / "parameters.md").read_text(encoding="utf-8") == page(), "run: python -m continuum_robot.app.pages"

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages that come from the code are what the code says; every fault that can latch has a page."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from continuum_robot.app.pages import citations, figures, papers
+from continuum_robot.app.pages.commands import page as commands_page
+from continuum_robot.app.pages.fault_texts import fault_texts
+from continuum_robot.app.pages.generated import pages_of_code
+from continuum_robot.app.pages.interfaces import parsed
+from continuum_robot.drivers.dynamixel import actuators as dynamixel
+from continuum_robot.drivers.odri_can import board
+from continuum_robot.drivers.tendon_safety import FAULTS
+from continuum_robot.errors import ParameterError
+from continuum_robot.experiments.registry import experiments
+
+ROOT = Path(__file__).resolve().parents[3]
+DOCS = ROOT / "docs"
+WRITE = "run: python -m continuum_robot.app.pages"
+
+
+@pytest.mark.parametrize("path", sorted(pages_of_code(ROOT)))
+def test_page_is_what_the_code_says(path: str) -> None:
+    assert (DOCS / path).read_text(encoding="utf-8") == pages_of_code(ROOT)[path], WRITE
+
+
+def test_no_page_of_a_fault_is_left_over() -> None:
+    assert {file.stem for file in (DOCS / "faults").glob("*.md")} == {*fault_texts(), "sensors"}
+
+
+def test_every_fault_that_latches_has_a_page() -> None:
+    """Those of the tables, and every name that the nodes latch by a text of their own."""
+    names = {*FAULTS, *board.FAULTS, *dynamixel.FAULTS}
+    for file in (ROOT / "continuum_robot" / "nodes").glob("*.py"):
+        source = file.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("_fault", "_estop", "estop"):
+                texts = [ast.unparse(argument) for argument in node.args]
+                names |= {match[1] for text in texts if (match := re.match(r"f?'([a-z]+_[a-z_]+)", text))}
+        operations = re.search(r"operations: dict.*?\{(.*?)\}", source, re.DOTALL)
+        if operations:
+            names |= {f"{name}_failed" for name in re.findall(r'"(\w+)":', operations[1])}
+    assert {"node_lost", "two_writers", "internal_error", "startup_failed", "shutdown_failed"} <= names
+    assert names == set(fault_texts())
+
+
+@pytest.mark.parametrize("name", sorted(fault_texts()))
+def test_page_of_a_fault_has_cause_and_cure(name: str) -> None:
+    text = (DOCS / "faults" / f"{name}.md").read_text(encoding="utf-8")
+    for one in fault_texts()[name]:
+        assert one.causes
+        assert one.cure
+        assert all(step in text for step in one.cure)
+
+
+@pytest.mark.parametrize("paper", citations.PAPERS)
+def test_every_cited_equation_is_in_the_table(paper: str) -> None:
+    assert citations.left_out(paper, papers.EQUATIONS[paper]) == set(), "add them to EQUATIONS in app/pages/papers.py"
+
+
+def test_citations_are_read() -> None:
+    assert citations.numbers("(2), (5) to (7) and (9)-(11)") == {2, 5, 6, 7, 9, 10, 11}
+    places = citations.citations()["muhmann"][28]
+    assert ("control/tendon_forces.py", "distribute") in places
+
+
+def test_kept_numbers_belong_to_experiments() -> None:
+    for file in (DOCS / "papers" / "numbers").glob("*.json"):
+        assert file.stem in experiments()
+        assert json.loads(file.read_text(encoding="utf-8"))
+
+
+def test_every_command_is_on_the_page() -> None:
+    text = commands_page()
+    source = (ROOT / "continuum_robot" / "app" / "command_line.py").read_text(encoding="utf-8")
+    flags = set(re.findall(r'"(--[a-z-]+)', source))
+    assert "--json" in flags
+    # Those of every command, and of an example.
+    assert {flag for flag in flags if f"`{flag}`" not in text} <= {"--help", "--version", "--robot", "--fast"}
+
+
+def test_interface_that_is_none_is_refused() -> None:
+    with pytest.raises(ParameterError):
+        parsed("float64 more than two\n", Path("Wrong.msg"))
+
+
+def test_comments_of_an_interface_go_on() -> None:
+    about, fields = parsed(
+        "# What.\nfloat64 a 1.0  # first\n               # more\n# Next, N.\nuint8 B=2\n", Path("A.msg")
+    )
+    assert about == "What."
+    assert [(one.name, one.value, one.constant, one.meaning.strip()) for one in fields] == [
+        ("a", "1.0", False, "first more"),
+        ("B", "2", True, "Next, N."),
+    ]
+
+
+@pytest.mark.parametrize("draw", figures.FIGURES, ids=lambda draw: draw.__name__)
+def test_figure_is_drawn_and_kept(draw: figures.Drawn, tmp_path: Path) -> None:
+    file = draw(tmp_path)
+    assert file.stat().st_size > 10_000
+    assert (DOCS / "images" / file.name).exists(), "run: python -m continuum_robot.app.pages.figures"
+
+
+def test_citation_file() -> None:
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert cited["cff-version"] == "1.2.0"
+    assert cited["authors"] == [{"name": "continuum_robot developers"}]
+    assert {"message", "title", "version", "license"} <= set(cited)
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'version = "{cited["version"]}"' in project
+    for reference in cited["references"]:
+        assert {"type", "title", "authors"} <= set(reference)
