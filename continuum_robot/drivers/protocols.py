@@ -8,13 +8,34 @@ Time is passed in: ``now_s`` is monotonic time, or virtual time in a simulated r
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.errors import DeviceError
+
 Vector = NDArray[np.float64]
+Aborted = Callable[[], bool]
+
+
+def never() -> bool:
+    """What asks whether it shall stop, of who is never stopped."""
+    return False
+
+
+def interrupted(device: str) -> DeviceError:
+    """The error of devices that were stopped while they were being switched on.
+
+    Parameters
+    ----------
+    device : what they are
+    """
+    return DeviceError(
+        device, "were stopped while they were being switched on", "Remove the cause, reset it, then activate again."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +112,18 @@ class TendonActuators(Protocol):
     def open(self) -> None:
         """Start communication and shake hands. Raises :class:`DeviceError` naming every missing device."""
 
-    def enable(self) -> None:
-        """Switch torque on; the first tension is written before anything moves. Raises :class:`DeviceError`."""
+    def enable(self, aborted: Aborted = never) -> None:
+        """Switch torque on; the first tension is written before anything moves.
+
+        Parameters
+        ----------
+        aborted : asked before anything is switched on and while devices are waited for; once it is true, nothing more
+            is switched on and all that was is off
+
+        Raises
+        ------
+        DeviceError : a device cannot be enabled, or it was aborted
+        """
 
     def read(self, now_s: float) -> TendonReading:
         """The newest reading; never blocks longer than a cycle, never serves old values without their age."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.drivers.protocols import TendonActuators, TendonReading
+from continuum_robot.drivers.protocols import Aborted, TendonActuators, TendonReading, never
 
 Vector = NDArray[np.float64]
 
@@ -34,9 +34,14 @@ class ZeroedActuators:
         """As theirs."""
         self.inner.open()
 
-    def enable(self) -> None:
-        """As theirs."""
-        self.inner.enable()
+    def enable(self, aborted: Aborted = never) -> None:
+        """As theirs.
+
+        Parameters
+        ----------
+        aborted : whether to stop
+        """
+        self.inner.enable(aborted)
 
     def read(self, now_s: float) -> TendonReading:
         """Their reading, with displacements from home."""

@@ -43,6 +43,7 @@ from continuum_robot.identification.procedures.run import ProcedureRun
 from continuum_robot.msg import Contact, TendonCommands, TendonStates
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, LoopThresholds, StatusBuilder
+from continuum_robot.nodes.estop_listener import EstopListener
 from continuum_robot.nodes.flat_messages import commands_layout, states_layout
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.periodic import FrozenGarbage, PeriodicThread, RealtimeSettings
@@ -159,6 +160,7 @@ class TendonDriver(ManagedNode):
         self._reading: TendonReading | None = None
         self._output: SafetyOutput | None = None
         self._early_estop: tuple[str, bool] | None = None
+        self._estop_lock = threading.Lock()
         self._estop_input = False
         self._last_fault = ""
         self._bus_problem = ""
@@ -172,9 +174,6 @@ class TendonDriver(ManagedNode):
         self.create_subscription(
             TendonCommands, "tendon_commands", self._on_command, qos.command_subscription(), raw=True
         )
-        self.create_subscription(Bool, "estop", self._on_estop, qos.switch_subscription())
-        self._latched_estop = self.create_subscription(Bool, "estop", self._on_estop, qos.latched())
-        self.create_service(Trigger, "estop", self._serve_estop)
         self.create_service(Trigger, "reset_estop", self._serve_reset)
         self.create_service(Trigger, "reset_statistics", self._serve_reset_statistics)
         self.create_service(InjectFault, "inject_fault", self._serve_inject_fault)
@@ -194,6 +193,7 @@ class TendonDriver(ManagedNode):
         self._actions = ProcedureActions(self)
         self.create_timer(GRAPH_PERIOD_S, self._watch_graph, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._publish_status()
+        self._estop_listener = EstopListener(self, self._on_estop, self._serve_estop)
 
     # Lifecycle
 
@@ -222,15 +222,19 @@ class TendonDriver(ManagedNode):
         self._touching = None
         if self.parameters.get("contacts"):
             self._touching = TrueContacts(self._plant_of(actuators), str(self.parameters.get("base_frame")))
-        if self._safety is None or self._robot != robot:
-            # Otherwise the old one is kept, so that closing and opening the device clears no fault.
-            self._safety = TendonSafety(robot, self._safety_settings.value)
+        with self._estop_lock:
+            if self._safety is None or self._robot != robot:
+                # Otherwise the old one is kept, so that closing and opening the device clears no fault.
+                before = self._safety
+                if before is not None and ESTOP in before.faults:
+                    self._early_estop = (before.estop_reason, before.estop_held)
+                self._safety = TendonSafety(robot, self._safety_settings.value)
+            if self._early_estop is not None:
+                self._safety.estop(self._early_estop[0], held=self._early_estop[1])
+                self._early_estop = None
         self._robot, self._actuators = robot, actuators
         self._was_aligned = isinstance(actuators.inner, CountsFromPowerOn) and actuators.inner.aligned
         self._read_homing(robot, actuators)
-        if self._early_estop is not None:
-            self._safety.estop(self._early_estop[0], held=self._early_estop[1])
-            self._early_estop = None
         self._prepare_messages(robot.tendon_count)
         rate_hz = self.parameters.get("rate_hz")
         period_s = 1.0 / rate_hz
@@ -254,6 +258,7 @@ class TendonDriver(ManagedNode):
         loop, safety, actuators = self._ready()
         self._refuse_procedure()
         self._require_homing(actuators)
+        safety.refuse_faults()
 
         def start() -> None:
             now_s = time.monotonic()
@@ -268,10 +273,7 @@ class TendonDriver(ManagedNode):
         self._frozen = True
         # Not in the loop: a board may take a second to say that it is on, and the readings go on meanwhile.
         self._enabled = True
-        if not safety.faults:
-            # What a device latched meanwhile, e.g. in a stall of this computer, comes back if it is still so.
-            loop.call(actuators.clear_faults)
-        self._switch_on(loop, actuators)
+        self._switch_on(loop, safety, actuators)
         self._take_up_slack(loop, safety)
         loop.call(start)
         loop.statistics.reset()
@@ -315,8 +317,10 @@ class TendonDriver(ManagedNode):
         self._publish_status()
 
     def destroy_node(self) -> None:
-        """End the actions, release everything, then destroy the node."""
+        """End the actions and what listens for the e-stop, release everything, then destroy the node."""
         self._actions.close()
+        self.release()
+        self._estop_listener.close()
         super().destroy_node()
 
     def on_defect(self, error: BaseException) -> None:
@@ -531,7 +535,7 @@ class TendonDriver(ManagedNode):
             time.sleep(2.0 / self.parameters.get("rate_hz"))
         self.get_logger().warning("the tensions did not reach the safe value in time; the torque goes off now")
 
-    # Callbacks, in the executor's thread
+    # Callbacks, in the executor's thread; those of the e-stop in a thread of its own
 
     def _on_command(self, data: bytes) -> None:
         trips = self._round_trip
@@ -560,10 +564,12 @@ class TendonDriver(ManagedNode):
         self._estop_input = bool(message.data)
         if message.data:
             self._estop("topic", held=True)
-        elif self._safety is not None:
-            self._safety.release_estop()
-        elif self._early_estop is not None:
-            self._early_estop = (self._early_estop[0], False)
+            return
+        with self._estop_lock:
+            if self._safety is not None:
+                self._safety.release_estop()
+            elif self._early_estop is not None:
+                self._early_estop = (self._early_estop[0], False)
 
     def _serve_estop(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self._estop("service")
@@ -571,13 +577,14 @@ class TendonDriver(ManagedNode):
         return response
 
     def _estop(self, reason: str, *, held: bool = False) -> None:
-        safety, loop = self._safety, self._loop
-        if safety is None:
-            self._early_estop = (reason, held)
-            self._last_fault = ESTOP
-        elif loop is None:
-            safety.estop(reason, held=held)
-        else:
+        with self._estop_lock:
+            safety, loop = self._safety, self._loop
+            if safety is None:
+                self._early_estop = (reason, held)
+                self._last_fault = ESTOP
+            elif loop is None:
+                safety.estop(reason, held=held)
+        if safety is not None and loop is not None:
             try:
                 loop.call(lambda: safety.estop(reason, held=held), timeout_s=0.2)
             except ContinuumRobotError as error:
@@ -861,10 +868,14 @@ class TendonDriver(ManagedNode):
         self._require_power(actuators)
 
     @staticmethod
-    def _switch_on(loop: PeriodicThread, actuators: ZeroedActuators) -> None:
-        """Enable the devices; what they latched while the torque was off is forgotten, what is wrong comes back."""
+    def _switch_on(loop: PeriodicThread, safety: TendonSafety, actuators: ZeroedActuators) -> None:
+        """Enable the devices, unless an e-stop comes meanwhile.
+
+        What they latched while the torque was off, e.g. in a stall of this computer, is forgotten; what is wrong comes
+        back.
+        """
         loop.call(actuators.clear_faults)
-        actuators.enable()
+        actuators.enable(lambda: bool(safety.faults))
 
     def _refuse_procedure(self) -> None:
         if self._procedure is not None:
@@ -881,6 +892,7 @@ class TendonDriver(ManagedNode):
         if self.state != "inactive":
             raise DeviceError("tendon_driver", f"is {self.state}", "Procedures need it inactive: deactivate it first")
         self._refuse_procedure()
+        safety.refuse_faults()
         run = ProcedureRun(procedure, safety)
         self._procedure_zero = actuators.zero_m
 
@@ -892,7 +904,7 @@ class TendonDriver(ManagedNode):
 
         self._enabled = True
         try:
-            self._switch_on(loop, actuators)
+            self._switch_on(loop, safety, actuators)
             loop.call(begin)
         except BaseException:
             loop.call(self._power_off)

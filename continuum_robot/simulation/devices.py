@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.drivers.protocols import StringReading, TendonReading
+from continuum_robot.drivers.protocols import Aborted, StringReading, TendonReading, interrupted, never
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.estimation.differentiation import FilteredDerivative
 from continuum_robot.robot.actuation import Actuators
@@ -177,9 +177,20 @@ class SimulatedTendonActuators:
         self._forget_commands()
         self._is_open = True
 
-    def enable(self) -> None:
-        """Switch torque on; a tension that was written before takes effect now."""
+    def enable(self, aborted: Aborted = never) -> None:
+        """Switch torque on; a tension that was written before takes effect now.
+
+        Parameters
+        ----------
+        aborted : asked once, since nothing has to be waited for
+
+        Raises
+        ------
+        DeviceError : not open, or it was aborted
+        """
         self._require_open()
+        if aborted():
+            raise interrupted("simulated tendon actuators")
         self._is_enabled = True
 
     def read(self, now_s: float) -> TendonReading:

@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.drivers.protocols import Aborted, TendonReading, interrupted, never
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.estimation.differentiation import FilteredDerivative
 from continuum_robot.robot.description import Robot
@@ -82,8 +82,19 @@ class HungWeightBench:
         self._is_open, self._now_s = True, None
         self._derivative.reset()
 
-    def enable(self) -> None:
-        """Switch torque on."""
+    def enable(self, aborted: Aborted = never) -> None:
+        """Switch torque on.
+
+        Parameters
+        ----------
+        aborted : asked once
+
+        Raises
+        ------
+        DeviceError : it was aborted
+        """
+        if aborted():
+            raise interrupted("simulated tendon actuators")
         self._is_enabled = True
 
     def disable(self) -> None:

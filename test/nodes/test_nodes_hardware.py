@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import can
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from rclpy.context import Context
 from ros_goal import Goal
 from ros_probe import PATIENT, Probe
 
+from continuum_robot.drivers.odri_can import codec
 from continuum_robot.nodes.spinning import Spinner, initialize
 from continuum_robot.nodes.string_encoder import StringEncoder
 from continuum_robot.nodes.tendon_driver import TendonDriver
@@ -29,6 +32,8 @@ pytestmark = [pytest.mark.ros, pytest.mark.slow]
 SLACK_M = np.array([0.004, 0.001, 0.006, 0.002, 0.005])
 # A board sends a thousand frames a second of each kind; a quarter of them leaves a busy machine time.
 STEP_S = 0.004
+SWITCH_ON = codec.encode_command(codec.CommandCode.ENABLE_SYSTEM, 1)
+SWITCH_OFF = codec.encode_command(codec.CommandCode.ENABLE_SYSTEM, 0)
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +97,8 @@ def test_from_power_on_to_torque(driver, probe):
     assert "is not homed" in driver.last_error
     assert not probe.inject("board.silent").success  # nobody breaks real hardware
 
+    # What a busy machine made of an earlier attempt.
+    probe.wait(lambda: probe.trigger("reset_estop").success)
     status, result = Goal(probe, HomeTendons, "home_tendons").result()
     assert status == GoalStatus.STATUS_SUCCEEDED, result.message
     np.testing.assert_allclose(result.zero, SLACK_M, atol=1.5e-3)
@@ -102,6 +109,47 @@ def test_from_power_on_to_torque(driver, probe):
     assert not message.simulated
     assert np.abs(message.displacement).max() < 5e-3
     assert probe.transition("tendon_driver", "deactivate")
+
+
+def test_an_estop_while_a_silent_board_is_waited_for_acts_at_once(driver, probe, bench):
+    _, hardware = bench
+    probe.wait(lambda: probe.trigger("reset_estop").success and not driver.newest_reading.device_faults, 20.0)
+    logs = {channel: logged(board.wire) for channel, board in hardware.boards.items()}
+    hardware.inject("board.silent", 2)
+    activation = threading.Thread(target=probe.transition, args=("tendon_driver", "activate"))
+    activation.start()
+    probe.wait(lambda: sum(SWITCH_ON in log for log in logs.values()) >= 2, 20.0)
+    assert probe.trigger("estop").success  # answered while the transition waits
+    activation.join(30.0)
+    assert not activation.is_alive()
+    assert "were stopped while they were being switched on" in driver.last_error
+    assert driver.state == "inactive"
+    probe.wait(lambda: "estop" in probe.faults())
+    assert not probe.transition("tendon_driver", "activate")
+    assert "latched faults: estop" in driver.last_error
+    for log in (log for log in logs.values() if SWITCH_ON in log):
+        probe.wait(lambda log=log: SWITCH_OFF in log[log.index(SWITCH_ON) :], 20.0)
+        after = log[log.index(SWITCH_OFF, log.index(SWITCH_ON)) :]
+        assert all(data in (SWITCH_OFF, bytes(8)) for data in after)
+    with hardware._lock:  # not inject(""), which would tighten the slack tendons too
+        for board in hardware.boards.values():
+            board.inject("")
+    probe.wait(lambda: probe.trigger("reset_estop").success and not driver.newest_reading.device_faults, 20.0)
+    assert probe.transition("tendon_driver", "activate"), driver.last_error
+    assert probe.transition("tendon_driver", "deactivate")
+
+
+def logged(wire):
+    """What a board hears from now on."""
+    heard, receive = [], wire.receive
+
+    def listen():
+        frames = receive()
+        heard.extend(data for _, data in frames)
+        return frames
+
+    wire.receive = listen
+    return heard
 
 
 def test_a_board_that_was_silent_comes_back_without_a_restart(driver, probe, bench):

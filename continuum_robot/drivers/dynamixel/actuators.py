@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.drivers.dynamixel import registers
 from continuum_robot.drivers.dynamixel.bus import ANSWER_MARGIN_S, DynamixelBus
-from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.drivers.protocols import Aborted, TendonReading, interrupted, never
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import Dynamixel
@@ -171,12 +171,17 @@ class DynamixelTendonActuators:
         while len(self._samples) < len(self._servos) and self._clock() < end_s:
             time.sleep(SHORTEST_CYCLE_S)
 
-    def enable(self) -> None:
+    def enable(self, aborted: Aborted = never) -> None:
         """Switch torque on with zero current, in current control, with the servos' own watchdog set; some 50 ms.
+
+        Parameters
+        ----------
+        aborted : asked before each servo
 
         Raises
         ------
-        DeviceError : not open, or a servo does not answer, refuses, or reports a hardware error; all are off then
+        DeviceError : not open, a servo does not answer, refuses, or reports a hardware error, or it was aborted; all
+            are off then
         """
         self._require_open()
         with self._lock:
@@ -185,6 +190,8 @@ class DynamixelTendonActuators:
             self._wanted = None
             try:
                 for servo in self._servos:
+                    if aborted():
+                        raise interrupted(f"servos at {self.settings.port}")
                     self._enable_one(servo)
             except DeviceError:
                 self._torque_off()

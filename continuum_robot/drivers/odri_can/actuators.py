@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.drivers.odri_can.board import Board
 from continuum_robot.drivers.odri_can.bus import BusFactory, CanChannel
-from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.drivers.protocols import Aborted, TendonReading, interrupted, never
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import OdriCan
@@ -186,20 +186,34 @@ class OdriTendonActuators:
                 "Check the boards' supply, the CAN wiring and termination, and the bit rate of 1 Mbit/s.",
             )
 
-    def enable(self) -> None:
+    def enable(self, aborted: Aborted = never) -> None:
         """Switch torque on with zero current; the first :meth:`write` afterwards moves.
 
         The first time after the boards' power-on the rotors are aligned, which takes seconds and needs slack tendons.
         Later it takes until the boards' next status, a second at most; nothing where they are on.
 
+        Parameters
+        ----------
+        aborted : asked every few milliseconds while it waits
+
         Raises
         ------
-        DeviceError : not open; or a board reports an error, its stop input, or is not ready in time. All are off then
+        DeviceError : not open; a board reports an error, its stop input, or is not ready in time; or it was aborted.
+            All are off then
         """
+        if aborted():
+            raise interrupted("motor boards")
         self.begin_enable(self._clock())
         while not self.continue_enable(self._clock()):
-            self._sleep(WAIT_S)
-            self._poll()
+            if aborted():
+                self.disable()
+                raise interrupted("motor boards")
+            self._wait_for_boards()
+
+    def _wait_for_boards(self) -> None:
+        """Let a little time pass while they are enabled."""
+        self._sleep(WAIT_S)
+        self._poll()
 
     def begin_enable(self, now_s: float) -> None:
         """Begin to switch torque on, without waiting; :meth:`continue_enable` goes on. Raises :class:`DeviceError`."""
@@ -221,6 +235,8 @@ class OdriTendonActuators:
         DeviceError : as :meth:`enable`
         """
         self._require_open()
+        if not self._enabling and not all(board.on for board in self.boards):
+            raise interrupted("motor boards")  # by disable() of another thread
         try:
             done = [board.continue_enable(now_s) for board in self.boards]
         except DeviceError:

@@ -14,7 +14,7 @@ import can
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
+from continuum_robot.drivers.odri_can.actuators import WAIT_S, OdriTendonActuators
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
@@ -49,7 +49,6 @@ Device = TypeVar("Device")
 
 LONGEST_STEP_S = 0.005
 LONGEST_CATCH_UP_S = 1.0
-ENABLE_WAIT_S = 0.002
 BOARD, STRINGS, FORCE = "board", "strings", "force"
 MECHANICAL = (faults.SLACK_TENDON, faults.SNAPPED_TENDON, faults.STUCK_MOTOR, faults.SATURATE_CURRENT)
 
@@ -152,12 +151,10 @@ class _SteppingActuators(OdriTendonActuators):
             self._simulated_hardware.step(now_s)
             return super().read(now_s)
 
-    def enable(self) -> None:
-        """As the real one, in another thread than the cycle's too: without receive threads both read."""
-        self.begin_enable(self._clock())
-        while not self.continue_enable(self._clock()):
-            self._sleep(ENABLE_WAIT_S)
-            self.read(self._clock())
+    def _wait_for_boards(self) -> None:
+        """In another thread than the cycle's too: without receive threads both read."""
+        self._sleep(WAIT_S)
+        self.read(self._clock())
 
 
 class SimulatedHardware:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import can
@@ -107,6 +107,52 @@ def test_a_board_that_refuses_is_named_and_nothing_stays_on(stand: OdriStand, fa
         stand.actuators.enable()
     stand.sleep(0.01)
     assert not any(board.system_enabled for board in stand.boards)
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.005, 0.5])
+def test_an_abort_while_a_board_is_silent_switches_all_off_and_nothing_on(stand: OdriStand, after_s: float) -> None:
+    stand.actuators.open()
+    stand.boards[1].inject("silent", duration_s=100.0)
+    sent = _logged(stand)
+    begun_s = stand.now_s
+    with pytest.raises(DeviceError, match="were stopped while they were being switched on"):
+        stand.actuators.enable(lambda: stand.now_s >= begun_s + after_s)
+    assert stand.now_s < begun_s + after_s + 0.02
+    sent.clear()
+    # The cycle goes on meanwhile, and asks for tensions.
+    stand.run(1.5, np.full(5, 8.0))
+    switches = {CommandCode.ENABLE_SYSTEM, CommandCode.ENABLE_MOTOR_1, CommandCode.ENABLE_MOTOR_2}
+    for identifier, data in sent:
+        frame = codec.decode(identifier, data)
+        if isinstance(frame, codec.Command):
+            assert frame.value == 0 or frame.code not in switches
+        else:
+            assert data == bytes(8)
+    for number in (0, 2):
+        assert not stand.boards[number].system_enabled
+
+
+def test_switched_off_by_another_thread_while_it_is_enabled(stand: OdriStand) -> None:
+    stand.actuators.open()
+    stand.actuators.begin_enable(stand.now_s)
+    assert not stand.actuators.continue_enable(stand.now_s)
+    stand.actuators.disable()
+    with pytest.raises(DeviceError, match="were stopped"):
+        stand.actuators.continue_enable(stand.now_s)
+
+
+def _logged(stand: OdriStand) -> list[tuple[int, bytes]]:
+    """Frames that the boards get from now on."""
+    sent: list[tuple[int, bytes]] = []
+    for wire in stand.wires:
+
+        def receive(inner: Callable[[], list[tuple[int, bytes]]] = wire.receive) -> list[tuple[int, bytes]]:
+            frames = inner()
+            sent.extend(frames)
+            return frames
+
+        wire.receive = receive
+    return sent
 
 
 def test_displacements_count_from_power_on_over_alignments(stand: OdriStand) -> None:
