@@ -14,7 +14,7 @@ from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.geometry.clarke import ClarkeManifold
 from continuum_robot.robot.actuation import TensionLimits
-from continuum_robot.robot.coordinates import clarke_manifold
+from continuum_robot.robot.coordinates import tendon_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 
@@ -187,7 +187,7 @@ class TendonSafety:
         self._newton_per_ampere = robot.newton_per_ampere
         self._ampere_per_newton = (1.0 / self._newton_per_ampere).tolist()
         self._limiter = TensionLimiter(robot.limits, self._count)
-        self._watch = _ReadingWatch(robot.limits, clarke_manifold(robot), self.settings)
+        self._watch = _ReadingWatch(robot.limits, tendon_manifold(robot), self.settings)
         self._state = INACTIVE
         self._faults: tuple[str, ...] = ()
         self._reported = 0
