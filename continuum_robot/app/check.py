@@ -178,7 +178,12 @@ def abilities(robot: Robot) -> dict[str, str]:
 
 
 def summary(robot: Robot, frequencies_hz: Vector) -> dict[str, object]:
-    """The numbers of the page as a flat mapping with units in the keys; ``frequencies_hz`` as from above."""
+    """The numbers of the page as a flat mapping with units in the keys; ``frequencies_hz`` as from above.
+
+    Parameters
+    ----------
+    frequencies_hz : of the first modes, shape (k,), Hz
+    """
     masses = np.array([masses_kg(segment) for segment in robot.segments])
     return {
         "robot": robot.name,

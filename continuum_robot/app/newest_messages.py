@@ -63,7 +63,12 @@ class NewestMessages:
             return self._newest.get(topic)
 
     def forget(self, topic: str) -> None:
-        """Let only what comes from now on count."""
+        """Let only what comes from now on count.
+
+        Parameters
+        ----------
+        topic : its name, as it was given at the start
+        """
         with self._lock:
             subscription = self._subscriptions[topic]
             with subscription.handle:

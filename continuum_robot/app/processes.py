@@ -97,7 +97,16 @@ class ProcessGroup:
         return {name: process.pid for name, process in self._running.items()}
 
     def read(self, name: str) -> bytes:
-        """What a process of a group with ``output=PIPE`` wrote since the last call; never waits."""
+        """What a process of a group with ``output=PIPE`` wrote since the last call; never waits.
+
+        Parameters
+        ----------
+        name : of the process
+
+        Raises
+        ------
+        ParameterError : a group whose output is not kept
+        """
         stream = self._running[name].stdout
         if stream is None:
             raise ParameterError("output", self.output, "subprocess.PIPE to read what a process writes")

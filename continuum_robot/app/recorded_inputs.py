@@ -33,7 +33,14 @@ _LATE_NS = 100_000_000
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A message other than a state of the tendons: when it came, ns, its topic, and itself, serialised."""
+    """A message other than a state of the tendons: when it came, ns, its topic, and itself, serialised.
+
+    Attributes
+    ----------
+    time_ns : when it came, ns
+    topic : its name
+    data : the serialised message
+    """
 
     time_ns: int
     topic: str
@@ -64,7 +71,14 @@ class State:
 
 @dataclass(frozen=True)
 class RecordedInputs:
-    """The inputs of a run in order, the topics with answers to them, and the states' number of tendons."""
+    """The inputs of a run in order, the topics with answers to them, and the states' number of tendons.
+
+    Attributes
+    ----------
+    steps : what came, in order
+    answered : topics that have answers to them
+    tendon_count : number of tendons in the states
+    """
 
     steps: tuple[Given | State, ...]
     answered: frozenset[str]

@@ -31,8 +31,8 @@ class Difference:
     Attributes
     ----------
     topic, field, unit : which; the unit as keys have it
-    largest, largest_later : largest difference, over all messages and over those later than ``SETTLED_S``
-    scale : largest recorded value
+    largest, largest_later : largest difference, in ``unit``, over all messages and over those later than ``SETTLED_S``
+    scale : largest recorded value, in ``unit``
     exact : share of the messages that agree to rounding
     known_in_one_only : messages with a number that only one of the recordings knows; they count as no agreement
     """
@@ -49,7 +49,17 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class TopicComparison:
-    """One topic: messages recorded, those that came again, those with the same stamp too, and its fields."""
+    """One topic: messages recorded, those that came again, those with the same stamp too, and its fields.
+
+    Attributes
+    ----------
+    topic : its name
+    recorded : number of messages in the recording
+    compared : number of those that came again
+    same_stamp : number of those with the same stamp
+    differences : of each field
+    same_state : share of the messages that say the same state; NaN for a topic without one
+    """
 
     topic: str
     recorded: int

@@ -105,11 +105,22 @@ class Player(Node):
         return self._outputs[topic].get_subscription_count()
 
     def play(self, topic: str, data: bytes) -> None:
-        """Publish a serialised message."""
+        """Publish a serialised message.
+
+        Parameters
+        ----------
+        topic : its name
+        data : the serialised message
+        """
         self._outputs[topic].publish(data)
 
     def wait(self, topic: str, sequence: int, timeout_s: float) -> bool:
-        """Whether the answer to ``sequence`` came in time."""
+        """Whether the answer to ``sequence`` came in time.
+
+        Parameters
+        ----------
+        topic : of the answer
+        """
         with self._changed:
             return self._changed.wait_for(lambda: self._newest.get(topic, -1) >= sequence, timeout_s)
 

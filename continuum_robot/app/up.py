@@ -49,6 +49,7 @@ class UpOptions:
     namespace : of the nodes
     prefix : of the frames
     force : also where another stack lives in this DDS domain
+    view : start the page in the browser
     """
 
     robot: str

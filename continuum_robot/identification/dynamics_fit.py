@@ -75,7 +75,7 @@ class DynamicsFit:
     rmse_coefficients : of the windows' simulation against the record, for each coefficient, shape (n,), 1/m
     rmse_tip_m : of the tip's x, y and z in the same, shape (3,)
     open_loop_rmse_coefficients, open_loop_rmse_tip_m : of the whole record simulated from its first pose, as the paper
-        does it; NaN where that simulation ran away
+        does it, shape (n,), 1/m, and (3,), m; NaN where that simulation ran away
     evaluations : of the second step
     file, sha256 : of the recording
     date : of the fit, ISO 8601

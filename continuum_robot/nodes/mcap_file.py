@@ -173,6 +173,7 @@ class ChunkedMcapWriter(McapWriter):
         Parameters
         ----------
         timestamp : ns since the epoch
+        data : the serialised message
         """
         chunk, channel = self.chunk, connection.id
         self.message_start_time = min(timestamp, self.message_start_time)
@@ -297,6 +298,7 @@ class Message:
     Attributes
     ----------
     time_ns : since the epoch, ns
+    data : the message
     """
 
     channel: Channel

@@ -56,7 +56,7 @@ class ContactTerms:
     mass : dp/dc_rate = M, shape (n, n), kg.m^4
     momentum_by_c : dp/dc, shape (n, n)
     force_by_c : d(known_force)/dc, shape (n, n)
-    force_by_rate : d(known_force)/dc_rate = (dp/dc)^T - D, shape (n, n)
+    force_by_rate : derivative of known_force by c_rate, (dp/dc)^T - D, shape (n, n)
     jacobians : body Jacobians (linear, angular) at ``ContactFunctions.nodes_m``, shape (k, 6, n)
     """
 

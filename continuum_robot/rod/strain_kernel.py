@@ -67,7 +67,13 @@ class Record:
         self.pointer: Any = ctypes.c_void_p(ctypes.addressof(self._memory))
 
     def put(self, place: int, number: int) -> None:
-        """Change a leading member."""
+        """Change a leading member.
+
+        Parameters
+        ----------
+        place : index of the member
+        number : its new value
+        """
         self._memory[place] = number
 
 

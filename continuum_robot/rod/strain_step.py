@@ -211,11 +211,11 @@ class StageSolver:
         ----------
         g : its length, s
         base_c, base_momentum : (n,) c_0 and p_0
-        guess : (n,) of c
+        guess : (n,) guess of the coefficients c
         pull : of the tendons
-        force : (n,) more generalised force
+        force : (n,) more generalised force, N.m^2 for curvatures
         surfaces : that may touch the rod
-        tolerance : of the last correction, in bending angle or relative stretch
+        tolerance : of the last correction, bending angle (rad) or relative stretch
 
         Raises
         ------
@@ -289,13 +289,18 @@ class Extrapolation:
         self._known.clear()
 
     def add(self, time_s: float, rate: Vector) -> None:
-        """A rate that was found."""
+        """A rate that was found.
+
+        Parameters
+        ----------
+        rate : of c, shape (n,)
+        """
         if self._known and time_s <= self._known[-1][0]:
             self._known.clear()
         self._known = [*self._known[1 - self._points :], (time_s, rate)]
 
     def at(self, time_s: float) -> Vector | None:
-        """The guess; None where nothing is known."""
+        """The guess, shape (n,); None where nothing is known."""
         if not self._known:
             return None
         return sum((weight * rate for weight, rate in self._weighted(time_s)), np.zeros(len(self._known[0][1])))

@@ -53,7 +53,7 @@ class Drive:
     Attributes
     ----------
     wanted : (N,) currents in A with motors, tensions in N without
-    force : (n,) generalised
+    force : (n,) generalised force, N.m^2 for curvatures
     offset_m, stiffness_share, motor_free : (N,) as :class:`~continuum_robot.simulation.plant.Plant` has them
     surfaces : that may touch the rod
     """

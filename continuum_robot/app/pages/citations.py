@@ -84,5 +84,10 @@ def equations_table(paper: str, groups: Mapping[str, str]) -> list[str]:
 
 
 def left_out(paper: str, groups: Mapping[str, str]) -> set[int]:
-    """Equations that the code cites and no group holds."""
+    """Equations that the code cites and no group holds.
+
+    Parameters
+    ----------
+    paper, groups : as of :func:`equations_table`
+    """
     return set(citations()[paper]) - {n for text in groups for n in numbers(text)}

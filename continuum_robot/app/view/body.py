@@ -73,7 +73,12 @@ class Body(Protocol):
         """Coefficients, shape (size,), of the unloaded robot at Clarke coordinates, shape (coordinates,), m."""
 
     def pose(self, coefficients: Array, arc_length_m: float) -> Array:
-        """Frame of the backbone at an arc length (m), shape (4, 4); of a mechanism that of the tip."""
+        """Frame of the backbone at an arc length (m), shape (4, 4); of a mechanism that of the tip.
+
+        Parameters
+        ----------
+        coefficients : of the shape, shape (size,)
+        """
 
 
 def make_body(robot: Robot) -> Body:

@@ -70,7 +70,12 @@ class Browser:
             raise
 
     def open(self, address: str) -> None:
-        """Load a page."""
+        """Load a page.
+
+        Parameters
+        ----------
+        address : of the page
+        """
         self.call("Page.navigate", url=address)
 
     def run(self, script: str) -> Any:
@@ -88,6 +93,10 @@ class Browser:
     def wait_for(self, script: str, timeout_s: float = 60.0) -> Any:
         """Wait until a JavaScript expression is true, and give its value; while it fails it is not.
 
+        Parameters
+        ----------
+        script : the expression
+
         Raises
         ------
         DeviceError : it does not become true in time
@@ -100,11 +109,21 @@ class Browser:
         return value
 
     def click(self, x: float, y: float) -> None:
-        """Press and release the left button at a point, pixels."""
+        """Press and release the left button at a point, pixels.
+
+        Parameters
+        ----------
+        x, y : from the upper left corner, pixels; a count of points on the page
+        """
         self.drag([(x, y)])
 
     def drag(self, path: list[tuple[float, float]]) -> None:
-        """Press the left button at the first point, move along the others, release it at the last."""
+        """Press the left button at the first point, move along the others, release it at the last.
+
+        Parameters
+        ----------
+        path : points, pixels from the upper left corner
+        """
         for kind, (x, y) in (
             ("mouseMoved", path[0]), ("mousePressed", path[0]), *(("mouseMoved", point) for point in path[1:]),
             ("mouseReleased", path[-1]),
@@ -121,6 +140,10 @@ class Browser:
 
     def call(self, method: str, **parameters: Any) -> Any:
         """Call a method of DevTools and give its result.
+
+        Parameters
+        ----------
+        parameters : of the method
 
         Raises
         ------

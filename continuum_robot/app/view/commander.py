@@ -172,13 +172,23 @@ class Commander:
         self._call(self._take, TakeReference.Request(writer=self.node.get_name()), taken)
 
     def aim(self, target: Vector) -> None:
-        """Where the reference shall go, shape (coordinates,), m; nothing while the page does not steer."""
+        """Where the reference shall go, shape (coordinates,), m; nothing while the page does not steer.
+
+        Parameters
+        ----------
+        target : Clarke coordinates, shape (coordinates,), m
+        """
         with self._lock:
             if self._motion is not None:
                 self._target = np.array(target, dtype=float)
 
     def aim_tip(self, place_m: Vector, answer: Answer) -> None:
-        """Ask for the tip at a place, base frame, shape (3,), m; a node of the stack brings it there."""
+        """Ask for the tip at a place, base frame, shape (3,), m; a node of the stack brings it there.
+
+        Parameters
+        ----------
+        place_m : base frame, shape (3,), m
+        """
         self.drop_reference()
         if not self._tip_targets.get_subscription_count():
             answer(False, "no node of this stack brings the tip to a target")
@@ -243,7 +253,12 @@ class Commander:
         return None if push is None else push[:2]
 
     def push(self, arc_length_m: float, force_in_base_n: Vector, duration_s: float) -> None:
-        """Push on the simulated robot for a while; a push under way is replaced."""
+        """Push on the simulated robot for a while; a push under way is replaced.
+
+        Parameters
+        ----------
+        force_in_base_n : base frame, shape (3,), N
+        """
         self._push = (arc_length_m, np.array(force_in_base_n, dtype=float), time.monotonic() + duration_s)
         self._push_timer.reset()
 
@@ -278,7 +293,12 @@ class Commander:
         return self._change.service_is_ready()
 
     def record(self, wanted: bool, answer: Answer) -> None:
-        """Have the stack's recorder begin a recording, or end it."""
+        """Have the stack's recorder begin a recording, or end it.
+
+        Parameters
+        ----------
+        wanted : begin; else end
+        """
         request = ChangeState.Request()
         request.transition.id = Transition.TRANSITION_ACTIVATE if wanted else Transition.TRANSITION_DEACTIVATE
         self._call(self._change, request, answer)
@@ -286,7 +306,12 @@ class Commander:
     # Parameters
 
     def describe(self, node: str, names: list[str], take: Callable[[dict[str, Described]], None]) -> bool:
-        """Ask for parameters of a node; ``take`` gets those that it has. False where the node is not there."""
+        """Ask for parameters of a node; ``take`` gets those that it has. False where the node is not there.
+
+        Parameters
+        ----------
+        names : of the parameters
+        """
         client = self._parameters[node]
         if not client.services_are_ready():
             return False
@@ -307,7 +332,12 @@ class Commander:
         return True
 
     def set_parameters(self, node: str, values: Mapping[str, Any], answer: Answer) -> None:
-        """Set parameters of a node together: all are taken or none."""
+        """Set parameters of a node together: all are taken or none.
+
+        Parameters
+        ----------
+        values : new value by the parameter's name
+        """
         client = self._parameters[node]
         if not client.services_are_ready():
             answer(False, f"{node} is not there")
@@ -323,7 +353,13 @@ class Commander:
     # Health of the page itself
 
     def report(self, frames_hz: float, clients: int) -> None:
-        """Tell on /diagnostics how often the page is drawn, and for how many."""
+        """Tell on /diagnostics how often the page is drawn, and for how many.
+
+        Parameters
+        ----------
+        frames_hz : Hz
+        clients : number of browsers
+        """
         status = StatusBuilder(f"{self.node.get_fully_qualified_name()}: page", "browser")
         status.add("frames_hz", frames_hz)
         status.add("clients", clients)

@@ -29,7 +29,7 @@ class History:
         Parameters
         ----------
         time_s : not before that of the sample before, s
-        values : at most ``width`` numbers
+        values : at most ``width`` numbers, shape (k,), in the curve's unit
         """
         given = np.asarray(values, dtype=float).reshape(-1)[: self._values.shape[1]]
         row = self._next % len(self._times)

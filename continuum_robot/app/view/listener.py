@@ -143,7 +143,12 @@ def stack_snapshot(status: StackStatus | None, driver: DiagnosticStatus | None) 
 
 
 def loop_snapshot(values: Mapping[str, str]) -> LoopSnapshot:
-    """The driver's statistics as it writes them on /diagnostics."""
+    """The driver's statistics as it writes them on /diagnostics.
+
+    Parameters
+    ----------
+    values : text by key
+    """
     keys = {
         "rate_hz": "loop_rate_hz",
         "missed_percent": "missed_cycles_percent",

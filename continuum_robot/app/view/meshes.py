@@ -85,13 +85,23 @@ def plates(outlines: Sequence[Array], thickness: float) -> Array:
 
 
 def plates_faces(counts: Sequence[int]) -> Faces:
-    """Triangles of :func:`plates` for outlines with so many different points each, shape (triangles, 3)."""
+    """Triangles of :func:`plates` for outlines with so many different points each, shape (triangles, 3).
+
+    Parameters
+    ----------
+    counts : numbers of points
+    """
     starts = np.concatenate([[0], 2 * np.cumsum(counts)[:-1]])
     return np.concatenate([start + plate_faces(count) for start, count in zip(starts, counts, strict=True)])
 
 
 def cylinder() -> tuple[Array, Faces]:
-    """Vertices and faces of a cylinder of radius 1 and height 1 about z, its middle at the origin."""
+    """Vertices and faces of a cylinder of radius 1 and height 1 about z, its middle at the origin.
+
+    Returns
+    -------
+    vertices (v, 3), faces (f, 3)
+    """
     around = 32
     angle = 2 * np.pi * np.arange(around) / around
     ring = np.stack([np.cos(angle), np.sin(angle), np.zeros(around)], -1)

@@ -88,7 +88,13 @@ class Scene:
         self._draw_trail()
 
     def show(self, name: str, visible: bool) -> None:
-        """Show or hide a part; only a change is sent."""
+        """Show or hide a part; only a change is sent.
+
+        Parameters
+        ----------
+        name : of the part
+        visible : show, else hide
+        """
         if self._visible.get(name, True) != visible:
             self._visible[name] = visible
             self._handles[name].visible = visible
@@ -315,7 +321,12 @@ class Scene:
 
 
 def force_words(contact: ContactSnapshot, size_n: float) -> str:
-    """A contact in words: how strong, and where."""
+    """A contact in words: how strong, and where.
+
+    Parameters
+    ----------
+    size_n : magnitude of the force, N
+    """
     error = f" ± {contact.force_deviation_n:.2g}" if math.isfinite(contact.force_deviation_n) else ""
     if math.isfinite(contact.arc_length_m):
         where = f"at {1e3 * contact.arc_length_m:.0f} mm"

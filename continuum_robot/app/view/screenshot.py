@@ -39,6 +39,7 @@ def run_screenshot(options: ViewOptions, file: Path, size: str) -> int:
     Raises
     ------
     ContinuumRobotError : no stack speaks, no browser, or a size that is none
+    DeviceError : no robot speaks, or there is no browser
     """
     wide, high = picture_size(size)
     with StopRequest(last=True) as stop:
@@ -63,6 +64,10 @@ def run_screenshot(options: ViewOptions, file: Path, size: str) -> int:
 
 def picture_size(text: str) -> tuple[int, int]:
     """``"1280x800"`` -> (1280, 800).
+
+    Parameters
+    ----------
+    text : as typed
 
     Raises
     ------

@@ -71,7 +71,14 @@ DRIVER_STATES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class FaultWords:
-    """A fault as a reader understands it."""
+    """A fault as a reader understands it.
+
+    Attributes
+    ----------
+    name : as it latches
+    cause : what it means
+    remedy : what to do
+    """
 
     name: str
     cause: str

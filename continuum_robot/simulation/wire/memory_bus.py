@@ -40,7 +40,7 @@ class MemoryBus(can.BusABC):
         Parameters
         ----------
         msg : the frame
-        timeout : not used: a frame is taken at once
+        timeout : s; not used: nobody waits in virtual time
         """
         if self._is_shutdown:
             raise can.CanOperationError("the bus is shut down")
@@ -51,7 +51,7 @@ class MemoryBus(can.BusABC):
 
         Parameters
         ----------
-        timeout : not used: who waits, waits in virtual time
+        timeout : s; not used: nobody waits in virtual time
 
         Raises
         ------
