@@ -30,6 +30,7 @@ from continuum_robot.nodes.recorder import Recorder
 from continuum_robot.nodes.spinning import StopRequest
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import shipped_robots
+from continuum_robot.rod.tendons import beyond_bending
 from continuum_robot.simulation.contact import Contact, load_contacts
 from continuum_robot.simulation.mechanism_body import make_body
 from continuum_robot.simulation.plant import Plant
@@ -164,7 +165,8 @@ def prepare_model(robot: Robot, console: Console, contacts: Sequence[Contact] = 
             make_body(robot)
         else:
             Plant(robot, rng=random, progress=progress, contacts=contacts)
-            ContactMonitor(robot, progress=progress)
+            if not beyond_bending(robot):
+                ContactMonitor(robot, progress=progress)
     # Everything imported so far stays: collected and set aside now, or the driver's first cycles wait for it.
     gc.collect()
     gc.freeze()

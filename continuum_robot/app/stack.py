@@ -7,6 +7,7 @@ import dataclasses
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.composition import StackOptions
+from continuum_robot.robot.coordinates import without_clarke
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import find_robot_file, load_robot
 
@@ -26,7 +27,8 @@ def load_for_stack(options: StackOptions) -> Robot:
     ParameterError : it lacks a section that a stack needs
     """
     robot = load_robot(options.robot)
-    needed = ["actuators", "limits", *(["control"] if options.controller else [])]
+    controlled = options.controller and not without_clarke(robot)
+    needed = ["actuators", "limits", *(["control"] if controlled else [])]
     missing = [section for section in needed if getattr(robot, section) is None]
     if missing:
         raise ParameterError(

@@ -15,6 +15,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.modulation_shape import ModulationShapeEstimator
 from continuum_robot.estimation.sensor_watch import SensorWatch, WatchSettings
 from continuum_robot.estimation.shape import ShapeEstimate, ShapeEstimator, ShapeSettings
+from continuum_robot.estimation.strain_shape import StrainShapeEstimator
 from continuum_robot.mechanisms.rolling_joint.building import make_linkage, rolling_joint_of
 from continuum_robot.mechanisms.rolling_joint.drawing import pose_in_space
 from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
@@ -22,6 +23,7 @@ from continuum_robot.mechanisms.rolling_joint.unloaded_curve import UnloadedCurv
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.rolling_joint import RollingJoint
+from continuum_robot.rod.tendons import beyond_bending
 
 Vector = NDArray[np.float64]
 
@@ -58,6 +60,8 @@ def make_shape_estimator(robot: Robot, watch: WatchSettings) -> AnyShapeEstimato
         return RollingShapeEstimator(robot)
     if isinstance(robot.mechanism, EquilibriumModulation):
         return ModulationShapeEstimator(robot)
+    if beyond_bending(robot):
+        return StrainShapeEstimator(robot)
     estimator = ShapeEstimator(robot)
     return ShapeEstimator(robot, watch=watch) if estimator.needs_strings else estimator
 

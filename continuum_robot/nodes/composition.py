@@ -42,8 +42,10 @@ from continuum_robot.nodes.tendon_driver import TendonDriver
 from continuum_robot.nodes.timing import LoopReport, RoundTripReport
 from continuum_robot.nodes.tip_approach import TipApproachNode
 from continuum_robot.nodes.tip_tracker import TipTracker
+from continuum_robot.robot.coordinates import without_clarke
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.tendons import beyond_bending
 
 NODES: dict[str, Callable[..., ManagedNode]] = {
     "tendon_driver": TendonDriver,
@@ -110,11 +112,12 @@ class StackOptions:
             left_out.add("robot_visualizer")
         if not self.force:
             left_out.add("force_sensor")
-        mechanism = load_robot(self.robot).mechanism
-        # Its model is that of a rod.
-        if not self.contact or mechanism is not None:
+        robot = load_robot(self.robot)
+        mechanism = robot.mechanism
+        # Its model is that of a rod that bends.
+        if not self.contact or mechanism is not None or beyond_bending(robot):
             left_out.add("contact_monitor")
-        if not self.controller:
+        if not self.controller or without_clarke(robot):
             left_out |= {"clarke_controller", "reference_source", "tip_approach"}
         if not isinstance(mechanism, EquilibriumModulation):
             left_out |= {"tip_tracker", "tip_approach"}

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kinematics of a robot's backbone, whatever its basis."""
+
+from __future__ import annotations
+
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.tendons import beyond_bending
+
+
+def backbone_of(robot: Robot) -> RodDynamics | StrainRod:
+    """What has ``poses(c, s)`` and ``body_jacobian(c, s)`` of a robot's backbone.
+
+    Parameters
+    ----------
+    robot : with segments
+
+    Raises
+    ------
+    ParameterError : a mechanism, which is no rod
+    """
+    return StrainRod.from_robot(robot) if beyond_bending(robot) else RodDynamics(robot)
