@@ -11,6 +11,7 @@ c : strain coefficients of the robot from its base, shape (n,); those of constan
 c_rate : rates of ``c``, shape (n,), its unit per s
 c_acceleration : rates of ``c_rate``, shape (n,), its unit per s
 generalized_force : work per change of ``c``, shape (n,), N.m^2 for curvatures
+momentum, base_momentum : generalised momentum dT/dc_rate, shape (n,), N.m^2.s for curvatures
 displacement : of every tendon, shape (N,), m, pulled in positive; NaN: unknown
 velocity : rate of ``displacement``, shape (N,), m/s; NaN: unknown
 tension, tension_n : of every tendon, shape (N,), N, never negative

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motion within limits of speed and acceleration, for references that nobody planned: targets and joysticks."""
+"""Motion within limits of speed and acceleration, for references that nobody planned: targets and joysticks.
+
+Derived here: the quintic from rest to rest has its largest acceleration 10 / sqrt(3) times way over time squared.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The approach of a tip target by a segment with equilibrium modulation: whether it is in reach, and how far it is."""
+"""The approach of a tip target by a segment with equilibrium modulation: whether it is in reach, and how far it is.
+
+Derived here from the macro and micro motion of wang, see :mod:`continuum_robot.control.macro_micro`.
+"""
 
 from __future__ import annotations
 

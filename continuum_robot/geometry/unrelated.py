@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tendons whose displacements lie on no manifold that geometry alone tells, such as helical ones."""
+"""Tendons whose displacements lie on no manifold that geometry alone tells, such as helical ones.
+
+Derived here: the identity in place of muhmann (13).
+"""
 
 from __future__ import annotations
 
