@@ -19,8 +19,7 @@ OFFSETS_RAD, SERVOS = np.radians([-170.0, -137.0, -101.0]), (4, 12, 9, 5, 2, 8, 
 
 def record(robot, file: Path) -> TendonRecording:
     """Make up a recording: one tendon after the other is pulled by up to 3.5 mm, the others are paid out by 10 mm."""
-    rng = np.random.default_rng(0)
-    lengths_m = np.array([one.length_m for one in robot.segments])
+    rng, lengths_m = np.random.default_rng(0), np.array([segment.length_m for segment in robot.segments])
     lines = [",".join(["timestamp,pattern_label", *(f"servo_{servo}_mm" for servo in SERVOS), "tip_x,tip_y,tip_z"])]
     for tendon in range(9):
         segment, number = divmod(tendon, 3)

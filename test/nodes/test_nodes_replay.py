@@ -31,7 +31,7 @@ def run(domain, tmp_path_factory) -> Path:
     """The folder of a short demo."""
     out = tmp_path_factory.mktemp("demo")
     level = ("--fake-level", "dynamics", "--no-view")
-    command = [*COMMAND, "demo", "--duration", "4", "--out", str(out), *level]
+    command = [*COMMAND, "demo", "--duration", "2", "--out", str(out), *level]
     # A fault on a stalled machine is no matter here: there is a report all the same.
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     (folder,) = out.iterdir()
@@ -117,7 +117,7 @@ def test_a_stack_that_was_killed_leaves_a_run_to_report_and_to_replay(domain, tm
             assert time.monotonic() < deadline_s, log.read_text()
             time.sleep(0.1)
         (folder,) = (tmp_path / "runs").iterdir()
-        while (folder / f"{folder.name}.mcap").stat().st_size < 1_500_000:
+        while (folder / f"{folder.name}.mcap").stat().st_size < 1_000_000:
             assert time.monotonic() < deadline_s, log.read_text()
             time.sleep(0.1)
     finally:
@@ -126,8 +126,8 @@ def test_a_stack_that_was_killed_leaves_a_run_to_report_and_to_replay(domain, tm
     assert not (folder / "metadata.yaml").exists()
     assert main(["report", str(folder)]) == 0
     numbers = numbers_of(folder / "report" / "metrics.json")
-    assert numbers["duration_s"] > 1.0
-    assert numbers["recorded_states"] > 1000
+    assert numbers["duration_s"] > 0.5
+    assert numbers["recorded_states"] > 400
     assert "processor_percent" not in numbers
     _, numbers = replayed(folder, tmp_path / "replays")
     assert numbers["clarke_state_position_largest_difference_m"] == 0
