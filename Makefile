@@ -49,7 +49,7 @@ lint: $(INSTALLED)  ## ruff, and mypy on geometry, robot, rod, control
 	$(BIN)/mypy
 
 docs: $(INSTALLED)  ## The documentation as a site in build/site, warnings are errors
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "Open build/site/index.html, or with a search: $(BIN)/python -m http.server -b 127.0.0.1 -d build/site"
 
 clean:  ## Remove the environment and what was built
