@@ -122,7 +122,7 @@ class Browser:
 
         Parameters
         ----------
-        path : points, pixels from the upper left corner
+        path : points, in pixels from the upper left corner
         """
         for kind, (x, y) in (
             ("mouseMoved", path[0]), ("mousePressed", path[0]), *(("mouseMoved", point) for point in path[1:]),

@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 Color = tuple[int, int, int]
 
+_LEAST_SHARE = 0.2
+
 UNKNOWN: Color = (150, 150, 155)
 ACTUAL: Color = (60, 64, 75)
 DISK: Color = (176, 182, 196)
@@ -27,7 +29,7 @@ _STOPS = np.array([[52, 92, 190], [40, 165, 200], [120, 190, 90], [245, 180, 40]
 
 
 def scale_end(largest_n: float, limit_n: float) -> float:
-    """Upper end of the tensions' scale: the next of 1, 2, 5, 10, ... above the largest, at most the limit.
+    """Upper end of the tensions' scale: the next of 1, 2, 5, ... above the largest, from a fifth of the limit to it.
 
     Parameters
     ----------
@@ -36,8 +38,9 @@ def scale_end(largest_n: float, limit_n: float) -> float:
     """
     if not math.isfinite(largest_n) or largest_n <= 0:
         return limit_n
-    decade = 10.0 ** math.floor(math.log10(largest_n))
-    rounded = next(step * decade for step in (1.0, 2.0, 5.0, 10.0) if step * decade >= largest_n * (1 - 1e-9))
+    wanted = max(largest_n, _LEAST_SHARE * limit_n)  # a slack robot is not to look as if it were about to tear
+    decade = 10.0 ** math.floor(math.log10(wanted))
+    rounded = next(step * decade for step in (1.0, 2.0, 5.0, 10.0) if step * decade >= wanted * (1 - 1e-9))
     return min(rounded, limit_n)
 
 
@@ -61,7 +64,12 @@ def tension_colors(tension_n: ArrayLike, end_n: float) -> NDArray[np.uint8]:
 
 
 def css(color: ArrayLike) -> str:
-    """A colour, three values from 0 to 255, as CSS writes it."""
+    """A colour, three values from 0 to 255, as CSS writes it.
+
+    Parameters
+    ----------
+    color : shape (3,), numbers from 0 to 255
+    """
     red, green, blue = (int(value) for value in np.asarray(color))
     return f"rgb({red},{green},{blue})"
 

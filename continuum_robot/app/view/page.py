@@ -48,7 +48,15 @@ _DISCOVERY_S = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class ViewOptions:
-    """Options of the command, see its help."""
+    """Options of the command, see its help.
+
+    Attributes
+    ----------
+    robot : robot file or name; empty: as the running stack says
+    namespace : of the stack's nodes
+    port : of the page on 127.0.0.1; 0: a free one
+    out : folder of recordings
+    """
 
     robot: str = ""
     namespace: str = ""
@@ -66,10 +74,13 @@ class Page:
 
     Attributes
     ----------
+    options : as given
     address : of the page
+    scene : the robot in it
     panel : its controls
     snapshot : what was known at the last frame
-    frames : how many were drawn for somebody
+    frames : how many were drawn
+    draws_unseen : draw even if no browser looks
 
     Raises
     ------
@@ -80,7 +91,7 @@ class Page:
     def __init__(self, options: ViewOptions, robot: Robot) -> None:
         self._context = Context()
         initialize([], self._context)
-        self._robot = robot
+        self.options, self._robot = options, robot
         body = make_body(robot)
         self._body = body
         self._listener = Listener(self._context, options.namespace)
@@ -91,6 +102,7 @@ class Page:
         self._limit_n = robot.limits.maximum_n if robot.limits is not None else 1.0
         self._largest_n = math.nan
         self.frames = 0
+        self.draws_unseen = False
         self._drawn_s: deque[float] = deque(maxlen=90)
         self._reported_s = self._curves_s = self._words_s = -math.inf
         with self._server.atomic():
@@ -98,10 +110,10 @@ class Page:
             gui.configure_theme(control_width="large", show_logo=False, show_share_button=False)
             gui.main_panel.dock_right()
             largest = largest_push_n(robot) if robot.mechanism is None else 1.0
-            self._scene = Scene(self._server, body, largest)
+            self.scene = Scene(self._server, body, largest)
             self.panel = Panel(
                 self._server, self._commander, robot, body,
-                scene_scale=self._scene.scale, record_directory=options.out.resolve(),
+                scene_scale=self.scene.scale, record_directory=options.out.resolve(),
             )  # fmt: skip
             side = gui.add_panel()
             with side.add_tab("What you see"):
@@ -135,14 +147,14 @@ class Page:
         if begun_s - self._reported_s > _REPORT_S:
             self._reported_s = begun_s
             self._commander.report(self.frames_hz, self.clients)
-        watched = self.clients > 0
+        watched = self.draws_unseen or self.clients > 0
         end_n = colors.scale_end(self._largest_n, self._limit_n)
         with self._server.atomic():
             if begun_s - self._words_s > _WORDS_S:
                 self._words_s = begun_s
                 self.panel.update(snapshot, end_n)
             if watched:
-                self._scene.draw(snapshot, self._wanted(snapshot), end_n, self._commander.pushed)
+                self.scene.draw(snapshot, self._wanted(snapshot), end_n, self._commander.pushed)
                 if begun_s - self._curves_s > _CURVE_S:
                     self._curves_s = begun_s
                     self._curves.draw(begun_s)
@@ -150,6 +162,15 @@ class Page:
             self.frames += 1
             self._drawn_s.append(begun_s)
         return max(0.0, (FRAME_S if watched else _IDLE_S) - (time.monotonic() - begun_s))
+
+    def show_robot(self, visible: bool) -> None:
+        """Show or hide all that is drawn.
+
+        Parameters
+        ----------
+        visible : show, else hide
+        """
+        self._server.scene.set_global_visibility(visible)
 
     def close(self) -> None:
         """Give the reference back, end the server, leave DDS."""

@@ -340,7 +340,15 @@ class Panel:
     def _drag_tip(self) -> None:
         if self.controls.mode.value != TIP:
             return
-        place_m = np.asarray(self._tip_gizmo.position) / self._scale
+        self.aim_tip(np.asarray(self._tip_gizmo.position) / self._scale)
+
+    def aim_tip(self, place_m: Array) -> None:
+        """Bring the tip to a place, base frame, shape (3,), m, while it is dragged.
+
+        Parameters
+        ----------
+        place_m : base frame, shape (3,), m
+        """
         if self._tips is None:
             self._commander.aim_tip(place_m, lambda _success, sentence: self._tell(sentence))
             return

@@ -108,7 +108,7 @@ def test_tensions_have_colours_on_a_round_scale() -> None:
     assert colors.scale_end(7.3, 20.0) == 10.0
     assert colors.scale_end(13.0, 15.0) == 15.0
     assert colors.scale_end(math.nan, 15.0) == 15.0
-    assert colors.scale_end(0.5, 15.0) == 0.5
+    assert colors.scale_end(0.5, 15.0) == 5.0
     tints = colors.tension_colors([0.0, 10.0, math.nan, 99.0], 10.0)
     assert tints.shape == (4, 3)
     assert tuple(tints[2]) == colors.UNKNOWN
