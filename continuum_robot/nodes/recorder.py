@@ -40,6 +40,10 @@ TOPICS: dict[str, str] = {
     "simulated_contact": "continuum_robot/msg/Contact",
     "clarke_state": "continuum_robot/msg/ClarkeState",
     "clarke_reference": "continuum_robot/msg/ClarkeState",
+    "reference_writer": "std_msgs/msg/String",
+    "tip_target": "geometry_msgs/msg/PointStamped",
+    "tip_state": "continuum_robot/msg/TipState",
+    "tracked_tip": "geometry_msgs/msg/PointStamped",
     "pid_state": "continuum_robot/msg/PidState",
     "driver_status": "diagnostic_msgs/msg/DiagnosticStatus",
     "stack_status": "continuum_robot/msg/StackStatus",
@@ -53,7 +57,7 @@ TOPICS: dict[str, str] = {
 
 _KNOWN = TOPICS | {"tendon_states_decimated": TOPICS["tendon_states"]}
 
-LATCHED = ("driver_status", "stack_status", "estop")
+LATCHED = ("reference_writer", "driver_status", "stack_status", "estop")
 PARAMETERS = "parameters/"
 """Metadata key of a node's parameters, with the node's name behind it; JSON."""
 

@@ -312,7 +312,7 @@ def test_the_recorder_node_records_the_stack(domain, tmp_path):
             assert (schema.encoding, bool(schema.data)) == ("ros2msg", True), schema.name
         for channel in reader.get_summary().channels.values():
             durability = yaml.safe_load(channel.metadata["offered_qos_profiles"])[0]["durability"]
-            latched = channel.topic in ("/driver_status", "/stack_status", "/estop")
+            latched = channel.topic in ("/reference_writer", "/driver_status", "/stack_status", "/estop")
             assert (channel.message_encoding, durability == "transient_local") == ("cdr", latched), channel.topic
         note = {}
         for record in reader.iter_metadata():
