@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stack of a robot with helical tendons: no Clarke controller, tensions over DDS, and the shape that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from continuum_robot.msg import Shape, TendonCommands
+from continuum_robot.srv import ManageStack
+from nav_msgs.msg import Path as PathMessage
+from ros_probe import PATIENT, Probe
+
+from continuum_robot.control.clarke_controller import ClarkeController
+from continuum_robot.errors import ParameterError
+from continuum_robot.nodes.composition import ComposedStack, StackOptions
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.strain_kernel import kernel
+from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain_statics import equilibrium
+
+pytestmark = [pytest.mark.ros, pytest.mark.skipif(kernel() is None, reason="no C compiler")]
+
+ROBOT = "rucker_helical"
+
+
+@pytest.fixture(scope="module")
+def stack(domain):
+    with ComposedStack(StackOptions(robot=ROBOT, parameters={"tendon_driver": PATIENT})) as running:
+        running.wait_until_up(90.0)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def probe(stack):
+    with Probe() as listening:
+        listening.listen_to_stack()
+        listening.listen(Shape, "shape")
+        listening.listen(PathMessage, "backbone")
+        yield listening
+
+
+def test_nodes_that_need_clarke_coordinates_are_left_out(stack):
+    assert "tendon_driver" in stack.nodes
+    assert "shape_estimator" in stack.nodes
+    assert not {"clarke_controller", "reference_source", "contact_monitor"} & stack.nodes.keys()
+
+
+def test_commanded_tensions_bend_it_and_its_shape_is_seen(probe):
+    """Tendon 1 alone moves the tip by centimetres. Nobody commands before: the driver's fault is reset first."""
+    rod = StrainRod.from_robot(load_robot(ROBOT))
+    probe.wait_for_message("tendon_states", 30.0)
+    before = tip(rod, probe.wait_for_message("shape", 30.0).coefficients)
+    wanted = [2.0, 0.5, 0.5, 0.5]
+    probe.wait(lambda: probe.driver_state() != "active", 20.0, "nobody misses the commands")
+
+    def command() -> None:
+        message = TendonCommands(sequence=probe.newest("tendon_states").sequence, tension=wanted)
+        probe.publish(TendonCommands, "tendon_commands", message)
+
+    def obeyed() -> bool:
+        command()
+        if probe.driver_state() != "active":
+            probe.manage(ManageStack.Request.RESET)
+        return np.allclose(probe.newest("tendon_states").commanded_tension, wanted, atol=1e-3)
+
+    probe.wait(obeyed, 40.0, "the tensions do not arrive")
+    statics = tip(rod, equilibrium(rod, wanted).c)
+    assert np.linalg.norm(statics - before) > 0.02
+
+    def bent() -> bool:
+        command()
+        found = tip(rod, probe.newest("shape").coefficients)
+        # Friction and cogging of the motors change the tensions by up to 1.3 N, and the rod swings for long.
+        return bool((found - before) @ (statics - before) > 0.5 * np.sum((statics - before) ** 2))
+
+    probe.wait(bent, 30.0, "the shape does not follow")
+    path = probe.wait_for_message("backbone", 20.0)
+    assert len(path.poses) > 10
+    assert np.isfinite([pose.pose.position.x for pose in path.poses]).all()
+
+
+def tip(rod: StrainRod, c: Sequence[float]) -> np.ndarray:
+    return rod.poses(np.array(c), [rod.length_m])[0, :3, 3]
+
+
+def test_the_controller_refuses_it_and_says_what_to_do():
+    control = load_robot("opencr_five_tendon").control
+    with pytest.raises(ParameterError, match="tension_commands"):
+        ClarkeController(load_robot(ROBOT).changed(control=control))
