@@ -2,7 +2,8 @@
 """Strain bases: the strain of a segment as a sum of functions of its arc length.
 
 The strain is a twist xi = (u_x, u_y, u_z, v_x, v_y, v_z), angular part first, in the body frame:
-R' = R hat(u), p' = R v. A basis gives xi(s) = xi* + B(s) c with the reference strain xi* = (0, 0, 0, 0, 0, 1).
+R' = R hat(u), p' = R v. As in johnston (4), (5) a basis gives xi(s) = xi* + B(s) c with the
+reference strain xi* = (0, 0, 0, 0, 0, 1).
 
 Coefficients of curvature are interleaved by order: c = [kappa_x0, kappa_y0, kappa_x1, kappa_y1, ...] in 1/m, where
 kappa_xk multiplies the shifted Chebyshev polynomial T_k(2 s / l - 1). The constant basis is the first two, so raising

@@ -96,7 +96,10 @@ def frame_at(robot: Robot, c: Any, s_m: Any) -> tuple[Any, Any]:
 
 
 def body_jacobian_at(robot: Robot, c: Any, s_m: Any) -> Any:
-    """Jacobian of the twist (linear, angular) of the frame at a symbolic arc length, in its own axes, shape (6, n)."""
+    """Jacobian of the twist (linear, angular) of the frame at a symbolic arc length, in its own axes, shape (6, n).
+
+    johnston (7) to (9), with the linear part first.
+    """
     linear, angular = ca.SX(3, robot.coefficient_count), ca.SX(3, robot.coefficient_count)
     places = dict(zip(robot.segments, coefficient_slices(robot), strict=True))
     for segment, own, start_m, step_m in _steps(robot, c, s_m):

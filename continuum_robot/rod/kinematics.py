@@ -4,7 +4,7 @@
 The exponential of a twist is written with the Stumpff functions
 c_1(x) = sin(r)/r, c_2(x) = (1 - cos r)/r^2, c_3(x) = (r - sin r)/r^3 of x = r^2, the squared angle of the step. They
 are entire functions of x, and x is a polynomial of the strain, so the frames and all their derivatives are exact at
-and around the straight configuration.
+and around the straight configuration. It is johnston (1) to (3) for any strain.
 """
 
 from __future__ import annotations

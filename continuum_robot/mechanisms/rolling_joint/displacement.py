@@ -90,7 +90,7 @@ def solve_displacement(
     statics : of the mechanism
     wanted_m : tendon lengths, left and right, shape (2,), m
     loads : on any links
-    method : "levenberg_marquardt", or "gradient" for the paper's (36), (37) with a step size that adapts
+    method : "levenberg_marquardt", or "gradient" for ha (36), (37) with a step size that adapts
     start_n : tensions to start from, shape (2,), N; by default those of a grid whose lengths come closest
 
     Returns
@@ -114,7 +114,7 @@ def solve_displacement(
     for iteration in range(_ITERATIONS[method]):
         error = now.tendon_length_m - wanted
         jacobian = length_jacobian(statics, now, loads)
-        gradient = jacobian.T @ error  # (36)
+        gradient = jacobian.T @ error  # ha (36)
         free = (now.tension_n > least) | (gradient < 0)
         # In lengths: what a change of the tensions by their sum would gain.
         slope = float(np.abs(np.where(free, gradient, 0.0)).max() * now.tension_n.sum())
@@ -159,7 +159,7 @@ class _MarquardtStep:
 
 
 class _GradientStep:
-    """The paper's step against the gradient, (37); alpha halves where it goes too far and grows where it does not."""
+    """The step against the gradient, ha (37); alpha halves where it goes too far and grows where it does not."""
 
     _least = 1e-9
 
@@ -169,7 +169,7 @@ class _GradientStep:
     def step(self, jacobian: Array, error: Array, free: NDArray[np.bool_], scale: float) -> Array:
         if self.alpha == 0.0:
             self.alpha = 1 / max(float(np.linalg.norm(jacobian) ** 2), (self._least / scale) ** 2)
-        return np.where(free, -self.alpha * (jacobian.T @ error), 0.0)  # (37)
+        return np.where(free, -self.alpha * (jacobian.T @ error), 0.0)  # ha (37)
 
     def accept(self) -> None:
         self.alpha *= _GROW

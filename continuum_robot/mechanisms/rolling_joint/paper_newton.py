@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Newton's method as ha prints it, (14)-(27), formula by formula: the reference for :mod:`recursion`, which is faster.
+"""Newton's method as printed, ha (14)-(27), formula by formula: the reference for :mod:`recursion`, which is faster.
 
 All contact forces are unknowns here, and the linear system is solved by the paper's product of transfer matrices, or
 as one dense system of all 6 (n - 1) equations.
@@ -102,7 +102,7 @@ def blocks(
 
 
 def transfer_step(at: Blocks) -> Array:
-    """Newton step of (s, f) by (21)-(27): a 3 x 3 inverse a link and one 6 x 6; shape (n - 1, 3).
+    """Newton step of (s, f) by ha (21)-(27): a 3 x 3 inverse a link and one 6 x 6; shape (n - 1, 3).
 
     Parameters
     ----------

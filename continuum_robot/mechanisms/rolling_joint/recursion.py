@@ -174,7 +174,7 @@ def _down_step() -> ca.Function:
 
 
 def _climb_step() -> ca.Function:
-    """Steps of a joint and of the link above it from those of the link below: (21)."""
+    """Steps of a joint and of the link above it from those of the link below: ha (21)."""
     twist = ca.SX.sym("twist", 9)
     first, second = ca.SX.sym("first", 18), ca.SX.sym("second", 12)
     below = ca.reshape(twist, 3, 3)
