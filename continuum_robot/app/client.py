@@ -342,6 +342,13 @@ class Robot:
         return self._description
 
     @property
+    def link(self) -> StackLink:
+        """Services, newest messages and publishers underneath. Raises :class:`DeviceError` before :meth:`start`."""
+        if self._link_or_none is None:
+            raise DeviceError("robot", "is not up", "Use it in a with block, or call start() or Robot.connect()")
+        return self._link_or_none
+
+    @property
     def limits(self) -> MotionLimits:
         """Speed and acceleration within which motions are planned, m/s and m/s^2."""
         return motion_limits(self.description)
@@ -349,7 +356,7 @@ class Robot:
     @property
     def state(self) -> RobotState:
         """The newest of everything that is known, at once."""
-        messages, robot = self._link.messages, self.description
+        messages, robot = self.link.messages, self.description
         status, tendons, clarke = (
             messages["stack_status"],
             messages["tendon_states_decimated"],
@@ -366,7 +373,7 @@ class Robot:
             faults=() if status is None else tuple(status.faults),
             last_fault="" if status is None else status.last_fault,
             estop=bool(status is not None and status.estop),
-            writer=self._link.writer,
+            writer=self.link.writer,
             displacement_m=_values(tendons, "displacement", tendon_count),
             velocity_m_per_s=_values(tendons, "velocity", tendon_count),
             tension_n=_values(tendons, "tension", tendon_count),
@@ -423,7 +430,7 @@ class Robot:
         RobotFaultError : the stack came to a fault
         RobotTimeoutError : nothing touched it
         """
-        if not wait_for(lambda: self._link.messages.publishers("contact") > 0, 2.0):
+        if not wait_for(lambda: self.link.messages.publishers("contact") > 0, 2.0):
             raise DeviceError("contact_monitor", "does not run", "Bring the robot up with contact=True")
         self._wait(lambda: self.state.contact.in_contact, timeout_s, "felt no contact")
         return self.state.contact
@@ -464,7 +471,7 @@ class Robot:
         def work(task: _Task) -> MotionResult:
             begun_s = time.monotonic()
             with self._writing():
-                start = self._start()
+                start = self._wanted()
                 move_s = duration_s or max(self.limits.move_s(start, goal), REFERENCE_PERIOD_S)
                 self._write(task, RestToRest(start, goal, move_s).at, move_s)
             return self._arrived(task, goal, tolerance_m, begun_s)
@@ -504,13 +511,18 @@ class Robot:
         index = names.index(segment) if segment in names else segment - 1 if isinstance(segment, int) else -1
         if robot.mechanism is not None or not 0 <= index < len(names):
             raise ParameterError("segment", segment, f"a number from 1 to {len(names)}, or one of {', '.join(names)}")
-        wanted = self._start()
+        wanted = self._wanted()
         radius_m = robot.segments[index].tendons.pitch_radius_m
         wanted[2 * index : 2 * index + 2] = clarke_from_arc(direction_rad, angle_rad, radius_m)
         return self.move_to(wanted, duration_s, wait=wait)
 
     def straighten(self, duration_s: float | None = None, *, wait: bool = True) -> MotionResult | None:
-        """Move all Clarke coordinates to zero, as :meth:`move_to`."""
+        """Move all Clarke coordinates to zero, as :meth:`move_to`.
+
+        Parameters
+        ----------
+        wait : return only when it is straight
+        """
         return self.move_to(np.zeros(self.description.coordinate_count), duration_s, wait=wait)
 
     def move_tip_to(self, position_m: ArrayLike, *, timeout_s: float = 30.0, wait: bool = True) -> TipResult | None:
@@ -541,10 +553,10 @@ class Robot:
 
         def work(task: _Task) -> TipResult:
             begun_s = time.monotonic()
-            self._link.messages.forget("tip_state")
-            self._link.publish_tip_target(target)
+            self.link.messages.forget("tip_state")
+            self.link.publish_tip_target(target)
             while True:
-                message = self._link.messages["tip_state"]
+                message = self.link.messages["tip_state"]
                 mine = message is not None and np.allclose(_point(message.target), target, atol=1e-9)
                 if mine and message.state in _TIP_ENDS:
                     break
@@ -604,7 +616,7 @@ class Robot:
             begun_s = time.monotonic()
             with self._writing():
                 first = at(0.0)
-                start = self._start()
+                start = self._wanted()
                 move_s = max(self.limits.move_s(start, first.position), REFERENCE_PERIOD_S)
                 self._write(task, RestToRest(start, self._checked(first.position), move_s).at, move_s)
                 last = self._write(task, at, end_s)
@@ -638,12 +650,28 @@ class Robot:
             for name, value in values.items()
         }
         # An empty list has no type over ROS; the reference source has a default for it.
-        self._link.set_parameters(SOURCE, {name: value for name, value in parameters.items() if value != []})
+        self.link.set_parameters(SOURCE, {name: value for name, value in parameters.items() if value != []})
+
+    def take_turn(self) -> Vector:
+        """Come to rest, and have everybody else fall silent on clarke_reference: for programs that publish themselves.
+
+        Returns
+        -------
+        where the reference stands, shape (2m,), m: begin there, by :attr:`link`, and end with its ``give_back``
+
+        Raises
+        ------
+        DeviceError : there is no reference source, or it refused
+        """
+        self.link.trigger(f"{SOURCE}/hold")
+        self._settle()
+        self.link.take_reference()
+        return self._wanted()
 
     def hold(self) -> None:
         """End the motion under way and come to rest where the robot is. Raises :class:`DeviceError`."""
         self._end_task()
-        self._link.trigger(f"{SOURCE}/hold")
+        self.link.trigger(f"{SOURCE}/hold")
 
     def stop(self) -> None:
         """The same as :meth:`hold`: tendons stay under tension. For danger there is :meth:`estop`."""
@@ -658,7 +686,7 @@ class Robot:
         running = not self.is_task_complete()
         self._end_task()
         if running:
-            self._link.trigger(f"{SOURCE}/hold")
+            self.link.trigger(f"{SOURCE}/hold")
 
     def result(self, timeout_s: float | None = None) -> MotionResult | TipResult:
         """Wait for the motion that was begun last.
@@ -705,7 +733,7 @@ class Robot:
         task = self._task
         if task is not None:
             task.cancelled.set()
-        return self._link.trigger("estop", 2.0)
+        return self.link.trigger("estop", 2.0)
 
     def reset(self, timeout_s: float = OPERATION_TIMEOUT_S) -> RobotState:
         """Clear e-stop and faults and bring the stack up again; the robot then holds.
@@ -724,8 +752,8 @@ class Robot:
         RobotTimeoutError : not up in time
         """
         self._end_task()
-        self._link.manage(ManageStack.Request.RESET, timeout_s)
-        self._link.messages.forget("stack_status")
+        self.link.manage(ManageStack.Request.RESET, timeout_s)
+        self.link.messages.forget("stack_status")
         self.wait_until_active(timeout_s)
         return self._held()
 
@@ -782,12 +810,17 @@ class Robot:
         nodes = [name for name in self._node_names() if name in ("contact_monitor", "force_sensor")]
         if not nodes:
             raise DeviceError("tare", "neither contact monitor nor force sensor runs", "Bring them up, contact=True")
-        return "; ".join(self._link.trigger(f"{name}/tare") for name in nodes)
+        return "; ".join(self.link.trigger(f"{name}/tare") for name in nodes)
 
     # Settings
 
     def set_pretension(self, pretension_n: float) -> None:
-        """Least tension that the controller leaves on a tendon, N. Raises :class:`ParameterError` beyond its limits."""
+        """Least tension that the controller leaves on a tendon, N. Raises :class:`ParameterError` beyond its limits.
+
+        Parameters
+        ----------
+        pretension_n : N
+        """
         self.set_parameters("clarke_controller", {"pretension_n": float(pretension_n)})
 
     def set_gains(self, segment: int | str = 1, **gains: float) -> None:
@@ -821,11 +854,16 @@ class Robot:
         ParameterError : refused, with the node's reason
         RobotTimeoutError : the node does not answer
         """
-        self._link.set_parameters(node, values)
+        self.link.set_parameters(node, values)
 
     def get_parameter(self, node: str, name: str) -> Any:
-        """Value of a node's ROS parameter, None where it is not declared. Raises :class:`RobotTimeoutError`."""
-        return self._link.get_parameter(node, name)
+        """Value of a node's ROS parameter, None where it is not declared. Raises :class:`RobotTimeoutError`.
+
+        Parameters
+        ----------
+        name : of the parameter, dotted
+        """
+        return self.link.get_parameter(node, name)
 
     def inject_fault(self, fault: str, tendon: int = -1, magnitude: float = 0.0, duration_s: float = 0.0) -> str:
         """Make the simulated hardware misbehave; see :mod:`continuum_robot.simulation.faults`.
@@ -846,7 +884,7 @@ class Robot:
         DeviceError : refused: an unknown fault, or real hardware
         """
         request = InjectFault.Request(fault=fault, tendon=tendon, magnitude=magnitude, duration_s=duration_s)
-        response = self._link.call(InjectFault, "inject_fault", request)
+        response = self.link.call(InjectFault, "inject_fault", request)
         if not response.success:
             raise DeviceError("inject_fault", response.message, "See continuum_robot.simulation.faults")
         return str(response.message)
@@ -899,19 +937,13 @@ class Robot:
 
     # Helpers
 
-    @property
-    def _link(self) -> StackLink:
-        if self._link_or_none is None:
-            raise DeviceError("robot", "is not up", "Use it in a with block, or call start() or Robot.connect()")
-        return self._link_or_none
-
     def _node_names(self) -> Sequence[str]:
-        status = self._link.messages["stack_status"]
+        status = self.link.messages["stack_status"]
         return () if status is None else tuple(status.node_names)
 
     def _check_up(self) -> None:
         """Raises RobotFaultError where the stack is at fault."""
-        status = self._link.messages["stack_status"]
+        status = self.link.messages["stack_status"]
         if status is None:
             return
         if status.estop:
@@ -943,7 +975,7 @@ class Robot:
             )
         return wanted
 
-    def _start(self) -> Vector:
+    def _wanted(self) -> Vector:
         """Where the reference stands: what is wanted last, or else where the robot is."""
         state = self.state
         start = state.reference_m if np.all(np.isfinite(state.reference_m)) else state.clarke_m
@@ -972,9 +1004,7 @@ class Robot:
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
         """The reference is this program's while the block runs; afterwards the reference source holds."""
-        self._link.trigger(f"{SOURCE}/hold")
-        self._settle()
-        self._link.take_reference()
+        self.take_turn()
         try:
             yield
         except BaseException:
@@ -984,14 +1014,14 @@ class Robot:
         self._give_back()
 
     def _give_back(self) -> None:
-        if self._link.writer == self._link.name:
-            self._link.give_back()
+        if self.link.writer == self.link.name:
+            self.link.give_back()
 
     def _settle(self) -> None:
         """Wait until the reference stands still, or there is none."""
         end_s = time.monotonic() + SETTLE_S
         while time.monotonic() < end_s:
-            message = self._link.messages["clarke_reference"]
+            message = self.link.messages["clarke_reference"]
             if message is not None and not np.any(np.asarray(message.velocity)):
                 return
             time.sleep(POLL_S)
@@ -999,14 +1029,14 @@ class Robot:
     def _write(self, task: _Task, at: Callable[[float], ClarkeReference], duration_s: float) -> Vector:
         """Publish references until the time is over; the last position."""
         begun_s = time.monotonic()
-        time_s, last = 0.0, self._start()
+        time_s, last = 0.0, self._wanted()
         while True:
             self._check_going(task)
-            self._link.check_turn()
+            self.link.check_turn()
             reference = at(min(time_s, duration_s))
             last = self._checked(reference.position)
             over = time_s >= duration_s
-            self._link.publish_reference(ClarkeReference.at_rest(last) if over else reference)
+            self.link.publish_reference(ClarkeReference.at_rest(last) if over else reference)
             if over:
                 return last
             now_s = time.monotonic() - begun_s
@@ -1051,18 +1081,18 @@ class Robot:
 
     def _while_paused(self, kind: Any, name: str, goal: Any, timeout_s: float) -> Any:
         self._end_task()
-        self._link.manage(ManageStack.Request.PAUSE)
+        self.link.manage(ManageStack.Request.PAUSE)
         try:
-            return self._link.run_action(kind, name, goal, timeout_s)
+            return self.link.run_action(kind, name, goal, timeout_s)
         finally:
-            self._link.manage(ManageStack.Request.RESUME)
+            self.link.manage(ManageStack.Request.RESUME)
             self._held()
 
     def _held(self) -> RobotState:
         with contextlib.suppress(ContinuumRobotError):
             # Where there is no reference source, nobody moves the robot either.
-            wait_for(lambda: self._link.messages["clarke_reference"] is not None, 2.0)
-            self._link.trigger(f"{SOURCE}/hold", 2.0)
+            wait_for(lambda: self.link.messages["clarke_reference"] is not None, 2.0)
+            self.link.trigger(f"{SOURCE}/hold", 2.0)
         return self.state
 
 

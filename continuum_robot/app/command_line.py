@@ -62,6 +62,13 @@ class FakeLevel(str, enum.Enum):
     mirror = "mirror"
 
 
+class TeleopMode(str, enum.Enum):
+    """What a person moves."""
+
+    clarke = "clarke"
+    tip = "tip"
+
+
 application = typer.Typer(
     name="continuum-robot",
     cls=ReadableErrors,
@@ -249,6 +256,39 @@ def view(
     raise typer.Exit(_part("view.screenshot").run_screenshot(options, screenshot, size))
 
 
+@application.command(epilog="Example: continuum-robot teleop --gamepad auto --mode tip")
+def teleop(
+    *,
+    keyboard: Annotated[
+        bool, typer.Option("--keyboard", help="Keys of this terminal; without another device the default.")
+    ] = False,
+    gamepad: Annotated[
+        str,
+        typer.Option(
+            metavar="DEVICE", help="Gamepad: a file /dev/input/event*, or auto for the first.", show_default=False
+        ),
+    ] = "",
+    joy: Annotated[
+        bool, typer.Option("--joy", help="The topic joy (sensor_msgs/Joy), as joy_node publishes it.")
+    ] = False,
+    mode: Annotated[
+        TeleopMode, typer.Option(help="What the sticks move: the Clarke coordinates of a segment, or the tip.")
+    ] = TeleopMode.clarke,
+    namespace: Annotated[str, typer.Option(metavar="NS", help="ROS namespace of the robot.")] = "",
+) -> None:
+    """Steer a running robot by hand: bring one up first, with `up` or `demo`, in another terminal.
+
+    It moves while the dead man's switch is held: the shoulder button of a gamepad, or a key of the keyboard that
+    repeats. Speed, acceleration and range come from the robot file. The e-stop key latches the e-stop. While this
+    program steers, the reference source is silent; at the end it holds the robot where it is. The screen lists all keys
+    and shows the robot. Exit code 2 where there is no such device, no terminal or no robot.
+    """
+    if keyboard + bool(gamepad) + joy > 1:
+        raise ParameterError("teleop", "several devices", "one of --keyboard, --gamepad and --joy")
+    options = _part("teleop").TeleopOptions(gamepad=gamepad, joy=joy, mode=mode.value, namespace=namespace)
+    raise typer.Exit(_part("teleop").run_teleop(options))
+
+
 @application.command(epilog="Example: continuum-robot check my_robot.yaml")
 def check(robot: RobotArgument, json_file: JsonOption = None) -> None:
     """Check a robot file and print what it describes.
@@ -364,6 +404,26 @@ def identify_geometry(
 
 
 @application.command(
+    epilog="Example: continuum-robot identify ftdcr_v4 --data ftdcr_v4_train.csv --out fitted.yaml, then: "
+    "continuum-robot experiment ftdcr.validate --robot fitted.yaml --data other.csv --json result.json"
+)
+def identify(
+    robot: RobotArgument,
+    data: Annotated[Path, typer.Option(metavar="CSV", help="Recording of servos and marker, in the order of time.")],
+    out: Annotated[Path, typer.Option(metavar="YAML", help="The robot file with the fitted values.")],
+    plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Picture of the steps and of the errors.")] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Fit a real robot whose servos hold its tendons at displacements: geometry, statics, friction.
+
+    Each step is a physical model with a few named parameters, fitted to the recording and judged on blocks of it that
+    were left out; a step that gains nothing there is not kept. A robot file without a `recording` section needs a
+    recording in which every tendon is once pulled alone, to find which servo drives it. Takes a minute or two.
+    """
+    _part("identify").run_identify(robot, data, out, json_file=json_file, plot=plot)
+
+
+@application.command(
     epilog="Example: continuum-robot calibrate dynamics vanderbilt_segment --data chirp.csv --out fitted.yaml"
 )
 def calibrate(
@@ -406,14 +466,19 @@ def check_tendons(
         float,
         typer.Option(metavar="N", min=0.0, help="Most that is added to a tendon's tension, N; 0: from the limits."),
     ] = 0.0,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Ask no question: what no string tells stays unknown, and is said.")
+    ] = False,
     json_file: JsonOption = None,
 ) -> None:
     """Pull a little at one tendon after the other, and compare what moves with the robot file: polarity and mapping.
 
-    Exit code 1 where a tendon is stuck, not attached, reversed or swapped with another; says which. Ctrl-C releases the
-    tendons.
+    Exit code 1 where a tendon is stuck, not attached, reversed or swapped with another; says which. The tendons alone
+    cannot tell whether all of a segment are turned by some places or mirrored: strings do, and without them you are
+    asked which way the tip moved. Ctrl-C releases the tendons.
     """
-    raise typer.Exit(_part("procedures").run_check_tendons(robot, simulated, pull, json_file))
+    ask = None if yes or not sys.stdin.isatty() else typer.confirm
+    raise typer.Exit(_part("procedures").run_check_tendons(robot, simulated, pull, json_file, ask=ask))
 
 
 @application.command(

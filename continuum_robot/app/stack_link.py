@@ -147,6 +147,10 @@ class StackLink:
     def trigger(self, service: str, timeout_s: float = CALL_TIMEOUT_S) -> str:
         """Call a std_srvs/Trigger.
 
+        Parameters
+        ----------
+        service : its name
+
         Returns
         -------
         its message
@@ -158,7 +162,12 @@ class StackLink:
         return _accepted(service, self.call(Trigger, service, timeout_s=timeout_s))
 
     def manage(self, command: int, timeout_s: float = OPERATION_TIMEOUT_S) -> str:
-        """Have the supervisor operate the stack: a constant of ManageStack.Request. Raises DeviceError."""
+        """Have the supervisor operate the stack: a constant of ManageStack.Request. Raises DeviceError.
+
+        Parameters
+        ----------
+        command : which operation
+        """
         response = self.call(ManageStack, "manage_stack", ManageStack.Request(command=command), timeout_s)
         return _accepted("supervisor", response)
 
@@ -166,6 +175,12 @@ class StackLink:
         self, kind: Any, name: str, goal: Any, timeout_s: float, on_feedback: Callable[[Any], None] | None = None
     ) -> Any:
         """Run an action to its end; it is cancelled where that takes too long or the wait is interrupted.
+
+        Parameters
+        ----------
+        kind : type of the action
+        goal : the goal's message
+        on_feedback : called with each message of feedback; None: nobody looks
 
         Returns
         -------
@@ -200,7 +215,12 @@ class StackLink:
         return result
 
     def wait_for_future(self, future: Future[Any], timeout_s: float, what: str) -> Any:
-        """The result of a future that this node's executor completes. Raises RobotTimeoutError."""
+        """The result of a future that this node's executor completes. Raises RobotTimeoutError.
+
+        Parameters
+        ----------
+        what : is waited for, for the error
+        """
         done = threading.Event()
         future.add_done_callback(lambda _future: done.set())
         if not done.wait(timeout_s):
@@ -214,6 +234,10 @@ class StackLink:
 
     def set_parameters(self, node: str, values: Mapping[str, Any]) -> None:
         """Set parameters of a node, all or none.
+
+        Parameters
+        ----------
+        values : new value by the parameter's name
 
         Raises
         ------
@@ -238,12 +262,16 @@ class StackLink:
         """Have everybody else fall silent on clarke_reference. Raises DeviceError where that is refused."""
         request = TakeReference.Request(writer=self.name)
         _accepted(SOURCE, self.call(TakeReference, f"{SOURCE}/take", request))
-        if not wait_for(lambda: self.writer == self.name, CALL_TIMEOUT_S):
-            raise RobotTimeoutError(SOURCE, "did not announce who writes", "Look at the log of its node")
+        self._wait_for_writer(self.name)
 
     def give_back(self) -> None:
         """Have the reference source write again: it holds where the last reference stopped. Raises DeviceError."""
         _accepted(SOURCE, self.call(TakeReference, f"{SOURCE}/take", TakeReference.Request()))
+        self._wait_for_writer(SOURCE)
+
+    def _wait_for_writer(self, name: str) -> None:
+        if not wait_for(lambda: self.writer == name, CALL_TIMEOUT_S):
+            raise RobotTimeoutError(SOURCE, f"did not announce that {name} writes", "Another program took its turn")
 
     def check_turn(self) -> None:
         """Raises RobotFaultError where another program writes the references meanwhile."""
@@ -263,7 +291,12 @@ class StackLink:
         self._references.publish(message)
 
     def publish_tip_target(self, place_m: Vector) -> None:
-        """Ask for the tip at a place, base frame, shape (3,), m. Raises RobotTimeoutError where nobody listens."""
+        """Ask for the tip at a place, base frame, shape (3,), m. Raises RobotTimeoutError where nobody listens.
+
+        Parameters
+        ----------
+        place_m : base frame, shape (3,), m
+        """
         if not wait_for(lambda: self._tip_targets.get_subscription_count() > 0, CALL_TIMEOUT_S):
             raise RobotTimeoutError("tip_target", "has no listener", "No node of this stack brings the tip to a target")
         message = PointStamped(point=conversions.point_message(place_m))

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the sticks of a person to references: limited in speed, acceleration and range, moving only while held.
+
+Derived here: speeds change within the acceleration, and stop at the edge of the range.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.control.motion import LimitedMotion, MotionLimits
+from continuum_robot.control.references import ClarkeReference
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.coordinates import clarke_manifold
+from continuum_robot.robot.description import Robot
+
+Vector = NDArray[np.float64]
+
+RANGE_SHARE = 0.9
+"""Share of the largest displacement that a person may ask for; the rest is the controller's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A convex range of positions p: slopes @ p <= ends.
+
+    Attributes
+    ----------
+    slopes : shape (rows, n)
+    ends : shape (rows,)
+    """
+
+    slopes: Vector
+    ends: Vector
+
+    def holds(self, position: Vector) -> bool:
+        """Whether a position, shape (n,), is inside."""
+        return bool(np.all(self.slopes @ position <= self.ends))
+
+    def along_edge(self, position: Vector, velocity: Vector) -> Vector:
+        """The part of a velocity, shape (n,), that does not lead further out of the range at a position outside."""
+        outside = self.slopes[self.slopes @ position > self.ends]
+        for normal in outside:
+            outward = float(normal @ velocity)
+            if outward > 0:
+                velocity = velocity - normal * (outward / float(normal @ normal))
+        return velocity
+
+
+def clarke_range(robot: Robot) -> Range:
+    """Where no tendon's displacement exceeds 90 % of ``limits.maximum_displacement_m``, either way.
+
+    Parameters
+    ----------
+    robot : with limits
+
+    Raises
+    ------
+    ParameterError : without
+    """
+    if robot.limits is None:
+        raise ParameterError("robot", robot.name, "a robot file with the section limits")
+    displacement = clarke_manifold(robot).displacement_matrix
+    end = RANGE_SHARE * robot.limits.maximum_displacement_m
+    return Range(np.concatenate([displacement, -displacement]), np.full(2 * len(displacement), end))
+
+
+def tip_range(robot: Robot) -> Range:
+    """A cube of the robot's length to all sides of its base: no tip is outside of it."""
+    return Range(np.concatenate([np.eye(3), -np.eye(3)]), np.full(6, robot.length_m))
+
+
+@dataclass(frozen=True, slots=True)
+class TeleoperationStep:
+    """One step.
+
+    Attributes
+    ----------
+    reference : position, velocity, acceleration of the coordinates, or of the tip's target
+    moving : whether it moves
+    at_range : whether the range kept it from what was asked for
+    ignored : indices of axes that were not finite, and counted as zero
+    """
+
+    reference: ClarkeReference
+    moving: bool
+    at_range: bool
+    ignored: tuple[int, ...]
+
+
+class Teleoperation:
+    """Integrates the axes of a device into a position while the dead man's switch is held, else comes to rest.
+
+    Parameters
+    ----------
+    limits : of speed and acceleration; full deflection of one axis is full speed
+    position : where it starts at rest, shape (n,)
+    within : range of positions
+    deadzone : share of an axis' travel about its middle that counts as zero; the rest is stretched over the whole
+
+    Raises
+    ------
+    ParameterError : a deadzone outside [0, 1)
+    """
+
+    def __init__(self, limits: MotionLimits, position: ArrayLike, within: Range, deadzone: float = 0.1) -> None:
+        if not 0 <= deadzone < 1:
+            raise ParameterError("deadzone", deadzone, "a share in [0, 1)")
+        self._motion = LimitedMotion(limits, position)
+        self._range, self._deadzone = within, deadzone
+
+    @property
+    def reference(self) -> ClarkeReference:
+        """Where it is."""
+        return self._motion.reference
+
+    def reset(self, position: ArrayLike) -> None:
+        """Start anew at rest at a position, shape (n,)."""
+        self._motion.reset(position)
+
+    def update(self, axes: ArrayLike, held: bool, dt: float, speed: float = 1.0) -> TeleoperationStep:
+        """One step.
+
+        Parameters
+        ----------
+        axes : deflections in [-1, 1], shape (n,); beyond counts as the end, not finite as zero
+        held : whether the dead man's switch is held
+        dt : since the last step, s, positive
+        speed : share of the speed that full deflection asks for, in [0, 1]
+
+        Returns
+        -------
+        the reference; without ``held`` it comes to rest within the acceleration
+
+        Raises
+        ------
+        ParameterError : axes of another number, or a dt that is not positive
+        """
+        motion, limits = self._motion, self._motion.limits
+        values = np.array(axes, dtype=float)
+        before = motion.reference
+        if values.shape != before.position.shape:
+            raise ParameterError("axes", axes, f"{before.position.size} values")
+        ignored = tuple(int(index) for index in np.flatnonzero(~np.isfinite(values)))
+        values = np.clip(np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0), -1.0, 1.0)
+        beyond = np.maximum(np.abs(values) - self._deadzone, 0.0) / (1.0 - self._deadzone)
+        wanted = np.sign(values) * beyond * limits.speed_m_per_s * min(max(speed, 0.0), 1.0) * held
+        reference, at_range = self._step(wanted, before, dt)
+        return TeleoperationStep(reference, not motion.at_rest, at_range, ignored)
+
+    def _step(self, wanted: Vector, before: ClarkeReference, dt: float) -> tuple[ClarkeReference, bool]:
+        """A step after which braking still ends inside the range; as asked for, along its edge, or braking."""
+        motion = self._motion
+        reference = motion.along(wanted, dt)
+        stop = self._stop(reference)
+        if self._range.holds(stop):
+            return reference, False
+        motion.reset(before.position, before.velocity)
+        reference = motion.along(self._range.along_edge(stop, wanted), dt)
+        if self._range.holds(self._stop(reference)):
+            return reference, True
+        motion.reset(before.position, before.velocity)
+        return motion.along(np.zeros_like(wanted), dt), True
+
+    def _stop(self, reference: ClarkeReference) -> Vector:
+        """Where braking from here ends."""
+        speed = float(np.linalg.norm(reference.velocity))
+        braking_s = speed / (2 * self._motion.limits.acceleration_m_per_s2)
+        return np.asarray(reference.position + reference.velocity * braking_s)
+
+
+def axes_of_coordinates(axes: ArrayLike, coordinate_count: int, group: int) -> Vector:
+    """Deflections of all coordinates from those of a device: the two of one segment, or those of a mechanism.
+
+    Parameters
+    ----------
+    axes : x, y and z of the device, shape (3,), numbers from -1 to 1
+    coordinate_count : 2m, or of a mechanism an odd number up to 3
+    group : segment from 0; of no meaning with a mechanism
+
+    Returns
+    -------
+    shape (coordinate_count,)
+    """
+    values = np.asarray(axes, dtype=float)
+    if coordinate_count % 2:
+        return values[:coordinate_count].copy()
+    result = np.zeros(coordinate_count)
+    first = 2 * (group % max(coordinate_count // 2, 1))
+    result[first : first + 2] = values[:2]
+    return result
