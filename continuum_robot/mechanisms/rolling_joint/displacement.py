@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 
 METHODS = ("levenberg_marquardt", "gradient")
 LEAST_SHARE = 1e-3
-"""Least tension relative to the sum of both: without any, a tendon leaves the pose undetermined."""
+"""Least tension on the way, relative to the sum of both; a tendon that stays there is let go at the end."""
 _RATIOS = np.geomspace(1e-3, 1e3, 31)
 _FEW_RATIOS = np.geomspace(0.05, 20.0, 9)
 _SHARES = (2.0, 6.0, 20.0, 100.0)
@@ -25,6 +25,7 @@ _SHARES = (2.0, 6.0, 20.0, 100.0)
 _LENGTH_M = 1e-12
 _STEP = 1e-10
 _FLAT = 1e-13
+_NEARLY_FLAT = 1e-6  # where a tendon was let go: its share of the way to there was not optimised
 _DAMPING = 1e-3
 _DAMPING_STEPS = 4.0
 _GREATEST_DAMPING = 1e12
@@ -120,20 +121,45 @@ def solve_displacement(
         slope = float(np.abs(np.where(free, gradient, 0.0)).max() * now.tension_n.sum())
         size = float(np.linalg.norm(error))
         if size < _LENGTH_M or slope < _FLAT * statics.linkage.size_m * max(size, _LENGTH_M):
-            return DisplacementResult(now, error, iteration, True)
+            return _let_go(statics, now, wanted, loads, (iteration, True, least))
         while True:
             trial = np.maximum(now.tension_n + advance.step(jacobian, error, free, float(now.tension_n.sum())), least)
             moved = float(np.abs(trial - now.tension_n).max())
             if moved < _STEP * float(now.tension_n.sum()):
-                return DisplacementResult(now, error, iteration, True)
+                return _let_go(statics, now, wanted, loads, (iteration, True, least))
             ahead = _try(statics, trial, loads, now)
             if ahead is not None and np.linalg.norm(ahead.tendon_length_m - wanted) < size:
                 advance.accept()
                 now = ahead
                 break
             if not advance.reject():
-                return DisplacementResult(now, error, iteration, False)
-    return DisplacementResult(now, now.tendon_length_m - wanted, _ITERATIONS[method], False)
+                return _let_go(statics, now, wanted, loads, (iteration, False, least))
+    return _let_go(statics, now, wanted, loads, (_ITERATIONS[method], False, least))
+
+
+def _let_go(
+    statics: RollingStatics, now: Equilibrium, wanted: Array, loads: Sequence[Load], ended: tuple[int, bool, float]
+) -> DisplacementResult:
+    """The result, with no tension at all on a tendon that ended at the least, where that comes closer in good order."""
+    iterations, converged, least = ended
+    held = now.tension_n > least
+    if not held.all():
+        ahead = _try(statics, np.where(held, now.tension_n, 0.0), loads, now)
+        closer = ahead is not None and np.linalg.norm(ahead.tendon_length_m - wanted) <= np.linalg.norm(
+            now.tendon_length_m - wanted
+        )
+        # A contact then lies at the hole of the only tendon, where its force has no side.
+        if ahead is not None and closer and ahead.stable and set(ahead.lifted_joints) <= set(now.lifted_joints):
+            now, converged = ahead, converged or _is_least(statics, ahead, wanted, loads)
+    return DisplacementResult(now, now.tendon_length_m - wanted, iterations, converged)
+
+
+def _is_least(statics: RollingStatics, now: Equilibrium, wanted: Array, loads: Sequence[Load]) -> bool:
+    """Whether no tension that may still change brings the lengths closer."""
+    error = now.tendon_length_m - wanted
+    gradient = length_jacobian(statics, now, loads).T @ error  # (36)
+    slope = float(np.abs(np.where((now.tension_n > 0) | (gradient < 0), gradient, 0.0)).max() * now.tension_n.sum())
+    return slope < _NEARLY_FLAT * statics.linkage.size_m * float(np.linalg.norm(error))
 
 
 class _MarquardtStep:

@@ -56,6 +56,19 @@ def test_lengths_out_of_reach_give_the_closest_pose_and_their_distance():
     assert result.residual_m <= min(np.linalg.norm(other - wanted) for other in others) + 1e-9
 
 
+@pytest.mark.parametrize(("wanted", "slack"), [([0.083, 0.13], 1), ([0.13, 0.09], 0)])
+def test_a_tendon_that_is_in_the_way_is_let_go_altogether(wanted, slack):
+    """The lengths ask for more bend than one tendon alone makes: the other has no tension, exactly, and none is < 0."""
+    statics = five_links()
+    result = solve_displacement(statics, wanted)
+    assert result.converged
+    assert result.equilibrium.tension_n[slack] == 0.0
+    assert result.equilibrium.tension_n[1 - slack] > 0
+    shares = [statics.equilibrium([1.0, share][:: 1 if slack else -1]) for share in (1e-1, 1e-2, 1e-4)]
+    others = [np.linalg.norm(other.tendon_length_m - wanted) for other in shares]
+    assert result.residual_m < min(others)
+
+
 @pytest.mark.parametrize("wanted", [[0.09], [0.09, np.nan], [-0.09, 0.1]])
 def test_impossible_lengths_are_refused(wanted):
     with pytest.raises(ParameterError, match="wanted_m"):
