@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``continuum-robot identify-geometry``: the fit of a robot's geometry to a recording, and the file it leaves."""
+"""``continuum-robot identify`` and ``identify-geometry``: fits of a robot to a recording, and the files they leave."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from continuum_robot.experiments.ftdcr import draw_fit
+from continuum_robot.identification.displaced_fit import DisplacedFit, identify_displaced
 from continuum_robot.identification.geometry_fit import GeometryFit, identify_geometry
-from continuum_robot.identification.robot_file import write_fitted_robot
+from continuum_robot.identification.recordings import read_recording
+from continuum_robot.identification.robot_file import write_displaced_robot, write_fitted_robot
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 
@@ -50,6 +54,84 @@ def run_identify_geometry(robot: str, data: Path, out: Path, console: Console | 
         highlight=False,
     )
     console.print(f"fitted robot: {out}", markup=False, highlight=False, soft_wrap=True)
+
+
+def run_identify(
+    robot: str,
+    data: Path,
+    out: Path,
+    *,
+    json_file: Path | None = None,
+    plot: Path | None = None,
+    console: Console | None = None,
+) -> None:
+    """Fit geometry, statics and friction in steps, print what each was worth, and write the fitted robot file.
+
+    Parameters
+    ----------
+    robot : path of a robot file, or the name of a shipped one
+    data : recording of servos and marker
+    out : the robot file to write
+    json_file : where all numbers go, None for nowhere
+    plot : picture of the steps and of the errors left, None for none
+    console : where to print
+
+    Raises
+    ------
+    RobotFileError, RecordingError : a file cannot be used, or they do not fit together
+    ConvergenceError : no fit was found
+    """
+    console = console or Console()
+    loaded = load_robot(robot)
+    recording = read_recording(data)
+    with console.status(f"fitting {loaded.name} ...") as status:
+        fit = identify_displaced(loaded, recording, lambda text: status.update(escape(text)))
+    write_displaced_robot(loaded, fit, out)
+    console.print(_steps(fit))
+    numbers = fit.numbers()
+    if fit.repeat.pairs:
+        console.print(
+            f"{fit.repeat.pairs} pairs of moments with nearly the same displacements: their tips are "
+            f"{1e3 * fit.repeat.difference_m:.2f} mm apart, and no model without memory can be better than "
+            f"{1e3 * fit.repeat.floor_m:.2f} mm there",
+            highlight=False,
+        )
+    console.print(_values(fit))
+    if fit.unidentified:
+        console.print(
+            f"hardly told by this recording, near its start value: {', '.join(fit.unidentified)}", markup=False
+        )
+    if json_file is not None:
+        json_file.write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
+        console.print(f"numbers: {json_file}", markup=False, highlight=False, soft_wrap=True)
+    if plot is not None:
+        console.print(f"picture: {draw_fit(fit, plot)}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"fitted robot: {out}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _steps(fit: DisplacedFit) -> Table:
+    table = Table(title=f"{fit.robot.name}: tip RMSE in mm", title_justify="left", title_style="bold")
+    for heading in ("step", "fitted", "left out", "by block left out", ""):
+        table.add_column(heading)
+    for step in fit.steps:
+        by_block = ", ".join(f"{1e3 * value:.1f}" for value in step.block_rmse_m)
+        table.add_row(
+            step.name,
+            f"{1e3 * step.train_rmse_m:.2f}",
+            f"{1e3 * step.held_out_rmse_m:.2f}",
+            by_block,
+            "" if step.kept else "no gain: not kept",
+        )
+    return table
+
+
+def _values(fit: DisplacedFit) -> Table:
+    table = Table(title="fitted values, SI units", title_justify="left", title_style="bold")
+    for heading in ("quantity", "value", "standard deviation", "before the data"):
+        table.add_column(heading)
+    for value in fit.robot.displaced_tendons.fitted_values if fit.robot.displaced_tendons is not None else ():
+        table.add_row(value.name, f"{value.value:.5g}", f"{value.deviation:.2g}", f"{value.prior_deviation:.2g}")
+    return table
 
 
 def _segments(robot: Robot, fit: GeometryFit) -> Table:

@@ -41,6 +41,7 @@ def experiments() -> dict[str, Experiment]:
         muhmann_tracking.TRACKING,
         muhmann_pid_pd.PID_PD,
         ftdcr.REPLAY,
+        ftdcr.VALIDATE,
         johnston_state_uncertainty.STATE_UNCERTAINTY,
         johnston_noise.NOISE,
         johnston_contact_sweep.CONTACT_SWEEP,

@@ -13,6 +13,7 @@ import numpy as np
 import yaml
 
 from continuum_robot.errors import RobotFileError
+from continuum_robot.identification.displaced_fit import DisplacedFit
 from continuum_robot.identification.dynamics_fit import DynamicsFit
 from continuum_robot.identification.geometry_fit import GeometryFit
 from continuum_robot.identification.procedures.hung_weight import TorqueFit
@@ -90,6 +91,44 @@ def write_calibrated_robot(robot: Robot, fit: DynamicsFit, out: Path | str) -> R
         "open_loop_rmse_tip_m": [float(value) for value in fit.open_loop_rmse_tip_m] if ran else [],
     }
     return _write(robot, mapping, f"its stiffnesses and friction fitted to {fit.file.name}", path)
+
+
+def write_displaced_robot(robot: Robot, fit: DisplacedFit, out: Path | str) -> Robot:
+    """Write a robot file with all that :func:`~continuum_robot.identification.displaced_fit.identify_displaced` found.
+
+    Parameters
+    ----------
+    robot : what was fitted; its file is taken as it stands, or its values where it came from none
+    fit : result of ``identify_displaced`` for this robot
+    out : path of the file to write; replaced in one step
+
+    Returns
+    -------
+    the robot as read back from ``out``
+
+    Raises
+    ------
+    RobotFileError : the robot's own file is gone, the fit is of another robot, or ``out`` cannot be written
+    """
+    mapping, fitted, replaced = _mapping(robot), fit.robot, {"gravity_m_per_s2"}
+    if len(fitted.segments) != len(robot.segments):
+        expected = f"a fit of the {len(robot.segments)} segments of {robot.name}"
+        raise RobotFileError(robot.file_name or None, "segments", len(fitted.segments), expected)
+    for index, (segment, found) in enumerate(zip(mapping["segments"], fitted.segments, strict=True)):
+        segment["tendons"]["angle_offset_rad"] = found.tendons.angle_offset_rad
+        x_nm2, y_nm2 = found.backbone.bending_stiffnesses_nm2
+        segment["backbone"]["bending_stiffness_x_nm2"], segment["backbone"]["bending_stiffness_y_nm2"] = x_nm2, y_nm2
+        replaced.add(f"segments[{index}].tendons.angle_offset_rad")
+    mapping["gravity_m_per_s2"] = list(fitted.gravity_m_per_s2)
+    if fitted.recording is not None:
+        mapping["recording"] = _plain(dataclasses.asdict(fitted.recording))
+    if fitted.displaced_tendons is not None:
+        mapping["displaced_tendons"] = _plain(dataclasses.asdict(fitted.displaced_tendons))
+    if "assumed" in mapping:
+        mapping["assumed"] = [key for key in mapping["assumed"] if key not in replaced]
+    return _write(
+        robot, mapping, f"geometry, stiffness and friction fitted to {fit.recording.file.name}", Path(out).expanduser()
+    )
 
 
 def write_torque_constant(robot: Robot, tendon: int, fit: TorqueFit, out: Path | str) -> Robot:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from continuum_robot.robot.actuation import Actuators, TensionLimits
 from continuum_robot.robot.calibration import DynamicsCalibration
 from continuum_robot.robot.control_settings import ControlSettings, ReferenceSettings
+from continuum_robot.robot.displaced_tendons import DisplacedTendons
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.hardware import Hardware
 from continuum_robot.robot.rolling_joint import RollingJoint
@@ -501,6 +502,9 @@ class Robot:
     )
     hardware: Hardware | None = quantity("its devices and their wiring; none: simulated only", default=None)
     recording: Recording | None = quantity("how recorded data maps to this robot", default=None)
+    displaced_tendons: DisplacedTendons | None = quantity(
+        "what lies between servos that hold tendons at displacements and the robot's shape", default=None
+    )
     assumed: tuple[str, ...] = quantity("dotted keys whose values no source states", default=())
     file_name: str = field(default="", init=False, compare=False)
 
@@ -530,6 +534,8 @@ class Robot:
             raise refuse("control.gains", len(self.control.gains), f"{len(self.part_names)} entries, one a segment")
         if self.reference is not None:
             self._check_reference(self.reference)
+        if self.displaced_tendons is not None:
+            self.displaced_tendons.check_count(self.tendon_count)
         if self.recording is not None:
             for key in ("displacement_columns", "displacement_signs"):
                 value = getattr(self.recording, key)

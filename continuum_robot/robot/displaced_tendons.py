@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tendons that servos hold at displacements: what lies between a servo and the robot's shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from continuum_robot.robot.schema import quantity, refuse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedValue:
+    """A fitted quantity and how well the data told it."""
+
+    name: str = quantity("name of the quantity", filled=True)
+    value: float = quantity("its value in SI units, as the fit has it", ge=-1e12, le=1e12)
+    deviation: float = quantity("its standard deviation in the same unit, the prior included", ge=0, le=1e12)
+    prior_deviation: float = quantity("standard deviation before the data were seen", gt=0, le=1e12)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisplacedTendons:
+    """Stretch, zero and friction of tendons driven by displacement, one value a tendon, in tendon order."""
+
+    stiffness_n_per_m: tuple[float, ...] = quantity(
+        "tension per stretch of a tendon and its drive", "N/m", gt=0, le=1e12
+    )
+    zero_m: tuple[float, ...] = quantity(
+        "stretch of a tendon at reading 0 on the straight robot; negative: slack", "m", ge=-0.1, le=0.1
+    )
+    gain: tuple[float, ...] = quantity("tendon wound over what the servo reads", "", gt=0, le=10)
+    friction_share: tuple[float, ...] = quantity(
+        "share of its tension that friction in the robot takes up before the tendon slides", ge=0, lt=1
+    )
+    fitted_from: str = quantity("file name of the data that these values were fitted to", default="")
+    fitted_sha256: str = quantity("its SHA-256", default="")
+    cross_validated_rmse_mm: float = quantity("tip RMSE on blocks left out of the fit", "mm", default=0.0, ge=0, le=1e6)
+    fitted_values: tuple[FittedValue, ...] = quantity("every fitted quantity with its standard deviation", default=())
+
+    def check_count(self, tendon_count: int) -> None:
+        """Refuse lists that do not have one value for each of ``tendon_count`` tendons (RobotFileError)."""
+        for key in ("stiffness_n_per_m", "zero_m", "gain", "friction_share"):
+            if len(getattr(self, key)) != tendon_count:
+                raise refuse(
+                    f"displaced_tendons.{key}", len(getattr(self, key)), f"{tendon_count} values, one a tendon"
+                )

@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shapes of a robot whose tendons are held at displacements: elastic tendons that may be slack, weight, dry friction.
+
+The rod is the engine's with a constant basis, so that the tendons' paths are linear in the curvatures c: d = D c
+(muhmann (8), (13)). A tendon whose servo reads q has the stretch e = gain q + zero - d, the tension T = k max(e, 0),
+and on its way through the robot dry friction against the sliding of its path (:mod:`continuum_robot.rod.dry_friction`),
+of which the most is a share of the tension (Coulomb), that of the step before. Every sample is the minimum over c of
+
+    c K c / 2 + V_gravity(c) + sum k max(e, 0)^2 / 2 + friction from the last sample's anchors
+
+by Newton's method with the exact Hessian. Where a reading jumps, the way between the samples is taken as straight. The
+first sample has no history: it is taken as free of friction. Derivatives of the shape with respect to the parameters
+are exact, those of the friction's memory included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg.lapack import dposv
+
+from continuum_robot.errors import ConvergenceError, ParameterError
+from continuum_robot.robot.coordinates import clarke_from_curvature, clarke_manifold
+from continuum_robot.robot.description import Basis, Robot
+from continuum_robot.rod.dry_friction import moved_anchor, stop_force
+from continuum_robot.rod.strain_rod import LoadedChain, StrainRod
+
+Array = NDArray[np.float64]
+
+# Friction springs are this much stiffer than their tendon: what they hide is F / (5 k), a fifth of the tendon's own
+# stretch under the friction.
+STICKING_OVER_TENDON = 5.0
+_LONGEST_STEP_M = 2e-3
+_LARGEST_TURN_RAD = 0.8
+_TURN_TOLERANCE_RAD = 1e-7
+_NEWTON_IS_SQUARE_RAD = 3e-4  # below this a full step leaves about its square
+_ARMIJO = 1e-4
+_ROUNDING_J = 1e-14
+_SMALLEST_SHARE = 1e-4
+_ITERATIONS = 80
+_MAGNUS_STEPS = 3
+
+
+@dataclass(frozen=True)
+class DisplacedReplay:
+    """Shapes for T samples of N tendons, m segments.
+
+    Attributes
+    ----------
+    curvature : [kappa_x, kappa_y] of every segment, (T, 2m), 1/m
+    tip : pose of the tip in the base frame, (T, 4, 4)
+    path : what the tendons' paths shorten by, (T, N), m
+    tension : at the servos, (T, N), N
+    friction : tension that friction takes up on the way, positive where the tendon was pulled in last, (T, N), N
+    point : of the tip's frame, in the base frame, (T, 3), m
+    sensitivity : derivative of ``point`` with respect to the parameters, (T, 3, P), in the order of
+        :attr:`DisplacedStatics.parameters`; None where not asked for
+    """
+
+    curvature: Array
+    tip: Array
+    path: Array
+    tension: Array
+    friction: Array
+    point: Array
+    sensitivity: Array | None
+
+
+class DisplacedStatics:
+    """Quasi-static model of a robot with ``displaced_tendons``.
+
+    Parameters
+    ----------
+    robot : rod, weight and ``displaced_tendons``; its basis is taken as constant
+    friction : False leaves the friction out
+
+    Attributes
+    ----------
+    parameters : slice of every parameter in the sensitivities: ``angle_rad`` (m), ``log_bending_stiffness`` (m),
+        ``gravity_m_per_s2`` (3), ``log_tendon_stiffness``, ``zero_m``, ``gain``, ``friction_share`` (N each)
+
+    Raises
+    ------
+    ParameterError : a robot without ``displaced_tendons``, or with tendons that are not straight
+    """
+
+    def __init__(self, robot: Robot, *, friction: bool = True) -> None:
+        tendons = robot.displaced_tendons
+        if tendons is None or not robot.segments:
+            raise ParameterError("robot", robot.name, "segments and `displaced_tendons`, as `identify` writes them")
+        if robot.routed_tendons or any(segment.tendons.routing.kind != "straight" for segment in robot.segments):
+            raise ParameterError("robot", robot.name, "straight tendons alone")
+        constant = Basis(kind="constant_bending")
+        reduced = robot.changed(segments=tuple(replace(segment, basis=constant) for segment in robot.segments))
+        self.rod = StrainRod.from_robot(reduced, magnus_steps=_MAGNUS_STEPS)
+        self._loaded = LoadedChain(self.rod, self.rod.weight)
+        self._gravity = np.array(robot.gravity_m_per_s2)
+        size = float(self._gravity @ self._gravity)
+        self._masses = self._loaded.force @ self._gravity / size if size else np.zeros(0)
+        self._paths = clarke_manifold(reduced).displacement_matrix @ clarke_from_curvature(reduced)
+        quarter = tuple(
+            replace(
+                segment, tendons=replace(segment.tendons, angle_offset_rad=_turned(segment.tendons.angle_offset_rad))
+            )
+            for segment in reduced.segments
+        )
+        # cos(psi + pi/2) and sin(psi + pi/2) are the derivatives of cos(psi) and sin(psi).
+        turned = robot.changed(segments=quarter)
+        self._paths_slope = clarke_manifold(turned).displacement_matrix @ clarke_from_curvature(turned)
+        self._stiffness = np.array(tendons.stiffness_n_per_m)
+        self._zero, self._gain = np.array(tendons.zero_m), np.array(tendons.gain)
+        self._share = np.array(tendons.friction_share) if friction else np.zeros(len(self._gain))
+        self._slices = robot.tendon_slices
+        counts = (
+            ("angle_rad", len(robot.segments)),
+            ("log_bending_stiffness", len(robot.segments)),
+            ("gravity_m_per_s2", 3),
+            *((name, robot.tendon_count) for name in ("log_tendon_stiffness", "zero_m", "gain", "friction_share")),
+        )
+        ends = np.cumsum([count for _, count in counts])
+        self.parameters = {
+            name: slice(int(end) - count, int(end)) for (name, count), end in zip(counts, ends, strict=True)
+        }
+        self._parameter_count = int(ends[-1])
+
+    def replay(
+        self, displacement: ArrayLike, *, point_m: ArrayLike = (0.0, 0.0, 0.0), sensitivities: bool = False
+    ) -> DisplacedReplay:
+        """Shapes for readings in their order in time.
+
+        Parameters
+        ----------
+        displacement : what the servos read, pulled in positive, (T, N), m; finite
+        point_m : point of the tip's frame that ``point`` follows, (3,), m
+        sensitivities : compute the derivatives too
+
+        Returns
+        -------
+        shapes, tensions, friction
+
+        Raises
+        ------
+        ParameterError : wrong shape, or values that are not finite
+        ConvergenceError : no equilibrium found
+        """
+        readings = np.asarray(displacement, dtype=float)
+        count, size = len(self._gain), self.rod.size
+        if readings.ndim != 2 or readings.shape[1] != count or not np.isfinite(readings).all():
+            raise ParameterError("displacement", np.shape(displacement), f"finite values, shape (T, {count})")
+        samples = len(readings)
+        curvature, pose = np.zeros((samples, size)), np.tile(np.eye(4), (samples, 1, 1))
+        path, tension, friction = (np.zeros((samples, count)) for _ in range(3))
+        sensitivity = np.zeros((samples, 3, self._parameter_count)) if sensitivities else None
+        point = np.asarray(point_m, dtype=float)
+        state = _Solution(self, np.zeros(size))
+        memory, limit_slope = np.zeros((2, count, self._parameter_count))  # derivatives of anchors and limits
+        anchor, last = np.zeros(count), readings[0] if samples else np.zeros(count)
+        slope = np.zeros((size, self._parameter_count))
+        for t, reading in enumerate(readings):
+            if t == 0:
+                state.solve(reading, anchor, np.zeros(count))
+                if sensitivities:
+                    slope = state.slope(reading, memory, limit_slope)
+                    memory = self._path_slope(slope, state.c)
+                    limit_slope = self._limit_slope(memory, state, reading)
+                anchor = state.path
+            steps = max(1, int(np.ceil(np.abs(reading - last).max() / _LONGEST_STEP_M))) if self._share.any() else 1
+            for step in range(1, steps + 1):
+                target = last + (reading - last) * (step / steps)
+                limit = self._share * state.tension
+                state.solve(target, anchor, limit)
+                if sensitivities:
+                    slope = state.slope(target, memory, limit_slope)
+                    moved = self._path_slope(slope, state.c)
+                    memory = self._memory(moved, state, memory, limit_slope)
+                    limit_slope = self._limit_slope(moved, state, target)
+                anchor = moved_anchor(state.path, anchor, limit, STICKING_OVER_TENDON * self._stiffness)
+            last = reading
+            frames = self._loaded.buffers.frames
+            rotation, end = frames.rotation[-1], frames.position[-1]
+            pose[t, :3, :3], pose[t, :3, 3] = rotation, end
+            curvature[t], path[t], tension[t], friction[t] = state.c, state.path, state.tension, state.stop.force
+            if sensitivity is not None:
+                twist, arm = frames.jacobian[-1], end + rotation @ point
+                sensitivity[t] = (twist[3:] + np.cross(twist[:3].T, arm).T) @ slope
+        at = pose[:, :3, 3] + pose[:, :3, :3] @ point
+        return DisplacedReplay(curvature, pose, path, tension, friction, at, sensitivity)
+
+    def _path_slope(self, slope: Array, c: Array) -> Array:
+        """Derivative of the paths with respect to the parameters, (N, P), from that of c."""
+        moved = self._paths @ slope
+        for index, rows in enumerate(self._slices):
+            moved[rows, self.parameters["angle_rad"].start + index] += self._paths_slope[rows] @ c
+        return moved
+
+    def _memory(self, moved: Array, state: _Solution, before: Array, limit_slope: Array) -> Array:
+        """Derivative of the anchors after a step, (N, P): those that slid follow the path at F / (5 k)."""
+        stick = STICKING_OVER_TENDON * self._stiffness
+        reach = np.sign(state.path - state.anchor) / stick
+        after = moved - reach[:, None] * limit_slope
+        own = np.arange(len(stick))
+        after[own, self.parameters["log_tendon_stiffness"].start + own] += reach * state.limit
+        return np.where(state.stop.sticking[:, None], before, after)
+
+    def _limit_slope(self, moved: Array, state: _Solution, reading: Array) -> Array:
+        """Derivative of the share of the tension that friction may take up in the next step, (N, P)."""
+        at, own, taut = self.parameters, np.arange(len(self._share)), self._stiffness * state.taut
+        slope = -taut[:, None] * moved
+        slope[own, at["zero_m"].start + own] += taut
+        slope[own, at["gain"].start + own] += taut * reading
+        slope[own, at["log_tendon_stiffness"].start + own] += state.tension
+        slope *= self._share[:, None]
+        slope[own, at["friction_share"].start + own] += state.tension
+        return slope
+
+
+class _Solution:
+    """The equilibrium at one step, and the way to the next."""
+
+    def __init__(self, model: DisplacedStatics, c: Array) -> None:
+        self.model, self.c = model, c
+        self.length_m = np.repeat([segment.length_m for segment in model.rod.segments], 2)
+        self.weight = model._loaded.terms(c)
+
+    def solve(self, reading: Array, anchor: Array, limit: Array) -> None:
+        """Newton's method from the last shape. Raises ConvergenceError."""
+        self.anchor, self.limit = anchor, limit
+        energy, gradient, hessian = self._terms(self.c, reading)
+        turn = np.inf
+        for _ in range(_ITERATIONS):
+            step = self._downhill(hessian, gradient)
+            turn = float(np.abs(self.length_m * step).max())
+            share = min(1.0, _LARGEST_TURN_RAD / turn) if turn > 0 else 1.0
+            start, descent = self.c, float(gradient @ step)
+            before = (self.taut, self.stop.sticking)
+            while True:
+                self.c = start + share * step
+                self.weight = self.model._loaded.terms(self.c)
+                trial = self._terms(self.c, reading)
+                if trial[0] <= energy + _ARMIJO * share * descent + _ROUNDING_J or share < _SMALLEST_SHARE:
+                    break
+                share /= 2
+            energy, gradient, hessian = trial
+            same = np.array_equal(before[0], self.taut) and np.array_equal(before[1], self.stop.sticking)
+            if turn < (_NEWTON_IS_SQUARE_RAD if same and share == 1.0 else _TURN_TOLERANCE_RAD):
+                return
+        raise ConvergenceError("equilibrium of held tendons", turn, _TURN_TOLERANCE_RAD, _ITERATIONS)
+
+    def _terms(self, c: Array, reading: Array) -> tuple[float, Array, Array]:
+        """Energy, gradient and Hessian; ``self.weight`` has to be that at ``c``."""
+        model = self.model
+        self.path = model._paths @ c
+        stretch = model._gain * reading + model._zero - self.path
+        self.taut = stretch > 0
+        self.stretch = np.maximum(stretch, 0.0)
+        self.tension = model._stiffness * self.stretch
+        stick = STICKING_OVER_TENDON * model._stiffness
+        self.stop = stop_force(self.path, self.anchor, self.limit, stick)
+        bent = model.rod.stiffness @ c
+        energy = float(c @ bent + self.tension @ self.stretch) / 2 + self.stop.energy + float(self.weight.potential_j)
+        gradient = bent - (self.tension - self.stop.force) @ model._paths - self.weight.force
+        self.along = model._stiffness * self.taut + stick * self.stop.sticking
+        self.hessian = (
+            model.rod.stiffness + self.weight.stiffness + model._paths.T @ (self.along[:, None] * model._paths)
+        )
+        return energy, gradient, self.hessian
+
+    def _downhill(self, hessian: Array, gradient: Array) -> Array:
+        """Newton's step; where the energy is not convex, one with as much stiffness more as it needs."""
+        extra, unit = 0.0, 1e-3 * float(np.trace(self.model.rod.stiffness)) / len(gradient)
+        while True:
+            _, step, problem = dposv(hessian + extra * np.eye(len(gradient)), -gradient)
+            if not problem:
+                return np.asarray(step)
+            extra = max(4 * extra, unit)
+
+    def slope(self, reading: Array, memory: Array, limit_slope: Array) -> Array:
+        """dc/d(parameters), (n, P), by the implicit function theorem, from those of anchors and limits, (N, P)."""
+        model, D = self.model, self.model._paths
+        at = model.parameters
+        right = np.zeros((len(self.c), model._parameter_count))
+        bent = model.rod.stiffness @ self.c
+        pull, along = self.tension - self.stop.force, self.along
+        for index, rows in enumerate(model._slices):
+            own = model.rod.columns[index]
+            right[own, at["log_bending_stiffness"].start + index] = bent[own]
+            turned = model._paths_slope[rows]
+            right[:, at["angle_rad"].start + index] = (
+                D[rows].T @ (along[rows] * (turned @ self.c)) - pull[rows] @ turned
+            )
+        if len(model._masses):
+            frames, station = model._loaded.buffers.frames, model._loaded.station
+            turning, place = frames.jacobian[station, :3], frames.position[station]
+            velocity = frames.jacobian[station, 3:] - np.cross(place[:, :, None], turning, axis=1)
+            right[:, at["gravity_m_per_s2"]] = -np.tensordot(model._masses, velocity, 1).T
+        stick = STICKING_OVER_TENDON * model._stiffness * self.stop.sticking
+        held = stick * (self.path - self.anchor)
+        right[:, at["log_tendon_stiffness"]] = D.T * (held - self.tension)
+        pulled = D.T * (model._stiffness * self.taut)
+        right[:, at["zero_m"]] = -pulled
+        right[:, at["gain"]] = -pulled * reading
+        sliding = np.where(self.stop.sticking, 0.0, np.sign(self.path - self.anchor))
+        right += D.T @ (sliding[:, None] * limit_slope - stick[:, None] * memory)
+        return np.asarray(-np.linalg.solve(self.hessian, right))
+
+
+def _turned(angle_rad: float) -> float:
+    """A quarter turn further, within the range that a robot file allows."""
+    return float((angle_rad + np.pi / 2 + np.pi) % (2 * np.pi) - np.pi)

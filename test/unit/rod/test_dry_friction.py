@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Axioms of rate-independent friction, and of a robot whose tendons rub."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.displaced_tendons import DisplacedTendons
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.displaced_statics import DisplacedStatics
+from continuum_robot.rod.dry_friction import moved_anchor, stop_force
+
+LIMIT, STIFFNESS = np.array([0.7]), np.array([3.0])
+PATHS = st.lists(st.floats(-2, 2), min_size=2, max_size=12)
+
+
+def forces(path: list[float], anchor: float = 0.0) -> list[float]:
+    """Force after every corner of a way."""
+    found, state = [], np.array([anchor])
+    for position in path:
+        found.append(float(stop_force([position], state, LIMIT, STIFFNESS).force[0]))
+        state = moved_anchor([position], state, LIMIT, STIFFNESS)
+    return found
+
+
+def refined(path: list[float], pieces: int) -> list[float]:
+    """The same way in more steps."""
+    return [b for a, b in zip(path, path[1:], strict=False) for b in np.linspace(a, b, pieces + 1)[1:]]
+
+
+@settings(deadline=None)
+@given(PATHS, st.integers(2, 7))
+def test_force_depends_on_the_way_not_on_the_steps(path, pieces):
+    start = [0.0, *path]
+    assert np.allclose(forces(refined(start, pieces))[pieces - 1 :: pieces], forces(start)[1:], atol=1e-12)
+
+
+@settings(deadline=None)
+@given(PATHS)
+def test_force_is_bounded_and_anchors_follow_at_the_limit(path):
+    state = np.zeros(1)
+    for position in path:
+        force = stop_force([position], state, LIMIT, STIFFNESS)
+        assert abs(force.force[0]) <= LIMIT[0] + 1e-12
+        moved = moved_anchor([position], state, LIMIT, STIFFNESS)
+        again = stop_force([position], moved, LIMIT, STIFFNESS)
+        assert again.force == pytest.approx(force.force, abs=1e-12)
+        state = moved
+
+
+@settings(deadline=None)
+@given(PATHS, st.floats(-2, 2), st.floats(-2, 2))
+def test_a_loop_closes_from_its_first_return_on(path, low, high):
+    loops = forces([0.0, *path, low, high, low, high, low, high])
+    assert loops[-4:-2] == pytest.approx(loops[-2:], abs=1e-12)
+
+
+@settings(deadline=None)
+@given(st.floats(0.5, 2), st.floats(0, 1), st.floats(0, 1))
+def test_a_small_loop_is_forgotten_at_its_corner(peak, inner, share):
+    """Return-point memory: an excursion that comes back to where it left the way leaves no trace."""
+    turn = -peak + 2 * peak * inner
+    back = turn + (peak - turn) * share
+    plain = forces([0.0, peak, turn, -peak, peak])
+    looped = forces([0.0, peak, turn, back, turn, -peak, peak])
+    assert looped[-2:] == pytest.approx(plain[-2:], abs=1e-12)
+    assert looped[4] == pytest.approx(plain[2], abs=1e-12)
+
+
+@settings(deadline=None)
+@given(st.floats(-2, 2), st.floats(-2, 2))
+def test_force_is_the_slope_of_the_energy(position, anchor):
+    step = 1e-6
+    up, down = (stop_force([position + s], [anchor], LIMIT, STIFFNESS).energy for s in (step, -step))
+    force = stop_force([position], [anchor], LIMIT, STIFFNESS).force[0]
+    assert (up - down) / (2 * step) == pytest.approx(force, abs=1e-5)
+
+
+@settings(deadline=None)
+@given(PATHS)
+def test_a_closed_loop_never_gives_energy(path):
+    """What the force takes along a way that goes again and again around the same loop."""
+    loop = refined([*path, path[0]], 40)
+    way = np.array([path[0], *loop, *loop])
+    work = np.cumsum(np.array(forces(way.tolist()))[1:] * np.diff(way))
+    assert work[-1] - work[len(loop) - 1] >= -1e-9
+
+
+def test_no_friction_where_the_limit_is_zero():
+    found = stop_force([0.3], [0.0], [0.0], [2.0])
+    assert found.force[0] == 0
+    assert not found.sticking[0]
+    assert found.energy == 0
+    assert moved_anchor([0.3], [0.0], [0.0], [2.0])[0] == 0.3
+
+
+def rubbing(share: float = 0.1, zero_m: float = 3e-4, **changes: object) -> Robot:
+    robot = load_robot("ftdcr_v4")
+    count = robot.tendon_count
+    tendons = DisplacedTendons(
+        stiffness_n_per_m=(2e4,) * count, zero_m=(zero_m,) * count, gain=(1.0,) * count, friction_share=(share,) * count
+    )
+    segments = tuple(
+        replace(
+            segment,
+            backbone=replace(segment.backbone, bending_stiffness_x_nm2=0.008, bending_stiffness_y_nm2=0.008),
+        )
+        for segment in robot.segments
+    )
+    return robot.changed(segments=segments, displaced_tendons=tendons, **changes)
+
+
+def bent(amplitude_m: float, shares: np.ndarray) -> np.ndarray:
+    """All segments' first tendons pulled by a share of an amplitude, the others paid out."""
+    pattern = np.array([1.0, -0.5, -0.5])
+    return amplitude_m * shares[:, None] * np.concatenate([pattern, pattern, pattern])
+
+
+def test_robot_goes_up_and_down_on_two_ways_and_closes_its_loop():
+    up, down = np.linspace(0, 1, 21), np.linspace(1, 0, 21)
+    shares = np.concatenate([up, down, up, down])
+    shown = DisplacedStatics(rubbing()).replay(bent(4e-3, shares)).tip[:, :3, 3]
+    first_down, second_up, second_down = shown[21:42], shown[42:63], shown[63:]
+    apart = np.linalg.norm(first_down[::-1] - second_up, axis=1)
+    assert apart[5:16].min() > 3e-4
+    assert np.abs(second_down - first_down).max() < 1e-9
+    free = DisplacedStatics(rubbing(), friction=False).replay(bent(4e-3, shares)).tip[:, :3, 3]
+    assert np.abs(free[21:42][::-1] - free[42:63]).max() < 1e-9
+
+
+def test_robot_knows_no_time_and_hardly_the_steps():
+    shares = np.concatenate([np.linspace(0, 1, 41), np.linspace(1, 0.3, 29)])
+    fine = DisplacedStatics(rubbing()).replay(bent(4e-3, shares)).tip[:, :3, 3]
+    coarse = DisplacedStatics(rubbing()).replay(bent(4e-3, shares)[::4]).tip[:, :3, 3]
+    assert np.abs(fine[::4] - coarse).max() < 2e-4
+    held = DisplacedStatics(rubbing()).replay(np.repeat(bent(4e-3, shares), 3, axis=0)).tip[2::3, :3, 3]
+    # The limit hangs on the tension of the step before, which a second look at the same reading renews.
+    assert np.abs(fine - held).max() < 2e-4
+
+
+def test_stiff_tendons_without_weight_bend_as_their_displacement_says():
+    robot = rubbing(share=0.0, zero_m=0.0, gravity_m_per_s2=(0.0, 0.0, 0.0))
+    stiff = replace(robot.displaced_tendons, stiffness_n_per_m=(1e8,) * 9)
+    readings = bent(3e-3, np.array([0.0, 0.5, 1.0]))
+    path = DisplacedStatics(robot.changed(displaced_tendons=stiff)).replay(readings).path
+    assert np.abs(path[:, :3] - readings[:, :3]).max() < 2e-6
+
+
+def test_sensitivities_are_derivatives():
+    robot = rubbing()
+    shares = np.concatenate([np.linspace(0.03, 1, 15), np.linspace(0.93, 0.1, 12)])
+    readings = bent(4e-3, shares) + 1e-4 * np.sin(np.arange(27)[:, None] + np.arange(9))
+    model = DisplacedStatics(robot)
+    found = model.replay(readings, point_m=(0.001, 0.002, 0.003), sensitivities=True)
+    tendons = robot.displaced_tendons
+
+    def moved(**change: tuple[float, ...]) -> np.ndarray:
+        other = robot.changed(displaced_tendons=replace(tendons, **change))
+        return DisplacedStatics(other).replay(readings, point_m=(0.001, 0.002, 0.003)).point
+
+    for name, key, value, step in (
+        ("zero_m", "zero_m", 3e-4, 1e-7),
+        ("gain", "gain", 1.0, 1e-5),
+        ("friction_share", "friction_share", 0.1, 1e-5),
+    ):
+        both = [moved(**{key: (*(value,) * 4, value + s, *(value,) * 4)}) for s in (step, -step)]
+        numeric = (both[0] - both[1]) / (2 * step)
+        exact = found.sensitivity[:, :, model.parameters[name].start + 4]
+        assert np.abs(numeric - exact).max() < 2e-3 * np.abs(numeric).max(), name
+
+
+def test_bad_input_is_named():
+    with pytest.raises(ParameterError, match="displaced_tendons"):
+        DisplacedStatics(load_robot("ftdcr_v4"))
+    with pytest.raises(ParameterError, match=r"\(T, 9\)"):
+        DisplacedStatics(rubbing()).replay(np.zeros((3, 4)))
+    with pytest.raises(ParameterError, match="finite"):
+        DisplacedStatics(rubbing()).replay(np.full((3, 9), np.nan))
