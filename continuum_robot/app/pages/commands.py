@@ -84,7 +84,9 @@ def _command(name: str, command: Any) -> Iterator[str]:
         rows = [(_flags(one), _values(one), _default(one), _escaped(one.told.help or "")) for one in options]
         yield from (*table(("option", "value", "default", "meaning"), rows), "")
     if command.epilog:
-        yield from (_escaped(command.epilog), "")
+        title, _, example = command.epilog.partition(": ")
+        yield from ((f"{title}:", "", f"    {example}") if title == "Example" else (_escaped(command.epilog),))
+        yield ""
 
 
 def _label(one: Parameter) -> str:
