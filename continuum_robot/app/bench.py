@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import os
 import platform
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.context import Context
 from rclpy.node import Node
 from rich import box
 from rich.console import Console
@@ -111,10 +116,14 @@ def run_bench(seconds: float, json_file: Path | None, console: Console | None = 
                     with console.status(f"1 kHz loop for {seconds:g} s: {place.replace('_', ' ')} ..."):
                         measured = measure(options, seconds, stop)
                     numbers |= {f"{place}_{key}": value for key, value in measured.items()}
+                if has_viewer():
+                    with console.status(f"the loop with and without the page in the browser, {seconds:g} s each ..."):
+                        numbers |= loop_with_page(options, seconds, stop)
             except _Stopped:
                 return 143 if stop.signal_name == "SIGTERM" else 130
     _print_driver(console, numbers)
     _print_loop(console, numbers)
+    _print_page(console, numbers)
     console.print(
         f"These numbers are of this machine: {numbers['processor']}, {numbers['processors']} CPUs", highlight=False
     )
@@ -160,25 +169,98 @@ def loop_in_one_process(options: StackOptions, seconds: float, stop: StopRequest
         if problem:
             raise DeviceError("stack", problem, "See the log above")
         _wait(stop, SETTLING_S)
-        stack.reset_statistics()
         before_s, processor_s = time.monotonic(), time.process_time()
-        _wait(stop, seconds)
-        loop, trips = stack.loop_report(), stack.round_trip_report()
+        numbers = _loop_numbers(stack, seconds, stop)
         share = 100.0 * (time.process_time() - processor_s) / (time.monotonic() - before_s)
-        if loop is None or trips is None:
-            raise DeviceError("tendon_driver", "has no statistics", "See the log above")
         return {
             "nodes": list(stack.nodes),
-            "loop_rate_hz": loop.rate_hz,
-            "missed_cycles_percent": loop.missed_percent,
-            "round_trip_p50_us": trips.p50_us,
-            "round_trip_p99_us": trips.p99_us,
-            "round_trip_max_us": trips.maximum_us,
+            **numbers,
             "processor_percent": share,
             "faults": list(stack.status().faults),
         }
     finally:
         stack.shutdown()
+
+
+def has_viewer() -> bool:
+    """Whether the extra with the page in the browser is installed."""
+    return importlib.util.find_spec("viser") is not None
+
+
+def loop_with_page(options: StackOptions, seconds: float, stop: StopRequest) -> dict[str, Any]:
+    """One run of the loop, with all nodes in this process: first without, then with the page, drawn for one client.
+
+    The client takes what the page sends and draws nothing: what a browser costs is a matter of its graphics.
+
+    Parameters
+    ----------
+    options : which robot and nodes
+    seconds : length of each part, s
+    stop : ends it
+
+    Returns
+    -------
+    ``without_page_`` and ``with_page_`` with the loop's numbers, ``page_frames_hz``, ``page_processor_percent``
+
+    Raises
+    ------
+    DeviceError : the stack or the page did not come up
+    """
+    stack = ComposedStack(options)
+    command = [sys.executable, "-m", "continuum_robot.app.command_line", "view", options.robot]
+    page = ProcessGroup({"view": command}, signals=(signal.SIGTERM, signal.SIGKILL), output=subprocess.PIPE)
+    audience: ProcessGroup | None = None
+    try:
+        stack.start()
+        problem = wait_until_up(stack, stop, STARTUP_TIMEOUT_S)
+        if problem:
+            raise DeviceError("stack", problem, "See the log above")
+        watcher = _Watcher(stack.context)
+        stack.add_node(watcher)
+        _wait(stop, SETTLING_S)
+        numbers = {f"without_page_{key}": value for key, value in _loop_numbers(stack, seconds, stop).items()}
+        page.start()
+        address = _address_of(page, stop)
+        audience = ProcessGroup({"audience": [sys.executable, "-m", "continuum_robot.app.view.audience", address]})
+        audience.start()
+        if not wait_for(lambda: watcher.frames_hz > 0, STARTUP_TIMEOUT_S):
+            raise DeviceError("view", "draws nothing", "See the log above")
+        _wait(stop, SETTLING_S)
+        pid = page.pids["view"]
+        before_s, processor_s = time.monotonic(), processor_time_s(pid)
+        numbers |= {f"with_page_{key}": value for key, value in _loop_numbers(stack, seconds, stop).items()}
+        share = 100.0 * (processor_time_s(pid) - processor_s) / (time.monotonic() - before_s)
+        return numbers | {"page_frames_hz": watcher.frames_hz, "page_processor_percent": share}
+    finally:
+        if audience is not None:
+            audience.stop()
+        page.stop()
+        stack.shutdown()
+
+
+def _address_of(page: ProcessGroup, stop: StopRequest) -> str:
+    text, deadline_s = b"", time.monotonic() + STARTUP_TIMEOUT_S
+    while b"\n" not in text:
+        if page.ended() or time.monotonic() > deadline_s:
+            raise DeviceError("view", "does not come up", "See the log above")
+        _wait(stop, 0.1)
+        text += page.read("view")
+    return text.split()[0].decode()
+
+
+def _loop_numbers(stack: ComposedStack, seconds: float, stop: StopRequest) -> dict[str, float]:
+    stack.reset_statistics()
+    _wait(stop, seconds)
+    loop, trips = stack.loop_report(), stack.round_trip_report()
+    if loop is None or trips is None:
+        raise DeviceError("tendon_driver", "has no statistics", "See the log above")
+    return {
+        "loop_rate_hz": loop.rate_hz,
+        "missed_cycles_percent": loop.missed_percent,
+        "round_trip_p50_us": trips.p50_us,
+        "round_trip_p99_us": trips.p99_us,
+        "round_trip_max_us": trips.maximum_us,
+    }
 
 
 def loop_in_separate_processes(options: StackOptions, seconds: float, stop: StopRequest) -> dict[str, Any]:
@@ -223,10 +305,11 @@ def loop_in_separate_processes(options: StackOptions, seconds: float, stop: Stop
 
 
 class _Watcher(Node):
-    """Reads the driver's statistics and the stack's state from the topics."""
+    """Reads the driver's statistics, the page's and the stack's state from the topics."""
 
-    def __init__(self) -> None:
-        super().__init__("bench", cli_args=[])
+    def __init__(self, context: Context | None = None) -> None:
+        super().__init__("bench", context=context, cli_args=[])
+        self.frames_hz = 0.0
         self.state = ""
         self.faults: tuple[str, ...] = ()
         self._values: dict[str, str] = {}
@@ -258,6 +341,8 @@ class _Watcher(Node):
         for status in message.status:
             if status.name in ("/tendon_driver: loop", "/tendon_driver: round_trip"):
                 self._values |= values_of(status)
+            elif status.name == "/view: page":
+                self.frames_hz = float(values_of(status)["frames_hz"])
 
     def _on_status(self, message: StackStatus) -> None:
         self.state, self.faults = message.state, tuple(message.faults)
@@ -382,4 +467,21 @@ def _print_loop(console: Console, numbers: Mapping[str, Any]) -> None:
         "The bare loop: the same messages between two processes that compute nothing, measured just before. What it "
         "misses, this machine and the middleware miss.",
         highlight=False,
+    )
+
+
+def _print_page(console: Console, numbers: Mapping[str, Any]) -> None:
+    if "page_frames_hz" not in numbers:
+        console.print("page in the browser: not measured, the extra viz is not installed", highlight=False)
+        return
+    parts = [
+        f"{words} {numbers[f'{key}_missed_cycles_percent']:.2f} % of the cycles missed, round trip p99 "
+        f"{numbers[f'{key}_round_trip_p99_us']:.0f} µs"
+        for words, key in (("without", "without_page"), ("with", "with_page"))
+    ]
+    console.print(
+        f"page in the browser, in one run: {'; '.join(parts)}; {numbers['page_frames_hz']:.1f} frames a second, "
+        f"{numbers['page_processor_percent']:.0f} % of a core",
+        highlight=False,
+        soft_wrap=True,
     )

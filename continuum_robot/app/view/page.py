@@ -42,7 +42,6 @@ _CURVE_S = 0.1
 _WORDS_S = 0.2
 _IDLE_S = 0.1
 _REPORT_S = 1.0
-_NICENESS = 10
 _DISCOVERY_S = 30.0
 
 
@@ -214,9 +213,10 @@ def run_view(options: ViewOptions) -> int:
     ------
     ContinuumRobotError : no stack where no robot was given, a robot file that cannot be used, no free port
     """
-    # The robot's loop comes first; a page that is drawn a little late does no harm.
-    with contextlib.suppress(OSError):
-        os.nice(_NICENESS)
+    # The robot's loop comes first: an ordinary process, nice or not, may keep a core for 3 ms, and the loop waits for
+    # it. Where the computer is so busy that the page is late, the driver's own timeouts act before a hand would.
+    if hasattr(os, "SCHED_IDLE"):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))  # before any thread is made: threads inherit it
     with StopRequest(last=True) as stop:
         robot = load_robot(options.robot or robot_of_stack(options.namespace))
         with Page(options, robot) as page:

@@ -16,9 +16,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from continuum_robot.app.domain import BusyDomainError, claimed_domain
 from continuum_robot.app.replay import run_replay
+from continuum_robot.app.view.companion import PageCompanion
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.identification.replay import marker_in_tracker, tip_poses
 from continuum_robot.robot.coordinates import clarke_manifold
@@ -81,8 +83,8 @@ def test_demo_leaves_a_report_and_refuses_company(tmp_path: Path) -> None:
     with Program(tmp_path, "demo", "--no-view", "--duration", "4", "--out", "runs") as demo:
         demo.wait_for("the stack is up")
         second = subprocess.run(
-            [*COMMAND, "demo", "--no-view", "--duration", "2", "--out", "others"], capture_output=True, text=True, cwd=tmp_path,
-            timeout=60, check=False,
+            [*COMMAND, "demo", "--no-view", "--duration", "2", "--out", "others"],
+            capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False,
         )  # fmt: skip
         assert second.returncode == 2
         assert "is busy" in second.stderr
@@ -245,3 +247,34 @@ def test_replay_of_a_robot_without_recording_is_refused(tmp_path: Path) -> None:
     assert result.returncode == 2
     assert "recording" in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
+
+
+def page_of(program: Program) -> int:
+    """Process id of the page that the program started."""
+    children = Path(f"/proc/{program.process.pid}/task/{program.process.pid}/children").read_text().split()
+    (pid,) = [int(pid) for pid in children if b"view" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")]
+    return pid
+
+
+def test_page_is_told_and_ends_with_its_stack_however_that_ends(tmp_path: Path) -> None:
+    pytest.importorskip("viser", reason="viser is not installed: there is no page without the extra viz")
+    for number, code in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
+        with Program(tmp_path, "up", "opencr_five_tendon", "--fake-level", "mirror", "--no-contact") as up:
+            up.wait_for("page in the browser: http://127.0.0.1:", 120.0)
+            pid = page_of(up)
+            up.process.send_signal(number)
+            assert up.end() == code, up.text
+            deadline = time.monotonic() + 60
+            while Path(f"/proc/{pid}").exists():
+                assert time.monotonic() < deadline, "the page is still there"
+                time.sleep(0.05)
+        assert "Traceback" not in up.text
+
+
+def test_missing_extra_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    console = Console(record=True, width=200)
+    with PageCompanion("opencr_five_tendon", console, out=tmp_path) as page:
+        page.tell()
+    (line,) = console.export_text().strip().splitlines()
+    assert "continuum_robot[viz]" in line

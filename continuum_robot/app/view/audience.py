@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Somebody who looks at the page without drawing it: ``python -m continuum_robot.app.view.audience ADDRESS``.
+
+A browser draws with whatever graphics its computer has; what the page itself costs is measured with this one.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+import msgspec
+import viser
+from websockets.sync.client import connect
+from websockets.typing import Subprotocol
+
+
+def look(address: str) -> None:
+    """Take everything that the page sends, until the process is ended.
+
+    Parameters
+    ----------
+    address : of the page, ``http://...``
+    """
+    protocol = Subprotocol(f"viser-v{viser.__version__}")
+    url = address.replace("http", "ws", 1)
+    with connect(url, subprotocols=[protocol], max_size=None, compression=None) as page:
+        # A client counts as one as soon as its camera is known.
+        camera = {
+            "type": "ViewerCameraMessage",
+            "wxyz": (1.0, 0.0, 0.0, 0.0),
+            "position": (1.0, 1.0, 1.0),
+            "fov": 1.0,
+            "near": 0.01,
+            "far": 100.0,
+            "image_height": 800,
+            "image_width": 1280,
+            "look_at": (0.0, 0.0, 0.0),
+            "up_direction": (0.0, 0.0, 1.0),
+        }
+        page.send(msgspec.msgpack.encode(camera))
+        for _ in page:
+            pass
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    look(sys.argv[1])
