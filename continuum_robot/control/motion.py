@@ -149,9 +149,9 @@ class LimitedMotion:
         if distance == 0:
             return self.along(np.zeros_like(way), dt)
         braking = self.limits.acceleration_m_per_s2 * _positive(dt)
-        # n steps of braking by one a dt each cover n (n + 1) / 2 a dt^2.
-        steps = math.sqrt(0.25 + 2 * distance / (braking * dt)) - 0.5
-        speed = min(self.limits.speed_m_per_s, steps * braking, distance / dt)
+        # n steps, each slower by a dt than the one before, cover up to n (n + 1) / 2 a dt^2. The last one ends there.
+        steps = max(1, math.ceil(math.sqrt(0.25 + 2 * distance / (braking * dt)) - 0.5))
+        speed = min(self.limits.speed_m_per_s, distance / (steps * dt) + (steps - 1) / 2 * braking)
         return self.along(way * (speed / distance), dt)
 
     def along(self, velocity: ArrayLike, dt: float) -> ClarkeReference:

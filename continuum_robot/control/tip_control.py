@@ -44,6 +44,7 @@ _LARGEST_DAMPING = 1e3
 _DIFFERENCE_RAD = 1e-6
 _EVEN_WEIGHT = 1e-3  # mu: costs 1e-6 of the length where segments bend a radian apart
 _LEAST_SINGULAR_SHARE = 0.02  # below it the tip hardly follows the tendons: noise, not error, would be integrated
+_NEAR_AXIS_SHARE = 0.05
 _SEARCH_ANGLES_RAD = (0.5, 1.5, 2.5)
 # A solution elsewhere has to be better by this share of the length to be worth the way.
 _WORTH_SHARE = 1e-4
@@ -355,12 +356,16 @@ class TipControl:
     def _starts(self, target: Vector) -> list[Vector]:
         """Robots bent towards the target, by several angles, all segments the same way or in an S."""
         count = self._radius_m.size // 2
-        direction = math.atan2(target[1], target[0])
-        unit = np.tile([math.cos(direction), math.sin(direction)], count)
+        directions = [math.atan2(target[1], target[0])]
+        if math.hypot(target[0], target[1]) < _NEAR_AXIS_SHARE * self._length_m:
+            # No direction is better by itself, and the limits differ: all around, and not along an edge of theirs.
+            directions = [0.3 + turn for turn in np.arange(3) * 2 * math.pi / 3]
         starts = []
-        for angle in _SEARCH_ANGLES_RAD:
-            for signs in ([1.0] * count, [(-1.0) ** i for i in range(count)])[: min(count, 2)]:
-                starts.append(angle * self._radius_m * unit * np.repeat(signs, 2))
+        for direction in directions:
+            unit = np.tile([math.cos(direction), math.sin(direction)], count)
+            for angle in _SEARCH_ANGLES_RAD:
+                for signs in ([1.0] * count, [(-1.0) ** i for i in range(count)])[: min(count, 2)]:
+                    starts.append(angle * self._radius_m * unit * np.repeat(signs, 2))
         return starts
 
     def _descend(self, target: Vector, start: Vector) -> tuple[Vector, float, int]:

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tip control: reachable targets are met in the model, others as near as can be, within the limits of the tendons."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from continuum_robot.control.tip_control import TipControl, TipSettings
+from continuum_robot.errors import ParameterError
+from continuum_robot.geometry.arcs import backbone_poses
+from continuum_robot.geometry.clarke import arc_from_clarke
+from continuum_robot.robot.coordinates import clarke_manifold
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.statics import equilibrium
+
+NAMES = ("opencr_five_tendon", "two_segment", "vanderbilt_segment", "vanderbilt_two_segment")
+ROBOTS = {name: load_robot(name) for name in NAMES}
+CONTROLS = {name: TipControl(robot) for name, robot in ROBOTS.items()}
+UNIT = st.lists(st.floats(-1, 1), min_size=4, max_size=4)
+SHARE = TipSettings().limit_share
+
+
+def radii(name: str) -> np.ndarray:
+    return np.repeat([segment.tendons.pitch_radius_m for segment in ROBOTS[name].segments], 2)
+
+
+def inside(control: TipControl, name: str, unit: list[float], angle: float = 2.5) -> np.ndarray:
+    """Coordinates within the limits."""
+    clarke = angle * radii(name) * np.array(unit[: len(radii(name))])
+    while max(control.use_of_limits(clarke).values()) > 0.98 * SHARE:
+        clarke = 0.9 * clarke
+    return clarke
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(UNIT)
+@example([1.0, 0.0, -1.0, 0.0])
+@example([0.0, 0.0, 0.0, 0.0])
+@settings(max_examples=20)
+def test_every_reachable_target_is_reached_in_the_model_within_the_limits(name, unit):
+    control = CONTROLS[name]
+    target = control.kinematics.place(inside(control, name, unit))[0]
+    solution = control.solve(target)
+    assert solution.reachable
+    assert solution.distance_m < 1e-4
+    np.testing.assert_allclose(control.kinematics.place(solution.clarke)[0], solution.goal, atol=1e-12)
+    assert max(control.use_of_limits(solution.clarke).values()) <= SHARE * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("place", [(0.0, 0.0, 0.0), (1.5, 0.3, 0.4), (-0.1, 0.2, -0.9), (0.0, 0.0, 3.0)])
+@pytest.mark.parametrize("name", NAMES)
+def test_no_other_place_within_the_limits_is_nearer_to_a_target_out_of_reach(name, place):
+    control = CONTROLS[name]
+    target = np.array(place) * ROBOTS[name].length_m
+    solution = control.solve(target)
+    assert max(control.use_of_limits(solution.clarke).values()) <= SHARE * (1 + 1e-9)
+    assert solution.reachable == (solution.distance_m <= 1e-4)
+    random = np.random.default_rng(1)
+    scale = radii(name)
+    trials = [solution.clarke + size * scale * random.normal(size=scale.size) for size in 6 * (1e-3, 1e-2, 0.1)]
+    trials += [3 * scale * random.uniform(-1, 1, scale.size) for _ in range(50)]
+    for trial in trials:
+        if max(control.use_of_limits(trial).values()) <= SHARE:
+            there = control.kinematics.place(trial)[0]
+            assert np.linalg.norm(there - target) >= solution.distance_m - 1e-4 * ROBOTS[name].length_m
+
+
+@pytest.mark.parametrize("name", NAMES[:2])
+@given(UNIT)
+@settings(max_examples=20)
+def test_the_tip_is_that_of_arcs_of_constant_curvature(name, unit):
+    """Another way to the same tip: closed form instead of the rod engine."""
+    control, robot = CONTROLS[name], ROBOTS[name]
+    clarke = inside(control, name, unit)
+    phi, theta = arc_from_clarke(
+        clarke.reshape(-1, 2), np.array([segment.tendons.pitch_radius_m for segment in robot.segments])
+    )
+    lengths = [segment.length_m for segment in robot.segments]
+    tip = backbone_poses(phi, theta, lengths, [robot.length_m])[0]
+    np.testing.assert_allclose(control.kinematics.pose(clarke), tip, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(UNIT)
+@settings(max_examples=10)
+def test_the_jacobian_is_the_derivative(name, unit):
+    control = CONTROLS[name]
+    clarke = inside(control, name, unit)
+    jacobian = control.kinematics.place(clarke)[1]
+    step = 1e-7
+    for index in range(clarke.size):
+        change = np.zeros(clarke.size)
+        change[index] = step
+        there = [control.kinematics.place(clarke + sign * change)[0] for sign in (1, -1)]
+        slope = (there[0] - there[1]) / (2 * step)
+        np.testing.assert_allclose(jacobian[:, index], slope, rtol=1e-5, atol=1e-5)
+
+
+@given(UNIT)
+@settings(max_examples=5)
+def test_the_predicted_tensions_hold_the_robot_there(unit):
+    """An independent oracle: the static equilibrium of the rod under these tensions."""
+    name = "two_segment"
+    control, robot = CONTROLS[name], ROBOTS[name]
+    clarke = inside(control, name, unit)
+    dynamics = RodDynamics(robot, compile="never")
+    state = equilibrium(dynamics, control.tension(clarke), start=control.kinematics.shape @ clarke)
+    reached = clarke_manifold(robot).clarke(dynamics.tendon_displacement(state.c))
+    np.testing.assert_allclose(reached, clarke, atol=1e-6)
+
+
+def test_of_many_solutions_it_takes_one_that_bends_the_segments_evenly():
+    control = CONTROLS["two_segment"]
+    even = np.array([0.004, 0.002, 0.004, 0.002])
+    target = control.kinematics.place(even)[0]
+    for start in (np.array([0.008, 0.0, -0.002, 0.004]), np.zeros(4)):
+        np.testing.assert_allclose(control.solve(target, start).clarke, even, atol=2e-5)
+
+
+def test_limits_are_named_that_keep_the_tip_from_a_target():
+    robot = load_robot("opencr_five_tendon")
+    tight = TipControl(robot.changed(limits=_changed(robot.limits, maximum_displacement_m=0.004)))
+    solution = tight.solve([0.15, 0.0, 0.05])
+    assert solution.limited_by == ("displacement",)
+    assert solution.distance_m > 0.05
+    weak = TipControl(robot.changed(limits=_changed(robot.limits, maximum_n=4.0)))
+    assert weak.solve([0.15, 0.0, 0.05]).limited_by == ("tension",)
+    assert weak.tension(weak.solve([0.15, 0.0, 0.05]).clarke).max() <= 4.0
+
+
+def _changed(limits, **values):
+    return type(limits)(**{name: values.get(name, getattr(limits, name)) for name in limits.__dataclass_fields__})
+
+
+@pytest.mark.parametrize("bad", [[np.nan, 0.0, 0.1], [np.inf, 0.0, 0.1], [0.0, 0.1]])
+def test_a_target_that_is_not_finite_is_refused_and_the_one_before_stays(bad):
+    control = TipControl(load_robot("opencr_five_tendon"))
+    before = control.set_target([0.05, 0.0, 0.18])
+    with pytest.raises(ParameterError, match="target"):
+        control.set_target(bad)
+    assert control.solution is before
+
+
+def test_mechanisms_and_robots_without_limits_are_refused():
+    with pytest.raises(ParameterError, match="mechanism"):
+        TipControl(load_robot("rolling_five_link"))
+    with pytest.raises(ParameterError, match="limits"):
+        TipControl(load_robot("opencr_five_tendon").changed(limits=None))
+
+
+class _Plant:
+    """A robot whose tip is not where the model has it, and whose coordinates follow with a lag."""
+
+    def __init__(self, control: TipControl, gain: float, offset_m: np.ndarray, lag_s: float = 0.1) -> None:
+        self.control, self.gain, self.offset_m, self.lag_s = control, gain, offset_m, lag_s
+        self.clarke = np.zeros(offset_m.size)
+
+    def step(self, wanted: np.ndarray, dt: float) -> np.ndarray:
+        self.clarke = self.clarke + dt / self.lag_s * (wanted - self.clarke)
+        return self.control.kinematics.place(self.gain * self.clarke + self.offset_m)[0]
+
+
+@given(st.floats(0.85, 1.1), st.lists(st.floats(-3e-4, 3e-4), min_size=4, max_size=4))
+@settings(max_examples=4)
+def test_the_steady_error_of_a_robot_that_the_model_does_not_know_vanishes(gain, offset):
+    control = TipControl(load_robot("two_segment"))
+    control.reset(np.zeros(4))
+    solution = control.set_target([0.1, 0.05, 0.33])
+    plant = _Plant(control, gain, np.array(offset))
+    tip = plant.step(np.zeros(4), 0.01)
+    for _ in range(1000):
+        output = control.update(tip, plant.clarke, 0.01)
+        tip = plant.step(output.reference.position, 0.01)
+    assert np.linalg.norm(tip - solution.target) < 1e-5
+    assert output.arrived
+    assert not output.moving
+
+
+def test_a_controller_that_is_stuck_does_not_wind_the_correction_up():
+    """The measured coordinates stand still: the model's way to the reference counts as done."""
+    control = TipControl(load_robot("two_segment"))
+    control.reset(np.zeros(4))
+    solution = control.set_target([0.1, 0.05, 0.33])
+    stuck = 0.9 * solution.clarke
+    tip = control.kinematics.place(stuck)[0]
+    for _ in range(800):
+        output = control.update(tip, stuck, 0.01)
+    assert np.linalg.norm(output.reference.position - solution.clarke) < 1e-6
+    assert not output.arrived
+
+
+@pytest.mark.parametrize("tip", [None, np.full(3, np.nan)])
+def test_without_an_estimate_it_goes_where_the_model_says_and_does_not_say_that_it_arrived(tip):
+    control = TipControl(load_robot("opencr_five_tendon"))
+    control.reset(np.zeros(2))
+    solution = control.set_target([0.06, 0.02, 0.18])
+    for _ in range(500):
+        output = control.update(tip, None, 0.01)
+    np.testing.assert_allclose(output.reference.position, solution.clarke, atol=1e-12)
+    assert np.isnan(output.error_m)
+    assert not output.arrived
+
+
+def test_the_limits_hold_on_the_whole_way_with_a_correction_that_pushes_against_them():
+    control = TipControl(load_robot("opencr_five_tendon"))
+    control.reset(np.zeros(2))
+    solution = control.set_target([0.2, 0.0, -0.2])
+    motion = control.motion.limits
+    before = np.zeros(2)
+    for _ in range(1000):
+        # The tip never comes as far as it should.
+        output = control.update(0.8 * solution.goal, None, 0.01)
+        assert max(control.use_of_limits(output.reference.position).values()) <= SHARE * (1 + 1e-6)
+        step = np.linalg.norm(output.reference.position - before)
+        assert step <= 2 * motion.speed_m_per_s * 0.01 * (1 + 1e-9)
+        before = output.reference.position
+    assert output.limited
