@@ -196,9 +196,9 @@ class Keyboard:
             text += data.decode("utf-8", errors="ignore")
         keys = []
         while text:
-            length = 3 if text.startswith("\x1b[") else 1
-            if text.startswith("\x1b") and len(text) < length:
+            if text in ("\x1b", "\x1b["):
                 break  # the rest of an arrow key is under way
+            length = 3 if text.startswith("\x1b[") else 1
             keys.append(text[:length])
             text = text[length:]
         self._rest = text

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices of a person: keys through a pseudo-terminal and a gamepad's events; and what is said without them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import pty
+import termios
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: teleoperation needs ROS 2")
+evdev = pytest.importorskip("evdev", reason="evdev is not installed: gamepads need the extra gamepad")
+
+from evdev import ecodes
+
+from continuum_robot.app.command_line import main
+from continuum_robot.app.teleop_devices import (
+    ESTOP,
+    FASTER,
+    MODE,
+    QUIT,
+    REOPEN_S,
+    REPEAT_S,
+    SEGMENT,
+    STRAIGHT,
+    Gamepad,
+    Keyboard,
+    open_gamepad,
+)
+from continuum_robot.errors import DeviceError
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock():
+    return _Clock()
+
+
+# Keyboard
+
+
+@pytest.fixture
+def terminal(clock):
+    person, side = pty.openpty()
+    before = termios.tcgetattr(side)
+    keyboard = Keyboard(side, clock)
+    yield SimpleNamespace(keyboard=keyboard, person=person, side=side, before=before)
+    keyboard.close()
+    for descriptor in (person, side):
+        with contextlib.suppress(OSError):  # closed by the test
+            os.close(descriptor)
+
+
+def test_a_key_moves_while_it_repeats_and_no_longer(terminal, clock):
+    keyboard = terminal.keyboard
+    assert not keyboard.read().held
+    for _ in range(10):
+        os.write(terminal.person, b"w")
+        reading = keyboard.read()
+        assert reading.held
+        np.testing.assert_array_equal(reading.axes, [1, 0, 0])
+        clock.now_s += REPEAT_S / 3
+    clock.now_s += REPEAT_S
+    reading = keyboard.read()
+    assert not reading.held
+    assert not reading.axes.any()
+
+
+def test_two_keys_add_up_and_opposite_ones_cancel(terminal):
+    os.write(terminal.person, b"wa\x1b[A")
+    np.testing.assert_array_equal(terminal.keyboard.read().axes, [1, 1, 0])
+    os.write(terminal.person, b"\x1b[B")
+    np.testing.assert_array_equal(terminal.keyboard.read().axes, [0, 1, 0])
+
+
+def test_an_arrow_key_that_comes_in_pieces_is_one_key(terminal):
+    os.write(terminal.person, b"\x1b")
+    assert not terminal.keyboard.read().held
+    os.write(terminal.person, b"[")
+    assert not terminal.keyboard.read().held
+    os.write(terminal.person, b"D")
+    np.testing.assert_array_equal(terminal.keyboard.read().axes, [0, 1, 0])
+
+
+def test_keys_of_commands_come_in_order_and_end_the_motion(terminal):
+    os.write(terminal.person, b"w \tm+q?\xff")
+    reading = terminal.keyboard.read()
+    assert reading.commands == (ESTOP, SEGMENT, MODE, FASTER, QUIT)
+    assert not reading.held
+    assert terminal.keyboard.read().commands == ()
+
+
+def test_straightening_needs_its_key_held(terminal, clock):
+    os.write(terminal.person, b"0")
+    reading = terminal.keyboard.read()
+    assert reading.commands == (STRAIGHT,)
+    assert reading.held
+    clock.now_s += REPEAT_S
+    assert not terminal.keyboard.read().held
+
+
+def test_the_terminal_is_left_as_it_was(terminal):
+    assert termios.tcgetattr(terminal.side)[3] != terminal.before[3]
+    terminal.keyboard.close()
+    assert termios.tcgetattr(terminal.side)[3] == terminal.before[3]
+
+
+def test_a_terminal_that_goes_away_holds_nothing(terminal):
+    os.write(terminal.person, b"w")
+    assert terminal.keyboard.read().held
+    os.close(terminal.person)
+    reading = terminal.keyboard.read()
+    assert not reading.held
+    assert "gone" in reading.problem
+
+
+def test_without_a_terminal_it_is_said():
+    read, write = os.pipe()
+    with pytest.raises(DeviceError, match="no terminal"):
+        Keyboard(read)
+    os.close(read)
+    os.close(write)
+
+
+# Gamepad
+
+
+class _FakeGamepad:
+    """What evdev's InputDevice offers, events through a pipe so that it can be waited for."""
+
+    path = "/dev/input/event7"
+    name = "Test Pad"
+
+    def __init__(self, axes=(ecodes.ABS_X, ecodes.ABS_Y, ecodes.ABS_RY, ecodes.ABS_HAT0Y), buttons=(ecodes.BTN_TL,)):
+        self.fd, self._write = os.pipe()
+        self._axes, self._buttons = axes, buttons
+        self._events: list[SimpleNamespace] = []
+        self.unplugged = self.closed = False
+
+    def capabilities(self, absinfo=True):
+        info = [(code, SimpleNamespace(min=-32768, max=32767, value=0)) for code in self._axes]
+        return {ecodes.EV_ABS: info, ecodes.EV_KEY: list(self._buttons)}
+
+    def push(self, kind: int, code: int, value: int) -> None:
+        self._events.append(SimpleNamespace(type=kind, code=code, value=value))
+        os.write(self._write, b"\0")
+
+    def unplug(self) -> None:
+        self.unplugged = True
+        os.write(self._write, b"\0")
+
+    def read(self):
+        if self.unplugged:
+            raise OSError(errno.ENODEV, "No such device")
+        os.read(self.fd, 1024)
+        events, self._events = self._events, []
+        return iter(events)
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            os.close(self.fd)
+            os.close(self._write)
+
+
+@pytest.fixture
+def pad(clock):
+    device = _FakeGamepad()
+    spares: list[_FakeGamepad] = []
+
+    def reopen():
+        if not spares:
+            raise OSError(errno.ENOENT, "No such file")
+        return spares.pop()
+
+    gamepad = Gamepad(device, reopen, clock)
+    yield SimpleNamespace(gamepad=gamepad, device=device, spares=spares)
+    gamepad.close()
+
+
+def press(device, code=ecodes.BTN_TL, value=1):
+    device.push(ecodes.EV_KEY, code, value)
+
+
+def test_sticks_point_where_the_robot_goes_and_the_shoulder_button_holds(pad):
+    pad.device.push(ecodes.EV_ABS, ecodes.ABS_Y, -32768)
+    reading = pad.gamepad.read()
+    assert not reading.held
+    np.testing.assert_allclose(reading.axes, [1, 0, 0], atol=1e-4)
+    press(pad.device)
+    pad.device.push(ecodes.EV_ABS, ecodes.ABS_Y, 0)
+    pad.device.push(ecodes.EV_ABS, ecodes.ABS_X, -32768)
+    pad.device.push(ecodes.EV_ABS, ecodes.ABS_RY, -32768)
+    reading = pad.gamepad.read()
+    assert reading.held
+    np.testing.assert_allclose(reading.axes, [0, 1, 1], atol=1e-4)
+    press(pad.device, value=0)
+    assert not pad.gamepad.read().held
+
+
+def test_buttons_command_once(pad):
+    press(pad.device, ecodes.BTN_EAST)
+    press(pad.device, ecodes.BTN_EAST, 0)
+    press(pad.device, ecodes.BTN_TR)
+    pad.device.push(ecodes.EV_ABS, ecodes.ABS_HAT0Y, -1)
+    press(pad.device, ecodes.BTN_THUMBL)
+    assert pad.gamepad.read().commands == (ESTOP, SEGMENT, FASTER)
+    assert pad.gamepad.read().commands == ()
+
+
+def test_unplugged_it_holds_nothing_and_back_again_the_switch_has_to_be_pressed_anew(pad, clock):
+    press(pad.device)
+    assert pad.gamepad.read().held
+    pad.device.unplug()
+    reading = pad.gamepad.read()
+    assert not reading.held
+    assert "unplugged" in reading.problem
+    assert pad.device.closed
+    clock.now_s += 2 * REOPEN_S
+    assert "unplugged" in pad.gamepad.read().problem
+    again = _FakeGamepad()
+    pad.spares.append(again)
+    clock.now_s += 2 * REOPEN_S
+    reading = pad.gamepad.read()
+    assert not reading.problem
+    assert not reading.held
+    press(again)
+    assert pad.gamepad.read().held
+
+
+def test_lost_events_let_go(pad):
+    press(pad.device)
+    assert pad.gamepad.read().held
+    pad.device.push(ecodes.EV_SYN, ecodes.SYN_DROPPED, 0)
+    assert not pad.gamepad.read().held
+
+
+@pytest.mark.parametrize("lacking", [{"axes": ()}, {"buttons": ()}])
+def test_what_is_no_gamepad_is_refused_and_closed(lacking):
+    device = _FakeGamepad(**lacking)
+    with pytest.raises(DeviceError, match="no gamepad"):
+        Gamepad(device, lambda: device)
+    assert device.closed
+
+
+def test_a_device_that_may_not_be_read_names_its_group(monkeypatch, tmp_path):
+    file = tmp_path / "event0"
+    file.touch()
+
+    def refuse(_path):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(evdev, "InputDevice", refuse)
+    with pytest.raises(DeviceError, match=r"usermod -aG \S+ \$USER"):
+        open_gamepad(str(file))
+
+
+@pytest.mark.parametrize("path", ["/dev/null", "/no/such/device"])
+def test_what_is_no_input_device_is_said(path):
+    with pytest.raises(DeviceError, match="no input device"):
+        open_gamepad(path)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--gamepad", "/no/such/device"], ["--keyboard"], ["--joy", "--gamepad", "auto"], ["--mode", "dance"]]
+)
+def test_the_command_ends_with_2_and_one_sentence(arguments, capfd, monkeypatch):
+    monkeypatch.setattr("sys.stdin", open(os.devnull, encoding="utf-8"))  # noqa: SIM115 - closed with the test
+    assert main(["teleop", *arguments]) == 2
+    message = capfd.readouterr().err
+    assert "Traceback" not in message
+    assert message.strip()
