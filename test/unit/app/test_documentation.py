@@ -60,7 +60,14 @@ def first_arguments(*functions: str) -> set[str]:
 
 def test_every_topic_and_service_is_documented() -> None:
     text = (DOCS / "topics.md").read_text(encoding="utf-8")
-    names = first_arguments("create_publisher", "create_subscription", "create_service")
+    creators = (
+        "create_publisher",
+        "create_subscription",
+        "create_service",
+        "resolve_topic_name",
+        "resolve_service_name",
+    )
+    names = first_arguments(*creators)
     assert {"tendon_states", "estop", "~/restart"} <= names
     assert {name for name in names if f"`{name}`" not in text} == set()
 
@@ -69,7 +76,7 @@ def test_every_parameter_is_documented() -> None:
     text = (DOCS / "parameters.md").read_text(encoding="utf-8")
     names = {name for name in first_arguments("declare") if name != "visualize"}
     assert {"rate_hz", "fake_level", "autostart"} <= names
-    composition_only = {"record", "controller", "contact", "force"}
+    composition_only = {"record", "controller", "contact", "force", "force_port"}
     assert {name for name in names - composition_only if f"| `{name}` |" not in text} == set()
 
 
