@@ -136,6 +136,8 @@ class _Devices:
         procedure = None if self.run is None else self.run.procedure
         if isinstance(procedure, Homing) and procedure.measuring:
             self.string_readings.append(extension)
+        elif isinstance(procedure, TendonCheck):
+            procedure.take_strings(extension)
 
     def _on_failure(self, error: BaseException) -> None:
         self.actuators.disable()
@@ -217,7 +219,13 @@ def run_home(
 
 
 def run_check_tendons(
-    robot: str, simulated: bool, pull_n: float, json_file: Path | None, console: Console | None = None
+    robot: str,
+    simulated: bool,
+    pull_n: float,
+    json_file: Path | None,
+    *,
+    ask: Callable[[str], bool] | None = None,
+    console: Console | None = None,
 ) -> int:
     """Pull at every tendon, and say which is not as the robot file says; arguments and errors as :func:`run_home`.
 
@@ -225,6 +233,7 @@ def run_check_tendons(
     ----------
     robot, simulated, json_file, console : as there
     pull_n : most that is added to a tendon's tension, 0: chosen from the limits, N
+    ask : asks the person who watched, where no string tells a turned or mirrored order; None: nobody is there
 
     Returns
     -------
@@ -234,6 +243,8 @@ def run_check_tendons(
     loaded = _loaded(robot)
     procedure = TendonCheck(loaded, TendonCheckSettings(pull_n=pull_n))
     with _open(loaded, simulated, console) as devices:
+        if isinstance(devices.strings, StringEncoderReader) and not devices.strings.zeroed:
+            _zero_strings(devices, console)
         run = _follow(devices, procedure, "checking the tendons", console)
     verdicts = procedure.result
     if not run.succeeded or verdicts is None:
@@ -244,10 +255,45 @@ def run_check_tendons(
             name, f"{1e3 * moved:.2f}", f"[green]{verdict}[/green]" if verdict == OK else f"[red]{verdict}[/red]"
         )
     console.print(table)
+    console.print(verdicts.orientation, highlight=False, soft_wrap=True)
+    seen: bool | None = None
+    if verdicts.passed and not verdicts.orientation_known and ask is not None and not simulated:
+        seen = ask(orientation_question(loaded))
+        if not seen:
+            console.print(
+                "[red]the tendons are turned or mirrored[/red]: correct the motors' tendons in the robot file"
+            )
     _write(
-        json_file, {"verdicts": list(verdicts.verdicts), "response_m": verdicts.response_m, "misfit": verdicts.misfit}
+        json_file,
+        {
+            "verdicts": list(verdicts.verdicts),
+            "response_m": verdicts.response_m,
+            "misfit": verdicts.misfit,
+            "string_response_m": verdicts.string_response_m,
+            "orientation_known": verdicts.orientation_known,
+            "orientation": verdicts.orientation,
+            "seen_by_a_person": seen,
+        },
     )
-    return 0 if verdicts.passed else 1
+    return 0 if verdicts.passed and seen is not False else 1
+
+
+def orientation_question(robot: Robot) -> str:
+    """What somebody who watched the pulls is asked: the first two tendons of a segment tell turns and mirror images.
+
+    Parameters
+    ----------
+    robot : that was checked
+    """
+    seen = []
+    for segment, rows in zip(robot.segments, robot.tendon_slices, strict=True):
+        first, second = np.degrees(segment.tendons.angles_rad[:2]) % 360
+        names = robot.tendon_names[rows]
+        seen.append(f"towards {first:.0f} degrees with {names[0]} and towards {second:.0f} degrees with {names[1]}")
+    return (
+        f"Did the tip move {', '.join(seen)}? (from +x of the base, counter-clockwise as seen from the tip towards the"
+        " base)"
+    )
 
 
 def run_calibrate_torque(

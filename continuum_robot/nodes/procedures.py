@@ -68,6 +68,7 @@ class ProcedureActions:
         self._node = node
         self._waiting: list[Future[None]] = []
         self._homing: Homing | None = None
+        self._tendon_check: TendonCheck | None = None
         self._strings: list[np.ndarray[Any, Any]] = []
         self._servers = [
             ActionServer(node, kind, name, execute_callback=execute, cancel_callback=lambda _: CancelResponse.ACCEPT)
@@ -125,6 +126,7 @@ class ProcedureActions:
 
         def work(job: _Work) -> None:
             procedure = TendonCheck(node.configured_robot, TendonCheckSettings(pull_n=float(goal.request.pull)))
+            self._tendon_check = procedure
             self._run(job, procedure)
             verdicts = procedure.result
             if verdicts is None:
@@ -134,13 +136,13 @@ class ProcedureActions:
             wrong = [
                 f"{name} {verdict}" for name, verdict in zip(names, verdicts.verdicts, strict=True) if verdict != "ok"
             ]
-            result.message = (
-                "; ".join(wrong) or f"all tendons are as the robot file says (misfit {verdicts.misfit:.2f})"
-            )
+            right = f"all tendons are as the robot file says (misfit {verdicts.misfit:.2f})"
+            result.message = f"{'; '.join(wrong) or right}; {verdicts.orientation}"
             if wrong:
                 job.problem = result.message
 
         await self._follow(goal, _Work(work), result)
+        self._tendon_check = None
         return result
 
     async def _calibrate(self, goal: ServerGoalHandle) -> Any:
@@ -202,6 +204,9 @@ class ProcedureActions:
         homing = self._homing
         if homing is not None and homing.measuring:
             self._strings.append(conversions.vector(message.extension).copy())
+        check = self._tendon_check
+        if check is not None:
+            check.take_strings(conversions.vector(message.extension))
 
     async def _call(self, client: Any) -> str:
         """Ask the string encoder for something; "" when it did it or is not there, else what it said."""

@@ -100,6 +100,7 @@ def test_procedures_come_before_the_first_closed_loop(driver, probe, folder):
     status, result = Goal(probe, CheckTendons, "check_tendons").result()
     assert status == GoalStatus.STATUS_SUCCEEDED, result.message
     assert list(result.verdicts) == ["ok"] * 5
+    assert "turned" in result.message
     assert np.reshape(result.response, (5, 5)).trace() > 5e-3
 
     # 5. What cannot be is refused in the result, not in silence.

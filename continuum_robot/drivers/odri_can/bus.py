@@ -244,7 +244,8 @@ class CanChannel:
         self._reopen_s = now_s + REOPEN_PERIOD_S
         with contextlib.suppress(DeviceError):
             self._bus = self._opened()
-            self._errors_in_a_row = 0
+            # A board that is off is sent nothing: old failures would count for ever.
+            self._errors_in_a_row = self._failures_in_a_row = 0
             self.counters.reopened += 1
 
     def _drop_bus(self) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -28,6 +29,9 @@ OK = "ok"
 # Up to this number of tendons in a segment all orders are tried, above it only swaps, turns and mirror images.
 ALL_ORDERS = 6
 SAME_MISFIT = 0.02
+MOST_TURNS = 5000
+UNTOLD = "whether all tendons of a segment are turned by some places, or mirrored, is not known"
+NOT_TRIED = "the strings were not asked: something else is wrong"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +67,18 @@ class TendonVerdicts:
     response_m : response_m[j, k] is where tendon k was when j was pulled, from its mean over the pulls at tendons of
         the same segment, shape (N, N), m
     misfit : share of the movement that the model does not explain, 0 to 1
+    string_response_m : where each string was when a tendon was pulled, as ``response_m``, shape (N, strings), m; NaN
+        where it was not read
+    orientation_known : the strings tell the order from turned and mirrored ones
+    orientation : what they say, or why they say nothing
     """
 
     verdicts: tuple[str, ...]
     response_m: Vector
     misfit: float
+    string_response_m: Vector
+    orientation_known: bool
+    orientation: str
 
     @property
     def passed(self) -> bool:
@@ -78,8 +89,8 @@ class TendonVerdicts:
 class TendonCheck:
     """The procedure; see the module. Pure.
 
-    A turn or a mirror image of all tendons of a segment looks the same to the tendons themselves: only a string, or the
-    eye, tells them apart.
+    A turn or a mirror image of all tendons of a segment looks the same to the tendons themselves: only strings, fed to
+    :meth:`take_strings`, or the eye, tell them apart.
 
     Parameters
     ----------
@@ -112,7 +123,10 @@ class TendonCheck:
                 "pull_n", self._pull_n, f"at most {limits.maximum_n - self._base_n:g} N, by the limits"
             )
         self._take_up = TakeUp(np.full(count, self._base_n), robot.tendon_names, take_up)
-        self._expected = from_the_middle(robot, expected_response(robot))
+        tendons, strings = expected_response(robot)
+        self._expected = from_the_middle(robot, tendons), from_the_middle(robot, strings)
+        self._strings = np.full(strings.shape, np.nan)
+        self._string_samples: list[Vector] = []
         self._tight = self._stopped = False
         self._pulled = 0
         self._response = np.full((count, count), np.nan)
@@ -151,16 +165,33 @@ class TendonCheck:
         base[self._pulled] += self._pull_n * self._share
         if self._rested_s > settings.hold_s:
             self._response[self._pulled] = np.mean(self._held, axis=0)
+            if self._string_samples:
+                self._strings[self._pulled] = np.mean(self._string_samples, axis=0)
             self._pulled += 1
             self._begin_pull()
             if self._pulled == count:
-                response = from_the_middle(self._robot, self._response)
-                self.result = judge(self._robot, response, self._expected, settings)
+                measured = from_the_middle(self._robot, self._response), from_the_middle(self._robot, self._strings)
+                self.result = judge(self._robot, measured, self._expected, settings)
         return Step(base, f"pulling {name}", progress)
 
     def _begin_pull(self) -> None:
         self._share = self._held_s = self._rested_s = 0.0
-        self._before, self._held = None, []
+        self._before, self._held, self._string_samples = None, [], []
+
+    @property
+    def measuring(self) -> bool:
+        """Whether a tendon is held now."""
+        return bool(self._held) and self._held_s <= self.settings.hold_s
+
+    def take_strings(self, extension_m: Vector) -> None:
+        """Strings as read now, shape (strings,), m; ignored while nothing is measured.
+
+        Parameters
+        ----------
+        extension_m : of every string, shape (strings,), m
+        """
+        if self.measuring and extension_m.shape == self._strings.shape[1:]:
+            self._string_samples.append(np.array(extension_m, dtype=float))
 
     def stop(self) -> None:
         """End with the next step."""
@@ -183,30 +214,45 @@ def from_the_middle(robot: Robot, positions: Vector) -> Vector:
     return moved
 
 
-def expected_response(robot: Robot) -> Vector:
-    """Displacement of tendon k for a newton on tendon j at the straight configuration, shape (N, N), m/N.
+def expected_response(robot: Robot) -> tuple[Vector, Vector]:
+    """Displacement of tendon k, and extension of string k, for a newton on tendon j at the straight configuration.
 
-    G K^-1 G^T with the gradient G of the displacements and the stiffness K of rod and gravity.
+    G K^-1 G^T and G K^-1 S^T with the gradients G of the displacements and S of the extensions, and the stiffness K of
+    rod and gravity.
+
+    Parameters
+    ----------
+    robot : with tendons
+
+    Returns
+    -------
+    shapes (N, N) and (N, strings), m/N
     """
     model = RodModel(robot)
     gradient = np.array(model.tendon_matrix, dtype=float)
     stiffness = np.array(model.potential(np.zeros(model.size))[2], dtype=float)
-    return gradient @ np.linalg.solve(stiffness, gradient.T)
+    strings = np.array(model.string_matrix, dtype=float).reshape(len(robot.strings), model.size)
+    return gradient @ np.linalg.solve(stiffness, gradient.T), gradient @ np.linalg.solve(stiffness, strings.T)
 
 
 def judge(
-    robot: Robot, response: Vector, expected: Vector, settings: TendonCheckSettings | None = None
+    robot: Robot,
+    measured: tuple[Vector, Vector],
+    model: tuple[Vector, Vector],
+    settings: TendonCheckSettings | None = None,
 ) -> TendonVerdicts:
     """Compare measured with expected movements, and look for the order of tendons that explains them best.
 
     Parameters
     ----------
     robot : the one that was checked
-    response : as in :class:`TendonVerdicts`, shape (N, N), m
-    expected : of :func:`expected_response`, shape (N, N); its scale does not matter
+    measured : responses of tendons and strings as in :class:`TendonVerdicts`, shapes (N, N) and (N, strings), m; NaN:
+        a string that was not read
+    model : the same of :func:`expected_response`, from the middle; its scale does not matter
     settings : what counts as a match
     """
     settings = settings or TendonCheckSettings()
+    (response, strings), (expected, expected_strings) = measured, model
     names = robot.tendon_names
     verdicts = [OK] * len(names)
     moved = np.diag(response)
@@ -215,26 +261,58 @@ def judge(
     for index in np.flatnonzero(np.abs(moved) <= settings.least_m).tolist():
         verdicts[index] = f"is stuck: it moved {1e3 * moved[index]:.2g} mm"
     if any(verdict != OK for verdict in verdicts):
-        return TendonVerdicts(tuple(verdicts), response, float("nan"))
+        return TendonVerdicts(tuple(verdicts), response, float("nan"), strings, False, NOT_TRIED)
     given = misfit(response, expected)
-    if given <= settings.misfit * settings.better:
-        return TendonVerdicts(tuple(verdicts), response, given)
-    found = [(misfit(response, expected[np.ix_(order, order)]), order) for order in _orders(robot)]
+    order = tuple(range(len(names)))
+    if given > settings.misfit * settings.better:
+        found = [(misfit(response, _ordered(expected, other)), other) for other in _orders(robot)]
+        best = min(found)[0]
+        if best < settings.better * given:
+            # Turned and mirrored orders fit as well: the one that leaves most tendons where they are comes first.
+            order = min((other for value, other in found if value <= best + SAME_MISFIT), key=_moved_places)
+        elif given > settings.misfit:
+            # A slack tendon explains its neighbours' movement least.
+            rest = response - _scale(response, expected) * expected
+            worst = int(np.argmax(np.linalg.norm(rest, axis=0) + np.linalg.norm(rest, axis=1)))
+            verdicts[worst] = "does not move with the others: slack, slipping, snapped, or its gear ratio is wrong"
+            return TendonVerdicts(tuple(verdicts), response, given, strings, False, NOT_TRIED)
+    least = misfit(response, _ordered(expected, order)) + SAME_MISFIT
+    turned = _turned(robot, order)
+    alike = [other for other in turned if misfit(response, _ordered(expected, other)) <= least]
+    order, known, sentence = _by_the_strings(alike, order, strings, expected_strings, settings)
+    for index, place in enumerate(order):
+        if place != index:
+            remark = ", by the strings" if known else " (or the order is turned or mirrored)"
+            verdicts[index] = f"moves like {names[place]}{remark}: swap their motors"
+    return TendonVerdicts(tuple(verdicts), response, given, strings, known, sentence)
+
+
+def _by_the_strings(
+    alike: list[tuple[int, ...]],
+    given: tuple[int, ...],
+    strings: Vector,
+    expected: Vector,
+    settings: TendonCheckSettings,
+) -> tuple[tuple[int, ...], bool, str]:
+    """Of orders that the tendons cannot tell apart the one that the strings say; whether they do, and a sentence."""
+    read = np.isfinite(strings).all(axis=0)
+    if not read.any():
+        return given, False, "no string was read: " + UNTOLD
+    if not alike:
+        return given, False, f"there are too many orders to try: {UNTOLD}"
+    if np.ptp(strings[:, read], axis=0).max() < settings.least_m:
+        return given, False, "the strings did not move: " + UNTOLD
+    found = [(misfit(strings[:, read], expected[list(order)][:, read]), order) for order in alike]
     best = min(found)[0]
-    if best < settings.better * given:
-        # Turned and mirrored orders fit as well: the one that leaves most tendons where they are is told.
-        alike = [order for value, order in found if value <= best + SAME_MISFIT]
-        order = min(alike, key=lambda order: sum(place != index for index, place in enumerate(order)))
-        for index, place in enumerate(order):
-            if place != index:
-                verdicts[index] = f"moves like {names[place]} (or the order is turned or mirrored): swap their motors"
-        return TendonVerdicts(tuple(verdicts), response, given)
-    if given > settings.misfit:
-        # A slack tendon explains its neighbours' movement least.
-        rest = response - _scale(response, expected) * expected
-        worst = int(np.argmax(np.linalg.norm(rest, axis=0) + np.linalg.norm(rest, axis=1)))
-        verdicts[worst] = "does not move with the others: slack, slipping, snapped, or its gear ratio is wrong"
-    return TendonVerdicts(tuple(verdicts), response, given)
+    if best > settings.misfit:
+        return given, False, f"the strings fit no order (misfit {best:.2f}): check them; " + UNTOLD
+    fitting = [order for value, order in found if value <= max(best + SAME_MISFIT, best / settings.better)]
+    order = given if given in fitting else min(fitting, key=_moved_places)
+    if len(fitting) > 1:
+        return order, False, f"the strings leave {len(fitting)} orders possible: " + UNTOLD
+    if order == given:
+        return order, True, f"the strings say that the order is neither turned nor mirrored (misfit {best:.2f})"
+    return order, True, f"the strings say that the order is turned or mirrored (misfit {best:.2f}), or theirs is"
 
 
 def misfit(response: Vector, expected: Vector) -> float:
@@ -264,3 +342,30 @@ def _orders(robot: Robot) -> Iterator[tuple[int, ...]]:
         if rows.stop - rows.start <= ALL_ORDERS:
             for inner in itertools.permutations(range(rows.start, rows.stop)):
                 yield (*range(rows.start), *inner, *range(rows.stop, count))
+
+
+def _turned(robot: Robot, order: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """An order and what becomes of it when the tendons of segments are turned or mirrored; none where too many."""
+    turned = []
+    for rows in robot.tendon_slices:
+        count = rows.stop - rows.start
+        turned.append(
+            [
+                tuple(rows.start + (sign * index + places) % count for index in range(count))
+                for sign in (1, -1)
+                for places in range(count)
+            ]
+        )
+    if math.prod(len(choices) for choices in turned) > MOST_TURNS:
+        return
+    for parts in itertools.product(*turned):
+        places = tuple(itertools.chain(*parts))
+        yield tuple(order[place] for place in places)
+
+
+def _ordered(expected: Vector, order: tuple[int, ...]) -> Vector:
+    return expected[np.ix_(order, order)]
+
+
+def _moved_places(order: tuple[int, ...]) -> int:
+    return sum(place != index for index, place in enumerate(order))

@@ -37,7 +37,15 @@ def test_home_stores_what_it_found(calibration: Path, tmp_path: Path, capsys: py
 
 def test_check_tendons_passes_a_sound_robot(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check-tendons", ROBOT]) == 0
-    assert capsys.readouterr().out.count("ok") >= 5
+    printed = capsys.readouterr().out
+    assert printed.count("ok") >= 5
+    assert "neither turned nor mirrored" in printed
+
+
+def test_who_watched_is_asked_which_way_the_tip_moved() -> None:
+    question = procedures.orientation_question(load_robot("two_segment"))
+    assert "towards 0 degrees with proximal/tendon_1 and towards 72 degrees with proximal/tendon_2" in question
+    assert "towards 36 degrees with distal/tendon_1" in question
 
 
 def test_calibrate_torque_writes_the_constant(tmp_path: Path) -> None:

@@ -69,7 +69,13 @@ def slcan(adapter: SlcanAdapter, frames: Frames) -> CanChannel:
         "slcan", adapter.port, 1_000_000, lambda i, data, _stamp: frames.append((i, data)), threaded=False
     )
     channel.open()
-    adapter.receive()
+
+    def is_read() -> bool:
+        adapter.receive()
+        time.sleep(0.01)  # a pseudo-terminal hands over what was written a little later
+        return adapter.is_open and not adapter.pty.receive()
+
+    until(is_read)
     return channel
 
 
@@ -152,6 +158,13 @@ def test_an_adapter_that_is_unplugged_is_taken_up_again(adapter: SlcanAdapter) -
 
     until(is_back)
     assert channel.counters.reopened == 1
+    # And where sending had failed before, which a board that is off is not tried again with.
+    adapter.pty.hang_up()
+    for _ in range(10):
+        channel.send(0x005, bytes(8))
+    assert channel.failed
+    adapter.pty.plug_in()
+    until(is_back)
     channel.close()
 
 

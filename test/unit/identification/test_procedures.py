@@ -71,7 +71,7 @@ class Rewired:
         self.inner.write(wired, now_s)
 
 
-def drive(actuators, procedure, *, safety=None, cancel_s=None, longest_s=120.0, body=None):
+def drive(actuators, procedure, *, safety=None, cancel_s=None, longest_s=120.0, body=None, strings=False):
     """Run a procedure to its end; gives the run, the safety logic, and the greatest true tension, N."""
     safety = safety or TendonSafety(ROBOT)
     run = ProcedureRun(procedure, safety)
@@ -87,6 +87,8 @@ def drive(actuators, procedure, *, safety=None, cancel_s=None, longest_s=120.0, 
         if cancel_s is not None and now_s >= cancel_s:
             run.cancel()
         reading = actuators.read(now_s)
+        if strings and cycle % 5 == 0:
+            procedure.take_strings(device.plant.string_extension)
         output = safety.update(reading, run.wanted(reading, DT), 0.0, now_s, DT, command_sequence=cycle)
         if output.write:
             actuators.write(output.tension, now_s)
@@ -216,25 +218,74 @@ def test_a_stuck_motor_is_named():
     assert not procedure.result.passed
 
 
+def noisy_responses(order, seed):
+    """What tendons and strings do when motors pull other tendons than the file says, and what they should do."""
+    tendons, strings = expected_response(ROBOT)
+    rng, scale = np.random.default_rng(seed), 5e-3 / tendons.max()
+    noise = [0.05 * tendons.max() * rng.normal(size=one.shape) for one in (tendons, strings)]
+    return (scale * (tendons[np.ix_(order, order)] + noise[0]), scale * (strings[order] + noise[1])), (tendons, strings)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("places", range(5))
+def test_strings_tell_turned_and_mirrored_orders(places, sign):
+    order = np.array([(sign * index + places) % 5 for index in range(5)])
+    measured, model = noisy_responses(order, 10 * places + sign + 1)
+    verdicts = judge(ROBOT, measured, model)
+    assert verdicts.orientation_known
+    right = list(order) == list(range(5))
+    assert verdicts.passed == right
+    for index, verdict in enumerate(verdicts.verdicts):
+        assert verdict == OK if order[index] == index else f"tendon_{order[index] + 1}, by the strings" in verdict
+    assert ("neither turned nor mirrored" in verdicts.orientation) == right
+    # Without strings all of these look right, and it is said that nobody knows.
+    blind = judge(ROBOT, (measured[0], np.full((5, 2), np.nan)), model)
+    assert blind.passed
+    assert not blind.orientation_known
+    assert "turned by some places, or mirrored, is not known" in blind.orientation
+
+
+def test_strings_that_fit_nothing_or_do_not_move_decide_nothing():
+    measured, model = noisy_responses(np.arange(5), 7)
+    still = judge(ROBOT, (measured[0], np.zeros((5, 2))), model)
+    assert still.passed
+    assert "did not move" in still.orientation
+    wild = judge(ROBOT, (measured[0], np.random.default_rng(1).normal(0, 5e-3, (5, 2))), model)
+    assert not wild.orientation_known
+    assert "fit no order" in wild.orientation
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3, 4], [1, 2, 3, 4, 0], [0, 4, 3, 2, 1]])
+def test_a_turned_or_mirrored_robot_is_found_by_its_strings(order):
+    procedure = TendonCheck(ROBOT)
+    run, _, _ = drive(Rewired(SimulatedTendonActuators(ROBOT), order=order), procedure, strings=True)
+    assert run.succeeded
+    result = procedure.result
+    assert result.orientation_known, result.orientation
+    assert result.passed == (order == [0, 1, 2, 3, 4])
+    assert np.isfinite(result.string_response_m).all()
+    for index, place in enumerate(order):
+        assert (place == index) == (result.verdicts[index] == OK)
+        assert place == index or f"tendon_{place + 1}," in result.verdicts[index]
+
+
 @pytest.mark.parametrize("first", range(5))
 @pytest.mark.parametrize("second", range(5))
 def test_any_swap_is_found_up_to_turns_and_mirror_images(first, second):
-    expected = expected_response(ROBOT)
     order = np.arange(5)
     order[[first, second]] = order[[second, first]]
-    noise = np.random.default_rng(first * 5 + second).normal(0, 0.05 * expected.max(), (5, 5))
-    response = 1e-3 * (expected[np.ix_(order, order)] + noise) / expected.max() * 5
-    verdicts = judge(ROBOT, response, expected)
+    (response, _), model = noisy_responses(order, first * 5 + second)
+    verdicts = judge(ROBOT, (response, np.full((5, 2), np.nan)), model)
+    assert not verdicts.orientation_known
     assert verdicts.passed == (first == second)
     if first != second:
         assert sum(verdict != OK for verdict in verdicts.verdicts) == 2
 
 
 def test_opposite_signs_of_current_and_encoder_are_named():
-    expected = expected_response(ROBOT)
-    response = 5e-3 * expected / expected.max()
+    (response, strings), model = noisy_responses(np.arange(5), 0)
     response[:, 2] *= -1
-    assert "opposite signs" in judge(ROBOT, response, expected).verdicts[2]
+    assert "opposite signs" in judge(ROBOT, (response, strings), model).verdicts[2]
 
 
 def test_a_pull_beyond_the_limits_is_refused():

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver node at 1 kHz over serial CAN adapters: the whole way from tendon_commands to a pseudo-terminal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import yaml
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from continuum_robot.msg import TendonCommands
+from rclpy.context import Context
+from ros_probe import PATIENT, Probe
+
+from continuum_robot.nodes.spinning import Spinner, initialize
+from continuum_robot.nodes.tendon_driver import TendonDriver
+from continuum_robot.robot.loading import find_robot_file, load_robot
+from continuum_robot.simulation.wire.can_wire import SlcanAdapter
+from continuum_robot.simulation.wire.hardware import SimulatedHardware
+from continuum_robot.simulation.wire.pacing import Pacer
+
+pytestmark = [pytest.mark.ros, pytest.mark.slow]
+
+STEP_S = 0.004
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    """Three boards, each behind an adapter on a pseudo-terminal, and the robot file that names the ports."""
+    folder = tmp_path_factory.mktemp("slcan")
+    hardware = SimulatedHardware(load_robot("opencr_five_tendon"))
+    hardware.open()
+    adapters = {channel: SlcanAdapter(folder / channel) for channel in hardware.boards}
+    for channel, board in hardware.boards.items():
+        board.wire = adapters[channel]
+    robot = yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8"))
+    motors = robot["hardware"]["tendon_actuators"]
+    motors["interface"], motors["receive_timeout_ms"] = "slcan", 800
+    motors["current_mismatch_time_s"] = 1.0  # a busy machine steps the boards late
+    motors["channels"] = [adapter.port for adapter in adapters.values()]
+    for motor in motors["motors"]:
+        motor["channel"] = adapters[motor["channel"]].port
+    file = folder / "robot.yaml"
+    file.write_text(yaml.safe_dump(robot, sort_keys=False), encoding="utf-8")
+    pacer = Pacer(hardware.step, STEP_S)
+    pacer.start()
+    yield file, hardware, adapters
+    pacer.stop()
+    hardware.close()
+
+
+@pytest.fixture(scope="module")
+def driver(domain, desk):
+    file, _, _ = desk
+    context = Context()
+    initialize([], context)
+    own = {"robot": str(file), "use_fake_hardware": False, "homing": "ignored"}
+    patient = {**PATIENT, "safety.activation_grace_s": 30.0, "safety.current_mismatch_time_s": 2.0}
+    driver = TendonDriver(context=context, overrides={**own, **patient, "rate_hz": 1000.0})
+    spinner = Spinner([driver], context)
+    spinner.start()
+    spinner.run(driver.trigger_configure)
+    assert driver.state == "inactive", driver.last_error
+    yield driver
+    spinner.stop()
+    driver.destroy_node()
+    context.try_shutdown()
+
+
+@pytest.fixture(scope="module")
+def probe(driver):
+    with Probe() as probe:
+        probe.listen_to_stack()
+        yield probe
+
+
+def activate(driver, probe):
+    if driver.state == "active":  # what an attempt on a busy machine left behind
+        assert probe.transition("tendon_driver", "deactivate")
+    probe.wait(lambda: probe.trigger("reset_estop").success and not driver.newest_reading.device_faults, 30.0)
+    assert probe.transition("tendon_driver", "activate"), driver.last_error
+
+
+def test_commands_reach_the_motors_and_readings_come_back(driver, probe, desk):
+    _, hardware, _ = desk
+    activate(driver, probe)
+    before = probe.wait_for_message("tendon_states")
+    assert not before.simulated
+    assert np.isfinite([*before.displacement, *before.current]).all()
+    wanted = np.array([9.0, 6.0, 4.0, 4.0, 6.0])
+
+    def commanded():
+        command = TendonCommands(sequence=probe.newest("tendon_states").sequence)
+        command.tension.extend(wanted)
+        probe.publish(TendonCommands, "tendon_commands", command)
+        return np.abs(hardware.motors.plant.tension - wanted).max() < 2.0
+
+    probe.wait(commanded, 20.0)
+    probe.wait(lambda: commanded() and np.allclose(probe.newest("tendon_states").tension, wanted, atol=0.5), 20.0)
+    counters = driver._actuators.inner.counters().values()
+    assert len(counters) == 3
+    for board in counters:
+        assert board["frames_in"] > 100
+        assert board["frames_out"] > 10
+        assert board["bad_frames"] == board["refused_frames"] == 0
+    assert probe.transition("tendon_driver", "deactivate")
+
+
+def test_an_adapter_that_is_pulled_out_is_a_fault_and_plugged_in_again_no_restart(driver, probe, desk):
+    _, _, adapters = desk
+    activate(driver, probe)
+    try:
+        adapters["can1"].pty.hang_up()
+        probe.wait_for_fault("device_fault", 20.0)
+        probe.wait(lambda: any("bus_error" in fault for fault in driver.newest_reading.device_faults), 20.0)
+        assert probe.transition("tendon_driver", "deactivate")
+    finally:
+        adapters["can1"].pty.plug_in()
+    activate(driver, probe)
+    assert probe.transition("tendon_driver", "deactivate")
