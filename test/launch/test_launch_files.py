@@ -74,10 +74,22 @@ def test_wrong_arguments_are_refused_with_what_is_allowed(argument: str, words: 
     assert "process started" not in result.stdout + result.stderr
 
 
-@pytest.mark.parametrize(("composed", "namespace"), [("false", ""), ("false", "left"), ("true", ""), ("true", "left")])
-def test_the_stack_comes_up_and_ctrl_c_leaves_nothing(composed: str, namespace: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("robot", "composed", "namespace"),
+    [
+        ("opencr_five_tendon", "false", ""),
+        ("opencr_five_tendon", "false", "left"),
+        ("opencr_five_tendon", "true", ""),
+        ("opencr_five_tendon", "true", "left"),
+        ("rolling_five_link", "true", ""),
+        ("crem_segment", "true", ""),
+    ],
+)
+def test_the_stack_comes_up_and_ctrl_c_leaves_nothing(
+    robot: str, composed: str, namespace: str, tmp_path: Path
+) -> None:
     log = tmp_path / "launch.txt"
-    command = ["ros2", "launch", "continuum_robot", "sim.launch.py", f"composed:={composed}"]
+    command = ["ros2", "launch", "continuum_robot", "sim.launch.py", f"robot:={robot}", f"composed:={composed}"]
     command += [f"namespace:={namespace}"] if namespace else []
     command += ["prefix:=p_", "record:=true", f"record_directory:={tmp_path / 'runs'}"]
     with log.open("w") as stream:
