@@ -129,7 +129,8 @@ def read_inputs(bag: Path, namespace: str | None = None) -> RecordedInputs:
     given = [Given(time_ns, topic, data) for topic in plain for time_ns, data, _ in topics[topic]]
     given += _statuses(topics, states)
     # Whoever takes both does one after the other: a reference that came before a command was computed went into it.
-    steps = sorted([*given, *states], key=lambda step: (step.time_ns, isinstance(step, State)))
+    both: list[Given | State] = [*given, *states]
+    steps = sorted(both, key=lambda step: (step.time_ns, isinstance(step, State)))
     return RecordedInputs(tuple(steps), answered, len(topics[STATES][0][2].displacement))
 
 

@@ -8,7 +8,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,7 @@ from continuum_robot.nodes.shape_estimator import ShapeEstimatorNode
 from continuum_robot.nodes.spinning import Spinner, StopRequest, initialize, shut_down_at_end, wait_for
 from continuum_robot.robot.description import Robot
 
-DISCOVERY_S = 5.0
+DISCOVERY_S = 15.0
 PATIENCE_S = 2.0
 TOPICS = (STATES, *ANSWERS)
 LARGEST_SILENCE = 10
@@ -69,7 +69,7 @@ _UNPACED: dict[str, dict[str, Any]] = {
     "contact_monitor": {"rate_hz": 1000.0, "input_timeout_s": 10.0},
 }
 _UNITS = {"per_m": "1/m", "per_m_s": "1/(m s)", "per_s": "1/s", "m_per_s": "m/s", "n": "N", "nm2": "N m²"}
-_NODES: dict[str, tuple[type[ManagedNode], tuple[str, ...]]] = {
+_NODES: dict[str, tuple[Callable[..., ManagedNode], tuple[str, ...]]] = {
     "shape_estimator": (ShapeEstimatorNode, (SHAPE,)),
     "clarke_controller": (ClarkeControllerNode, (COMMANDS, CLARKE)),
     "contact_monitor": (ContactMonitorNode, (CONTACT,)),
@@ -165,10 +165,24 @@ class _Replay:
                 self.spinner.run(transition, 300.0)
             if node.state != "active":
                 raise DeviceError(node.get_name(), node.last_error or node.state, "See the log")
-        wanted = {STATES: 1 + ("clarke_controller" in self.nodes), REFERENCE: 1 + ("clarke_controller" in self.nodes)}
+        controllers = int("clarke_controller" in self.nodes)
         watchers = sum(name in self.nodes for name in ("shape_estimator", "contact_monitor"))
-        wanted |= {DECIMATED: watchers, STRINGS: 1 + watchers}
-        if not wait_for(lambda: all(self.player.heard(topic) >= count for topic, count in wanted.items()), DISCOVERY_S):
+        # The recorder listens to all of them.
+        wanted = {
+            STATES: 1 + controllers,
+            REFERENCE: 1 + controllers,
+            STATUS: 1 + controllers,
+            DECIMATED: 1 + watchers,
+            STRINGS: 1 + watchers,
+        }
+        answers = [topics[-1] for name, (_, topics) in _NODES.items() if name in self.nodes]
+        player = self.player
+
+        def connected() -> bool:
+            heard = all(player.heard(topic) >= count for topic, count in wanted.items())
+            return heard and all(player.count_publishers(topic) for topic in answers)
+
+        if not wait_for(connected, DISCOVERY_S):
             raise DeviceError("replay", "the nodes were not discovered over DDS", "Look at ROS_DOMAIN_ID")
 
     def give(self, step: Any) -> None:
@@ -271,8 +285,8 @@ def run_replay_of_run(
             raise RecordingError(
                 path, "has no answers of a node that can be replayed", "Record shape or tendon_commands"
             )
-        folder = run_folder(out)
         with claimed_domain(""), StopRequest() as stop:
+            folder = run_folder(out)
             begun_s = time.monotonic()
             with _bring_up(run, loaded, names, folder, recorded_parameters=robot is None) as replay:
                 played = _play(replay, inputs, realtime, stop, console)

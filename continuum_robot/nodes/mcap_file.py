@@ -255,8 +255,7 @@ class ChunkedMcapWriter(McapWriter):
         offsets = b""
         for opcode, data in groups.items():
             if data:
-                place = struct.pack("<BQQ", opcode, self.file.tell(), len(data))
-                offsets += _record(_SUMMARY_OFFSET, place)
+                offsets += _record(_SUMMARY_OFFSET, struct.pack("<BQQ", opcode, self.file.tell(), len(data)))
                 self.file.write(data)
         offsets_start = self.file.tell()
         self.file.write(offsets + _record(_FOOTER, struct.pack("<QQI", summary_start, offsets_start, 0)) + MAGIC)
