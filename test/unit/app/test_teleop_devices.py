@@ -16,8 +16,6 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: teleoperation needs ROS 2")
 evdev = pytest.importorskip("evdev", reason="evdev is not installed: gamepads need the extra gamepad")
 
-from evdev import ecodes
-
 from continuum_robot.app.command_line import main
 from continuum_robot.app.teleop_devices import (
     ESTOP,
@@ -33,6 +31,8 @@ from continuum_robot.app.teleop_devices import (
     open_gamepad,
 )
 from continuum_robot.errors import DeviceError
+
+ecodes = evdev.ecodes
 
 
 class _Clock:
