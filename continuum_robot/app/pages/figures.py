@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.control.tendon_forces import distribute, initial_tension
+from continuum_robot.estimation.momentum_observer import MomentumObserver
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
 from continuum_robot.geometry.arcs import backbone_poses
@@ -197,9 +198,10 @@ def momentum_observer(folder: Path) -> Path:
     gain_per_s, dt = 25.0, 1e-3
     time_s = np.arange(0, 1.2, dt)
     force = np.interp(time_s, [0.2, 0.4, 0.8, 0.9], [0, 1, 1, 0])
-    residual = np.zeros_like(force)
-    for k in range(1, len(force)):
-        residual[k] = (residual[k - 1] + gain_per_s * dt * force[k]) / (1 + gain_per_s * dt)  # johnston (54)
+    # A body on which nothing but the contact acts: its momentum is the integral of the force.
+    momentum = np.cumsum(force) * dt
+    observer = MomentumObserver(gain_per_s, size=1)
+    residual = np.array([observer.update([p], [0.0], dt)[0] for p in momentum])
     bound = 0.3
     first = int(np.argmax(residual > bound))
     file = folder / "concepts_contact.png"
