@@ -14,7 +14,10 @@ import numpy as np
 import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: teleoperation needs ROS 2")
-evdev = pytest.importorskip("evdev", reason="evdev is not installed: gamepads need the extra gamepad")
+pytest.importorskip("evdev", reason="evdev is not installed: gamepads need the extra gamepad")
+
+import evdev
+from evdev import ecodes
 
 from continuum_robot.app.command_line import main
 from continuum_robot.app.teleop_devices import (
@@ -31,8 +34,6 @@ from continuum_robot.app.teleop_devices import (
     open_gamepad,
 )
 from continuum_robot.errors import DeviceError
-
-ecodes = evdev.ecodes
 
 
 class _Clock:
