@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.drivers.device_clock import DeviceClock, wrapped_difference
 from continuum_robot.drivers.protocols import ForceReading
+from continuum_robot.drivers.reconnection import Reconnection
 from continuum_robot.drivers.rokubi_serial import codec
 from continuum_robot.drivers.rokubi_serial.codec import Acknowledgements, ForceFrame, FrameStream, Status
 from continuum_robot.drivers.serial_port import SerialPort
@@ -25,7 +26,6 @@ DEVICE = "Rokubi force sensor"
 SETTING = "hardware.force_sensor.port"
 STALE_AFTER_S = 0.05
 SILENT_AFTER_S = 1.0
-RECONNECT_EVERY_S = 0.5
 _ACKNOWLEDGE_S = 0.2
 _BOOT_S = 2.0
 _FIRST_FRAME_S = 0.5
@@ -68,9 +68,8 @@ class RokubiForceSensor:
         self._clock, self._tare = DeviceClock(), Tare()
         self.restarts = self.reconnects = 0
         self._talk: _Talk | None = None
-        self._lost: DeviceError | None = None
+        self._reconnection = Reconnection()
         self._is_open = False
-        self._next_attempt_s = -math.inf
         self._forget()
 
     def open(self) -> None:
@@ -83,7 +82,8 @@ class RokubiForceSensor:
         if self._is_open:
             return
         self._port.open()
-        self._lost, self._is_open = None, True
+        self._reconnection.found()
+        self._is_open = True
         self._begin_set_up()
         if not self._wait:
             return
@@ -108,8 +108,9 @@ class RokubiForceSensor:
         DeviceError : not open, unplugged, or it does not answer (it is tried again twice a second)
         """
         self._require_open()
-        if self._lost is not None:
-            self._reconnect(now_s)
+        if self._reconnection.attempt(now_s, self._port.open):
+            self.reconnects += 1
+            self._begin_set_up()
         try:
             if self._talk is not None:
                 self._go_on(now_s)
@@ -118,7 +119,7 @@ class RokubiForceSensor:
         except DeviceError as error:
             self._port.close()
             self._talk = None
-            self._lost, self._next_attempt_s = error, now_s + RECONNECT_EVERY_S
+            self._reconnection.lose(error, now_s)
             self._tare.stop("the sensor was lost meanwhile")
             raise
         return self._reading(now_s)
@@ -142,8 +143,8 @@ class RokubiForceSensor:
         ParameterError : fewer than one sample
         """
         self._require_open()
-        if self._lost is not None:
-            raise self._lost
+        if self._reconnection.lost is not None:
+            raise self._reconnection.lost
         if self._talk is not None or self._last is None:
             raise DeviceError(self._where, "does not measure yet", "Wait until it is set up.")
         self._tare.start(samples)
@@ -218,22 +219,6 @@ class RokubiForceSensor:
             last.temperature_c if math.isfinite(last.temperature_c) else math.nan,
             codec.fault_names(last.status),
         )
-
-    def _reconnect(self, now_s: float) -> None:
-        lost = self._lost
-        if lost is None:
-            return
-        if now_s < self._next_attempt_s:
-            raise lost
-        self._next_attempt_s = now_s + RECONNECT_EVERY_S
-        try:
-            self._port.open()
-        except DeviceError as error:
-            self._lost = error
-            raise
-        self._lost = None
-        self.reconnects += 1
-        self._begin_set_up()
 
     # --- setting up
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from continuum_robot.drivers.protocols import StringReading
+from continuum_robot.drivers.reconnection import Reconnection
 from continuum_robot.drivers.serial_port import DatagramSocket, SerialPort
 from continuum_robot.drivers.string_encoder_serial.codec import (
     VERSION,
@@ -30,7 +31,6 @@ from continuum_robot.robot.hardware import StringEncoderSerial
 DEVICE = "string-encoder board"
 SETTING = "hardware.string_encoders.port"
 ANSWER_TIMEOUT_S = 1.0
-RECONNECT_EVERY_S = 0.5
 SILENT_AFTER_S = 1.0
 _POLL_S = 0.005
 
@@ -82,8 +82,7 @@ class StringEncoderReader:
         self._answer_timeout_s = answer_timeout_s
         self._command_number = 0
         self._is_open = False
-        self._lost: DeviceError | None = None
-        self._next_attempt_s = -math.inf
+        self._reconnection = Reconnection()
 
     def open(self) -> None:
         """Open the line and wait for the board's first frame.
@@ -96,7 +95,8 @@ class StringEncoderReader:
             return
         self._line.open()
         self._tracker.forget()
-        self._lost, self._is_open = None, True
+        self._reconnection.found()
+        self._is_open = True
         if self._answer_timeout_s > 0:
             try:
                 self._wait_for_answer()
@@ -117,15 +117,16 @@ class StringEncoderReader:
         """
         if not self._is_open:
             raise DeviceError(f"{DEVICE} at {self._line.name}", "is not open", "Open it first.")
-        if self._lost is not None:
-            self._reconnect(now_s)
+        if self._reconnection.attempt(now_s, self._line.open):
+            self.reconnects += 1
+            self._tracker.forget()
         try:
             if self._tracker.silence_s(now_s) > SILENT_AFTER_S:
                 self._line.expect_anybody()
             frames = self._line.poll()
         except DeviceError as error:
             self._line.close()
-            self._lost, self._next_attempt_s = error, now_s + RECONNECT_EVERY_S
+            self._reconnection.lose(error, now_s)
             raise
         counts = []
         for frame in frames:
@@ -155,8 +156,8 @@ class StringEncoderReader:
         """
         if not self._is_open:
             raise DeviceError(f"{DEVICE} at {self._line.name}", "is not open", "Open it first.")
-        if self._lost is not None:
-            raise self._lost
+        if self._reconnection.lost is not None:
+            raise self._reconnection.lost
         # The board repeats no command whose number it knows; after a restart of this program any number is as good.
         self._command_number = (self._command_number or time.monotonic_ns()) % 255 + 1
         self._line.send(CommandFrame(Command.ZERO, self._command_number))
@@ -206,22 +207,6 @@ class StringEncoderReader:
         """End. Safe to call at any time."""
         self._is_open = False
         self._line.close()
-
-    def _reconnect(self, now_s: float) -> None:
-        lost = self._lost
-        if lost is None:
-            return
-        if now_s < self._next_attempt_s:
-            raise lost
-        self._next_attempt_s = now_s + RECONNECT_EVERY_S
-        try:
-            self._line.open()
-        except DeviceError as error:
-            self._lost = error
-            raise
-        self._lost = None
-        self.reconnects += 1
-        self._tracker.forget()
 
     def _wait_for_answer(self) -> None:
         received = self._line.counters.received_bytes

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When a device that was lost is looked for again. Pure: the time comes in as an argument."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from continuum_robot.errors import DeviceError
+
+PERIOD_S = 0.5
+
+
+class Reconnection:
+    """Keeps why a device was lost, and tries twice a second to open it again.
+
+    Attributes
+    ----------
+    lost : why it is not there; None while it is
+    """
+
+    def __init__(self) -> None:
+        self.found()
+
+    def found(self) -> None:
+        """The device is there."""
+        self.lost: DeviceError | None = None
+        self._next_attempt_s = -math.inf
+
+    def lose(self, error: DeviceError, now_s: float) -> None:
+        """The device is gone.
+
+        Parameters
+        ----------
+        error : why
+        now_s : s
+        """
+        self.lost, self._next_attempt_s = error, now_s + PERIOD_S
+
+    def attempt(self, now_s: float, open_again: Callable[[], None]) -> bool:
+        """Open a lost device again, where it is time for that.
+
+        Parameters
+        ----------
+        now_s : s
+        open_again : opens it, or raises :class:`DeviceError`
+
+        Returns
+        -------
+        whether it was lost and is there again
+
+        Raises
+        ------
+        DeviceError : it is lost: why, by the newest attempt
+        """
+        if self.lost is None:
+            return False
+        if now_s < self._next_attempt_s:
+            raise self.lost
+        try:
+            open_again()
+        except DeviceError as error:
+            self.lose(error, now_s)
+            raise
+        self.found()
+        return True
