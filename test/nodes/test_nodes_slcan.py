@@ -1,8 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver node at 1 kHz over serial CAN adapters: the whole way from tendon_commands to a pseudo-terminal."""
+"""The driver node at 1 kHz over serial CAN adapters: the whole way from tendon_commands to a pseudo-terminal.
+
+Where a laboratory has other channels, CONTINUUM_ROBOT_TEST_CAN names them, e.g. ``socketcan:vcan0,vcan1,vcan2`` or
+``udp_multicast:239.74.163.2:43113,239.74.163.2:43114,239.74.163.2:43115``: simulated boards and driver then talk there.
+"""
 
 from __future__ import annotations
 
+import os
+
+import can
 import numpy as np
 import pytest
 import yaml
@@ -13,39 +20,52 @@ from continuum_robot.msg import TendonCommands
 from rclpy.context import Context
 from ros_probe import PATIENT, Probe
 
+from continuum_robot.drivers.odri_can.bus import bus_options
 from continuum_robot.nodes.spinning import Spinner, initialize
 from continuum_robot.nodes.tendon_driver import TendonDriver
 from continuum_robot.robot.loading import find_robot_file, load_robot
-from continuum_robot.simulation.wire.can_wire import SlcanAdapter
+from continuum_robot.simulation.wire.can_wire import PythonCanWire, SlcanAdapter
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.simulation.wire.pacing import Pacer
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 
 STEP_S = 0.004
+LABORATORY = os.environ.get("CONTINUUM_ROBOT_TEST_CAN", "")
+
+
+def wires(hardware, folder):
+    """Interface, channels, and the boards' ends of the wires."""
+    if not LABORATORY:
+        adapters = [SlcanAdapter(folder / channel) for channel in hardware.boards]
+        return "slcan", [adapter.port for adapter in adapters], adapters
+    interface, _, names = LABORATORY.partition(":")
+    channels = names.split(",")
+    return interface, channels, [PythonCanWire(can.Bus(**bus_options(interface, channel))) for channel in channels]
 
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory):
-    """Three boards, each behind an adapter on a pseudo-terminal, and the robot file that names the ports."""
+    """Three boards, each on a channel of its own, and the robot file that names the channels."""
     folder = tmp_path_factory.mktemp("slcan")
     hardware = SimulatedHardware(load_robot("opencr_five_tendon"))
     hardware.open()
-    adapters = {channel: SlcanAdapter(folder / channel) for channel in hardware.boards}
-    for channel, board in hardware.boards.items():
-        board.wire = adapters[channel]
+    interface, names, ends = wires(hardware, folder)
+    channels = dict(zip(hardware.boards, names, strict=True))
+    for board, end in zip(hardware.boards.values(), ends, strict=True):
+        board.wire = end
     robot = yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8"))
     motors = robot["hardware"]["tendon_actuators"]
-    motors["interface"], motors["receive_timeout_ms"] = "slcan", 800
+    motors["interface"], motors["receive_timeout_ms"] = interface, 800
     motors["current_mismatch_time_s"] = 1.0  # a busy machine steps the boards late
-    motors["channels"] = [adapter.port for adapter in adapters.values()]
+    motors["channels"] = names
     for motor in motors["motors"]:
-        motor["channel"] = adapters[motor["channel"]].port
+        motor["channel"] = channels[motor["channel"]]
     file = folder / "robot.yaml"
     file.write_text(yaml.safe_dump(robot, sort_keys=False), encoding="utf-8")
     pacer = Pacer(hardware.step, STEP_S)
     pacer.start()
-    yield file, hardware, adapters
+    yield file, hardware, ends
     pacer.stop()
     hardware.close()
 
@@ -107,15 +127,16 @@ def test_commands_reach_the_motors_and_readings_come_back(driver, probe, desk):
     assert probe.transition("tendon_driver", "deactivate")
 
 
+@pytest.mark.skipif(bool(LABORATORY), reason="only a pseudo-terminal is pulled out by a program")
 def test_an_adapter_that_is_pulled_out_is_a_fault_and_plugged_in_again_no_restart(driver, probe, desk):
-    _, _, adapters = desk
+    adapter = desk[2][1]
     activate(driver, probe)
     try:
-        adapters["can1"].pty.hang_up()
+        adapter.pty.hang_up()
         probe.wait_for_fault("device_fault", 20.0)
         probe.wait(lambda: any("bus_error" in fault for fault in driver.newest_reading.device_faults), 20.0)
         assert probe.transition("tendon_driver", "deactivate")
     finally:
-        adapters["can1"].pty.plug_in()
+        adapter.pty.plug_in()
     activate(driver, probe)
     assert probe.transition("tendon_driver", "deactivate")

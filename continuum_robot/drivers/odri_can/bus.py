@@ -271,12 +271,23 @@ class CanChannel:
     def _python_can(self, name: str) -> can.BusABC:
         if self.interface == "slcan":
             return SlcanBus(name, self.bitrate_bps)
-        options: dict[str, Any] = {"interface": self.interface, "channel": name, "ignore_config": True}
-        if self.interface == "udp_multicast":
-            address, _, port = name.rpartition(":")
-            # No hop: the frames stay on this computer.
-            options |= {"channel": address or name, "port": int(port) if address else MULTICAST_PORT, "hop_limit": 0}
-        return can.Bus(**options)
+        return can.Bus(**bus_options(self.interface, name))
+
+
+def bus_options(interface: str, name: str) -> dict[str, Any]:
+    """Arguments of ``can.Bus`` for a channel.
+
+    Parameters
+    ----------
+    interface : of python-can, not slcan
+    name : of the channel; for udp_multicast an address, perhaps with ``:PORT``
+    """
+    options: dict[str, Any] = {"interface": interface, "channel": name, "ignore_config": True}
+    if interface == "udp_multicast":
+        address, _, port = name.rpartition(":")
+        # No hop: the frames stay on this computer.
+        options |= {"channel": address or name, "port": int(port) if address else MULTICAST_PORT, "hop_limit": 0}
+    return options
 
 
 def explain_can(interface: str, name: str, bitrate_bps: int, error: Exception) -> tuple[str, str]:
