@@ -61,7 +61,7 @@ def clarke_manifold(robot: Robot) -> ClarkeManifold:
         raise ParameterError(
             "robot",
             f"{robot.name}: {reason}",
-            "tendons parallel to the backbone: others have no Clarke coordinates, and are pulled by tension_commands",
+            "tendons parallel to the backbone: others have no Clarke coordinates, and are pulled by tendon_commands",
         )
     if isinstance(robot.mechanism, EquilibriumModulation):
         return ModulatedManifold(robot.mechanism.backbone_count, robot.mechanism.pitch_radius_m)

@@ -90,5 +90,5 @@ def tip(rod: StrainRod, c: Sequence[float]) -> np.ndarray:
 
 def test_the_controller_refuses_it_and_says_what_to_do():
     control = load_robot("opencr_five_tendon").control
-    with pytest.raises(ParameterError, match="tension_commands"):
+    with pytest.raises(ParameterError, match="tendon_commands"):
         ClarkeController(load_robot(ROBOT).changed(control=control))

@@ -55,7 +55,7 @@ def test_the_two_matrices_are_inverse(name):
 def test_routed_tendons_have_no_clarke_coordinates():
     robot = load_robot("rucker_helical")
     assert "helical tendons of backbone" in without_clarke(robot)
-    with pytest.raises(ParameterError, match="tension_commands"):
+    with pytest.raises(ParameterError, match="tendon_commands"):
         clarke_manifold(robot)
     alone = tendon_manifold(robot)
     displacement = np.array([1e-3, -2e-3, 5e-3, 0.0])
