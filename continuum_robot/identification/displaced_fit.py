@@ -16,7 +16,7 @@ is named. Forces are known through the weight alone: stiffnesses and friction ar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import least_squares
 from scipy.spatial import cKDTree
 
-from continuum_robot.errors import ConvergenceError, RecordingError, RobotFileError
+from continuum_robot.errors import ConvergenceError, ParameterError, RecordingError, RobotFileError
 from continuum_robot.geometry import so3
 from continuum_robot.identification.geometry_fit import identify_geometry
 from continuum_robot.identification.recordings import TendonRecording, tendon_displacements
@@ -147,7 +147,14 @@ class DisplacedFit:
         return numbers
 
 
-def identify_displaced(robot: Robot, recording: TendonRecording, progress: Progress | None = None) -> DisplacedFit:
+def identify_displaced(
+    robot: Robot,
+    recording: TendonRecording,
+    progress: Progress | None = None,
+    *,
+    steps: Sequence[str] = STEPS,
+    blocks: int = _BLOCKS,
+) -> DisplacedFit:
     """Fit a robot to a recording.
 
     Parameters
@@ -156,6 +163,8 @@ def identify_displaced(robot: Robot, recording: TendonRecording, progress: Progr
         the start, else they are sought in the parts of the recording where one tendon alone is pulled
     recording : readings of the servos and the marker, in the order of time
     progress : called with a line of text now and then
+    steps : which to take, in the order of :data:`STEPS` and from its first on
+    blocks : into how many the recording is cut, 2 or more
 
     Returns
     -------
@@ -163,11 +172,16 @@ def identify_displaced(robot: Robot, recording: TendonRecording, progress: Progr
 
     Raises
     ------
+    ParameterError : no such steps or blocks
     RecordingError : too few samples, times that go back, a servo that never moves, no pulls to find the map from
     RobotFileError : a robot without segments
     ConvergenceError : no fit found
     """
     say = progress or (lambda _: None)
+    if not steps or tuple(steps) != tuple(name for name in STEPS if name in steps) or steps[0] != STEPS[0]:
+        raise ParameterError("steps", steps, f"some of {', '.join(STEPS)}, in this order, the first among them")
+    if blocks <= 1:
+        raise ParameterError("blocks", blocks, "2 or more")
     _check(robot, recording)
     place = robot.recording
     if place is None:
@@ -180,7 +194,7 @@ def identify_displaced(robot: Robot, recording: TendonRecording, progress: Progr
         # A base off its axis and a turned base are what the marker shows at rest: sought anew with elastic tendons.
         place = replace(geometry.recording, base_in_tracker_m=(0.0,) * 3, base_rotation_in_tracker_rad=(0.0,) * 3)
         robot = robot.changed(segments=segments, recording=place)
-    return _Fit(robot, place, recording, say).run()
+    return _Fit(robot, place, recording, blocks, say).run(steps)
 
 
 @dataclass(frozen=True)
@@ -321,11 +335,11 @@ class _Free:
 class _Fit:
     """The fit of one recording; :meth:`run` does it all."""
 
-    def __init__(self, robot: Robot, place: Recording, recording: TendonRecording, say: Progress) -> None:
+    def __init__(self, robot: Robot, place: Recording, recording: TendonRecording, blocks: int, say: Progress) -> None:
         self.robot, self.recording, self.say = robot, recording, say
         self.displacement = tendon_displacements(robot, recording)
         self.seen = recording.seen
-        self.block = blocks_of(recording.labels)
+        self.block = blocks_of(recording.labels, blocks)
         segments = robot.segments
         self.owner = np.repeat(np.arange(len(segments)), [segment.tendons.count for segment in segments])
         self.place = place
@@ -340,7 +354,8 @@ class _Fit:
         mean_m = robot.length_m / len(segments)
         self.stretching = float(_TENDON_OVER_ROD * self.bending.mean() / (self.radius_m.mean() ** 2 * mean_m))
 
-    def run(self) -> DisplacedFit:
+    def run(self, wanted: Sequence[str]) -> DisplacedFit:
+        """Take the steps one after the other, and keep those that gain on blocks left out."""
         everything: Rows = np.arange(len(self.recording))
         steps: list[FitStep] = []
         names: tuple[str, ...] = ()
@@ -349,7 +364,7 @@ class _Fit:
         held_out: Array = np.zeros(0)
         first: Array = held_out
         fitted: tuple[_Free, dict[str, Array], Array] | None = None
-        for step in STEPS:
+        for step in wanted:
             free = self._free((*names, *_OF_STEP[step]))
             rows = everything[:: max(1, len(everything) // _SAMPLES["log_friction" in free.names])]
             self.say(f"{step}: fitting {free.size} parameters to {len(rows)} samples")

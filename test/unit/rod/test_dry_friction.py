@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from continuum_robot.robot.displaced_tendons import DisplacedTendons
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.displaced_statics import DisplacedStatics
 from continuum_robot.rod.dry_friction import moved_anchor, stop_force
+from continuum_robot.rod.strain_inverse import hold
+from continuum_robot.rod.strain_rod import StrainRod
 
 LIMIT, STIFFNESS = np.array([0.7]), np.array([3.0])
 PATHS = st.lists(st.floats(-2, 2), min_size=2, max_size=12)
@@ -32,7 +35,7 @@ def forces(path: list[float], anchor: float = 0.0) -> list[float]:
 
 def refined(path: list[float], pieces: int) -> list[float]:
     """The same way in more steps."""
-    return [b for a, b in zip(path, path[1:], strict=False) for b in np.linspace(a, b, pieces + 1)[1:]]
+    return [b for a, b in pairwise(path) for b in np.linspace(a, b, pieces + 1)[1:]]
 
 
 @settings(deadline=None)
@@ -151,6 +154,19 @@ def test_stiff_tendons_without_weight_bend_as_their_displacement_says():
     readings = bent(3e-3, np.array([0.0, 0.5, 1.0]))
     path = DisplacedStatics(robot.changed(displaced_tendons=stiff)).replay(readings).path
     assert np.abs(path[:, :3] - readings[:, :3]).max() < 2e-6
+
+
+def test_shape_is_that_of_the_general_rod():
+    """The other solver, an active set on the general rod with torsion left out, knows the same elastic tendons."""
+    robot = rubbing(share=0.0)
+    rod = StrainRod.from_robot(robot)
+    rng = np.random.default_rng(3)
+    readings = 3e-3 * rng.uniform(-1, 1, (4, 9))
+    found = DisplacedStatics(robot).replay(readings)
+    for reading, c, tension in zip(readings, found.curvature, found.tension, strict=True):
+        held = hold(rod, reading + 3e-4, tendon_stiffness_n_per_m=2e4)
+        assert c == pytest.approx(held.state.c, abs=1e-5)
+        assert tension == pytest.approx(held.state.tension, abs=1e-4)
 
 
 def test_sensitivities_are_derivatives():
