@@ -43,6 +43,7 @@ _LEAST_SAMPLES = 60
 _LEAST_TRAVEL_M = 2e-4
 _POINT_SCALE_M = 0.005  # an error that counts as ordinary; larger ones weigh less and less
 _BLOCKS = 5
+_REFUSED = 1e3  # residual, in point scales, of parameters without an equilibrium
 _LEAST_GAIN = 0.01  # of the cross-validated error, for a step to be kept
 _EVALUATIONS, _EVALUATIONS_OF_A_BLOCK = 14, 5
 # Without friction samples are independent; with it they are a way, which has to be followed more closely.
@@ -551,8 +552,15 @@ class _Fit:
         def evaluate(x: Array) -> tuple[Array, Array]:
             key = x.tobytes()
             if key not in latest:
+                try:
+                    marker, slope = self._predict(self._values(free, x), free, rows, True)
+                except ConvergenceError:
+                    if not latest:
+                        raise
+                    # A trial too far: worse than anything, so that the search goes back.
+                    size = 3 * len(measured) + free.size
+                    return np.full(size, _REFUSED), np.zeros((size, free.size))
                 latest.clear()
-                marker, slope = self._predict(self._values(free, x), free, rows, True)
                 error = (marker[use] - measured) * scale
                 self.say(f"{step}: {1e3 * rmse_m(error / scale):.2f} mm")
                 latest[key] = (
