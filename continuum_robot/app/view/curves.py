@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 DURATION_S = 15.0
 SAMPLE_RATE_HZ = 30
 _POINTS = 150
-_HEIGHT = 106
+_HEIGHT = 100
 
 
 @dataclass

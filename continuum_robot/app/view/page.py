@@ -174,7 +174,8 @@ class Page:
     def close(self) -> None:
         """Give the reference back, end the server, leave DDS."""
         self.panel.close()
-        self._server.stop()
+        with contextlib.redirect_stdout(io.StringIO()):  # it says good-bye
+            self._server.stop()
         self._spinner.stop()
         self._commander.node.destroy_node()
         self._listener.close()

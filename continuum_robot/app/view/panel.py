@@ -41,7 +41,8 @@ _STYLE = """<style>
 .cr-banner b{font-size:15px} .cr-note{font-size:12px;line-height:1.4;color:#555;padding:2px 12px}
 .cr-scale{height:12px;border-radius:3px} .cr-ends{display:flex;justify-content:space-between;font-size:11px}
 .cr-key{display:inline-block;width:11px;height:11px;border-radius:2px;margin-right:5px;vertical-align:-1px}
-.cr-table{font-size:12px;border-collapse:collapse;width:100%} .cr-table td{padding:0 5px 0 0;white-space:nowrap}
+.cr-table{font-size:11.5px;overflow:hidden;border-collapse:collapse;width:100%}
+.cr-table td{padding:0 5px 0 0;white-space:nowrap}
 div:has(> .cr-stop) + div button{min-height:68px;font-size:22px;font-weight:800;letter-spacing:.5px}
 .cr-keys{display:grid;grid-template-columns:1fr 1fr;gap:0 8px;line-height:1.25}
 .cr-title{white-space:nowrap;overflow:hidden;text-overflow:ellipsis;
@@ -656,7 +657,7 @@ def legend(snapshot: Snapshot, scale_end_n: float, names: tuple[str, ...], unit:
 
 def _cells(names: Sequence[str], values_m: Array, unit: Unit) -> str:
     pairs = zip(names, unit.per_m * values_m, strict=False)
-    digits = unit.digits
+    digits = unit.digits if len(names) < _COLUMNS else 1
     cells = "".join(f"<td>{html.escape(name)} <b>{value:.{digits}f}</b></td>" for name, value in pairs)
     return f"{cells}<td>{unit.name}</td>" if cells else ""
 

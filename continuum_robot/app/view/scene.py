@@ -275,7 +275,9 @@ class Scene:
             return
         if known:
             stretch = self._stretch(coefficients, contact.interval_m)
-            vertices = meshes.tube(stretch, 3.0 * self._body.tube_radius_m) * self._scale
+            # Thick enough to be seen between the disks of a stout robot.
+            radius_m = max(3.0 * self._body.tube_radius_m, 0.35 * self._skin_m)
+            vertices = meshes.tube(stretch, radius_m) * self._scale
             if self._changed("band", vertices):
                 self._handles["band"].vertices = vertices.astype(np.float32)
         if not shown:
