@@ -101,6 +101,8 @@ class Recorder(ManagedNode):
         """Choose the folder, and find out what there is to say of the run, before the robot moves."""
         self._about = self._metadata()
         self._choose_folder()
+        self._snapshot.restart()
+        self._snapshot.look()
 
     def add_metadata(self, values: Mapping[str, str]) -> None:
         """Store further metadata with the recording under way, text by key; without one, nothing happens.
@@ -143,12 +145,12 @@ class Recorder(ManagedNode):
         self.get_logger().info(f"recording to {folder}")
         for topic in self._subscribed:
             self._recorder.add_topic(self.resolve_topic_name(topic), self._types[topic], latched=topic in LATCHED)
-        self._snapshot.restart()
         self._look_around()
 
     def deactivate(self) -> None:
         """Close the recording, readable."""
         recorder, self._recorder = self._recorder, None
+        self._snapshot.restart()  # until the next recording, parameters may change
         if recorder is not None:
             report = recorder.close()
             self._finished = report.problem
@@ -167,6 +169,7 @@ class Recorder(ManagedNode):
             self._snapshot.look()
 
     def _take_parameters(self, node: str, values: str) -> None:
+        self._about[PARAMETERS + node] = values
         self.add_metadata({PARAMETERS + node: values})
 
     def _look_for_topics(self, recorder: BagRecorder) -> None:
