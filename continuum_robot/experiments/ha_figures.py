@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 
 from continuum_robot.experiments import ha_mechanism as ha
 from continuum_robot.experiments.experiment import Experiment, Progress, Result
-from continuum_robot.experiments.plotting import COLOURS, figure
+from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
 from continuum_robot.mechanisms.rolling_joint.displacement import solve_displacement
 from continuum_robot.mechanisms.rolling_joint.friction import equilibrium_with_friction
 from continuum_robot.mechanisms.rolling_joint.statics import Equilibrium, RollingStatics
@@ -136,9 +136,11 @@ def _experiments(settings: ExperimentsSettings, progress: Progress) -> Result:
         numbers[f"{key}_tendon_length_by_tension_mm"] = (by_tension.tendon_length_m * ha.MM).tolist()
         numbers[f"{key}_predictions_apart_mm"] = _distance_mm(by_tension, result.equilibrium)
         numbers[f"{key}_tension_by_length"] = result.equilibrium.tension_n.tolist()
+        label = f"{ha.LOADED_TENSION}, pull {pull:g}"
+        found += [(f"{label} by tension", by_tension), (f"{label} by length", result.equilibrium)]
     if settings.fit_friction:
         numbers |= _fit_friction(statics, by_length, progress)
-    return Result(numbers, Poses(statics, found))
+    return Result(numbers, Poses(statics, found, (*(0.0 for _ in ha.MEASURED), *ha.PULLS)))
 
 
 def _fit_friction(
@@ -208,15 +210,19 @@ def _draw_experiments(result: Result, folder: Path) -> list[Path]:
     series: Poses = result.series
     file = folder / "ha_experiments.png"
     pairs = list(zip(series.found[::2], series.found[1::2], strict=True))
-    title = "Predictions from tensions and from measured tendon lengths (ha, figs 6 and 8)"
-    with figure(file, title, 1, len(pairs), size=(2.1 * len(pairs), 3.6), sharex=True, sharey=True) as (_, axes):
-        for axis, ((label, by_tension), (_, by_length)) in zip(axes, pairs, strict=True):
-            ha.draw_mechanism(axis, series.statics, by_tension, color=COLOURS[1], label="from tensions")
+    title = "Predictions from tensions and from tendon lengths (ha, figs 6 and 8, 10 and 12)"
+    columns = len(pairs) // 2
+    with figure(file, title, 2, columns, size=(2.4 * columns, 6.4), sharex=True, sharey=True) as (drawing, axes):
+        for axis, ((label, by_tension), (_, by_length)), pull in zip(axes.flat, pairs, series.pulls, strict=True):
+            loads = ha.pull_to_the_right(pull) if pull else []
+            ha.draw_mechanism(axis, series.statics, by_tension, color=COLOURS[1], label="from tensions", loads=loads)
             ha.draw_mechanism(axis, series.statics, by_length, color=COLOURS[2], label="from lengths")
             axis.set_title(label.removesuffix(" by tension"))
+        for axis in axes[-1]:
             axis.set_xlabel("x in mm")
-        axes[0].set_ylabel("y in mm")
-        axes[0].legend(loc="lower left")
+        for axis in axes[:, 0]:
+            axis.set_ylabel("y in mm")
+        legend_below(drawing, axes[0, 0])
     return [file]
 
 

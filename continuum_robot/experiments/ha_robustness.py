@@ -120,7 +120,8 @@ def _draw(result: Result, folder: Path) -> list[Path]:
         axis.set_xscale("log")
         axis.set_xlabel("left over right tension")
         axis.set_ylabel("side load over sum of tensions")
-        axis.legend(loc="upper left", frameon=True)
+        # Beside the cases, which fill the axes.
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncol=3)
     return [file]
 
 
