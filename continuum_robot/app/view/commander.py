@@ -91,6 +91,7 @@ class Commander:
         self._manage: Any = self.node.create_client(ManageStack, "manage_stack")
         self._take: Any = self.node.create_client(TakeReference, f"{_SOURCE}/take")
         self._restart: Any = self.node.create_client(Trigger, f"{_SOURCE}/restart")
+        self._hold: Any = self.node.create_client(Trigger, f"{_SOURCE}/hold")
         self._change: Any = self.node.create_client(ChangeState, f"{_RECORDER}/change_state")
         self._watches: list[Any] = [
             self.node.create_client(Trigger, f"{name}/reset") for name in ("shape_estimator", "contact_monitor")
@@ -207,6 +208,11 @@ class Commander:
         """Fall silent and have the reference source play its trajectory from the beginning, blended in."""
         self.drop_reference()
         self._call(self._restart, Trigger.Request(), answer)
+
+    def hold(self, answer: Answer) -> None:
+        """Fall silent and have the reference source bring the robot to rest where it is."""
+        self.drop_reference()
+        self._call(self._hold, Trigger.Request(), answer)
 
     def hand_back(self, answer: Answer) -> None:
         """Fall silent and have the reference source hold the robot where it is."""

@@ -32,7 +32,7 @@ TRAJECTORY, SLIDERS, TIP, PLANE = "Trajectory", "Sliders", "Drag the tip", "Drag
 _PATIENCE_S = 2.0
 _TABLE = 121
 _COLUMNS = 4
-_PLANE_RADIUS = 0.32
+_PLANE_RADIUS = 0.26
 _GAINS = {"p": "P", "i": "I", "d": "D"}
 _GAIN_SPAN = 4.0
 
@@ -121,6 +121,7 @@ class Panel:
         self._wanted: Array | None = None
         self._legend: Any = None
         self._chosen_s = -math.inf
+        self._dragged = False
         self._tips = self._tip_table()
         self._programmed = threading.local()
         self._recording: ProcessGroup | None = None
@@ -240,11 +241,12 @@ class Panel:
     def _choose(self, mode: str) -> None:
         if self._by_program:
             return
-        self._chosen_s = time.monotonic()
+        self._chosen_s, self._dragged = time.monotonic(), False
         if mode == TRAJECTORY:
             self._commander.play(lambda _success, sentence: self._tell(f"reference_source: {sentence}"))
         elif mode == TIP and self._tips is None:
-            self._tell("Drag the axes at the tip: the robot brings its tip there.")
+            self._tell("The robot holds. Drag the axes at the tip: it brings its tip there.")
+            self._commander.hold(self._answer_if_refused)
         elif not self._commander.steering:
             self._take()
 
@@ -317,12 +319,12 @@ class Panel:
             "/target", scale=0.22, disable_rotations=True, depth_test=False, visible=False
         )
         self._tip_gizmo.on_update(lambda _event: self._drag_tip())
-        self._plane = scene.add_frame("/plane", show_axes=False, position=(0.0, -0.75, 0.004), visible=False)
+        self._plane = scene.add_frame("/plane", show_axes=False, position=(0.3, 0.5, 0.004), visible=False)
         scene.add_cylinder(
             "/plane/disk", radius=_PLANE_RADIUS, height=0.004, color=(214, 226, 245), opacity=0.8, cast_shadow=False
         )
         scene.add_label(
-            "/plane/name", "Clarke plane of the last segment: right q_Re, up q_Im",
+            "/plane/name", "Clarke plane: x q_Re, y q_Im",
             position=(0.0, -1.15 * _PLANE_RADIUS, 0.0), anchor="top-center", font_screen_scale=0.8,
         )  # fmt: skip
         self._plane_dot = scene.add_icosphere("/plane/measured", radius=0.014, color=colors.ACTUAL)
@@ -341,6 +343,7 @@ class Panel:
     def _drag_tip(self) -> None:
         if self.controls.mode.value != TIP:
             return
+        self._dragged = True
         self.aim_tip(np.asarray(self._tip_gizmo.position) / self._scale)
 
     def aim_tip(self, place_m: Array) -> None:
@@ -386,11 +389,11 @@ class Panel:
                 self._wanted = None
             self._tip_gizmo.visible = mode == TIP
             self._plane.visible = mode == PLANE and size > 1
-            if at.size == size and mode == TIP:
-                self._tip_gizmo.position = self._tip_at(at) * self._scale
             if at.size == size > 1 and mode == PLANE:
                 k = self._plane_index
                 self._plane_gizmo.position = (*(_PLANE_RADIUS * at[k : k + 2] / self._reach.high_m[k : k + 2]), 0.0)
+        if mode == TIP and not self._dragged and at.size == size:
+            self._tip_gizmo.position = self._tip_at(at) * self._scale
         if mode == PLANE and snapshot.clarke.size == size > 1:
             k = self._plane_index
             self._plane_dot.position = (
