@@ -246,6 +246,7 @@ class Robot:
         self._closing = contextlib.ExitStack()
         self._link_or_none: StackLink | None = None
         self._description: RobotDescription | None = None
+        self._stack: ComposedStack | None = None
         self._task: _Task | None = None
 
     @classmethod
@@ -310,7 +311,7 @@ class Robot:
             stack.wait_until_up(self._timeout_s)
             link = StackLink(options.namespace)
             closing.callback(link.close)
-            self._link_or_none, self._description = link, description
+            self._link_or_none, self._description, self._stack = link, description, stack
             self.wait_until_active(self._timeout_s)
             self._closing = closing.pop_all()
         return self
@@ -321,7 +322,7 @@ class Robot:
             if self._link_or_none is not None:
                 self._end_task()
         finally:
-            self._link_or_none = None
+            self._link_or_none = self._stack = None
             self._closing.close()
 
     def __enter__(self) -> Robot:
@@ -347,6 +348,11 @@ class Robot:
         if self._link_or_none is None:
             raise DeviceError("robot", "is not up", "Use it in a with block, or call start() or Robot.connect()")
         return self._link_or_none
+
+    @property
+    def stack(self) -> ComposedStack | None:
+        """The nodes that this program brought up; None where it is connected to others."""
+        return self._stack
 
     @property
     def limits(self) -> MotionLimits:
@@ -908,7 +914,7 @@ class Robot:
         DeviceError : it cannot be written
         """
         path = Path(path).expanduser()
-        link = self._link
+        link = self.link
         overrides = {
             "robot": str(self.description.file_name or self.description.name),
             "use_fake_hardware": self.state.simulated,

@@ -44,6 +44,7 @@ _LARGEST_DAMPING = 1e3
 _DIFFERENCE_RAD = 1e-6
 _EVEN_WEIGHT = 1e-3  # mu: costs 1e-6 of the length where segments bend a radian apart
 _LEAST_SINGULAR_SHARE = 0.02  # below it the tip hardly follows the tendons: noise, not error, would be integrated
+_NEAR_SHARE = 0.05
 _NEAR_AXIS_SHARE = 0.05
 _SEARCH_ANGLES_RAD = (0.5, 1.5, 2.5)
 # A solution elsewhere has to be better by this share of the length to be worth the way.
@@ -265,13 +266,24 @@ class TipControl:
         ------
         ParameterError : a target that is not finite; the one before stays
         """
-        before = self._solution
-        place = _finite("target", target, 3)
-        near = before is not None and float(np.linalg.norm(place - before.target)) < 0.05 * self._length_m
+        before, place = self._solution, _finite("target", target, 3)
         start = before.clarke if before is not None else self._motion.reference.position
-        self._solution = self.solve(place, start, search=not near)
-        self._mean_error = None
-        return self._solution
+        solution = self.solve(place, start, search=before is None or not self.near(before.target, place))
+        self.adopt(solution)
+        return solution
+
+    def near(self, before: Vector, target: Vector) -> bool:
+        """Whether a target is so close to the one before, shape (3,) both, that no other way there is looked for.
+
+        Parameters
+        ----------
+        before, target : places of the tip, base frame, shape (3,), m
+        """
+        return float(np.linalg.norm(target - before)) < _NEAR_SHARE * self._length_m
+
+    def adopt(self, solution: TipSolution) -> None:
+        """Go to the goal of a solution of :meth:`solve` from now on, wherever it was found."""
+        self._solution, self._mean_error = solution, None
 
     def update(self, tip: ArrayLike | None, clarke: ArrayLike | None, dt: float) -> TipOutput:
         """One cycle.
@@ -400,7 +412,7 @@ class TipControl:
                 idle = idle + 1 if gain < _LEAST_GAIN * (gain + cost) else 0
             else:
                 damping = max(10 * damping, 1e-6)
-            if moved < _LEAST_STEP_RAD or idle > 1:
+            if (moved < _LEAST_STEP_RAD and gain >= 0) or idle > 1:
                 break
         return x, iterations
 
@@ -522,7 +534,10 @@ def _constrained_step(factor: Vector, slope: Vector, limit_slope: Vector, room: 
     dual = np.vstack([-(limit_slope @ inverse).T, needed])
     aim = np.zeros(dual.shape[0])
     aim[-1] = 1.0
-    weights, _ = nnls(dual, aim)
+    try:
+        weights, _ = nnls(dual, aim)
+    except RuntimeError:  # no solution within its iterations: the next step is damped more
+        return np.zeros_like(free)
     rest = dual @ weights - aim
     if abs(rest[-1]) < 1e-12:
         return np.zeros_like(free)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.control.motion import Halt, MotionLimits, motion_limits
 from continuum_robot.control.references import ClarkeReference, Reference, make_reference
-from continuum_robot.control.tip_control import TipControl, TipOutput, TipSettings
+from continuum_robot.control.tip_control import TipControl, TipOutput, TipSettings, TipSolution
 from continuum_robot.errors import ParameterError
 from continuum_robot.msg import ClarkeState, Shape, TipState
 from continuum_robot.nodes import conversions, qos
@@ -91,6 +92,7 @@ class ReferenceSource(ManagedNode):
         self._writer = NAME
         self._foreign: tuple[bytes, int] | None = None
         self._tip_control: TipControl | None = None
+        self._solver: _TipSolver | None = None
         self._to_tip = False
         self._tip: Vector | None = None
         self._tip_ns = self._tick_ns = 0
@@ -130,6 +132,7 @@ class ReferenceSource(ManagedNode):
         self._velocity = conversions.preallocate(self._message, "velocity", count)
         self._acceleration = conversions.preallocate(self._message, "acceleration", count)
         self._tip_control = self._make_tip_control(robot)
+        self._solver = None if self._tip_control is None else _TipSolver(TipControl(robot, self._tip_control.settings))
         frame = str(self.parameters.get("base_frame"))
         self._tip_message = TipState(simulated=self.simulated)
         self._tip_message.header.frame_id = frame
@@ -152,6 +155,9 @@ class ReferenceSource(ManagedNode):
     def cleanup(self) -> None:
         """Forget the trajectory."""
         self._trajectory = self._tip_control = None
+        solver, self._solver = self._solver, None
+        if solver is not None:
+            solver.close()
 
     def _set_timer(self) -> None:
         if self._settings is not None:
@@ -249,21 +255,24 @@ class ReferenceSource(ManagedNode):
         self._tip, self._tip_ns = np.array([place.x, place.y, place.z]), conversions.stamp_ns(shape.header.stamp)
 
     def _on_tip_target(self, message: PointStamped) -> None:
-        control = self._tip_control
+        control, solver = self._tip_control, self._solver
         if control is None and self._robot is not None and self._robot.mechanism is not None:
             return  # another node brings the tip of a mechanism to its target
         place = np.array([message.point.x, message.point.y, message.point.z])
         problem = self._refuse_target(message, place)
         here = self._here()
-        if control is None or here is None or problem:
+        if control is None or solver is None or here is None or problem:
             self._refuse(message.point, problem or "the stack is not up")
             return
         if not self._to_tip or self._writer != NAME:
+            solver.forget()
             control.reset(here.position, here.velocity)
             control.motion.limits = self._motion_limits()
             self._tip = None
             self._tick_ns = 0
-        control.set_target(place)
+        before = control.solution
+        start = here.position if before is None else before.clarke
+        solver.ask(place, start, search=before is None or not control.near(before.target, place))
         self._to_tip = True
         self._write_as(NAME)
 
@@ -292,14 +301,19 @@ class ReferenceSource(ManagedNode):
         self.get_logger().warning(f"tip target refused: {problem}", throttle_duration_sec=1.0)
 
     def _way_of_tip(self, now_ns: int) -> ClarkeReference:
-        control = self._tip_control
-        if control is None or self._settings is None:
+        control, solver = self._tip_control, self._solver
+        if control is None or solver is None or self._settings is None:
             raise ParameterError(NAME, self.state, "a node that is configured")
         period_s = 1.0 / self._settings.value.rate_hz
         step_s = (now_ns - self._tick_ns) * 1e-9 if self._tick_ns else period_s
         self._tick_ns = now_ns
         # After a stall the reference goes on from where it stood, it does not make up for it.
         step_s = step_s if 0 < step_s < 5 * period_s else period_s
+        solution = solver.answer()
+        if solution is not None:
+            control.adopt(solution)
+        if control.solution is None:
+            return control.motion.along(np.zeros_like(self._position), step_s)
         fresh = self._tip is not None and now_ns - self._tip_ns < SHAPE_AGE_S * 1e9
         tip = self._tip if fresh else None
         output = control.update(tip, self._measured_now(now_ns), step_s)
@@ -411,6 +425,67 @@ class ReferenceSource(ManagedNode):
         status.add("references_published", self._sequence)
         duration_s = self._trajectory.duration_s if self._trajectory is not None else math.nan
         status.add("duration_s", duration_s)
+
+
+class _TipSolver:
+    """Solves for targets in a thread of its own: a target out of reach takes longer than the controller may wait.
+
+    A target that comes while another is solved for waits, the newest only.
+
+    Parameters
+    ----------
+    control : of its own, for its compiled functions serve one thread
+    """
+
+    def __init__(self, control: TipControl) -> None:
+        self._control = control
+        self._lock = threading.Condition()
+        self._asked: tuple[Vector, Vector, bool] | None = None
+        self._found: TipSolution | None = None
+        self._epoch = 0
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="tip_solver", daemon=True)
+        self._thread.start()
+
+    def ask(self, target: Vector, start: Vector, *, search: bool) -> None:
+        """Solve for a target, shape (3,), from coordinates, shape (2m,), next."""
+        with self._lock:
+            self._asked = target.copy(), start.copy(), search
+            self._lock.notify()
+
+    def answer(self) -> TipSolution | None:
+        """The newest solution that was not given yet."""
+        with self._lock:
+            found, self._found = self._found, None
+            return found
+
+    def forget(self) -> None:
+        """Whatever is being solved for is not wanted any more."""
+        with self._lock:
+            self._asked = self._found = None
+            self._epoch += 1
+
+    def close(self) -> None:
+        """End the thread."""
+        with self._lock:
+            self._closed = True
+            self._lock.notify()
+        self._thread.join(5.0)
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                while self._asked is None and not self._closed:
+                    self._lock.wait()
+                if self._closed or self._asked is None:
+                    return
+                (target, start, search), self._asked = self._asked, None
+                epoch = self._epoch
+            found = self._control.solve(target, start, search=search)
+            with self._lock:
+                # A target that moved on meanwhile is followed as far as it was; one that was dropped is not.
+                if epoch == self._epoch:
+                    self._found = found
 
 
 def _tip_message(control: TipControl, output: TipOutput) -> str:
