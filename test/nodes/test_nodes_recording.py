@@ -84,7 +84,7 @@ def test_a_recording_is_read_back_by_rosbags_and_mcap(tmp_path):
         counts = {connection.topic: connection.msgcount for connection in reader.connections}
         assert counts == {"/tendon_states": 3000, "/clarke_state": 1, "/diagnostics": 0}
     with (folder / "bag.mcap").open("rb") as stream:
-        reader = make_reader(stream)
+        reader = make_reader(stream, validate_crcs=True)
         assert reader.get_summary().statistics.message_count == 3001
         assert sum(1 for _ in reader.iter_messages()) == 3001
     information = yaml.safe_load((folder / "metadata.yaml").read_text())["rosbag2_bagfile_information"]
