@@ -33,7 +33,7 @@ from continuum_robot.robot.loading import load_robot
 pytestmark = [pytest.mark.ros]
 
 ROBOT = "opencr_five_tendon"
-LONG_S = 60.0
+LONG_S = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -222,7 +222,7 @@ def browser(shown: Shown) -> Iterator[Browser]:
         pytest.skip("no chromium is installed: the page is not tested in a browser")
     with Browser((1280, 800)) as opened:
         opened.open(shown.page.address)
-        opened.wait_for(READY, 2 * LONG_S)
+        opened.wait_for(READY, LONG_S)
         opened.run(HIDE_NOTICES)
         yield opened
 
@@ -245,23 +245,23 @@ def dark(image: np.ndarray) -> int:
 def press(browser: Browser, label: str, done: Callable[[], bool]) -> None:
     """Click a button, again where the page moved under the mouse meanwhile."""
     for _ in range(10):
-        browser.click(*browser.wait_for(BUTTON.format(label)))
-        if wait_for(done, 6.0):
+        browser.click(*browser.wait_for(BUTTON.format(label), LONG_S))
+        if wait_for(done, 10.0):
             return
     pytest.fail(f"the button {label} has no effect")
 
 
 def test_browser_shows_the_robot(browser: Browser, shown: Shown) -> None:
     shown.page.show_robot(False)
-    shown.wait(lambda: dark(picture(browser)) < 50, "the scene does not become empty", 2 * LONG_S)
+    shown.wait(lambda: dark(picture(browser)) < 50, "the scene does not become empty", LONG_S)
     nothing = picture(browser)
     shown.page.show_robot(True)
-    shown.wait(lambda: difference(picture(browser), nothing) > 1500, "no robot is seen", 2 * LONG_S)
+    shown.wait(lambda: difference(picture(browser), nothing) > 1500, "no robot is seen", LONG_S)
 
 
 def test_browser_moves_a_slider_and_the_robot(browser: Browser, shown: Shown) -> None:
     before = shown.clarke_mm
-    x, y = browser.wait_for(SLIDER)
+    x, y = browser.wait_for(SLIDER, LONG_S)
     browser.drag([(x, y), (x + 15, y), (x + 45, y)])
     shown.wait(lambda: shown.clarke_mm > before + 1.0, "the robot does not follow the slider in the browser")
 
@@ -269,7 +269,7 @@ def test_browser_moves_a_slider_and_the_robot(browser: Browser, shown: Shown) ->
 def test_browser_stops_the_robot(browser: Browser, shown: Shown, probe: Probe) -> None:
     press(browser, "EMERGENCY STOP", lambda: "estop" in probe.faults())
     assert probe.driver_state() == "safe"
-    browser.wait_for("document.body.innerText.includes('EMERGENCY STOP IS LATCHED')")
+    browser.wait_for("document.body.innerText.includes('EMERGENCY STOP IS LATCHED')", LONG_S)
     press(browser, "Reset", lambda: "estop" not in probe.faults())
     shown.wait(lambda: shown.page.snapshot.stack.state == "up", "the stack does not come up")
-    browser.wait_for(BUTTON.format("EMERGENCY STOP"))
+    browser.wait_for(BUTTON.format("EMERGENCY STOP"), LONG_S)

@@ -20,8 +20,8 @@ from websockets.sync.client import connect
 from continuum_robot.errors import DeviceError
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-_ANSWER_S = 60.0
-_START_S = 60.0
+_ANSWER_S = 120.0
+_START_S = 120.0
 
 
 def find_browser() -> str | None:
