@@ -11,6 +11,8 @@ import numpy as np
 
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.tendons import beyond_bending
+from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 
 AUTO, WIRE, DYNAMICS = "auto", "wire", "dynamics"
@@ -40,7 +42,8 @@ def choose_level(wanted: str, robot: Robot) -> FakeLevel:
 
     Parameters
     ----------
-    wanted : wire, dynamics, mirror, or auto: wire where a cycle of boards, drivers and plant fits beside the nodes
+    wanted : wire, dynamics, mirror, or auto: wire where a cycle of boards, drivers and plant fits beside the nodes,
+        dynamics for a general rod, whose plant takes longer
     robot : to be simulated, its plant compiled
 
     Raises
@@ -53,6 +56,8 @@ def choose_level(wanted: str, robot: Robot) -> FakeLevel:
                 "fake_level", wanted, f"{DYNAMICS} or {AUTO} for a mechanism, which has no other plant"
             )
         return FakeLevel(DYNAMICS, f"dynamics ({robot.mechanism.kind})")
+    if beyond_bending(robot) and wanted in (AUTO, DYNAMICS):
+        return _general_rod(robot)
     if wanted != AUTO:
         return FakeLevel(wanted, wanted)
     processors = len(os.sched_getaffinity(0))
@@ -65,6 +70,34 @@ def choose_level(wanted: str, robot: Robot) -> FakeLevel:
     if median_s <= LONGEST_MEDIAN_S and most_s <= LONGEST_MOST_S:
         return FakeLevel(WIRE, f"wire, {1e3 * median_s:.2f} ms a cycle")
     return FakeLevel(DYNAMICS, f"dynamics, wire takes {1e3 * median_s:.2f} to {1e3 * most_s:.2f} ms a cycle")
+
+
+def _general_rod(robot: Robot) -> FakeLevel:
+    median_s, most_s = measure_plant(robot)
+    reason = f"dynamics of a general rod, {1e3 * median_s:.2f} to {1e3 * most_s:.2f} ms a cycle"
+    if median_s > CYCLE_S:
+        reason += ": slower than real time, the robot falls behind"
+    elif most_s > LONGEST_MOST_S:
+        reason += ": the nodes may be late"
+    return FakeLevel(DYNAMICS, reason)
+
+
+def measure_plant(robot: Robot, cycles: int = CYCLES) -> tuple[float, float]:
+    """Median and 95th percentile of the time that the plant takes for a cycle while its tendons are pulled, s.
+
+    Parameters
+    ----------
+    robot : with actuators
+    cycles : how many are measured
+    """
+    plant, durations = Plant(robot), []
+    largest_n = 0.2 * robot.limits.maximum_n if robot.limits is not None else 1.0
+    for k in range(cycles):
+        tension = largest_n * (0.5 + 0.5 * np.sin(0.02 * k + np.arange(robot.tendon_count)))
+        begun_s = time.perf_counter()
+        plant.advance(tension, CYCLE_S)
+        durations.append(time.perf_counter() - begun_s)
+    return float(np.median(durations)), float(np.quantile(durations, 0.95))
 
 
 def measure_wire(robot: Robot, cycles: int = CYCLES) -> tuple[float, float]:

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``up`` says about a plant that this machine can or cannot run in real time."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("can", reason="python-can is not installed: the wire level needs it")
+
+from continuum_robot.app import fake_level
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.strain_kernel import kernel
+
+
+@pytest.mark.parametrize(
+    ("took_s", "said"),
+    [
+        ((0.2e-3, 0.3e-3), "0.20 to 0.30 ms a cycle"),
+        ((0.4e-3, 0.9e-3), "may be late"),
+        ((1.5e-3, 2e-3), "slower than real time"),
+    ],
+)
+def test_it_is_said_whether_the_plant_keeps_up(took_s, said, monkeypatch):
+    monkeypatch.setattr(fake_level, "measure_plant", lambda _: took_s)
+    for wanted in ("auto", "dynamics"):
+        level = fake_level.choose_level(wanted, load_robot("rucker_helical"))
+        assert level.name == "dynamics"
+        assert said in level.reason
+
+
+@pytest.mark.skipif(kernel() is None, reason="no C compiler")
+def test_a_cycle_of_the_plant_is_measured():
+    median_s, most_s = fake_level.measure_plant(load_robot("rucker_helical"), cycles=5)
+    assert 0 < median_s <= most_s
