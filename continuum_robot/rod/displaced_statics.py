@@ -112,6 +112,8 @@ class DisplacedStatics:
         self._stiffness = np.array(tendons.stiffness_n_per_m)
         self._zero, self._gain = np.array(tendons.zero_m), np.array(tendons.gain)
         self._share = np.array(tendons.friction_share) if friction else np.zeros(len(self._gain))
+        nothing = np.zeros(len(self._gain))
+        self._smooth = stop_force(nothing, nothing, nothing, self._stiffness)
         self._slices = robot.tendon_slices
         counts = (
             ("angle_rad", len(robot.segments)),
@@ -243,7 +245,7 @@ class _Solution:
                     break
                 share /= 2
             energy, gradient, hessian = trial
-            same = np.array_equal(before[0], self.taut) and np.array_equal(before[1], self.stop.sticking)
+            same = bool((before[0] == self.taut).all() and (before[1] == self.stop.sticking).all())
             if turn < (_NEWTON_IS_SQUARE_RAD if same and share == 1.0 else _TURN_TOLERANCE_RAD):
                 return
         raise ConvergenceError("equilibrium of held tendons", turn, _TURN_TOLERANCE_RAD, _ITERATIONS)
@@ -257,7 +259,7 @@ class _Solution:
         self.stretch = np.maximum(stretch, 0.0)
         self.tension = model._stiffness * self.stretch
         stick = STICKING_OVER_TENDON * model._stiffness
-        self.stop = stop_force(self.path, self.anchor, self.limit, stick)
+        self.stop = stop_force(self.path, self.anchor, self.limit, stick) if model._share.any() else model._smooth
         bent = model.rod.stiffness @ c
         energy = float(c @ bent + self.tension @ self.stretch) / 2 + self.stop.energy + float(self.weight.potential_j)
         gradient = bent - (self.tension - self.stop.force) @ model._paths - self.weight.force
@@ -269,12 +271,12 @@ class _Solution:
 
     def _downhill(self, hessian: Array, gradient: Array) -> Array:
         """Newton's step; where the energy is not convex, one with as much stiffness more as it needs."""
-        extra, unit = 0.0, 1e-3 * float(np.trace(self.model.rod.stiffness)) / len(gradient)
-        while True:
+        _, step, problem = dposv(hessian, -gradient)
+        extra = 1e-3 * float(np.trace(self.model.rod.stiffness)) / len(gradient)
+        while problem:
             _, step, problem = dposv(hessian + extra * np.eye(len(gradient)), -gradient)
-            if not problem:
-                return np.asarray(step)
-            extra = max(4 * extra, unit)
+            extra *= 4
+        return np.asarray(step)
 
     def slope(self, reading: Array, memory: Array, limit_slope: Array) -> Array:
         """dc/d(parameters), (n, P), by the implicit function theorem, from those of anchors and limits, (N, P)."""

@@ -86,11 +86,11 @@ def test_force_is_the_slope_of_the_energy(position, anchor):
     assert (up - down) / (2 * step) == pytest.approx(force, abs=1e-5)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=25)
 @given(PATHS)
 def test_a_closed_loop_never_gives_energy(path):
     """What the force takes along a way that goes again and again around the same loop."""
-    loop = refined([*path, path[0]], 40)
+    loop = refined([*path, path[0]], 8)
     way = np.array([path[0], *loop, *loop])
     work = np.cumsum(np.array(forces(way.tolist()))[1:] * np.diff(way))
     assert work[-1] - work[len(loop) - 1] >= -1e-9
