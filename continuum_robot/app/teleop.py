@@ -139,6 +139,8 @@ class Teleoperator:
         if self._steering is None:
             if reading.held and self._released:
                 self._take()
+            elif reading.held:
+                self.message = "let go of the switch first"
             return
         self._move(reading, min(max(dt, 1e-4), LONGEST_STEP_S))
 
