@@ -7,7 +7,11 @@ Where a laboratory has other channels, CONTINUUM_ROBOT_TEST_CAN names them, e.g.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
+import sys
+from pathlib import Path
 
 import can
 import numpy as np
@@ -31,6 +35,7 @@ from continuum_robot.simulation.wire.pacing import Pacer
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 
 STEP_S = 0.004
+LOOPBACK = "0100007F:"
 LABORATORY = os.environ.get("CONTINUUM_ROBOT_TEST_CAN", "")
 
 
@@ -70,8 +75,32 @@ def desk(tmp_path_factory):
     hardware.close()
 
 
+class Opened:
+    """Devices and sockets that Python opens while :attr:`watching`; an audit hook stays for ever."""
+
+    def __init__(self):
+        self.watching, self.devices, self.bound = False, set(), []
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event, arguments):
+        if not self.watching:
+            return
+        if event == "open" and isinstance(arguments[0], (str, bytes, os.PathLike)):
+            path = os.fsdecode(arguments[0])
+            with contextlib.suppress(OSError):
+                if stat.S_ISCHR(os.stat(path).st_mode):
+                    self.devices.add(path)
+        elif event in ("socket.bind", "socket.connect"):
+            self.bound.append(arguments[1])
+
+
 @pytest.fixture(scope="module")
-def driver(domain, desk):
+def opened():
+    return Opened()
+
+
+@pytest.fixture(scope="module")
+def driver(domain, desk, opened):
     file, _, _ = desk
     context = Context()
     initialize([], context)
@@ -80,7 +109,9 @@ def driver(domain, desk):
     driver = TendonDriver(context=context, overrides={**own, **patient, "rate_hz": 1000.0})
     spinner = Spinner([driver], context)
     spinner.start()
+    opened.watching = True
     spinner.run(driver.trigger_configure)
+    opened.watching = False
     assert driver.state == "inactive", driver.last_error
     yield driver
     spinner.stop()
@@ -96,10 +127,36 @@ def probe(driver):
 
 
 def activate(driver, probe):
-    if driver.state == "active":  # what an attempt on a busy machine left behind
-        assert probe.transition("tendon_driver", "deactivate")
-    probe.wait(lambda: probe.trigger("reset_estop").success and not driver.newest_reading.device_faults, 30.0)
-    assert probe.transition("tendon_driver", "activate"), driver.last_error
+    """Again and again: a busy machine that steps the boards late makes them look silent."""
+
+    def is_active():
+        if driver.state == "active" and not driver.faults:
+            return True
+        if driver.state == "active":
+            probe.transition("tendon_driver", "deactivate")
+        return probe.trigger("reset_estop").success and probe.transition("tendon_driver", "activate")
+
+    probe.wait(is_active, 60.0, driver.last_error)
+
+
+def listening_tcp():
+    """Local addresses of this process on which it takes TCP connections."""
+    own = set()
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            own.add(str(descriptor.readlink()))
+    tables = [Path("/proc/self/net", kind).read_text() for kind in ("tcp", "tcp6")]
+    lines = [line.split() for table in tables for line in table.splitlines()[1:]]
+    return [line[1] for line in lines if f"socket:[{line[9]}]" in own and line[3] == "0A"]
+
+
+@pytest.mark.skipif(bool(LABORATORY), reason="python-can opens sockets there")
+def test_only_the_configured_ports_are_opened(driver, desk, opened):
+    names = {adapter.port for adapter in desk[2]}
+    assert opened.devices - {"/dev/null", "/dev/urandom"} == names
+    assert opened.bound == []
+    # What pytest itself listens to is on the loopback too.
+    assert all(address.startswith(LOOPBACK) for address in listening_tcp())
 
 
 def test_commands_reach_the_motors_and_readings_come_back(driver, probe, desk):
@@ -111,6 +168,7 @@ def test_commands_reach_the_motors_and_readings_come_back(driver, probe, desk):
     wanted = np.array([9.0, 6.0, 4.0, 4.0, 6.0])
 
     def commanded():
+        activate(driver, probe)
         command = TendonCommands(sequence=probe.newest("tendon_states").sequence)
         command.tension.extend(wanted)
         probe.publish(TendonCommands, "tendon_commands", command)

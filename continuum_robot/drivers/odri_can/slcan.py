@@ -49,7 +49,7 @@ class SlcanBus(slcanBus):
         if not self._lines:
             self._fill(timeout)
         while self._lines:
-            message = _message(self._lines.popleft())
+            message = frame_of(self._lines.popleft())
             if message is not None:
                 return message, False
         return None, False
@@ -105,8 +105,12 @@ def _require_free(port: str) -> None:
         os.close(descriptor)
 
 
-def _message(line: bytes) -> can.Message | None:
+def frame_of(line: bytes) -> can.Message | None:
     """A frame of a line; None for what the adapter says for itself.
+
+    Parameters
+    ----------
+    line : without its end
 
     Raises
     ------
