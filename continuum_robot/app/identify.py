@@ -127,7 +127,8 @@ def _steps(fit: DisplacedFit) -> Table:
 
 def _values(fit: DisplacedFit) -> Table:
     table = Table(title="fitted values, SI units", title_justify="left", title_style="bold")
-    for heading in ("quantity", "value", "standard deviation", "before the data"):
+    table.add_column("quantity", overflow="fold")
+    for heading in ("value", "deviation", "before the data"):
         table.add_column(heading)
     for value in fit.robot.displaced_tendons.fitted_values if fit.robot.displaced_tendons is not None else ():
         table.add_row(value.name, f"{value.value:.5g}", f"{value.deviation:.2g}", f"{value.prior_deviation:.2g}")

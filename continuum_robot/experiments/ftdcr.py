@@ -192,15 +192,18 @@ def draw_fit(fit: DisplacedFit, file: Path) -> Path:
         for index, step in enumerate(fit.steps):
             axes[0].plot([index + 0.2] * len(step.block_rmse_m), step.block_rmse_m, ".", color=REFERENCE)
         if math.isfinite(fit.repeat.floor_m):
-            axes[0].axhline(fit.repeat.floor_m, color=COLOURS[1], label="repeatability")
-        names = [_said(step.name) + ("" if step.kept else "\n(not kept)") for step in fit.steps]
+            axes[0].axhline(fit.repeat.floor_m, color=COLOURS[1], label="repeatability, no memory")
+        names = [
+            ("+ " if index else "") + _said(step.name) + ("" if step.kept else "\n(not kept)")
+            for index, step in enumerate(fit.steps)
+        ]
         axes[0].set_xticks(place, names)
         axes[0].set(ylabel="tip RMSE in m")
         axes[0].legend()
         sample = np.arange(len(fit.recording))
         for colour, name, error in (
             (COLOURS[1], "constant curvature", fit.held_out_first_m),
-            (COLOURS[0], _said(kept.name), fit.held_out_m),
+            (COLOURS[0], "all kept steps", fit.held_out_m),
         ):
             axes[1].plot(sample, np.linalg.norm(error, axis=1), color=colour, linewidth=0.9, label=name)
         for edge in np.cumsum([count for _, _, count in fit.blocks])[:-1]:
