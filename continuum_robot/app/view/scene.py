@@ -82,11 +82,6 @@ class Scene:
         self._draw_contact(coefficients, snapshot.contact, snapshot.time_s)
         self._draw_push(coefficients, snapshot.true_contact, push)
 
-    def clear_trail(self) -> None:
-        """Forget where the tip was."""
-        self._trail.clear()
-        self._draw_trail()
-
     def show(self, name: str, visible: bool) -> None:
         """Show or hide a part; only a change is sent.
 
