@@ -22,7 +22,6 @@ _TRAIL_POINTS = 240
 _TRAIL_STEP = 0.002
 _BAND_STATIONS = 12
 _ARROW = 0.3
-_MOVED = 1e-5
 _LABEL_PERIOD_S = 0.2
 _TIP_AXES = 0.13
 _AXES = np.array([[225, 40, 40], [60, 180, 60], [40, 80, 225]], dtype=np.uint8)
