@@ -433,8 +433,8 @@ def _print_codecs(console: Console, numbers: Mapping[str, Any]) -> None:
 def _print_driver(console: Console, numbers: Mapping[str, Any]) -> None:
     console.print(
         f"driver on {numbers['driver_boards']} simulated boards, {numbers['driver_tendons']} tendons, without ROS: "
-        f"{numbers['driver_loop_rate_hz']:.1f} Hz, {numbers['driver_missed_cycles_percent']:.2f} % missed, period p99 "
-        f"{numbers['driver_period_p99_us']:.0f} us; driver {numbers['driver_cycle_us']:.0f} us a cycle, "
+        f"{numbers['driver_loop_rate_hz']:.1f} Hz, {numbers['driver_missed_cycles_percent']:.2f} % missed, late p99 "
+        f"{numbers['driver_late_p99_us']:.0f} us; driver {numbers['driver_cycle_us']:.0f} us a cycle, "
         f"{numbers['driver_processor_percent']:.1f} % of a core (boards and plant "
         f"{numbers['simulated_boards_processor_percent']:.1f} %)",
         highlight=False,
