@@ -15,6 +15,7 @@ from matplotlib import image
 
 FOLDER = Path(__file__).resolve().parents[3] / "examples"
 LONGEST = 60
+ATTEMPTS = 4
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 
 Check = Callable[[dict[str, list[float]]], bool]
@@ -55,9 +56,13 @@ def test_example(name: str, tmp_path: Path) -> None:
         "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
     }
     command = [sys.executable, str(FOLDER / f"{name}.py"), "--out", str(tmp_path / "plots")]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=300, check=False, env=environment, cwd=tmp_path
-    )
+    for _ in range(ATTEMPTS):
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=300, check=False, env=environment, cwd=tmp_path
+        )
+        # A computer that stalls for 20 ms stops a robot, simulated or not, and rightly so.
+        if "command_timeout" not in done.stderr:
+            break
     assert done.returncode == 0, done.stdout + done.stderr
     said = numbers_of(done.stdout)
     assert CHECKS[name](said), done.stdout
