@@ -22,7 +22,15 @@ from continuum_robot.experiments.experiment import Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
 from continuum_robot.identification.displaced_fit import DisplacedFit, predicted_marker, repeatability
 from continuum_robot.identification.recordings import TendonRecording, read_recording
-from continuum_robot.identification.replay import SLACK_TREATMENTS, Replay, agreement, marker_errors, replay, rmse_m
+from continuum_robot.identification.replay import (
+    SLACK_TREATMENTS,
+    Replay,
+    agreement,
+    marker_agreement,
+    marker_errors,
+    replay,
+    rmse_m,
+)
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
 
@@ -126,8 +134,7 @@ def _validate(settings: ValidationSettings, progress: Progress) -> Result:
     tendons = robot.displaced_tendons
     rubs = tendons is not None and any(tendons.friction_share)
     marker["friction"] = predicted_marker(robot, recording) if rubs else marker["statics"]
-    whole = Replay(recording, *([np.zeros((len(recording), 0))] * 4), marker["friction"])
-    numbers = {name: value for name, value in agreement(whole).items() if name != "n_with_slack"}
+    numbers = marker_agreement(recording, marker["friction"])
     for step, predicted in marker.items():
         numbers[f"tip_rmse_{step}_mm"] = 1e3 * rmse_m(marker_errors(predicted, recording.marker_m))
     numbers["gain_of_statics_mm"] = numbers["tip_rmse_constant_curvature_mm"] - numbers["tip_rmse_statics_mm"]

@@ -157,22 +157,42 @@ def agreement(result: Replay) -> dict[str, float | int]:
 
     Returns
     -------
-    ``tip_rmse_mm`` : root mean square of the pointwise Euclidean error, mean offset removed; ``tip_median_mm``,
-    ``tip_p95_mm``, ``tip_max_mm`` of the same error; ``tip_rmse_x_mm``, ``tip_rmse_y_mm``, ``tip_rmse_z_mm`` per axis;
-    ``mean_offset_x_mm``, ``mean_offset_y_mm``, ``mean_offset_z_mm``, what was removed; ``tip_spread_mm``: root mean
-    square distance of the measured marker from its mean, the error of a model that predicts nothing; ``n_samples``
-    with a marker, ``n_without_marker``, ``n_with_slack``: samples in which a tendon was slack
+    the numbers of :func:`marker_agreement`, and ``n_with_slack``: samples in which a tendon was slack
 
     Raises
     ------
     RecordingError : the marker was never seen
     """
-    measured = result.recording.marker_m
-    seen = result.recording.seen
+    numbers = marker_agreement(result.recording, result.predicted_marker_m)
+    return {**numbers, "n_with_slack": int(result.slack.any(axis=1).sum())}
+
+
+def marker_agreement(recording: TendonRecording, predicted_m: Array) -> dict[str, float | int]:
+    """How well predicted markers and motion capture agree; lengths in mm, as in the key.
+
+    Parameters
+    ----------
+    recording : T samples
+    predicted_m : marker in the tracker's frame, shape (T, 3), m
+
+    Returns
+    -------
+    ``tip_rmse_mm`` : root mean square of the pointwise Euclidean error, mean offset removed; ``tip_median_mm``,
+    ``tip_p95_mm``, ``tip_max_mm`` of the same error; ``tip_rmse_x_mm``, ``tip_rmse_y_mm``, ``tip_rmse_z_mm`` per axis;
+    ``mean_offset_x_mm``, ``mean_offset_y_mm``, ``mean_offset_z_mm``, what was removed; ``tip_spread_mm``: root mean
+    square distance of the measured marker from its mean, the error of a model that predicts nothing; ``n_samples``
+    with a marker, ``n_without_marker``
+
+    Raises
+    ------
+    RecordingError : the marker was never seen
+    """
+    measured = recording.marker_m
+    seen = recording.seen
     if not seen.any():
-        raise RecordingError(result.recording.file, "the marker was never seen", "Give a recording with a marker")
-    error = marker_errors(result.predicted_marker_m, measured)
-    offset = (result.predicted_marker_m[seen] - measured[seen]).mean(axis=0)
+        raise RecordingError(recording.file, "the marker was never seen", "Give a recording with a marker")
+    error = marker_errors(predicted_m, measured)
+    offset = (predicted_m[seen] - measured[seen]).mean(axis=0)
     length = np.linalg.norm(error, axis=1)
     spread = rmse_m(measured[seen] - measured[seen].mean(axis=0))
     numbers: dict[str, float | int] = {
@@ -188,5 +208,4 @@ def agreement(result: Replay) -> dict[str, float | int]:
     numbers["tip_spread_mm"] = 1e3 * spread
     numbers["n_samples"] = int(seen.sum())
     numbers["n_without_marker"] = int((~seen).sum())
-    numbers["n_with_slack"] = int(result.slack.any(axis=1).sum())
     return numbers
