@@ -191,7 +191,7 @@ class StackLink:
         DeviceError : there is no server, it refused, or it failed
         RobotTimeoutError : it took too long
         """
-        client = ActionClient(self.node, kind, name)
+        client: Any = ActionClient(self.node, kind, name)
         try:
             if not wait_for(client.server_is_ready, CALL_TIMEOUT_S):
                 raise RobotTimeoutError(name, "is not there", "Is the stack running?")

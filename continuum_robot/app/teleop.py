@@ -159,7 +159,7 @@ class Teleoperator:
             title.append(" " + ", ".join(state.faults), style="bold red")
         what = f"segment {self.segment + 1}" if self.mode == CLARKE and self._rod else ""
         steers = Text("steering", style="green") if self.steering else Text(f"{state.writer or 'nobody'} writes")
-        rows = {
+        rows: dict[str, Text | str] = {
             "robot": title,
             "turn": steers,
             "mode": f"{self.mode} {what}, {100 * self.speed:.0f} % speed",

@@ -15,6 +15,7 @@ import time
 import tty
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -399,7 +400,7 @@ def _first_gamepad(evdev: Any) -> Gamepad:
         if file in forbidden:
             continue
         with contextlib.suppress(OSError):  # DeviceError too: no gamepad
-            return Gamepad(evdev.InputDevice(str(file)), lambda file=file: evdev.InputDevice(str(file)))
+            return Gamepad(evdev.InputDevice(str(file)), partial(evdev.InputDevice, str(file)))
     if forbidden:
         raise _not_allowed(forbidden[0])
     raise DeviceError("--gamepad", f"none found among {len(files)} input devices", "Plug one in, or name its file")

@@ -16,9 +16,10 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from geometry_msgs.msg import PointStamped
 from ros_probe import PATIENT
 from rosbags.highlevel import AnyReader
+from sensor_msgs.msg import Joy
 
 from continuum_robot.app.teleop import Teleoperator
-from continuum_robot.app.teleop_devices import ESTOP, HOLD, MODE, RESET, SEGMENT, DeviceReading
+from continuum_robot.app.teleop_devices import ESTOP, HOLD, MODE, RESET, SEGMENT, DeviceReading, JoyTopic
 from continuum_robot.client import Robot
 from continuum_robot.control.references import reference_columns
 from continuum_robot.errors import DeviceError, ParameterError, RobotFaultError, RobotTimeoutError
@@ -271,6 +272,33 @@ class _Hands:
 
     def close(self) -> None:
         pass
+
+
+def test_a_joy_topic_holds_while_it_is_fresh_and_its_button_is_down(robot):
+    link = robot.link
+    joy = JoyTopic(link.context, link.namespace)
+    publisher = link.node.create_publisher(Joy, "joy", 10)
+    try:
+        assert "nothing came" in joy.read().problem
+        assert wait_for(lambda: publisher.get_subscription_count() > 0, 10.0)
+
+        def say(buttons: list[int], age_s: float = 0.0) -> DeviceReading:
+            message = Joy(axes=[0.5, 1.0, 0.0, 0.0, -1.0], buttons=buttons)
+            conversions.set_stamp(message.header.stamp, time.time_ns())
+            publisher.publish(message)
+            time.sleep(0.1 + age_s)
+            return joy.read()
+
+        assert wait_for(lambda: not say([0, 1, 0, 0, 0]).problem, 10.0)
+        # On a busy machine a message may be old before it is read.
+        assert wait_for(lambda: say([0, 0, 0, 0, 1]).held, 10.0)
+        assert wait_for(lambda: ESTOP in say([0, 1, 0, 0, 1]).commands, 10.0)
+        stale = say([0, 0, 0, 0, 1], 0.5)
+        assert not stale.held
+        assert "old" in stale.problem
+    finally:
+        joy.close()
+        link.node.destroy_publisher(publisher)
 
 
 @pytest.fixture
