@@ -10,6 +10,7 @@ from virtual_loop import VirtualLoop, rmse
 from continuum_robot.drivers import tendon_safety
 from continuum_robot.drivers.tendon_safety import SafetySettings
 from continuum_robot.errors import DeviceError
+from continuum_robot.nodes.reference_input import blend
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation import faults
 from continuum_robot.simulation.plant import Plant
@@ -56,6 +57,26 @@ def test_two_segments_track_four_chirps_without_slack():
     assert not loop.fault_log
     assert np.all(rmse(record) < 4e-4)
     assert record["tension"][record["time_s"] > 2].min() > 0
+
+
+def test_the_robot_of_two_modal_segments_comes_up_from_its_sag_and_tracks_without_slack():
+    robot = load_robot("vanderbilt_two_segment")
+    loop = VirtualLoop(robot)
+    loop.activate()
+    start, reference = loop.controller.manifold.clarke(loop.reading.displacement_m), loop.reference
+
+    class Blended:
+        """As the controller node does it."""
+
+        def at(self, time_s):
+            wanted = reference.at(time_s)
+            return wanted if time_s >= 1 else blend(start, wanted, max(0.0, time_s), 1.0)
+
+    loop.reference = Blended()
+    record = loop.run(2.5)
+    assert not loop.fault_log
+    assert record["tension"][record["time_s"] > 1.5].min() > 10
+    assert np.all(rmse(record, 1.5) < 4e-3)
 
 
 def test_pd_tracks_too_but_with_the_error_that_the_integral_removes(five_tendon_plant):
