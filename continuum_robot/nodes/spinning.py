@@ -32,6 +32,7 @@ from rclpy.task import Future
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.periodic import ask_for_short_slices
+from continuum_robot.nodes.shared_memory import avoid_dead_ports
 
 SPIN_TIMEOUT_S = 30.0
 LARGEST_DOMAIN = 232
@@ -60,6 +61,7 @@ def initialize(args: Sequence[str] | None = None, context: Context | None = None
     """
     default_to_loopback()
     _check_domain()
+    avoid_dead_ports(int(os.environ.get("ROS_DOMAIN_ID", "").strip() or 0))
     try:
         rclpy.init(args=args, context=context, signal_handler_options=SignalHandlerOptions.NO)
     except Exception as error:

@@ -52,7 +52,7 @@ def test_example(name: str, tmp_path: Path) -> None:
     if "ros2" in name:
         pytest.importorskip("rclpy", reason="rclpy is not installed: the example needs ROS 2")
     environment = os.environ | {
-        "ROS_DOMAIN_ID": os.environ.get("CONTINUUM_ROBOT_TEST_DOMAIN_EXAMPLES", "56"),
+        "ROS_DOMAIN_ID": os.environ["CONTINUUM_ROBOT_TEST_DOMAIN_EXAMPLES"],
         "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
     }
     command = [sys.executable, str(FOLDER / f"{name}.py"), "--out", str(tmp_path / "plots")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import itertools
 import json
 import os
 import re
@@ -31,9 +32,13 @@ pytestmark = pytest.mark.ros
 COMMAND = [sys.executable, "-m", "continuum_robot.app.command_line"]
 
 
+DOMAINS = itertools.cycle(range(4))
+
+
 @pytest.fixture(autouse=True)
 def own_domain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ROS_DOMAIN_ID", os.environ.get("CONTINUUM_ROBOT_TEST_DOMAIN_APP", "55"))
+    first = int(os.environ["CONTINUUM_ROBOT_TEST_DOMAIN_APP"])
+    monkeypatch.setenv("ROS_DOMAIN_ID", str(first + next(DOMAINS)))
     monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
 
 
