@@ -21,7 +21,7 @@ from continuum_robot.estimation.momentum_observer import MomentumObserver
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
 from continuum_robot.geometry.arcs import backbone_poses
-from continuum_robot.geometry.clarke import ClarkeManifold, clarke_from_arc
+from continuum_robot.geometry.clarke import clarke_from_arc
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.dynamics import RodDynamics
@@ -100,7 +100,7 @@ def clarke_plane(folder: Path) -> Path:
     """
     robot = load_robot("opencr_five_tendon")
     tendons = robot.segments[0].tendons
-    manifold = ClarkeManifold([tendons.count], [tendons.pitch_radius_m], [tendons.angle_offset_rad])
+    manifold = clarke_manifold(robot)
     phi = np.linspace(0, 2 * np.pi, 200)
     clarke = clarke_from_arc(phi, np.full_like(phi, 1.0), tendons.pitch_radius_m)
     displacement = manifold.displacement(clarke)
@@ -129,7 +129,7 @@ def force_shifting(folder: Path) -> Path:
     """
     robot = load_robot("opencr_five_tendon")
     tendons = robot.segments[0].tendons
-    manifold = ClarkeManifold([tendons.count], [tendons.pitch_radius_m], [tendons.angle_offset_rad])
+    manifold = clarke_manifold(robot)
     wanted, pretension_n = np.array([4.0, 2.0]), 1.0
     plain = initial_tension(wanted, manifold)  # muhmann (26)
     shown = {
