@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from itertools import groupby
 
-from continuum_robot.app.pages.fault_texts import FaultText, fault_texts
+from continuum_robot.app.fault_texts import FAULT_TEXTS, FaultText
 from continuum_robot.drivers.dynamixel.actuators import FAULTS as SERVO_FAULTS
 from continuum_robot.drivers.odri_can.board import FAULTS as BOARD_FAULTS
 from continuum_robot.drivers.tendon_safety import FAULTS, SafetySettings
@@ -62,9 +62,9 @@ def _names() -> list[str]:
     return [*lines, ""]
 
 
-def _others() -> dict[str, list[FaultText]]:
+def _others() -> dict[str, tuple[FaultText, ...]]:
     told = {*FAULTS, *BOARD_FAULTS, *SERVO_FAULTS}
-    return {name: texts for name, texts in fault_texts().items() if name not in told}
+    return {name: texts for name, texts in FAULT_TEXTS.items() if name not in told}
 
 
 def _criteria() -> list[str]:

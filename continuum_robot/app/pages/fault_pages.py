@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-from continuum_robot.app.pages.fault_texts import FaultText, fault_texts
+from continuum_robot.app.fault_texts import FAULT_TEXTS, FaultText
 from continuum_robot.app.pages.markdown import WRITTEN_BY, table
 from continuum_robot.experiments.fault_campaign.kinds import KINDS, FaultKind
 
 
 def pages() -> dict[str, str]:
     """Every page by its path below docs/."""
-    return {f"faults/{name}.md": _page(name, texts) for name, texts in fault_texts().items()}
+    return {f"faults/{name}.md": _page(name, texts) for name, texts in FAULT_TEXTS.items()}
 
 
-def _page(name: str, texts: list[FaultText]) -> str:
+def _page(name: str, texts: tuple[FaultText, ...]) -> str:
     lines = [f"# {name}", "", WRITTEN_BY, ""]
     for text in texts:
         if len(texts) > 1:

@@ -401,7 +401,7 @@ KINDS: tuple[FaultKind, ...] = (
         detectable=FOUND,
         recovery=HOME,
         seen="`silent_board`, `position_jump` or `rebooted` of the channel, `device_fault`",
-        cure="slacken the tendons (the rotors align), reset, home again",
+        cure="slacken the tendons (the rotors align), home again, then reset",
     ),
     FaultKind(
         name="board_estop",
@@ -435,7 +435,7 @@ KINDS: tuple[FaultKind, ...] = (
         detectable=MISMATCH,
         recovery=POWER,
         seen="`device_fault`, and the channel says `current_mismatch`, within a second `encoder_error`",
-        cure="switch the board's power off and on, reset, home again",
+        cure="switch the board's power off and on, home again, then reset",
     ),
     FaultKind(
         name="encoder_frozen",
@@ -446,7 +446,7 @@ KINDS: tuple[FaultKind, ...] = (
         reaction=EITHER,
         detectable=FOUND,
         seen="`frozen_reading`, as soon as the robot moves",
-        cure="check the encoder's cable; reset, home again if in doubt",
+        cure="check the encoder's cable; home again if in doubt, then reset",
     ),
     FaultKind(
         name="encoder_jump",
@@ -457,7 +457,7 @@ KINDS: tuple[FaultKind, ...] = (
         reaction=SAFE,
         recovery=HOME,
         seen="`device_fault`, and the channel says `position_jump`",
-        cure="reset, home again",
+        cure="home again, then reset",
     ),
     FaultKind(
         name="encoder_small_jump",
@@ -468,7 +468,7 @@ KINDS: tuple[FaultKind, ...] = (
         reaction=SAFE,
         recovery=HOME,
         seen="`displacement_jump`",
-        cure="reset, home again",
+        cure="home again, then reset",
     ),
     FaultKind(
         name="position_rollover",
@@ -529,7 +529,7 @@ KINDS: tuple[FaultKind, ...] = (
         refastened=True,
         recovery=HOME,
         seen="`inconsistent_displacement`, when the motor has wound up 2 mm more than the shape allows",
-        cure="look at the tendon, reset, home again",
+        cure="look at the tendon, home again, then reset",
     ),
     FaultKind(
         name="tendon_snapped",
@@ -543,7 +543,7 @@ KINDS: tuple[FaultKind, ...] = (
         refastened=True,
         recovery=HOME,
         seen="`inconsistent_displacement`: the motor winds up what nothing holds",
-        cure="replace the tendon, reset, home",
+        cure="replace the tendon, home, then reset",
     ),
     FaultKind(
         name="motor_stuck",

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from continuum_robot.app.fault_texts import FAULT_TEXTS
 from continuum_robot.app.pages import citations, figures, papers
 from continuum_robot.app.pages.commands import page as commands_page
-from continuum_robot.app.pages.fault_texts import fault_texts
 from continuum_robot.app.pages.generated import pages_of_code
 from continuum_robot.app.pages.interfaces import parsed
 from continuum_robot.drivers.dynamixel import actuators as dynamixel
@@ -33,7 +33,7 @@ def test_page_is_what_the_code_says(path: str) -> None:
 
 
 def test_no_page_of_a_fault_is_left_over() -> None:
-    assert {file.stem for file in (DOCS / "faults").glob("*.md")} == {*fault_texts(), "sensors"}
+    assert {file.stem for file in (DOCS / "faults").glob("*.md")} == {*FAULT_TEXTS, "sensors"}
 
 
 def test_every_fault_that_latches_has_a_page() -> None:
@@ -49,13 +49,13 @@ def test_every_fault_that_latches_has_a_page() -> None:
         if operations:
             names |= {f"{name}_failed" for name in re.findall(r'"(\w+)":', operations[1])}
     assert {"node_lost", "two_writers", "internal_error", "startup_failed", "shutdown_failed"} <= names
-    assert names == set(fault_texts())
+    assert names == set(FAULT_TEXTS)
 
 
-@pytest.mark.parametrize("name", sorted(fault_texts()))
+@pytest.mark.parametrize("name", sorted(FAULT_TEXTS))
 def test_page_of_a_fault_has_cause_and_cure(name: str) -> None:
     text = (DOCS / "faults" / f"{name}.md").read_text(encoding="utf-8")
-    for one in fault_texts()[name]:
+    for one in FAULT_TEXTS[name]:
         assert one.causes
         assert one.cure
         assert all(step in text for step in one.cure)

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from continuum_robot.app.fault_texts import FAULT_TEXTS
 from continuum_robot.drivers.tendon_safety import FAULTS
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
@@ -131,12 +132,17 @@ def test_history_keeps_the_last_seconds_in_order() -> None:
     assert len(history.last(100.0, 1.0)[0]) == 0
 
 
-def test_every_fault_of_the_driver_has_a_remedy() -> None:
-    assert set(words.REMEDIES) == set(FAULTS)
-    for name in FAULTS:
-        said = words.explain(name)
-        assert said.cause == FAULTS[name]
-        assert said.remedy.endswith(".")
+@pytest.mark.parametrize("name", sorted(FAULT_TEXTS))
+def test_browser_says_of_a_fault_what_its_page_says(name: str) -> None:
+    said, text = words.explain(name), FAULT_TEXTS[name][0]
+    assert said.cause == text.meaning.replace("`", "")
+    assert said.remedy.endswith(".")
+    assert "`" not in said.remedy
+    assert said.remedy.count("Home the robot") == sum(step.startswith("Home the robot") for step in text.cure)
+
+
+def test_words_of_a_fault_with_a_detail_and_of_an_unknown_one() -> None:
+    assert all(words.explain(name).cause == meaning for name, meaning in FAULTS.items())
     lost = words.explain("node_lost: clarke_controller")
     assert "clarke_controller" in lost.cause
     assert words.explain("something new").remedy
@@ -150,7 +156,7 @@ def test_banner_says_state_fault_and_what_to_do() -> None:
         state="fault", estop=True, faults=("estop",), driver="safe", nodes={"recorder": "inactive", "a": "active"}
     )
     text = banner(Snapshot(time_s=0.0, silent_s=0.0, stack=stopped))
-    for word in ("EMERGENCY STOP IS LATCHED", FAULTS["estop"], words.REMEDIES["estop"], "recorder inactive"):
+    for word in ("EMERGENCY STOP IS LATCHED", FAULTS["estop"], FAULT_TEXTS["estop"][0].remedy, "recorder inactive"):
         assert word in text
     assert "a active" not in text
     assert words.STATES[""] in banner(Snapshot(time_s=0.0))

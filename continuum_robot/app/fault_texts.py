@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user reads of each named fault: why it happens, how it is noticed, what to do."""
+"""What a user is told of each named fault, on the pages of docs/ and in the browser: why, how noticed, what to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from continuum_robot.drivers.tendon_safety import FAULTS as DRIVER_FAULTS
 
 @dataclass(frozen=True, slots=True)
 class FaultText:
-    """A fault as its page tells it.
+    """A fault as its page and the browser tell it.
 
     Attributes
     ----------
@@ -31,9 +31,21 @@ class FaultText:
     noticed: str
     cure: tuple[str, ...]
 
+    @property
+    def remedy(self) -> str:
+        """The cure in one line of plain text."""
+        return _plain(" ".join(_SHORT.get(step, step) for step in self.cure))
+
+    @property
+    def plain_meaning(self) -> str:
+        """The meaning without marks."""
+        return _plain(self.meaning)
+
 
 RESET = "Reset the stack: `manage_stack` command 3, or `continuum-robot view`."
 HOME = "Home the robot: `continuum-robot home ROBOT --hardware`."
+HOME_IF_LOST = HOME + " If the zero is lost."
+_SHORT = {RESET: "Then reset.", HOME: "Home the robot.", HOME_IF_LOST: "Home the robot if its zero is lost."}
 LOOK = "Read the name that stands beside it in `/diagnostics`: that is the cause."
 
 # name: causes, how it is noticed, cure
@@ -51,12 +63,12 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "command_not_finite": (
         ("the program that writes `tendon_commands` divides by zero, or passes an unknown reading on",),
         "At once: nothing that is not finite reaches a motor.",
-        ("Mend the controller: an unknown reading must not become a command.", RESET),
+        ("Mend the program that writes `tendon_commands`: an unknown reading must not become a command.", RESET),
     ),
     "command_wrong_size": (
         ("the program that writes `tendon_commands` was made for a robot with another number of tendons",),
         "At once: a command must hold one tension a tendon.",
-        ("Stop that program, or give it this robot's file.", RESET),
+        ("Stop the program that writes `tendon_commands`, or give it this robot's file.", RESET),
     ),
     "command_out_of_range": (
         (
@@ -66,12 +78,15 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
         ),
         "A tension outside of [0, `limits.maximum_n`] by more than `safety.command_share` of it. What is "
         "less far off is limited, and told in `limited`.",
-        ("Lower the gains, or mend the sender.", RESET),
+        ("Lower the gains, or mend the program that writes `tendon_commands`.", RESET),
     ),
     "reading_timeout": (
         ("a motor board or adapter lost its power or its plug", "the bus is overloaded", "the computer stalled"),
         "The newest reading is older than `limits.reading_timeout_s`.",
-        ("Check power and plugs; `continuum-robot devices ROBOT` says which device is missing.", RESET),
+        (
+            "Check power, plugs and the computer's load; `continuum-robot devices ROBOT` says which device is missing.",
+            RESET,
+        ),
     ),
     "reading_not_finite": (
         ("a device that does not know its position, speed or current",),
@@ -82,23 +97,28 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
         ("an encoder's cable is loose", "a board repeats its last values", "a motor is stuck"),
         "A displacement repeats bit by bit for `safety.frozen_time_s`, while the other tendons moved by "
         "`safety.frozen_motion_m` or the commanded generalised force changed by `safety.frozen_force_n`.",
-        ("Turn the motor by hand with the power off and look at its displacement.", RESET, HOME + " If in doubt."),
+        (
+            "Turn the motor by hand with the power off and look at its displacement.",
+            "Check the encoder's cable, or switch the board's power off and on.",
+            HOME_IF_LOST,
+            RESET,
+        ),
     ),
     "displacement_jump": (
         ("an encoder lost counts, or got some", "a frame was damaged past its checksum"),
         "A displacement changed by more than `safety.jump_m` and faster than `safety.maximum_speed_m_per_s`.",
-        ("Check the encoder's cable and shield.", RESET, HOME),
+        ("Check the encoder's cable and shield.", HOME, RESET),
     ),
     "inconsistent_displacement": (
         ("a tendon is slack, slipped on its spool or broke", "an encoder lost its zero", "the robot was never homed"),
         "The displacements of a segment must lie on the Clarke manifold. Their root mean square distance exceeds "
         "`limits.inconsistency_m`.",
-        ("Look at every tendon of that segment.", "Mend or replace the tendon.", RESET, HOME),
+        ("Look at every tendon of that segment.", "Mend or replace the tendon.", HOME, RESET),
     ),
     "displacement_out_of_range": (
         ("a reference beyond what the robot can do", "the zero is lost", "a tendon slipped"),
         "A displacement exceeds `limits.maximum_displacement_m` either way.",
-        ("Take the reference back.", RESET, HOME + " If the zero is lost."),
+        ("Take the reference back.", HOME_IF_LOST, RESET),
     ),
     "tension_out_of_range": (
         ("something blocks or pulls the robot", "the loop swings", "a wrong torque constant or gear ratio"),
@@ -114,7 +134,7 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "device_fault": (
         ("a motor board or servo reports a fault of its own, with its name in `/diagnostics`",),
         "At once, in the reading in which the device reports it.",
-        (LOOK, "Follow the page of that name.", RESET),
+        (LOOK, "Follow its page in docs/faults.", RESET),
     ),
     "estop": (
         ("somebody asked for it: service or topic `estop`, the browser, the client", "a node found that it must stop"),
@@ -137,7 +157,7 @@ _BOARD: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "encoder_error": (
         ("the encoder lost counts between two index marks: loose disk, dirt, interference",),
         "The board compares its count with the index mark of every turn.",
-        ("Check the encoder.", "Switch the board's power off and on.", RESET, HOME),
+        ("Check the encoder.", "Switch the board's power off and on.", HOME, RESET),
     ),
     "position_converter_error": (
         ("a defect of the board's position converter",),
@@ -147,7 +167,7 @@ _BOARD: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "position_rollover_error": (
         ("a position beyond 100 revolutions that the board could not follow",),
         "The board's status says so. A rollover as such is followed and no fault.",
-        (RESET, HOME),
+        (HOME, RESET),
     ),
     "motor_temperature": (
         ("too much current for too long", "no cooling"),
@@ -157,7 +177,7 @@ _BOARD: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "other_board_error": (
         ("an error code that the firmware does not explain",),
         "The board's status holds it.",
-        ("Switch the board's power off and on.", RESET, HOME),
+        ("Switch the board's power off and on.", HOME, RESET),
     ),
     "motor_off": (
         ("the board switched a motor off by itself",),
@@ -167,12 +187,12 @@ _BOARD: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "rebooted": (
         ("the board lost its supply for a moment",),
         "Its motors are not aligned any more, or its positions begin anew.",
-        ("Check the supply.", "Slacken the tendons: the rotors align with a jerk.", RESET, HOME),
+        ("Check the supply.", "Slacken the tendons: the rotors align with a jerk.", HOME, RESET),
     ),
     "position_jump": (
         ("the encoder lost its count", "the board started anew"),
         "A position moved farther than a motor can turn in the time.",
-        ("Check the encoder's cable.", RESET, HOME),
+        ("Check the encoder's cable.", HOME, RESET),
     ),
     "silent_board": (
         ("the board has no power", "its CAN cable is off", "the channel in the robot file is another one"),
@@ -225,12 +245,12 @@ _DYNAMIXEL: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "torque_off": (
         ("the servo started anew, or switched off by itself",),
         "A servo is off that was switched on.",
-        ("Check the supply.", RESET, HOME),
+        ("Check the supply.", HOME, RESET),
     ),
     "position_jump": (
         ("the servo started anew within another turn",),
         "A position moved farther than a servo can turn.",
-        (RESET, HOME),
+        (HOME, RESET),
     ),
     "hardware_error": (
         ("input_voltage, overheating, motor_encoder, electrical_shock or overload, as the servo names it",),
@@ -296,18 +316,22 @@ SERVO = "`/diagnostics` of tendon_driver as `<port> servo <number>: {name}`, wit
 STACK = "`stack_status.faults`"
 
 
-def fault_texts() -> dict[str, list[FaultText]]:
-    """By name: the fault as each of its tellers has it. A name of driver and board is one page."""
-    found: dict[str, list[FaultText]] = {}
+def _all() -> dict[str, tuple[FaultText, ...]]:
+    found: dict[str, tuple[FaultText, ...]] = {}
     for told_by, meanings, texts in (
         (DRIVER, DRIVER_FAULTS, _DRIVER),
         (CHANNEL, board.FAULTS, _BOARD),
         (SERVO, dynamixel.FAULTS, _DYNAMIXEL),
     ):
         for name, meaning in meanings.items():
-            causes, noticed, cure = texts[name]
             short = meaning.partition(":")[0] if told_by != DRIVER else meaning
-            found.setdefault(name, []).append(FaultText(name, told_by.format(name=name), short, causes, noticed, cure))
-    for name, (meaning, causes, noticed, cure) in _STACK.items():
-        found.setdefault(name, []).append(FaultText(name, STACK, meaning, causes, noticed, cure))
-    return found
+            found[name] = *found.get(name, ()), FaultText(name, told_by.format(name=name), short, *texts[name])
+    return found | {name: (FaultText(name, STACK, *text),) for name, text in _STACK.items()}
+
+
+def _plain(text: str) -> str:
+    return text.replace("`", "")
+
+
+FAULT_TEXTS: dict[str, tuple[FaultText, ...]] = _all()
+"""By name: the fault as each of its tellers has it, the driver first. A name of driver and board is one page."""
