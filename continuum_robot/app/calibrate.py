@@ -14,7 +14,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.calibration_plot import draw_dynamics_fit
 from continuum_robot.identification.dynamics_fit import DynamicsFit, fit_dynamics
 from continuum_robot.identification.dynamics_recordings import read_dynamics_recording, write_dynamics_recording
-from continuum_robot.identification.robot_file import write_calibrated_robot
+from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.calibration_motion import simulate_calibration
@@ -72,7 +72,7 @@ def run_calibrate(
         else:
             recording = read_dynamics_recording(loaded, data)
         fit = fit_dynamics(loaded, recording, show)
-    write_calibrated_robot(loaded, fit, out)
+    write_fitted_robot(loaded, fit, out)
     console.print(_parameters(loaded, fit))
     for name, values in (
         ("simulated in windows", fit.rmse_tip_m),

@@ -15,7 +15,7 @@ from continuum_robot.experiments.ftdcr import draw_fit
 from continuum_robot.identification.displaced_fit import DisplacedFit, identify_displaced
 from continuum_robot.identification.geometry_fit import GeometryFit, identify_geometry
 from continuum_robot.identification.recordings import read_recording
-from continuum_robot.identification.robot_file import write_displaced_robot, write_fitted_robot
+from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 
@@ -86,7 +86,7 @@ def run_identify(
     recording = read_recording(data)
     with console.status(f"fitting {loaded.name} ...") as status:
         fit = identify_displaced(loaded, recording, lambda text: status.update(escape(text)))
-    write_displaced_robot(loaded, fit, out)
+    write_fitted_robot(loaded, fit, out)
     console.print(_steps(fit))
     numbers = fit.numbers()
     if fit.repeat.pairs:

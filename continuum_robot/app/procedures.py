@@ -36,7 +36,7 @@ from continuum_robot.identification.procedures.record import (
 )
 from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
 from continuum_robot.identification.procedures.tendon_check import OK, TendonCheck, TendonCheckSettings
-from continuum_robot.identification.robot_file import write_torque_constant
+from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.nodes.periodic import PeriodicThread
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
@@ -351,7 +351,7 @@ def run_calibrate_torque(
         highlight=False,
     )
     if out is not None:
-        write_torque_constant(loaded, tendon, fit, out)
+        write_fitted_robot(loaded, fit, out)
         console.print(f"robot file {out}", markup=False, highlight=False, soft_wrap=True)
     numbers = {"tendon": tendon, "torque_constant_nm_per_a": fit.torque_constant_nm_per_a, "friction_n": fit.friction_n}
     _write(json_file, numbers | {"deviation_nm_per_a": fit.deviation_nm_per_a, "masses_kg": list(masses_kg)})

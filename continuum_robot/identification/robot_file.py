@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Mapping
+from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
 
-from continuum_robot.errors import RobotFileError
+from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.identification.displaced_fit import DisplacedFit
 from continuum_robot.identification.dynamics_fit import DynamicsFit
 from continuum_robot.identification.geometry_fit import GeometryFit
@@ -20,14 +22,20 @@ from continuum_robot.identification.procedures.hung_weight import TorqueFit
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot, parse_robot
 
+Fit = GeometryFit | DynamicsFit | DisplacedFit | TorqueFit
+# What was fitted, for the head of the file, and the new values by their dotted keys.
+Found = tuple[str, dict[str, Any]]
 
-def write_fitted_robot(robot: Robot, fit: GeometryFit, out: Path | str) -> Robot:
-    """Write a robot file with the fitted angles and the ``recording`` section; all other keys stay as they were.
+
+def write_fitted_robot(robot: Robot, fit: Fit, out: Path | str) -> Robot:
+    """Write a robot file with what a fit found; all other keys stay, and what was found is no longer ``assumed``.
 
     Parameters
     ----------
     robot : what was fitted; its file is taken as it stands, or its values where it came from none
-    fit : result of ``identify_geometry`` for this robot
+    fit : of this robot: ``identify_geometry`` (angles and the ``recording`` section), ``identify_displaced`` (these,
+        gravity, stiffnesses and ``displaced_tendons``), ``fit_dynamics`` (stiffnesses, friction and ``calibration``) or
+        ``fit_torque_constant`` (that of a motor)
     out : path of the file to write; replaced in one step, so that a reader never sees half of it
 
     Returns
@@ -38,130 +46,12 @@ def write_fitted_robot(robot: Robot, fit: GeometryFit, out: Path | str) -> Robot
     ------
     RobotFileError : the robot's own file is gone, the fit is of another robot, or ``out`` cannot be written
     """
-    path = Path(out).expanduser()
-    mapping = _mapping(robot)
-    if len(fit.angle_offsets_rad) != len(robot.segments):
-        expected = f"{len(robot.segments)} angles, one a segment of {robot.name}"
-        raise RobotFileError(robot.file_name or None, "segments", len(fit.angle_offsets_rad), expected)
-    for segment, angle in zip(mapping["segments"], fit.angle_offsets_rad, strict=True):
-        segment["tendons"]["angle_offset_rad"] = float(angle)
-    mapping["recording"] = _plain(dataclasses.asdict(fit.recording))
-    fitted = {f"segments[{index}].tendons.angle_offset_rad" for index in range(len(robot.segments))}
+    path, mapping = Path(out).expanduser(), _mapping(robot)
+    what, values = _found(fit, robot)
+    for key, value in values.items():
+        _put(mapping, key, _plain(value))
     if "assumed" in mapping:
-        mapping["assumed"] = [key for key in mapping["assumed"] if key not in fitted]
-    return _write(
-        robot, mapping, f"its tendon angles and recording section fitted to {fit.recording.fitted_from}", path
-    )
-
-
-def write_calibrated_robot(robot: Robot, fit: DynamicsFit, out: Path | str) -> Robot:
-    """Write a robot file with fitted stiffnesses and friction coefficients, and where they come from.
-
-    Parameters
-    ----------
-    robot : what was fitted; its file is taken as it stands, or its values where it came from none
-    fit : result of ``fit_dynamics`` for this robot
-    out : path of the file to write; replaced in one step
-
-    Returns
-    -------
-    the robot as read back from ``out``
-
-    Raises
-    ------
-    RobotFileError : the robot's own file is gone, the fit is of another robot, or ``out`` cannot be written
-    """
-    path = Path(out).expanduser()
-    mapping = _mapping(robot)
-    if not 0 <= fit.segment < len(robot.segments) or robot.segments[fit.segment].capstans is None:
-        raise RobotFileError(robot.file_name or None, "segments", fit.segment, "a fit of a segment with capstans")
-    segment = mapping["segments"][fit.segment]
-    values, deviations = [[float(value) for value in array] for array in (fit.values, fit.deviations)]
-    segment["backbone"]["bending_stiffness_x_nm2"], segment["backbone"]["bending_stiffness_y_nm2"] = values[:2]
-    segment["capstans"]["friction_coefficients"] = values[2:]
-    ran = bool(np.isfinite(fit.open_loop_rmse_tip_m).all())
-    segment["calibration"] = {
-        "date": fit.date,
-        "file": fit.file.name,
-        "sha256": fit.sha256,
-        "stiffness_deviations_nm2": deviations[:2],
-        "friction_deviations": deviations[2:],
-        "rmse_coefficients_per_m": [float(value) for value in fit.rmse_coefficients],
-        "rmse_tip_m": [float(value) for value in fit.rmse_tip_m],
-        "open_loop_rmse_tip_m": [float(value) for value in fit.open_loop_rmse_tip_m] if ran else [],
-    }
-    return _write(robot, mapping, f"its stiffnesses and friction fitted to {fit.file.name}", path)
-
-
-def write_displaced_robot(robot: Robot, fit: DisplacedFit, out: Path | str) -> Robot:
-    """Write a robot file with all that :func:`~continuum_robot.identification.displaced_fit.identify_displaced` found.
-
-    Parameters
-    ----------
-    robot : what was fitted; its file is taken as it stands, or its values where it came from none
-    fit : result of ``identify_displaced`` for this robot
-    out : path of the file to write; replaced in one step
-
-    Returns
-    -------
-    the robot as read back from ``out``
-
-    Raises
-    ------
-    RobotFileError : the robot's own file is gone, the fit is of another robot, or ``out`` cannot be written
-    """
-    mapping, fitted, replaced = _mapping(robot), fit.robot, {"gravity_m_per_s2"}
-    if len(fitted.segments) != len(robot.segments):
-        expected = f"a fit of the {len(robot.segments)} segments of {robot.name}"
-        raise RobotFileError(robot.file_name or None, "segments", len(fitted.segments), expected)
-    for index, (segment, found) in enumerate(zip(mapping["segments"], fitted.segments, strict=True)):
-        segment["tendons"]["angle_offset_rad"] = found.tendons.angle_offset_rad
-        x_nm2, y_nm2 = found.backbone.bending_stiffnesses_nm2
-        segment["backbone"]["bending_stiffness_x_nm2"], segment["backbone"]["bending_stiffness_y_nm2"] = x_nm2, y_nm2
-        replaced.add(f"segments[{index}].tendons.angle_offset_rad")
-    mapping["gravity_m_per_s2"] = list(fitted.gravity_m_per_s2)
-    if fitted.recording is not None:
-        mapping["recording"] = _plain(dataclasses.asdict(fitted.recording))
-    if fitted.displaced_tendons is not None:
-        mapping["displaced_tendons"] = _plain(dataclasses.asdict(fitted.displaced_tendons))
-    if "assumed" in mapping:
-        mapping["assumed"] = [key for key in mapping["assumed"] if key not in replaced]
-    return _write(
-        robot, mapping, f"geometry, stiffness and friction fitted to {fit.recording.file.name}", Path(out).expanduser()
-    )
-
-
-def write_torque_constant(robot: Robot, tendon: int, fit: TorqueFit, out: Path | str) -> Robot:
-    """Write a robot file with the calibrated torque constant of one tendon's motor.
-
-    Parameters
-    ----------
-    robot : what was calibrated; its file is taken as it stands, or its values where it came from none
-    tendon : number from 1
-    fit : of hung weights
-    out : path of the file to write; replaced in one step
-
-    Returns
-    -------
-    the robot as read back from ``out``
-
-    Raises
-    ------
-    RobotFileError : the robot's own file is gone, it has no hardware section, or ``out`` cannot be written
-    """
-    mapping = _mapping(robot)
-    motors = mapping.get("hardware", {}).get("tendon_actuators", {}).get("motors", [])
-    index = next((index for index, motor in enumerate(motors) if motor["tendon"] == tendon), None)
-    if index is None:
-        raise RobotFileError(
-            robot.file_name or None, "hardware", None, f"a motor of tendon {tendon} in a hardware section"
-        )
-    motors[index]["torque_constant_nm_per_a"] = float(f"{fit.torque_constant_nm_per_a:.6g}")
-    what = f"the torque constant of tendon {tendon} calibrated with hung weights"
-    return _write(robot, mapping, what, Path(out).expanduser())
-
-
-def _write(robot: Robot, mapping: dict[str, Any], what: str, path: Path) -> Robot:
+        mapping["assumed"] = [key for key in mapping["assumed"] if key not in values]
     source = Path(robot.file_name).name if robot.file_name else robot.name
     text = f"# SPDX-License-Identifier: Apache-2.0\n# {source}, {what}. SI units.\n" + yaml.dump(
         mapping, Dumper=_Plain, sort_keys=False, default_flow_style=None, allow_unicode=True, width=110
@@ -177,6 +67,87 @@ def _write(robot: Robot, mapping: dict[str, Any], what: str, path: Path) -> Robo
             partial.unlink()
         raise RobotFileError(path, "", str(error), "a path that can be written") from error
     return load_robot(path)
+
+
+@singledispatch
+def _found(fit: Any, robot: Robot) -> Found:
+    raise ParameterError("fit", type(fit).__name__, f"what was fitted to a recording of {robot.name}")
+
+
+@_found.register
+def _(fit: GeometryFit, robot: Robot) -> Found:
+    if len(fit.angle_offsets_rad) != len(robot.segments):
+        expected = f"{len(robot.segments)} angles, one a segment of {robot.name}"
+        raise RobotFileError(robot.file_name or None, "segments", len(fit.angle_offsets_rad), expected)
+    values: dict[str, Any] = {
+        f"segments[{index}].tendons.angle_offset_rad": float(angle) for index, angle in enumerate(fit.angle_offsets_rad)
+    }
+    values["recording"] = dataclasses.asdict(fit.recording)
+    return f"its tendon angles and recording section fitted to {fit.recording.fitted_from}", values
+
+
+@_found.register
+def _(fit: DynamicsFit, robot: Robot) -> Found:
+    if not 0 <= fit.segment < len(robot.segments) or robot.segments[fit.segment].capstans is None:
+        raise RobotFileError(robot.file_name or None, "segments", fit.segment, "a fit of a segment with capstans")
+    stiffness_x, stiffness_y, *friction = fit.values.tolist()
+    deviations = fit.deviations.tolist()
+    ran = bool(np.isfinite(fit.open_loop_rmse_tip_m).all())
+    segment = f"segments[{fit.segment}]"
+    return f"its stiffnesses and friction fitted to {fit.file.name}", {
+        f"{segment}.backbone.bending_stiffness_x_nm2": stiffness_x,
+        f"{segment}.backbone.bending_stiffness_y_nm2": stiffness_y,
+        f"{segment}.capstans.friction_coefficients": friction,
+        f"{segment}.calibration": {
+            "date": fit.date,
+            "file": fit.file.name,
+            "sha256": fit.sha256,
+            "stiffness_deviations_nm2": deviations[:2],
+            "friction_deviations": deviations[2:],
+            "rmse_coefficients_per_m": fit.rmse_coefficients.tolist(),
+            "rmse_tip_m": fit.rmse_tip_m.tolist(),
+            "open_loop_rmse_tip_m": fit.open_loop_rmse_tip_m.tolist() if ran else [],
+        },
+    }
+
+
+@_found.register
+def _(fit: DisplacedFit, robot: Robot) -> Found:
+    fitted, values = fit.robot, dict[str, Any]()
+    if len(fitted.segments) != len(robot.segments):
+        expected = f"a fit of the {len(robot.segments)} segments of {robot.name}"
+        raise RobotFileError(robot.file_name or None, "segments", len(fitted.segments), expected)
+    for index, segment in enumerate(fitted.segments):
+        values[f"segments[{index}].tendons.angle_offset_rad"] = segment.tendons.angle_offset_rad
+        for axis, stiffness in zip("xy", segment.backbone.bending_stiffnesses_nm2, strict=True):
+            values[f"segments[{index}].backbone.bending_stiffness_{axis}_nm2"] = stiffness
+    values["gravity_m_per_s2"] = fitted.gravity_m_per_s2
+    for section in ("recording", "displaced_tendons"):
+        found = getattr(fitted, section)
+        if found is not None:
+            values[section] = dataclasses.asdict(found)
+    return f"geometry, stiffness and friction fitted to {fit.recording.file.name}", values
+
+
+@_found.register
+def _(fit: TorqueFit, robot: Robot) -> Found:
+    number, devices = fit.tendon + 1, robot.hardware.tendon_actuators if robot.hardware else None
+    tendons = [motor.tendon for motor in devices.motors] if devices else []
+    if number not in tendons:
+        raise RobotFileError(
+            robot.file_name or None, "hardware", None, f"a motor of tendon {number} in a hardware section"
+        )
+    key = f"hardware.tendon_actuators.motors[{tendons.index(number)}].torque_constant_nm_per_a"
+    value = float(f"{fit.torque_constant_nm_per_a:.6g}")
+    return f"the torque constant of tendon {number} calibrated with hung weights", {key: value}
+
+
+def _put(mapping: dict[str, Any], dotted: str, value: Any) -> None:
+    *way, last = re.findall(r"\w+", dotted)
+    place: Any = mapping
+    for name in way:
+        place = place[int(name) if isinstance(place, list) else name]
+    place[last] = value
 
 
 class _Plain(yaml.SafeDumper):

@@ -185,11 +185,13 @@ class TorqueFit:
 
     Attributes
     ----------
+    tendon : index from 0
     torque_constant_nm_per_a : N.m/A
     deviation_nm_per_a : its standard deviation, NaN from a single weight, N.m/A
     friction_n : mean friction, N
     """
 
+    tendon: int
     torque_constant_nm_per_a: float
     deviation_nm_per_a: float
     friction_n: float
@@ -209,7 +211,7 @@ def fit_torque_constant(results: Sequence[HungWeightResult]) -> TorqueFit:
     lever_m = results[0].torque_constant_nm_per_a / results[0].newton_per_ampere
     per_ampere, deviation = _through_origin(balance, weight)
     friction_n = float(np.mean([result.friction_n for result in results]))
-    return TorqueFit(per_ampere * lever_m, deviation * lever_m, friction_n)
+    return TorqueFit(results[0].tendon, per_ampere * lever_m, deviation * lever_m, friction_n)
 
 
 def _through_origin(x: ArrayLike, y: ArrayLike) -> tuple[float, float]:

@@ -21,7 +21,7 @@ from continuum_robot.identification.displaced_fit import (
     repeatability,
 )
 from continuum_robot.identification.recordings import TendonRecording, read_recording
-from continuum_robot.identification.robot_file import write_displaced_robot
+from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.description import Recording, Robot
 from continuum_robot.robot.displaced_tendons import DisplacedTendons
 from continuum_robot.robot.loading import load_robot
@@ -129,7 +129,7 @@ def test_fitted_file_is_read_back_and_validates(tmp_path: Path):
     robot = load_robot("ftdcr_v4")
     fitted = identify_displaced(robot_with(ANGLES, (0.0, 0.0, 0.0)), recording, steps=("constant_curvature",), blocks=2)
     exact = replace(fitted, robot=true_robot())
-    written = write_displaced_robot(robot, exact, tmp_path / "fitted.yaml")
+    written = write_fitted_robot(robot, exact, tmp_path / "fitted.yaml")
     assert written.displaced_tendons.friction_share == (SHARE,) * 9
     assert not any("angle_offset" in key for key in written.assumed)
     lines = ["timestamp,pattern_label," + ",".join(COLUMNS) + ",tip_x,tip_y,tip_z"]

@@ -16,7 +16,7 @@ from continuum_robot.identification.dynamics_recordings import (
     read_dynamics_recording,
     write_dynamics_recording,
 )
-from continuum_robot.identification.robot_file import write_calibrated_robot
+from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.identification.segment_motion import SegmentMotion, stiffness_parts
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.inertia import stiffness_matrix
@@ -127,7 +127,7 @@ def test_known_values_are_found_again_under_the_papers_noise(fit):
 
 
 def test_the_fitted_robot_is_written_and_read_back(fit, recording, tmp_path):
-    robot = write_calibrated_robot(ROBOT, fit, tmp_path / "fitted.yaml")
+    robot = write_fitted_robot(ROBOT, fit, tmp_path / "fitted.yaml")
     segment = robot.segments[0]
     np.testing.assert_allclose(segment.backbone.bending_stiffnesses_nm2, fit.values[:2])
     np.testing.assert_allclose(segment.capstans.friction_coefficients, fit.values[2:])
@@ -137,7 +137,7 @@ def test_the_fitted_robot_is_written_and_read_back(fit, recording, tmp_path):
     np.testing.assert_allclose(segment.calibration.rmse_tip_m, fit.rmse_tip_m)
     assert segment.disks == ROBOT.segments[0].disks
     with pytest.raises(RobotFileError, match="capstans"):
-        write_calibrated_robot(load_robot("two_segment"), fit, tmp_path / "other.yaml")
+        write_fitted_robot(load_robot("two_segment"), fit, tmp_path / "other.yaml")
 
 
 def test_the_plot_is_drawn(fit, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import datetime, timezone
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,8 +31,8 @@ from continuum_robot.identification.procedures.tendon_check import (
     expected_response,
     judge,
 )
-from continuum_robot.identification.robot_file import write_torque_constant
-from continuum_robot.robot.loading import find_robot_file, load_robot
+from continuum_robot.identification.robot_file import write_fitted_robot
+from continuum_robot.robot.loading import find_robot_file, load_robot, parse_robot
 from continuum_robot.simulation.devices import SimulatedTendonActuators
 from continuum_robot.simulation.hung_weight import HungWeightBench
 
@@ -332,12 +333,17 @@ def test_several_weights_are_fitted_through_the_origin(tmp_path):
     assert fit.deviation_nm_per_a == pytest.approx(0.0, abs=1e-9)
     with pytest.raises(ParameterError):
         fit_torque_constant([*results, dataclasses.replace(results[0], tendon=1)])
-    written = write_torque_constant(ROBOT, 3, fit, tmp_path / "calibrated.yaml")
+    written = write_fitted_robot(ROBOT, fit, tmp_path / "calibrated.yaml")
     constants = [motor.torque_constant_nm_per_a for motor in written.hardware.tendon_actuators.motors]
     assert constants == [None, None, pytest.approx(0.0147), None, None]
     assert written.newton_per_ampere[2] == pytest.approx(0.0147 * 6 / 0.009)
+    key = "hardware.tendon_actuators.motors[2].torque_constant_nm_per_a"
+    text = Path(ROBOT.file_name).read_text(encoding="utf-8").replace("assumed:\n", f"assumed:\n  - {key}\n")
+    guessed = parse_robot(text)
+    known = write_fitted_robot(guessed, fit, tmp_path / "known.yaml")
+    assert set(guessed.assumed) - set(known.assumed) == {key}
     with pytest.raises(RobotFileError, match="hardware"):
-        write_torque_constant(load_robot("two_segment"), 1, fit, tmp_path / "other.yaml")
+        write_fitted_robot(load_robot("two_segment"), fit, tmp_path / "other.yaml")
 
 
 # The record
