@@ -575,7 +575,8 @@ def replay(
     """
     if run.suffix == ".csv":
         if robot is None:
-            raise ParameterError("--robot", None, "a robot file with a `recording` section, for a .csv")
+            expected = "a robot file with a `recording` section, as identify-geometry and identify write it, for a .csv"
+            raise ParameterError("--robot", None, expected)
         raise typer.Exit(_part("replay").run_replay(run, robot, realtime, json_file))
     part = _part("replay_run")
     raise typer.Exit(part.run_replay_of_run(run, robot, realtime=realtime, out=out, json_file=json_file))

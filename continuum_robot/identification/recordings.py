@@ -147,7 +147,8 @@ def tendon_displacements(robot: Robot, recording: TendonRecording) -> Array:
             robot.file_name or None,
             "recording",
             None,
-            "the map of columns to tendons; `continuum-robot identify-geometry` finds it from a tendon_pull recording",
+            "the map of columns to tendons: `continuum-robot identify-geometry` and `continuum-robot identify` find it"
+            " from a recording in which one tendon at a time is pulled",
         )
     missing = [name for name in mapping.displacement_columns if name not in recording.columns]
     if missing:

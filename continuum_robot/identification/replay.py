@@ -50,7 +50,8 @@ def replay(robot: Robot, recording: TendonRecording, slack: str = "resolve") -> 
 
     Parameters
     ----------
-    robot : with ``recording``: columns, signs, marker and base pose, as ``identify-geometry`` finds them
+    robot : with ``recording``: columns, signs, marker and base pose, as ``identify-geometry`` or ``identify``
+        finds them
     recording : T samples
     slack : ``resolve``: a tendon that is paid out further than its path needs is left out, see
         :mod:`continuum_robot.identification.taut_tendons`; ``project``: the Clarke transform of all displacements as

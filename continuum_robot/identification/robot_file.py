@@ -131,8 +131,8 @@ def _(fit: DisplacedFit, robot: Robot) -> Found:
 
 @_found.register
 def _(fit: TorqueFit, robot: Robot) -> Found:
-    number, devices = fit.tendon + 1, robot.hardware.tendon_actuators if robot.hardware else None
-    tendons = [motor.tendon for motor in devices.motors] if devices else []
+    number, hardware = fit.tendon + 1, robot.hardware
+    tendons = [motor.tendon for motor in hardware.tendon_actuators.motors] if hardware else []
     if number not in tendons:
         raise RobotFileError(
             robot.file_name or None, "hardware", None, f"a motor of tendon {number} in a hardware section"

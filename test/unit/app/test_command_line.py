@@ -85,6 +85,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["experiment", "muhmann.nothing"], "muhmann.nothing"),
         (["experiment", "muhmann.energies", "surplus"], "surplus"),
         (["replay", "no_such.csv", "--robot", "two_segment"], "no_such.csv"),
+        (["replay", "no_such.csv"], "as identify-geometry and identify write it"),
         (["identify", "ftdcr_v4", "--data", "no_such.csv", "--out", "x.yaml"], "no_such.csv"),
         (["identify-geometry", "ftdcr_v4", "--data", "no_such.csv", "--out", "x.yaml"], "no_such.csv"),
     ],
