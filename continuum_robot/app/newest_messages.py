@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -47,6 +49,7 @@ class NewestMessages:
         )
         self._lock = threading.Lock()
         self._newest: dict[str, Any] = {}
+        self._taken_s: dict[str, float] = {}
         self._subscriptions: dict[str, Subscription[Any]] = {
             topic: self._node.create_subscription(kind, topic, _ignore, (profiles or {}).get(topic, NEWEST))
             for topic, kind in topics.items()
@@ -55,12 +58,41 @@ class NewestMessages:
     def __getitem__(self, topic: str) -> Any:
         """The newest message of a topic, None before the first."""
         with self._lock:
-            subscription = self._subscriptions[topic]
-            with subscription.handle:
-                taken = subscription.handle.take_message(subscription.msg_type, False)
+            taken = self._take(topic)
             if taken is not None:
-                self._newest[topic] = taken[0]
+                self._newest[topic], self._taken_s[topic] = taken, time.monotonic()
             return self._newest.get(topic)
+
+    def silent_s(self, topic: str) -> float:
+        """How long ago the newest message was taken, s; inf before the first.
+
+        Parameters
+        ----------
+        topic : its name, as it was given at the start
+        """
+        with self._lock:
+            return time.monotonic() - self._taken_s.get(topic, -math.inf)
+
+    def fresh(self, topic: str, within_s: float) -> Any:
+        """The newest message of a topic, None where it was taken longer ago.
+
+        Parameters
+        ----------
+        topic : its name, as it was given at the start
+        within_s : how old it may be, s
+        """
+        newest = self[topic]
+        return newest if self.silent_s(topic) < within_s else None
+
+    def drain(self, topic: str) -> list[Any]:
+        """All messages of a topic that wait, the oldest first: of one whose profile keeps several.
+
+        Parameters
+        ----------
+        topic : its name, as it was given at the start
+        """
+        with self._lock:
+            return list(iter(lambda: self._take(topic), None))
 
     def forget(self, topic: str) -> None:
         """Let only what comes from now on count.
@@ -69,12 +101,10 @@ class NewestMessages:
         ----------
         topic : its name, as it was given at the start
         """
+        self.drain(topic)
         with self._lock:
-            subscription = self._subscriptions[topic]
-            with subscription.handle:
-                while subscription.handle.take_message(subscription.msg_type, False) is not None:
-                    pass
             self._newest.pop(topic, None)
+            self._taken_s.pop(topic, None)
 
     def publishers(self, topic: str) -> int:
         """How many publish on a topic, as far as they are discovered."""
@@ -84,6 +114,12 @@ class NewestMessages:
         """Leave the topics."""
         with self._lock:
             self._node.destroy_node()
+
+    def _take(self, topic: str) -> Any:
+        subscription = self._subscriptions[topic]
+        with subscription.handle:
+            taken = subscription.handle.take_message(subscription.msg_type, False)
+        return None if taken is None else taken[0]
 
 
 def _ignore(_message: Any) -> None:

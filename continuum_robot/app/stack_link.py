@@ -6,13 +6,11 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
-from geometry_msgs.msg import PointStamped
 from numpy.typing import NDArray
 from rcl_interfaces.srv import GetParameters, SetParametersAtomically
 from rclpy.action import ActionClient
@@ -26,10 +24,11 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.app.domain import absolute_namespace
 from continuum_robot.app.newest_messages import NewestMessages
+from continuum_robot.app.reference_writer import ReferenceWriter
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import DeviceError, ParameterError, RobotFaultError, RobotTimeoutError
 from continuum_robot.msg import ClarkeState, Contact, Shape, StackStatus, TendonStates, TipState
-from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes import qos
 from continuum_robot.nodes.spinning import dds_error, initialize, wait_for
 from continuum_robot.srv import ManageStack, TakeReference
 
@@ -91,9 +90,7 @@ class StackLink:
         except Exception as error:
             self.context.try_shutdown()
             raise dds_error(error) from error
-        self._references = self.node.create_publisher(ClarkeState, "clarke_reference", qos.command_publisher())
-        self._tip_targets = self.node.create_publisher(PointStamped, "tip_target", qos.command_publisher())
-        self._sequence = 0
+        self._references = ReferenceWriter(self.node)
         self._clients: dict[str, Any] = {}
         self._lock = threading.Lock()
         # Services come and go while it spins, which the EventsExecutor does not take well; there is little to spin.
@@ -281,14 +278,7 @@ class StackLink:
 
     def publish_reference(self, reference: ClarkeReference) -> None:
         """Publish on clarke_reference, stamped now."""
-        self._sequence += 1
-        message = ClarkeState(sequence=self._sequence)
-        conversions.set_stamp(message.header.stamp, time.time_ns())
-        message.position = conversions.float_array(reference.position)
-        message.velocity = conversions.float_array(reference.velocity)
-        message.acceleration = conversions.float_array(reference.acceleration)
-        message.generalized_force = conversions.float_array(np.full(reference.position.size, np.nan))
-        self._references.publish(message)
+        self._references.write(reference)
 
     def publish_tip_target(self, place_m: Vector) -> None:
         """Ask for the tip at a place, base frame, shape (3,), m. Raises RobotTimeoutError where nobody listens.
@@ -297,11 +287,9 @@ class StackLink:
         ----------
         place_m : base frame, shape (3,), m
         """
-        if not wait_for(lambda: self._tip_targets.get_subscription_count() > 0, CALL_TIMEOUT_S):
+        if not wait_for(lambda: self._references.tip_is_listened_to, CALL_TIMEOUT_S):
             raise RobotTimeoutError("tip_target", "has no listener", "No node of this stack brings the tip to a target")
-        message = PointStamped(point=conversions.point_message(place_m))
-        conversions.set_stamp(message.header.stamp, time.time_ns())
-        self._tip_targets.publish(message)
+        self._references.write_tip_target(place_m)
 
 
 def _accepted(what: str, response: Any) -> str:

@@ -23,7 +23,7 @@ from continuum_robot.app.teleop_devices import ESTOP, HOLD, MODE, RESET, SEGMENT
 from continuum_robot.client import Robot
 from continuum_robot.control.references import reference_columns
 from continuum_robot.errors import DeviceError, ParameterError, RobotFaultError, RobotTimeoutError
-from continuum_robot.nodes import conversions
+from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.spinning import wait_for
 from continuum_robot.robot.loading import find_robot_file, load_robot
 from continuum_robot.rod.dynamics import RodDynamics
@@ -185,8 +185,9 @@ def test_targets_that_mean_nothing_are_refused_with_a_reason(robot, place, frame
     message.header.frame_id = frame
     conversions.set_stamp(message.header.stamp, time.time_ns() - round(age_s * 1e9))
     message.point.x, message.point.y, message.point.z = place
-    assert wait_for(lambda: link._tip_targets.get_subscription_count() > 0, 10.0)
-    link._tip_targets.publish(message)
+    targets = link.node.create_publisher(PointStamped, "tip_target", qos.command_publisher())
+    assert wait_for(lambda: targets.get_subscription_count() > 0, 10.0)
+    targets.publish(message)
     assert wait_for(lambda: link.messages["tip_state"] is not None, 10.0)
     answer = link.messages["tip_state"]
     assert answer.state == "refused"

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
-from geometry_msgs.msg import PointStamped
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from numpy.typing import NDArray
@@ -25,9 +24,10 @@ from rclpy.task import Future
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
+from continuum_robot.app.reference_writer import ReferenceWriter
 from continuum_robot.control.motion import LimitedMotion, MotionLimits
-from continuum_robot.msg import ClarkeState, Contact, TipState
-from continuum_robot.nodes import conversions, qos
+from continuum_robot.msg import Contact, TipState
+from continuum_robot.nodes import qos
 from continuum_robot.nodes.diagnostics import StatusBuilder
 from continuum_robot.nodes.simulated_push import PUSH_TOPIC, push_message
 from continuum_robot.srv import ManageStack, TakeReference
@@ -99,8 +99,7 @@ class Commander:
         names = ("tendon_driver", _CONTROLLER, _SOURCE)
         self._parameters = {name: AsyncParameterClient(self.node, name) for name in names}
         self._switch = self.node.create_publisher(Bool, "estop", qos.latched())
-        self._references = self.node.create_publisher(ClarkeState, "clarke_reference", qos.command_publisher())
-        self._tip_targets = self.node.create_publisher(PointStamped, "tip_target", qos.command_publisher())
+        self._references = ReferenceWriter(self.node)
         self.node.create_subscription(String, "reference_writer", self._on_writer, qos.latched())
         self.node.create_subscription(TipState, "tip_state", self._on_tip_state, qos.newest_state())
         self._pushes = self.node.create_publisher(Contact, PUSH_TOPIC, qos.state_publisher())
@@ -112,7 +111,6 @@ class Commander:
         self._stepped_s = 0.0
         self._writer = ""
         self.tip_words = ""
-        self._sequence = 0
         self._push: tuple[float, Vector, float] | None = None
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._reference_timer = self.node.create_timer(REFERENCE_PERIOD_S, self._publish_reference, clock=steady)
@@ -191,12 +189,10 @@ class Commander:
         place_m : base frame, shape (3,), m
         """
         self.drop_reference()
-        if not self._tip_targets.get_subscription_count():
+        if not self._references.tip_is_listened_to:
             answer(False, "no node of this stack brings the tip to a target")
             return
-        message = PointStamped(point=conversions.point_message(place_m))
-        message.header.stamp = self.node.get_clock().now().to_msg()
-        self._tip_targets.publish(message)
+        self._references.write_tip_target(place_m)
 
     def drop_reference(self) -> None:
         """Fall silent; the controller holds the position."""
@@ -237,13 +233,7 @@ class Commander:
             step_s = min(max(now_s - self._stepped_s, 1e-4), _LONGEST_STEP_S)
             reference = motion.towards(self._target, step_s)
             self._stepped_s = now_s
-        self._sequence += 1
-        message = ClarkeState(sequence=self._sequence)
-        message.header.stamp = self.node.get_clock().now().to_msg()
-        message.position = conversions.float_array(reference.position)
-        message.velocity = conversions.float_array(reference.velocity)
-        message.acceleration = conversions.float_array(reference.acceleration)
-        self._references.publish(message)
+        self._references.write(reference)
 
     # Push
 

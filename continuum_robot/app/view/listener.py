@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes the newest message of each topic when a frame is drawn, and no callback in between."""
+"""What the topics say of a running robot, in plain Python, taken when a frame is drawn."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from numpy.typing import NDArray
 from rclpy.context import Context
-from rclpy.node import Node
 from rclpy.qos import QoSProfile
-from rclpy.subscription import Subscription
 
+from continuum_robot.app.domain import absolute_namespace
+from continuum_robot.app.newest_messages import NewestMessages
 from continuum_robot.app.view.snapshot import ContactSnapshot, LoopSnapshot, Snapshot, StackSnapshot
 from continuum_robot.msg import ClarkeState, Contact, Shape, StackStatus, TendonStates
 from continuum_robot.nodes import conversions, qos
@@ -24,6 +24,8 @@ from continuum_robot.nodes.diagnostics import values_of
 Vector = NDArray[np.float64]
 
 _STALE_S = 1.0
+_STATUS_STALE_S = 5.0
+_DIAGNOSTICS = "/diagnostics"
 _TOPICS: dict[str, tuple[Any, QoSProfile]] = {
     "tendon_states_decimated": (TendonStates, qos.newest_state()),
     "shape": (Shape, qos.newest_state()),
@@ -33,11 +35,12 @@ _TOPICS: dict[str, tuple[Any, QoSProfile]] = {
     "simulated_contact": (Contact, qos.newest_state()),
     "stack_status": (StackStatus, qos.latched()),
     "driver_status": (DiagnosticStatus, qos.latched()),
+    _DIAGNOSTICS: (DiagnosticArray, qos.events()),
 }
 
 
 class Listener:
-    """A node that is not spun: the middleware keeps the newest messages, and they are taken when asked for.
+    """Makes the newest messages of a stack into one :class:`Snapshot`.
 
     Parameters
     ----------
@@ -46,58 +49,40 @@ class Listener:
     """
 
     def __init__(self, context: Context, namespace: str = "") -> None:
-        self._node = Node(
-            "view_listener",
-            context=context,
-            namespace=namespace or None,
-            cli_args=[],
-            start_parameter_services=False,
-            enable_rosout=False,
-        )
-        self._subscriptions = {
-            topic: self._node.create_subscription(kind, topic, _ignore, profile)
-            for topic, (kind, profile) in _TOPICS.items()
-        }
-        self._diagnostics = self._node.create_subscription(DiagnosticArray, "/diagnostics", _ignore, qos.events())
-        self._prefix = f"{self._node.get_namespace().rstrip('/')}/tendon_driver: "
-        self._newest: dict[str, Any] = {}
-        self._came_s: dict[str, float] = {}
+        kinds = {topic: kind for topic, (kind, _) in _TOPICS.items()}
+        profiles = {topic: profile for topic, (_, profile) in _TOPICS.items()}
+        self._messages = NewestMessages(context, namespace, "view_listener", kinds, profiles)
+        driver = f"{absolute_namespace(namespace).rstrip('/')}/tendon_driver: "
+        self._loop_names = (driver + "loop", driver + "round_trip")
         self._loop: dict[str, str] = {}
 
     def snapshot(self) -> Snapshot:
         """What is known now."""
-        now_s = time.monotonic()
-        for topic, subscription in self._subscriptions.items():
-            message = _take(subscription)
-            if message is not None:
-                self._newest[topic], self._came_s[topic] = message, now_s
-        while (array := _take(self._diagnostics)) is not None:
+        messages = self._messages
+        for array in messages.drain(_DIAGNOSTICS):
             for status in array.status:
-                if status.name in (self._prefix + "loop", self._prefix + "round_trip"):
+                if status.name in self._loop_names:
                     self._loop |= values_of(status)
-        states, shape = self._newest.get("tendon_states_decimated"), self._newest.get("shape")
+        states, shape = messages["tendon_states_decimated"], messages["shape"]
         return Snapshot(
-            time_s=now_s,
-            silent_s=now_s - self._came_s.get("tendon_states_decimated", -math.inf),
+            time_s=time.monotonic(),
+            silent_s=messages.silent_s("tendon_states_decimated"),
             coefficients=_vector(shape, "coefficients"),
             tip_m=_point(shape),
             shape_problem="" if shape is None else shape.problem,
-            clarke=_vector(self._fresh("clarke_state", now_s), "position"),
-            clarke_reference=_vector(self._fresh("clarke_reference", now_s), "position"),
+            clarke=_vector(messages.fresh("clarke_state", _STALE_S), "position"),
+            clarke_reference=_vector(messages.fresh("clarke_reference", _STALE_S), "position"),
             tension_n=_vector(states, "tension"),
             commanded_n=_vector(states, "commanded_tension"),
-            contact=contact_snapshot(self._fresh("contact", now_s)),
-            true_contact=contact_snapshot(self._fresh("simulated_contact", now_s)),
-            stack=stack_snapshot(self._fresh("stack_status", now_s, 5.0), self._newest.get("driver_status")),
+            contact=contact_snapshot(messages.fresh("contact", _STALE_S)),
+            true_contact=contact_snapshot(messages.fresh("simulated_contact", _STALE_S)),
+            stack=stack_snapshot(messages.fresh("stack_status", _STATUS_STALE_S), messages["driver_status"]),
             loop=loop_snapshot(self._loop),
         )
 
     def close(self) -> None:
         """Leave the topics."""
-        self._node.destroy_node()
-
-    def _fresh(self, topic: str, now_s: float, within_s: float = _STALE_S) -> Any:
-        return self._newest.get(topic) if now_s - self._came_s.get(topic, -math.inf) < within_s else None
+        self._messages.close()
 
 
 def contact_snapshot(message: Contact | None) -> ContactSnapshot | None:
@@ -177,13 +162,3 @@ def _point(shape: Shape | None) -> Vector:
 
 def _vector(message: Any, name: str) -> Vector:
     return np.zeros(0) if message is None else np.array(conversions.vector(getattr(message, name)))
-
-
-def _take(subscription: Subscription[Any]) -> Any:
-    with subscription.handle:
-        taken = subscription.handle.take_message(subscription.msg_type, False)
-    return None if taken is None else taken[0]
-
-
-def _ignore(_message: Any) -> None:
-    """Never called: the node is not spun."""
