@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
-from continuum_robot.app.client import ContactState, MotionResult, Robot, RobotState, TipResult
+from continuum_robot.app.client.results import MotionResult, TipResult
+from continuum_robot.app.client.robot import Robot
+from continuum_robot.app.client.state import ContactState, RobotState
 
 __all__ = ["ContactState", "MotionResult", "Robot", "RobotState", "TipResult"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -38,6 +39,7 @@ SOURCE = "reference_source"
 CALL_TIMEOUT_S = 10.0
 OPERATION_TIMEOUT_S = 120.0
 REFERENCE_PERIOD_S = 0.01
+POLL_S = 0.01
 
 _TOPICS = {
     "tendon_states_decimated": TendonStates,
@@ -114,6 +116,39 @@ class StackLink:
             self._executor.spin()
         except (ExternalShutdownException, RuntimeError):
             return  # closed
+
+    # State
+
+    def check_up(self) -> None:
+        """Raises RobotFaultError where the stack is at fault."""
+        status = self.messages["stack_status"]
+        if status is None:
+            return
+        if status.estop:
+            raise RobotFaultError("robot", "the e-stop is latched", "Remove the cause, then call reset()")
+        if status.state == "fault" or status.faults:
+            faults = ", ".join(status.faults) or status.last_fault or "a node failed"
+            raise RobotFaultError("robot", f"at fault: {faults}", "Remove the cause, then call reset()")
+
+    def wait_until(self, condition: Callable[[], bool], timeout_s: float, failure: str) -> None:
+        """Wait for something while the stack is not at fault.
+
+        Parameters
+        ----------
+        condition : whether it has come
+        failure : what the robot did not do, where it does not come
+
+        Raises
+        ------
+        RobotFaultError : the stack is at fault
+        RobotTimeoutError : it did not come
+        """
+        end_s = time.monotonic() + timeout_s
+        while not condition():
+            self.check_up()
+            if time.monotonic() > end_s:
+                raise RobotTimeoutError("robot", f"{failure} after {timeout_s:g} s", "See the log of the stack")
+            time.sleep(POLL_S)
 
     # Questions and answers
 
@@ -265,6 +300,15 @@ class StackLink:
         """Have the reference source write again: it holds where the last reference stopped. Raises DeviceError."""
         _accepted(SOURCE, self.call(TakeReference, f"{SOURCE}/take", TakeReference.Request()))
         self._wait_for_writer(SOURCE)
+
+    def end_turn(self) -> None:
+        """Give the reference back, unless another program has taken it meanwhile. Raises DeviceError."""
+        if self.writer == self.name:
+            self.give_back()
+
+    def hold(self, timeout_s: float = CALL_TIMEOUT_S) -> None:
+        """Have the reference source come to rest where the reference is, and write it. Raises DeviceError."""
+        self.trigger(f"{SOURCE}/hold", timeout_s)
 
     def _wait_for_writer(self, name: str) -> None:
         if not wait_for(lambda: self.writer == name, CALL_TIMEOUT_S):

@@ -17,7 +17,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from continuum_robot.app.client import Robot, RobotState
+from continuum_robot.app.client.robot import Robot
+from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.stack_link import REFERENCE_PERIOD_S, SOURCE, StackLink
 from continuum_robot.app.status_line import STATE_STYLES
 from continuum_robot.app.teleop_devices import (
@@ -41,6 +42,7 @@ from continuum_robot.app.teleop_devices import (
 from continuum_robot.control.motion import LimitedMotion, MotionLimits
 from continuum_robot.control.teleoperation import Teleoperation, axes_of_coordinates, clarke_range, tip_range
 from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.nodes import conversions
 from continuum_robot.nodes.spinning import StopRequest
 from continuum_robot.robot.description import Robot as RobotDescription
 
@@ -342,7 +344,7 @@ class Teleoperator:
         message = self._link.messages["tip_state"]
         if message is None:
             return
-        goal = np.array([message.goal.x, message.goal.y, message.goal.z])
+        goal = conversions.position(message.goal)
         ahead = target - goal
         distance_m, longest_m = float(np.linalg.norm(ahead)), AHEAD_SHARE * self.robot.description.length_m
         moved_m = steering.reference.velocity * 2 * TARGET_PERIOD_S
@@ -356,8 +358,7 @@ class Teleoperator:
 
     def _give_back(self) -> None:
         if self.mode == CLARKE:
-            if self._link.writer == self._link.name:
-                self._link.give_back()
+            self._link.end_turn()
         else:
             self.robot.hold()
 

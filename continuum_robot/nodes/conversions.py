@@ -139,6 +139,16 @@ def point_message(position: NDArray[np.float64]) -> Point:
     return Point(x=float(position[0]), y=float(position[1]), z=float(position[2]))
 
 
+def position(point: Point) -> NDArray[np.float64]:
+    """A point's position, shape (3,), m.
+
+    Parameters
+    ----------
+    point : the message
+    """
+    return np.array([point.x, point.y, point.z])
+
+
 def pose_message(pose: NDArray[np.float64]) -> Pose:
     """A homogeneous transform, shape (4, 4), as a message.
 

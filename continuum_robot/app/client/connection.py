@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a program comes to a robot: it brings a stack up itself, or joins one that runs."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from pathlib import Path
+
+from rich.console import Console
+
+from continuum_robot.app.demo import prepare_model
+from continuum_robot.app.domain import claimed_domain
+from continuum_robot.app.stack import load_for_stack
+from continuum_robot.app.stack_link import SOURCE, StackLink
+from continuum_robot.errors import RobotTimeoutError
+from continuum_robot.nodes.composition import ComposedStack, StackOptions
+from continuum_robot.nodes.spinning import wait_for
+from continuum_robot.robot.description import Robot as RobotDescription
+from continuum_robot.robot.loading import load_robot
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Connection:
+    """A robot that can be talked to.
+
+    Attributes
+    ----------
+    link : to its stack
+    robot : of the robot file
+    stack : the nodes that this program brought up, None where it joined others
+    closing : what has to be closed, in order
+    """
+
+    link: StackLink
+    robot: RobotDescription
+    stack: ComposedStack | None
+    closing: contextlib.ExitStack
+
+
+def bring_up(options: StackOptions, timeout_s: float) -> Connection:
+    """Bring a stack up in this process; its reference source holds the robot straight.
+
+    Parameters
+    ----------
+    options : of the stack
+    timeout_s : for its nodes to be up, s
+    """
+    robot = load_for_stack(options)
+    with contextlib.ExitStack() as closing:
+        closing.enter_context(claimed_domain(options.namespace))
+        if options.simulated:
+            prepare_model(robot, Console(quiet=True))
+        stack = ComposedStack(_holding(options, robot))
+        closing.callback(stack.shutdown)
+        stack.start()
+        stack.wait_until_up(timeout_s)
+        link = StackLink(options.namespace)
+        closing.callback(link.close)
+        return Connection(link, robot, stack, closing.pop_all())
+
+
+def join(namespace: str, file: str | Path | None, timeout_s: float) -> Connection:
+    """Join a stack that runs.
+
+    Parameters
+    ----------
+    namespace : of the stack
+    file : robot file, None: the one that the stack names
+    timeout_s : for the stack to be found, s
+
+    Raises
+    ------
+    RobotTimeoutError : no stack was found
+    RobotFileError : its robot file is not on this machine
+    """
+    with contextlib.ExitStack() as closing:
+        link = StackLink(namespace)
+        closing.callback(link.close)
+        if not wait_for(lambda: link.messages["stack_status"] is not None, timeout_s):
+            raise RobotTimeoutError(
+                "robot",
+                f"no stack in namespace {link.namespace} after {timeout_s:g} s",
+                "Bring one up (continuum-robot up ROBOT), and see that ROS_DOMAIN_ID is the same",
+            )
+        robot = load_robot(str(file or link.get_parameter("tendon_driver", "robot")))
+        return Connection(link, robot, None, closing.pop_all())
+
+
+def _holding(options: StackOptions, robot: RobotDescription) -> StackOptions:
+    """The same stack, whose reference source holds the robot straight, unless its parameters say otherwise."""
+    parameters = {name: dict(values) for name, values in options.parameters.items()}
+    source = parameters.setdefault(SOURCE, {})
+    if not any(name.startswith("reference.") for name in source):
+        source |= {"reference.kind": "hold", "reference.amplitude_m": [0.0] * robot.coordinate_count}
+    return dataclasses.replace(options, parameters=parameters)

@@ -1,0 +1,625 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A robot on ROS 2 as a Python object whose methods wait: the same for simulation and hardware.
+
+    with Robot("opencr_five_tendon", simulated=True) as robot:
+        robot.bend(1, angle_rad=1.0, direction_rad=0.0)
+        print(robot.state.tip_position_m)
+
+Every wait ends: with what was asked for, with a fault, or with a timeout.
+
+Names
+-----
+segment : number from 1, or name
+wait : until the motion is over, and return how it ended; without, None at once
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.action import CheckTendons, HomeTendons
+from continuum_robot.app.client.connection import Connection, bring_up, join
+from continuum_robot.app.client.motions import Motions
+from continuum_robot.app.client.recording import recorded
+from continuum_robot.app.client.results import MotionResult, TipResult
+from continuum_robot.app.client.state import ContactState, RobotState, robot_state
+from continuum_robot.app.client.task import Task, Tasks
+from continuum_robot.app.client.tip_motion import move_tip
+from continuum_robot.app.client.trajectories import Trajectory, as_function, checked, source_parameters
+from continuum_robot.app.stack_link import OPERATION_TIMEOUT_S, SOURCE, StackLink
+from continuum_robot.control.motion import MotionLimits, motion_limits
+from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
+from continuum_robot.geometry.clarke import clarke_from_arc
+from continuum_robot.nodes.composition import ComposedStack, StackOptions
+from continuum_robot.nodes.spinning import wait_for
+from continuum_robot.robot.description import Robot as RobotDescription
+from continuum_robot.srv import InjectFault, ManageStack
+
+Vector = NDArray[np.float64]
+
+STALE_S = 1.0
+
+
+class Robot:
+    """A robot that is brought up by this program, or that of a running stack (:meth:`connect`).
+
+    Use it in a ``with`` block: it then comes up, and goes down in good order however the block ends. Methods that move
+    wait until the motion is over and return how it ended; with ``wait=False`` they return None at once, and
+    :meth:`is_task_complete`, :meth:`result` and :meth:`cancel` look after it. One motion at a time: a new one ends the
+    one before. Methods may be called from one thread; :attr:`state`, :meth:`estop` and :meth:`cancel` from any.
+
+    A motion raises ParameterError before anything moves, RobotFaultError at a fault or where another program took the
+    reference, and RobotTimeoutError where the robot did not arrive, within 10 s after the reference if nothing else is
+    said.
+
+    The reference source of a robot that this program brings up holds it straight until something is asked for.
+
+    Parameters
+    ----------
+    robot : robot file, or the name of a shipped robot
+    simulated : False: the devices of the robot file's ``hardware`` section
+    fake_level : ``dynamics``, ``wire`` or ``mirror``, where simulated
+    namespace : ROS namespace
+    contact : run a contact monitor
+    force : read the force-torque sensor
+    visualize : publish tf, path and markers
+    parameters : for each node, ROS parameters over the defaults
+    timeout_s : for the stack to come up, s
+    """
+
+    def __init__(
+        self,
+        robot: str | Path = "opencr_five_tendon",
+        *,
+        simulated: bool = True,
+        fake_level: str = "dynamics",
+        namespace: str = "",
+        contact: bool = False,
+        force: bool = False,
+        visualize: bool = True,
+        parameters: Mapping[str, Mapping[str, Any]] | None = None,
+        timeout_s: float = OPERATION_TIMEOUT_S,
+    ) -> None:
+        options = StackOptions(
+            robot=str(robot),
+            simulated=simulated,
+            fake_level=fake_level,
+            namespace=namespace,
+            contact=contact,
+            force=force,
+            visualize=visualize,
+            parameters=parameters or {},
+        )
+        self._bring_up: Callable[[], Connection] | None = partial(bring_up, options, timeout_s)
+        self._timeout_s = timeout_s
+        self._connection: Connection | None = None
+        self._description: RobotDescription | None = None
+        self._tasks = Tasks()
+
+    @classmethod
+    def connect(cls, namespace: str = "", *, robot: str | Path | None = None, timeout_s: float = 10.0) -> Robot:
+        """Connect to a stack that runs already, in this process, another one, or on another machine.
+
+        Closing leaves it running. It needs no ``with``, but then call :meth:`close`.
+
+        Parameters
+        ----------
+        namespace : of the stack
+        robot : robot file, where the one that the stack names is not on this machine
+        timeout_s : for the stack to be found, s
+
+        Raises
+        ------
+        RobotTimeoutError : no stack was found
+        RobotFileError : its robot file is not on this machine
+        """
+        made = cls(robot or "", namespace=namespace, timeout_s=timeout_s)
+        made._bring_up = None
+        made._use(join(namespace, robot, timeout_s))
+        return made
+
+    # Life
+
+    def start(self) -> Robot:
+        """Bring the stack up and wait until it is active; a ``with`` block does it.
+
+        Raises
+        ------
+        ContinuumRobotError : a robot file that cannot be used, a busy domain, a device that does not answer
+        """
+        if self._bring_up is None or self._connection is not None:
+            return self
+        self._use(self._bring_up())
+        try:
+            self.wait_until_active(self._timeout_s)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def close(self) -> None:
+        """End the motion under way; bring the stack down if this program brought it up. Safe to call twice."""
+        connection = self._connection
+        if connection is None:
+            return
+        try:
+            self._tasks.end()
+        finally:
+            self._connection = None
+            connection.closing.close()
+
+    def __enter__(self) -> Robot:
+        return self.start()
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # What it is
+
+    @property
+    def description(self) -> RobotDescription:
+        """The robot of the robot file. Raises :class:`DeviceError` before :meth:`start`."""
+        if self._description is None:
+            raise DeviceError("robot", "is not up", "Use it in a with block, or call start()")
+        return self._description
+
+    @property
+    def link(self) -> StackLink:
+        """Services, newest messages and publishers underneath. Raises :class:`DeviceError` before :meth:`start`."""
+        if self._connection is None:
+            raise DeviceError("robot", "is not up", "Use it in a with block, or call start() or Robot.connect()")
+        return self._connection.link
+
+    @property
+    def stack(self) -> ComposedStack | None:
+        """The nodes that this program brought up; None where it is connected to others."""
+        return None if self._connection is None else self._connection.stack
+
+    @property
+    def limits(self) -> MotionLimits:
+        """Speed and acceleration within which motions are planned, m/s and m/s^2."""
+        return motion_limits(self.description)
+
+    @property
+    def state(self) -> RobotState:
+        """The newest of everything that is known, at once."""
+        return robot_state(self.link, self.description)
+
+    # Waiting
+
+    def wait_until_active(self, timeout_s: float = OPERATION_TIMEOUT_S) -> RobotState:
+        """Wait until the stack is up and the robot's state is known.
+
+        Returns
+        -------
+        the state
+
+        Raises
+        ------
+        RobotFaultError : the stack is at fault
+        RobotTimeoutError : it is not up in time
+        """
+
+        def active() -> bool:
+            state = self.state
+            known = bool(np.all(np.isfinite(state.clarke_m)) and np.all(np.isfinite(state.tension_n)))
+            return state.stack == "up" and known and state.age_s < STALE_S
+
+        self.link.wait_until(active, timeout_s, "is not up")
+        return self.state
+
+    def wait_for_contact(self, timeout_s: float = 60.0) -> ContactState:
+        """Wait until something touches the robot.
+
+        Returns
+        -------
+        what is known of the contact
+
+        Raises
+        ------
+        DeviceError : no contact monitor runs
+        RobotFaultError : the stack came to a fault
+        RobotTimeoutError : nothing touched it
+        """
+        if not wait_for(lambda: self.link.messages.publishers("contact") > 0, 2.0):
+            raise DeviceError("contact_monitor", "does not run", "Bring the robot up with contact=True")
+        self.link.wait_until(lambda: self.state.contact.in_contact, timeout_s, "felt no contact")
+        return self.state.contact
+
+    # Motion
+
+    def move_to(
+        self,
+        clarke: ArrayLike,
+        duration_s: float | None = None,
+        *,
+        tolerance_m: float | None = None,
+        wait: bool = True,
+    ) -> MotionResult | None:
+        """Move the Clarke coordinates from rest to rest, by a quintic polynomial.
+
+        Parameters
+        ----------
+        clarke : wanted coordinates [q_Re,1, q_Im,1, ...], shape (2m,), m
+        duration_s : of the motion, s; None: the shortest within :attr:`limits`
+        tolerance_m : error within which it has arrived, m; None: 2 % of the largest displacement
+
+        Raises
+        ------
+        ParameterError : not finite, wrong number of values, or beyond the largest displacement of a tendon
+        """
+        goal = checked(self.description, clarke)
+        if duration_s is not None and not 0 < duration_s < math.inf:
+            raise ParameterError("duration_s", duration_s, "a positive time in s")
+        motions = self._motions
+        return self._begin("move_to", lambda task: motions.move(task, goal, duration_s, tolerance_m), wait)
+
+    def bend(
+        self,
+        segment: int | str,
+        angle_rad: float,
+        direction_rad: float = 0.0,
+        duration_s: float | None = None,
+        *,
+        wait: bool = True,
+    ) -> MotionResult | None:
+        """Bend one segment as :meth:`move_to`, the others stay as they are wanted now.
+
+        Parameters
+        ----------
+        angle_rad : bending angle of the whole segment, rad
+        direction_rad : towards which its tip moves, from +x towards +y, rad
+        """
+        robot = self.description
+        index = _index(segment, () if robot.mechanism is not None else robot.part_names)
+        wanted = self._motions.wanted()
+        radius_m = robot.segments[index].tendons.pitch_radius_m
+        wanted[2 * index : 2 * index + 2] = clarke_from_arc(direction_rad, angle_rad, radius_m)
+        return self.move_to(wanted, duration_s, wait=wait)
+
+    def straighten(self, duration_s: float | None = None, *, wait: bool = True) -> MotionResult | None:
+        """Move all Clarke coordinates to zero, as :meth:`move_to`."""
+        return self.move_to(np.zeros(self.description.coordinate_count), duration_s, wait=wait)
+
+    def move_tip_to(self, position_m: ArrayLike, *, timeout_s: float = 30.0, wait: bool = True) -> TipResult | None:
+        """Bring the tip to a place and keep it there, by the stack's tip control.
+
+        A place out of reach is no error: the tip goes to the reachable point next to it, and the result says how far
+        that is.
+
+        Parameters
+        ----------
+        position_m : shape (3,), base frame, m
+        timeout_s : for the tip to arrive, s
+
+        Raises
+        ------
+        ParameterError : not three finite numbers
+        RobotFaultError : as of every motion, or refused
+        """
+        target = np.array(position_m, dtype=float)
+        if target.shape != (3,) or not np.all(np.isfinite(target)):
+            raise ParameterError("position_m", position_m, "three finite numbers in m, in the base frame")
+        link = self.link
+        return self._begin("move_tip_to", lambda task: move_tip(link, task, target, timeout_s), wait)
+
+    def follow(
+        self, trajectory: Trajectory, duration_s: float | None = None, *, wait: bool = True
+    ) -> MotionResult | None:
+        """Move to where a trajectory begins, then follow it; references go out at 100 Hz.
+
+        Parameters
+        ----------
+        trajectory : CSV file (columns ``time_s`` and q_re_1_m, q_im_1_m, ...), an object with ``at(t_s)`` such as those
+            of :mod:`continuum_robot.control.references`, or a function of the time in s that gives Clarke coordinates,
+            shape (2m,), m, or a ClarkeReference. A function is called once for each instant, in order, so it may look
+            at :attr:`state` and close a loop of its own
+        duration_s : for how long, s; None: for the trajectory's own time, without end for a function
+
+        Raises
+        ------
+        ParameterError : a value that is not finite or beyond the largest displacement of a tendon
+        RobotFileError : a CSV file that cannot be used
+        """
+        at, own_s = as_function(self.description, trajectory)
+        end_s = own_s if duration_s is None else duration_s
+        motions = self._motions
+        return self._begin("follow", lambda task: motions.follow(task, at, end_s), wait)
+
+    def play(self, kind: str | None = None, **settings: Any) -> None:
+        """Have the reference source play a trajectory until something else is asked for; returns at once.
+
+        Parameters
+        ----------
+        kind : chirp, steps, circle, rest_to_rest, hold or csv; None: the robot file's own trajectory
+        **settings : fields of :class:`~continuum_robot.robot.control_settings.ReferenceSettings`, e.g.
+            ``amplitude_m=(0.01, 0.0), frequency_hz=(0.2,)``
+
+        Raises
+        ------
+        ParameterError : refused, with the reason
+        """
+        self._tasks.end()
+        self.link.set_parameters(SOURCE, source_parameters(self.description, kind, settings))
+
+    def take_turn(self) -> Vector:
+        """Come to rest, and have everybody else fall silent on clarke_reference: for programs that publish themselves.
+
+        Returns
+        -------
+        where the reference stands, shape (2m,), m: begin there, by :attr:`link`, and end with its ``give_back``
+
+        Raises
+        ------
+        DeviceError : there is no reference source, or it refused
+        """
+        return self._motions.take_turn()
+
+    def hold(self) -> None:
+        """End the motion under way and come to rest where the robot is. Raises :class:`DeviceError`."""
+        self._tasks.end()
+        self.link.hold()
+
+    def stop(self) -> None:
+        """The same as :meth:`hold`: tendons stay under tension. For danger there is :meth:`estop`."""
+        self.hold()
+
+    def is_task_complete(self) -> bool:
+        """Whether no motion is under way."""
+        return self._tasks.done
+
+    def cancel(self) -> None:
+        """End the motion under way; the robot comes to rest where it is."""
+        if not self._tasks.done:
+            self.hold()
+
+    def result(self, timeout_s: float | None = None) -> MotionResult | TipResult:
+        """Wait for the motion that was begun last.
+
+        Parameters
+        ----------
+        timeout_s : s; None: for as long as it takes
+
+        Returns
+        -------
+        how it ended
+
+        Raises
+        ------
+        DeviceError : no motion was begun
+        RobotTimeoutError : it is not over yet; it goes on
+        ContinuumRobotError : what ended it
+        """
+        outcome: MotionResult | TipResult = self._tasks.result(timeout_s)
+        return outcome
+
+    # Stop, reset, procedures
+
+    def estop(self) -> str:
+        """Latch the e-stop: tensions go to their safe value, whatever state the stack is in. Not safety-rated.
+
+        Returns
+        -------
+        what the driver said
+
+        Raises
+        ------
+        RobotTimeoutError : the driver does not answer; press the hardware's stop
+        """
+        self._tasks.cancel()
+        return self.link.trigger("estop", 2.0)
+
+    def reset(self, timeout_s: float = OPERATION_TIMEOUT_S) -> RobotState:
+        """Clear e-stop and faults and bring the stack up again; the robot then holds.
+
+        Returns
+        -------
+        the state
+
+        Raises
+        ------
+        DeviceError : refused, with the cause that is still there
+        RobotTimeoutError : not up in time
+        """
+        self._tasks.end()
+        self.link.manage(ManageStack.Request.RESET, timeout_s)
+        self.link.messages.forget("stack_status")
+        self.wait_until_active(timeout_s)
+        self._hold_again()
+        return self.state
+
+    def home(self, tension_n: float = 0.0, timeout_s: float = 300.0) -> HomeTendons.Result:
+        """Take up slack, straighten, and store where the tendons stand there; the stack is paused meanwhile.
+
+        Parameters
+        ----------
+        tension_n : on every tendon at the straight pose, N; 0: the robot file's
+
+        Returns
+        -------
+        message, file, zero (m) and slack (m) of every tendon
+
+        Raises
+        ------
+        DeviceError : it failed, with what to do
+        RobotTimeoutError : it took too long, and was cancelled
+        """
+        return self._while_paused(HomeTendons, "home_tendons", HomeTendons.Goal(tension=float(tension_n)), timeout_s)
+
+    def check_tendons(self, pull_n: float = 0.0, timeout_s: float = 300.0) -> tuple[str, ...]:
+        """Pull at one tendon after the other, and compare with the robot file; the stack is paused meanwhile.
+
+        Parameters
+        ----------
+        pull_n : most that is added to a tendon's tension, N; 0: from the limits
+
+        Returns
+        -------
+        verdict on every tendon, "ok" where it is as the file says
+
+        Raises
+        ------
+        DeviceError : a tendon is not as the file says, and which
+        RobotTimeoutError : it took too long, and was cancelled
+        """
+        goal = CheckTendons.Goal(pull=float(pull_n))
+        return tuple(self._while_paused(CheckTendons, "check_tendons", goal, timeout_s).verdicts)
+
+    def tare(self) -> str:
+        """What the contact monitor, and the force sensor, measure now counts as nothing; nothing may touch the robot.
+
+        Returns
+        -------
+        what they said
+
+        Raises
+        ------
+        DeviceError : neither runs, or one refused
+        """
+        status = self.link.messages["stack_status"]
+        nodes = [] if status is None else [n for n in status.node_names if n in ("contact_monitor", "force_sensor")]
+        if not nodes:
+            raise DeviceError("tare", "neither contact monitor nor force sensor runs", "Bring them up, contact=True")
+        return "; ".join(self.link.trigger(f"{name}/tare") for name in nodes)
+
+    # Settings
+
+    def set_pretension(self, pretension_n: float) -> None:
+        """Least tension that the controller leaves on a tendon, N. Raises :class:`ParameterError` beyond its limits.
+
+        Parameters
+        ----------
+        pretension_n : N
+        """
+        self.set_parameters("clarke_controller", {"pretension_n": float(pretension_n)})
+
+    def set_gains(self, segment: int | str = 1, **gains: float) -> None:
+        """Change gains of the controller, all or none, at its next cycle.
+
+        Parameters
+        ----------
+        **gains : fields of :class:`~continuum_robot.robot.control_settings.PidGains`: p (N/m), i (N/(m.s)), d (N.s/m)
+
+        Raises
+        ------
+        ParameterError : no such segment or gain, or out of range
+        """
+        names = self.description.part_names
+        name = names[_index(segment, names)]
+        self.set_parameters("clarke_controller", {f"gains.{name}.{key}": float(value) for key, value in gains.items()})
+
+    def set_parameters(self, node: str, values: Mapping[str, Any]) -> None:
+        """Set ROS parameters of a node, all or none.
+
+        Parameters
+        ----------
+        node : name, e.g. ``clarke_controller``
+        values : by parameter
+
+        Raises
+        ------
+        ParameterError : refused, with the node's reason
+        RobotTimeoutError : the node does not answer
+        """
+        self.link.set_parameters(node, values)
+
+    def get_parameter(self, node: str, name: str) -> Any:
+        """Value of a node's ROS parameter, None where it is not declared. Raises :class:`RobotTimeoutError`.
+
+        Parameters
+        ----------
+        name : of the parameter, dotted
+        """
+        return self.link.get_parameter(node, name)
+
+    def inject_fault(self, fault: str, tendon: int = -1, magnitude: float = 0.0, duration_s: float = 0.0) -> str:
+        """Make the simulated hardware misbehave; see :mod:`continuum_robot.simulation.faults`.
+
+        Parameters
+        ----------
+        fault : its name; empty ends all
+        tendon : index from 0, -1 for all
+        magnitude : meaning and unit depend on the fault
+        duration_s : s; 0: until it is ended
+
+        Returns
+        -------
+        what the driver said
+
+        Raises
+        ------
+        DeviceError : refused: an unknown fault, or real hardware
+        """
+        request = InjectFault.Request(fault=fault, tendon=tendon, magnitude=magnitude, duration_s=duration_s)
+        response = self.link.call(InjectFault, "inject_fault", request)
+        if not response.success:
+            raise DeviceError("inject_fault", response.message, "See continuum_robot.simulation.faults")
+        return str(response.message)
+
+    # Recording
+
+    def record(self, path: str | Path) -> AbstractContextManager[Path]:
+        """Record all topics of the stack, as MCAP, while a ``with`` block runs.
+
+        Parameters
+        ----------
+        path : folder of the recording, made; with a number behind it where there is one already
+
+        Returns
+        -------
+        gives the folder to the block
+
+        Raises
+        ------
+        DeviceError : it cannot be written
+        """
+        return recorded(self.link, self.description, Path(path).expanduser())
+
+    # Helpers
+
+    @property
+    def _motions(self) -> Motions:
+        return Motions(self.link, self.description)
+
+    def _use(self, connection: Connection) -> None:
+        self._connection, self._description = connection, connection.robot
+
+    def _begin(self, name: str, work: Callable[[Task], Any], wait: bool) -> Any:
+        self._tasks.end()
+        self.link.check_up()
+        return self._tasks.begin(name, work, wait=wait)
+
+    def _while_paused(self, kind: Any, name: str, goal: Any, timeout_s: float) -> Any:
+        self._tasks.end()
+        self.link.manage(ManageStack.Request.PAUSE)
+        try:
+            return self.link.run_action(kind, name, goal, timeout_s)
+        finally:
+            self.link.manage(ManageStack.Request.RESUME)
+            self._hold_again()
+
+    def _hold_again(self) -> None:
+        with contextlib.suppress(ContinuumRobotError):
+            # Where there is no reference source, nobody moves the robot either.
+            wait_for(lambda: self.link.messages["clarke_reference"] is not None, 2.0)
+            self.link.hold(2.0)
+
+
+def _index(segment: int | str, names: Sequence[str]) -> int:
+    if segment in names:
+        return names.index(str(segment))
+    if isinstance(segment, int) and 0 < segment <= len(names):
+        return segment - 1
+    raise ParameterError("segment", segment, f"a number from 1 to {len(names)}, or one of {', '.join(names)}")

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A motion of the tip: the stack's tip control is asked for a place, and watched until it is there."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.app.client.results import TipResult
+from continuum_robot.app.client.task import Task
+from continuum_robot.app.stack_link import POLL_S, StackLink
+from continuum_robot.errors import RobotFaultError, RobotTimeoutError
+from continuum_robot.nodes import conversions
+
+_ENDS = ("reached", "refused", "stopped")
+
+
+def move_tip(link: StackLink, task: Task, target_m: NDArray[np.float64], timeout_s: float) -> TipResult:
+    """Publish a target of the tip and wait until the stack says how that ended.
+
+    Parameters
+    ----------
+    link : to the stack
+    task : that this is the work of
+    target_m : base frame, shape (3,), m
+
+    Raises
+    ------
+    RobotFaultError : refused, a fault, or another program took the reference
+    RobotTimeoutError : the estimated tip did not settle at the goal
+    """
+    begun_s = time.monotonic()
+    link.messages.forget("tip_state")
+    link.publish_tip_target(target_m)
+    while True:
+        message = link.messages["tip_state"]
+        mine = message is not None and np.allclose(conversions.position(message.target), target_m, atol=1e-9)
+        if mine and message.state in _ENDS:
+            break
+        task.check()
+        link.check_up()
+        if time.monotonic() - begun_s > timeout_s:
+            said = f"{1e3 * message.error:.2f} mm from it ({message.message})" if mine else "no answer"
+            raise RobotTimeoutError(
+                "tip", f"did not reach the goal within {timeout_s:g} s: {said}", "Allow more time or tolerance"
+            )
+        time.sleep(POLL_S)
+    if message.state != "reached":
+        raise RobotFaultError("tip_target", f"{message.state}: {message.message}", "See tip_state")
+    return TipResult(
+        conversions.position(message.tip),
+        conversions.position(message.goal),
+        message.distance,
+        message.error,
+        message.reachable,
+        message.message,
+        time.monotonic() - begun_s,
+    )
