@@ -29,7 +29,7 @@ from continuum_robot.nodes.composition import ComposedStack, StackOptions
 from continuum_robot.nodes.recorder import Recorder
 from continuum_robot.nodes.spinning import StopRequest
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.loading import shipped_robots
+from continuum_robot.robot.shipped_files import shipped_file
 from continuum_robot.rod.tendons import beyond_bending
 from continuum_robot.simulation.contact import Contact, load_contacts
 from continuum_robot.simulation.mechanism_body import make_body
@@ -74,11 +74,11 @@ def contact_file(given: str, robot: Robot) -> Path:
     """
     if given:
         return Path(given).resolve()
-    folders = {path.parent.parent / "contacts" for path in shipped_robots().values()}
-    for file in (folder / f"{robot.name}.yaml" for folder in sorted(folders)):
-        if file.is_file():
-            return file
-    raise ParameterError("--contact", None, f"a file: there is no shipped one for the robot {robot.name}")
+    try:
+        return shipped_file(f"contacts/{robot.name}.yaml")
+    except ParameterError as error:
+        expected = f"a file: there is no shipped one for the robot {robot.name}"
+        raise ParameterError("--contact", None, expected) from error
 
 
 def run_demo(

@@ -7,7 +7,6 @@ import dataclasses
 import difflib
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 from launch import LaunchContext, LaunchDescription
 from launch.action import Action
@@ -16,12 +15,10 @@ from launch.actions import (
     LogInfo,
     OpaqueFunction,
     RegisterEventHandler,
-    SetEnvironmentVariable,
     Shutdown,
 )
 from launch.event_handlers import OnProcessExit
 from launch.events.process import ProcessExited
-from launch.substitutions import EnvironmentVariable
 from launch_ros.actions import Node
 
 from continuum_robot.app.fake_level import AUTO, choose_level
@@ -30,7 +27,9 @@ from continuum_robot.app.stack import load_for_stack, node_parameters
 from continuum_robot.drivers import backends
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.nodes.composition import StackOptions
+from continuum_robot.nodes.loopback import keep_to_loopback
 from continuum_robot.robot.loading import find_robot_file, load_robot, shipped_robots
+from continuum_robot.robot.shipped_files import shipped_file
 
 PACKAGE = "continuum_robot"
 BOOLEAN = ["true", "false"]
@@ -166,26 +165,13 @@ def rviz_description() -> LaunchDescription:
     return _description(arguments, lambda context: [_rviz(context, context.launch_configurations["rviz_config"])])
 
 
-def rviz_configuration() -> Path:
-    """The shipped rviz configuration: beside the robot files, in a checkout and where installed.
-
-    Raises
-    ------
-    ParameterError : it is in none of these places
-    """
-    folders = {path.parent.parent for path in shipped_robots().values()}
-    for folder in folders:
-        if (folder / "rviz" / "continuum_robot.rviz").is_file():
-            return folder / "rviz" / "continuum_robot.rviz"
-    raise ParameterError("rviz configuration", [str(folder) for folder in folders], "rviz/continuum_robot.rviz in it")
-
-
 def _description(
     arguments: list[DeclareLaunchArgument], actions: Callable[[LaunchContext], list[Action]]
 ) -> LaunchDescription:
     names = [argument.name for argument in arguments]
 
     def checked(context: LaunchContext) -> list[Action]:
+        keep_to_loopback(context.environment)
         try:
             return [*_misspelt(context, names), *actions(context)]
         except ContinuumRobotError as error:
@@ -195,11 +181,6 @@ def _description(
     return LaunchDescription(
         [
             *arguments,
-            # Loopback, unless the user opens DDS to the network.
-            SetEnvironmentVariable(
-                "ROS_AUTOMATIC_DISCOVERY_RANGE",
-                EnvironmentVariable("ROS_AUTOMATIC_DISCOVERY_RANGE", default_value="LOCALHOST"),
-            ),
             OpaqueFunction(function=checked),
         ]
     )
@@ -290,7 +271,9 @@ def _ended(event: ProcessExited, context: LaunchContext) -> list[Action]:
 
 def _rviz(context: LaunchContext, configuration: str = "") -> Node:
     given = context.launch_configurations
-    configuration = configuration or str(write_scaled(rviz_configuration(), load_robot(given["robot"])))
+    configuration = configuration or str(
+        write_scaled(shipped_file("rviz/continuum_robot.rviz"), load_robot(given["robot"]))
+    )
     return Node(
         package="rviz2",
         executable="rviz2",

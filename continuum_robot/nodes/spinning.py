@@ -31,6 +31,7 @@ from rclpy.task import Future
 
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.loopback import keep_to_loopback
 from continuum_robot.nodes.periodic import ask_for_short_slices
 from continuum_robot.nodes.shared_memory import avoid_dead_ports
 
@@ -39,12 +40,6 @@ LARGEST_DOMAIN = 232
 JOIN_TIMEOUT_S = 5.0
 # A thread that wakes up waits this long for Python's interpreter lock; the default is 5 ms, five driver cycles.
 SWITCH_INTERVAL_S = 0.00005
-
-
-def default_to_loopback() -> None:
-    """Keep DDS on this machine unless the user opened it: the design's default."""
-    if "ROS_AUTOMATIC_DISCOVERY_RANGE" not in os.environ and "ROS_LOCALHOST_ONLY" not in os.environ:
-        os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 
 
 def initialize(args: Sequence[str] | None = None, context: Context | None = None) -> None:
@@ -59,7 +54,7 @@ def initialize(args: Sequence[str] | None = None, context: Context | None = None
     ParameterError : a domain that does not exist
     DeviceError : DDS cannot be started
     """
-    default_to_loopback()
+    keep_to_loopback(os.environ)
     _check_domain()
     avoid_dead_ports(int(os.environ.get("ROS_DOMAIN_ID", "").strip() or 0))
     try:
@@ -138,6 +133,9 @@ class Spinner:
         if ended:
             for node in self._nodes:
                 self.executor.remove_node(node)
+            # It holds the callbacks, through them the nodes, and through those whoever owns this spinner: in C++, where
+            # Python finds no cycle. Without it no participant that was spun would ever leave DDS.
+            self.executor.shutdown(JOIN_TIMEOUT_S)
         return ended
 
     def add_node(self, node: Node) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +13,13 @@ import yaml
 from continuum_robot.errors import RobotFileError
 from continuum_robot.robot.description import SCHEMA_VERSION, Robot
 from continuum_robot.robot.schema import Source, read
-
-_SHARE = "share/continuum_robot/config/robots"
-
-
-def robot_folders() -> list[Path]:
-    """Folders in which shipped robot files are looked for: the checkout's, then the installed one."""
-    checkout = Path(__file__).resolve().parents[2] / "config" / "robots"
-    installed = [parent / _SHARE for parent in Path(__file__).resolve().parents if (parent / _SHARE).is_dir()]
-    candidates = [checkout, *installed, Path(sysconfig.get_path("data")) / _SHARE]
-    return [folder for folder in dict.fromkeys(candidates) if folder.is_dir()]
+from continuum_robot.robot.shipped_files import shipped_folders
 
 
 def shipped_robots() -> dict[str, Path]:
     """Name and path of every shipped robot file."""
     found: dict[str, Path] = {}
-    for folder in robot_folders():
+    for folder in shipped_folders("robots"):
         for path in sorted(folder.glob("*.yaml")):
             found.setdefault(path.stem, path)
     return found
