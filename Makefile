@@ -35,8 +35,8 @@ environment: $(INSTALLED)  ## The virtual environment with ROS 2, the libraries 
 demo: $(INSTALLED)  ## Bring the simulated five-tendon robot up, track the paper's trajectory, leave a report in runs/
 	$(BIN)/continuum-robot demo $(ARGS)
 
-# What talks over DDS runs in real time and alone, a process for each file: DDS finds the first 32 participants of a
-# process only, and those that a test ended are not all forgotten. The others then share all processors.
+# What talks over DDS runs in real time and alone, a process for each file: no thread and no participant of one disturbs
+# the next. The others then share all processors.
 DDS_TESTS := $(sort $(shell grep -lrE 'pytest\.mark\.(ros|launch)' test --include='test_*.py'))
 test: $(INSTALLED) lint  ## Linters and all tests, or with ARGS="..." those that pytest selects by it
 ifdef ARGS
