@@ -18,8 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from continuum_robot.app.client.robot import Robot
+from continuum_robot.app.client.stack_link import REFERENCE_PERIOD_S, SOURCE, StackLink
 from continuum_robot.app.client.state import RobotState
-from continuum_robot.app.stack_link import REFERENCE_PERIOD_S, SOURCE, StackLink
 from continuum_robot.app.status_line import STATE_STYLES
 from continuum_robot.app.teleop_devices import (
     ESTOP,

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from continuum_robot.app.client.stack_link import SOURCE, StackLink
 from continuum_robot.app.demo import prepare_model
 from continuum_robot.app.domain import claimed_domain
 from continuum_robot.app.stack import load_for_stack
-from continuum_robot.app.stack_link import SOURCE, StackLink
 from continuum_robot.errors import RobotTimeoutError
 from continuum_robot.nodes.composition import ComposedStack, StackOptions
 from continuum_robot.nodes.spinning import wait_for
@@ -61,19 +61,7 @@ def bring_up(options: StackOptions, timeout_s: float) -> Connection:
 
 
 def join(namespace: str, file: str | Path | None, timeout_s: float) -> Connection:
-    """Join a stack that runs.
-
-    Parameters
-    ----------
-    namespace : of the stack
-    file : robot file, None: the one that the stack names
-    timeout_s : for the stack to be found, s
-
-    Raises
-    ------
-    RobotTimeoutError : no stack was found
-    RobotFileError : its robot file is not on this machine
-    """
+    """Join a stack that runs. Arguments and errors as of :meth:`continuum_robot.app.client.robot.Robot.connect`."""
     with contextlib.ExitStack() as closing:
         link = StackLink(namespace)
         closing.callback(link.close)

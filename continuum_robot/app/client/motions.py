@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.app.client.results import MotionResult
+from continuum_robot.app.client.stack_link import POLL_S, REFERENCE_PERIOD_S, StackLink
 from continuum_robot.app.client.state import robot_state
 from continuum_robot.app.client.task import Task
 from continuum_robot.app.client.trajectories import ReferenceFunction, checked
-from continuum_robot.app.stack_link import POLL_S, REFERENCE_PERIOD_S, StackLink
-from continuum_robot.control.motion import MotionLimits, motion_limits
+from continuum_robot.control.motion import motion_limits
 from continuum_robot.control.references import ClarkeReference, RestToRest
 from continuum_robot.errors import ContinuumRobotError, RobotFaultError, RobotTimeoutError
 from continuum_robot.nodes.spinning import wait_for
@@ -40,11 +40,6 @@ class Motions:
 
     def __init__(self, link: StackLink, robot: RobotDescription) -> None:
         self._link, self._robot = link, robot
-
-    @property
-    def limits(self) -> MotionLimits:
-        """Speed and acceleration within which motions are planned, m/s and m/s^2."""
-        return motion_limits(self._robot)
 
     def wanted(self) -> Vector:
         """Where the reference stands, shape (2m,), m: what is wanted last, or else where the robot is.
@@ -75,8 +70,7 @@ class Motions:
         ----------
         task : that this is the work of
         goal : checked coordinates, shape (2m,), m
-        duration_s : s; None: the shortest within :attr:`limits`
-        tolerance_m : error within which it has arrived, m; None: 2 % of the largest displacement
+        duration_s, tolerance_m : as of :meth:`continuum_robot.app.client.robot.Robot.move_to`
         """
         begun_s = time.monotonic()
         with self._turn():
@@ -115,7 +109,7 @@ class Motions:
 
     def _approach(self, task: Task, goal: Vector, duration_s: float | None = None) -> None:
         start = self.wanted()
-        move_s = duration_s or max(self.limits.move_s(start, goal), REFERENCE_PERIOD_S)
+        move_s = duration_s or max(motion_limits(self._robot).move_s(start, goal), REFERENCE_PERIOD_S)
         self._write(task, RestToRest(start, goal, move_s).at, move_s)
 
     def _write(self, task: Task, at: ReferenceFunction, duration_s: float) -> Vector:

@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from continuum_robot.app.client.stack_link import StackLink
 from continuum_robot.app.client.state import robot_state
-from continuum_robot.app.stack_link import StackLink
 from continuum_robot.errors import DeviceError
 from continuum_robot.nodes.recorder import Recorder
 from continuum_robot.nodes.spinning import Spinner

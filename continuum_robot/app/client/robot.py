@@ -32,11 +32,11 @@ from continuum_robot.app.client.connection import Connection, bring_up, join
 from continuum_robot.app.client.motions import Motions
 from continuum_robot.app.client.recording import recorded
 from continuum_robot.app.client.results import MotionResult, TipResult
+from continuum_robot.app.client.stack_link import OPERATION_TIMEOUT_S, SOURCE, StackLink
 from continuum_robot.app.client.state import ContactState, RobotState, robot_state
 from continuum_robot.app.client.task import Task, Tasks
 from continuum_robot.app.client.tip_motion import move_tip
 from continuum_robot.app.client.trajectories import Trajectory, as_function, checked, source_parameters
-from continuum_robot.app.stack_link import OPERATION_TIMEOUT_S, SOURCE, StackLink
 from continuum_robot.control.motion import MotionLimits, motion_limits
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.geometry.clarke import clarke_from_arc
@@ -200,11 +200,7 @@ class Robot:
     # Waiting
 
     def wait_until_active(self, timeout_s: float = OPERATION_TIMEOUT_S) -> RobotState:
-        """Wait until the stack is up and the robot's state is known.
-
-        Returns
-        -------
-        the state
+        """Wait until the stack is up and the robot's state is known, and return that.
 
         Raises
         ------
@@ -221,11 +217,7 @@ class Robot:
         return self.state
 
     def wait_for_contact(self, timeout_s: float = 60.0) -> ContactState:
-        """Wait until something touches the robot.
-
-        Returns
-        -------
-        what is known of the contact
+        """Wait until something touches the robot, and return what is known of that.
 
         Raises
         ------
@@ -386,15 +378,11 @@ class Robot:
             self.hold()
 
     def result(self, timeout_s: float | None = None) -> MotionResult | TipResult:
-        """Wait for the motion that was begun last.
+        """Wait for the motion that was begun last, and return how it ended.
 
         Parameters
         ----------
         timeout_s : s; None: for as long as it takes
-
-        Returns
-        -------
-        how it ended
 
         Raises
         ------
@@ -410,9 +398,7 @@ class Robot:
     def estop(self) -> str:
         """Latch the e-stop: tensions go to their safe value, whatever state the stack is in. Not safety-rated.
 
-        Returns
-        -------
-        what the driver said
+        Returns what the driver said.
 
         Raises
         ------
@@ -422,11 +408,7 @@ class Robot:
         return self.link.trigger("estop", 2.0)
 
     def reset(self, timeout_s: float = OPERATION_TIMEOUT_S) -> RobotState:
-        """Clear e-stop and faults and bring the stack up again; the robot then holds.
-
-        Returns
-        -------
-        the state
+        """Clear e-stop and faults and bring the stack up again; the robot then holds. Returns the state.
 
         Raises
         ------
@@ -480,9 +462,7 @@ class Robot:
     def tare(self) -> str:
         """What the contact monitor, and the force sensor, measure now counts as nothing; nothing may touch the robot.
 
-        Returns
-        -------
-        what they said
+        Returns what they said.
 
         Raises
         ------
@@ -494,7 +474,7 @@ class Robot:
             raise DeviceError("tare", "neither contact monitor nor force sensor runs", "Bring them up, contact=True")
         return "; ".join(self.link.trigger(f"{name}/tare") for name in nodes)
 
-    # Settings
+    # Settings, faults, recording
 
     def set_pretension(self, pretension_n: float) -> None:
         """Least tension that the controller leaves on a tendon, N. Raises :class:`ParameterError` beyond its limits.
@@ -545,7 +525,7 @@ class Robot:
         return self.link.get_parameter(node, name)
 
     def inject_fault(self, fault: str, tendon: int = -1, magnitude: float = 0.0, duration_s: float = 0.0) -> str:
-        """Make the simulated hardware misbehave; see :mod:`continuum_robot.simulation.faults`.
+        """Make the simulated hardware misbehave; see :mod:`continuum_robot.simulation.faults`. Returns what it said.
 
         Parameters
         ----------
@@ -553,10 +533,6 @@ class Robot:
         tendon : index from 0, -1 for all
         magnitude : meaning and unit depend on the fault
         duration_s : s; 0: until it is ended
-
-        Returns
-        -------
-        what the driver said
 
         Raises
         ------
@@ -568,18 +544,12 @@ class Robot:
             raise DeviceError("inject_fault", response.message, "See continuum_robot.simulation.faults")
         return str(response.message)
 
-    # Recording
-
     def record(self, path: str | Path) -> AbstractContextManager[Path]:
-        """Record all topics of the stack, as MCAP, while a ``with`` block runs.
+        """Record all topics of the stack, as MCAP, while a ``with`` block runs, which is given the folder.
 
         Parameters
         ----------
         path : folder of the recording, made; with a number behind it where there is one already
-
-        Returns
-        -------
-        gives the folder to the block
 
         Raises
         ------

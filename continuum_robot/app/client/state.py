@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.app.stack_link import StackLink
+from continuum_robot.app.client.stack_link import StackLink
 from continuum_robot.nodes import conversions
 from continuum_robot.robot.description import Robot as RobotDescription
 

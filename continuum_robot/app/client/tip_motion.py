@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.app.client.results import TipResult
+from continuum_robot.app.client.stack_link import POLL_S, StackLink
 from continuum_robot.app.client.task import Task
-from continuum_robot.app.stack_link import POLL_S, StackLink
 from continuum_robot.errors import RobotFaultError, RobotTimeoutError
 from continuum_robot.nodes import conversions
 
@@ -18,17 +18,16 @@ _ENDS = ("reached", "refused", "stopped")
 
 
 def move_tip(link: StackLink, task: Task, target_m: NDArray[np.float64], timeout_s: float) -> TipResult:
-    """Publish a target of the tip and wait until the stack says how that ended.
+    """Publish a target of the tip, and wait until the stack says how that ended, or ``task`` is cancelled.
 
     Parameters
     ----------
     link : to the stack
-    task : that this is the work of
     target_m : base frame, shape (3,), m
 
     Raises
     ------
-    RobotFaultError : refused, a fault, or another program took the reference
+    RobotFaultError : refused, a fault, or cancelled
     RobotTimeoutError : the estimated tip did not settle at the goal
     """
     begun_s = time.monotonic()

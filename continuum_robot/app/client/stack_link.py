@@ -177,15 +177,11 @@ class StackLink:
         return self.wait_for_future(client.call_async(request or kind.Request()), timeout_s, service)
 
     def trigger(self, service: str, timeout_s: float = CALL_TIMEOUT_S) -> str:
-        """Call a std_srvs/Trigger.
+        """Call a std_srvs/Trigger, and return its message.
 
         Parameters
         ----------
         service : its name
-
-        Returns
-        -------
-        its message
 
         Raises
         ------
@@ -203,20 +199,14 @@ class StackLink:
         response = self.call(ManageStack, "manage_stack", ManageStack.Request(command=command), timeout_s)
         return _accepted("supervisor", response)
 
-    def run_action(
-        self, kind: Any, name: str, goal: Any, timeout_s: float, on_feedback: Callable[[Any], None] | None = None
-    ) -> Any:
-        """Run an action to its end; it is cancelled where that takes too long or the wait is interrupted.
+    def run_action(self, kind: Any, name: str, goal: Any, timeout_s: float) -> Any:
+        """Run an action to its end, and return its result; it is cancelled where that takes too long or the wait is
+        interrupted.
 
         Parameters
         ----------
         kind : type of the action
         goal : the goal's message
-        on_feedback : called with each message of feedback; None: nobody looks
-
-        Returns
-        -------
-        its result
 
         Raises
         ------
@@ -227,12 +217,7 @@ class StackLink:
         try:
             if not wait_for(client.server_is_ready, CALL_TIMEOUT_S):
                 raise RobotTimeoutError(name, "is not there", "Is the stack running?")
-
-            def tell(message: Any) -> None:
-                if on_feedback is not None:
-                    on_feedback(message.feedback)
-
-            handle = self.wait_for_future(client.send_goal_async(goal, feedback_callback=tell), CALL_TIMEOUT_S, name)
+            handle = self.wait_for_future(client.send_goal_async(goal), CALL_TIMEOUT_S, name)
             if not handle.accepted:
                 raise DeviceError(name, "was refused", "The driver's log says why")
             try:
