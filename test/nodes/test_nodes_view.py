@@ -22,8 +22,8 @@ from ros_probe import PATIENT, Probe
 from std_msgs.msg import String
 
 from continuum_robot.app.view.browser import Browser, find_browser
+from continuum_robot.app.view.controls.steering import SLIDERS, TIP, TRAJECTORY
 from continuum_robot.app.view.page import HOST, Page, ViewOptions, robot_of_stack
-from continuum_robot.app.view.panel import SLIDERS, TIP, TRAJECTORY
 from continuum_robot.app.view.screenshot import HIDE_NOTICES, READY
 from continuum_robot.nodes import qos
 from continuum_robot.nodes.composition import ComposedStack, StackOptions
@@ -132,30 +132,30 @@ def wanted_mm(reference: ClarkeState) -> float:
 
 
 def test_slider_takes_the_reference_and_moves_the_robot(shown: Shown, probe: Probe) -> None:
-    controls = shown.page.panel.controls
-    controls.sliders[0].value = 4.0
-    assert controls.mode.value == SLIDERS
+    steering = shown.page.panel.steering
+    steering.sliders[0].value = 4.0
+    assert steering.mode.value == SLIDERS
     shown.wait(lambda: abs(shown.clarke_mm - 4.0) < 0.5, "the robot does not follow the slider")
     probe.wait(lambda: probe.newest("reference_writer").data == "view", LONG_S)
     probe.wait(lambda: wanted_mm(probe.newest("clarke_reference")) == 4.0, LONG_S, "the reference does not arrive")
     probe.received["clarke_reference"].clear()
     probe.wait(lambda: len(probe.received["clarke_reference"]) > 50, LONG_S, "the page falls silent")
     assert {wanted_mm(message) for message in probe.received["clarke_reference"]} == {4.0}, "two writers fight"
-    controls.mode.value = TRAJECTORY
+    steering.mode.value = TRAJECTORY
     probe.wait(lambda: probe.newest("reference_writer").data == "reference_source", LONG_S)
 
 
 def test_target_of_the_tip_is_reached(shown: Shown) -> None:
-    page, controls = shown.page, shown.page.panel.controls
+    page, panel = shown.page, shown.page.panel
     target = np.array([0.06, 0.03, 0.18])
-    controls.mode.value = TIP
-    page.panel.aim_tip(target)
+    panel.steering.mode.value = TIP
+    panel.tip.aim(target)
     shown.wait(lambda: np.linalg.norm(page.snapshot.tip_m - target) < 0.015, "the tip does not come to its target")
-    controls.mode.value = TRAJECTORY
+    panel.steering.mode.value = TRAJECTORY
 
 
 def test_gains_and_pretension_are_set_within_the_nodes_ranges(shown: Shown, probe: Probe) -> None:
-    controls = shown.page.panel.controls
+    controls = shown.page.panel.gains
     shown.wait(lambda: controls.pretension is not None, "the controller's parameters are not found")
     assert controls.gains
     robot = load_robot(ROBOT)
@@ -170,36 +170,36 @@ def test_gains_and_pretension_are_set_within_the_nodes_ranges(shown: Shown, prob
 
 
 def test_push_moves_the_simulated_robot_and_ends(shown: Shown) -> None:
-    page, controls = shown.page, shown.page.panel.controls
-    shown.wait(lambda: not controls.push.disabled, "nobody listens to pushes")
+    page, pushing = shown.page, shown.page.panel.pushing
+    shown.wait(lambda: not pushing.push.disabled, "nobody listens to pushes")
     shown.wait(lambda: np.ptp(page.snapshot.tension_n) < 1.0, "the robot does not come to rest")
-    controls.push_force.value = 0.5
-    controls.push.value = True
+    pushing.force.value = 0.5
+    pushing.push.value = True
     shown.wait(lambda: np.ptp(page.snapshot.tension_n) > 2.0, "the push is not felt in the tendons")
     shown.wait(lambda: np.ptp(page.snapshot.tension_n) < 1.0, "the push does not end")
 
 
 def test_recording_of_a_stack_without_recorder(shown: Shown) -> None:
-    controls, out = shown.page.panel.controls, shown.page.options.out
+    recording, out = shown.page.panel.recording, shown.page.options.out
 
     def recorded() -> list[Path]:
         return list(out.glob("*/*.mcap"))
 
-    controls.record.value = True
+    recording.record.value = True
     shown.wait(recorded, "nothing is recorded")
-    controls.record.value = False
+    recording.record.value = False
     shown.wait(lambda: list(out.glob("*/metadata.yaml")), "the recording is not closed")
 
 
 def test_emergency_stop_latches_and_reset_clears_it(shown: Shown, probe: Probe) -> None:
-    page, controls = shown.page, shown.page.panel.controls
-    controls.stop.value = True
+    page, status = shown.page, shown.page.panel.status
+    status.stop.value = True
     probe.wait_for_fault("estop", LONG_S)
     shown.wait(lambda: page.snapshot.stack.estop, "the page does not say so")
-    shown.wait(lambda: "latched" in controls.stop.label and not controls.reset.disabled, "the button does not say so")
-    controls.reset.value = True
+    shown.wait(lambda: "latched" in status.stop.label and not status.reset.disabled, "the button does not say so")
+    status.reset.value = True
     probe.wait(lambda: probe.stack_state() == "up" and probe.driver_state() == "active", LONG_S)
-    shown.wait(lambda: not page.snapshot.stack.estop and controls.reset.disabled, "the page does not say so")
+    shown.wait(lambda: not page.snapshot.stack.estop and status.reset.disabled, "the page does not say so")
 
 
 # In a browser

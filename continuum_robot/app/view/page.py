@@ -24,9 +24,10 @@ from continuum_robot.app.view import colors
 from continuum_robot.app.view.body import make_body
 from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.curves import Curves
+from continuum_robot.app.view.legend import Legend
 from continuum_robot.app.view.listener import Listener
 from continuum_robot.app.view.panel import Panel
-from continuum_robot.app.view.reach import largest_push_n
+from continuum_robot.app.view.reach import largest_push_n, reach_of
 from continuum_robot.app.view.scene import Scene
 from continuum_robot.app.view.snapshot import Snapshot
 from continuum_robot.errors import ContinuumRobotError, DeviceError
@@ -116,8 +117,8 @@ class Page:
             )  # fmt: skip
             side = gui.add_panel()
             with side.add_tab("What you see"):
-                self.panel.add_legend()
-                self._curves = Curves(self._server, self.panel.coordinate_names, robot)
+                self._legend = Legend(self._server, robot)
+                self._curves = Curves(self._server, reach_of(robot).short_names, robot)
             side.dock_left()
             side.set_width(350)
         self.snapshot = Snapshot(time_s=time.monotonic())
@@ -151,7 +152,8 @@ class Page:
         with self._server.atomic():
             if begun_s - self._words_s > _WORDS_S:
                 self._words_s = begun_s
-                self.panel.update(snapshot, end_n)
+                self.panel.update(snapshot)
+                self._legend.update(snapshot, end_n)
             if watched:
                 self.scene.draw(snapshot, self._wanted(snapshot), end_n, self._commander.pushed)
                 if begun_s - self._curves_s > _CURVE_S:

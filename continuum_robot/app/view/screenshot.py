@@ -51,7 +51,7 @@ def run_screenshot(options: ViewOptions, file: Path, size: str) -> int:
                     raise DeviceError("view", f"no robot speaks within {_HEARD_S:g} s", "Start one: continuum-robot up")
             with Browser((wide, high)) as browser:
                 browser.open(page.address)
-                browser.run(HIDE_NOTICES)
+                browser.wait_for(HIDE_NOTICES)  # a page that only begins to load has no head yet
                 end_s = time.monotonic() + _CURVES_S
                 while time.monotonic() < end_s and not stop.wait(page.frame()):
                     pass

@@ -17,8 +17,9 @@ pytest.importorskip("viser", reason="viser is not installed: the page needs the 
 
 from continuum_robot.app.view import colors, meshes, words
 from continuum_robot.app.view.body import make_body
+from continuum_robot.app.view.controls.status import banner
 from continuum_robot.app.view.history import History
-from continuum_robot.app.view.panel import banner, contact_words, legend
+from continuum_robot.app.view.legend import contact_words, legend
 from continuum_robot.app.view.reach import largest_push_n, reach_of, unit_of
 from continuum_robot.app.view.screenshot import picture_size
 from continuum_robot.app.view.snapshot import ContactSnapshot, Snapshot, StackSnapshot

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gains and pretension of the controller, within the ranges that it allows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import viser
+
+from continuum_robot.app.view.commander import Commander, Described
+from continuum_robot.app.view.controls.question import Question
+from continuum_robot.app.view.controls.status import Status
+from continuum_robot.app.view.gui import note
+from continuum_robot.app.view.snapshot import Snapshot
+from continuum_robot.robot.description import Robot
+
+_LETTERS = {"p": "P", "i": "I", "d": "D"}
+_SPAN = 4.0
+
+
+class Gains:
+    """A folder in the container that is open; it appears once the controller is heard.
+
+    Parameters
+    ----------
+    server : of the page
+    commander : spun
+    robot : what it is
+    status : where answers are told
+
+    Attributes
+    ----------
+    gains : parameter name -> slider
+    pretension : slider, None before the controller was heard
+    """
+
+    def __init__(self, server: viser.ViserServer, commander: Commander, robot: Robot, status: Status) -> None:
+        self._gui, self._commander, self._robot, self._status = server.gui, commander, robot, status
+        self.gains: dict[str, Any] = {}
+        self.pretension: Any = None
+        server.gui.add_html(
+            note(
+                "PID gains of the Clarke controller, one set a segment, and the pretension that keeps tendons taut. A"
+                " change acts at the controller's next cycle. The ranges are the node's own, for gains at most four"
+                " times the start value; what does not fit together is refused with a sentence."
+            )
+        )
+        self._folder = server.gui.add_folder("Controller", visible=False)
+        names = [f"gains.{part}.{gain}" for part in robot.part_names for gain in _LETTERS]
+        self._question = Question(commander, "clarke_controller", ["pretension_n", *names], self._fill)
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Look for the controller."""
+        self._question.update(snapshot)
+
+    def _fill(self, found: dict[str, Described]) -> None:
+        gains = {}
+        with self._folder:
+            low, high = found["pretension_n"].range or (0.0, math.inf)
+            if self._robot.limits is not None:
+                high = min(high, self._robot.limits.maximum_n)
+            pretension = self._slider("pretension, N", "pretension_n", low, high, found["pretension_n"])
+            for part in self._robot.part_names:
+                for gain, letter in _LETTERS.items():
+                    name = f"gains.{part}.{gain}"
+                    if name not in found:
+                        continue
+                    low, high = found[name].range or (0.0, math.inf)
+                    start = float(found[name].value)
+                    title = f"{letter} {part}" if len(self._robot.part_names) > 1 else letter
+                    if start > 0:
+                        gains[name] = self._slider(title, name, low, min(high, _SPAN * start), found[name])
+        self.gains, self.pretension = gains, pretension
+        self._folder.visible = True
+
+    def _slider(self, title: str, name: str, low: float, high: float, found: Described) -> Any:
+        value = float(np.clip(found.value, low, high))
+        slider = self._gui.add_slider(
+            title, min=low, max=high, step=(high - low) / 400, initial_value=value, hint=found.descriptor.description
+        )
+
+        def changed(_event: Any) -> None:
+            values = {name: float(slider.value)}
+            self._commander.set_parameters("clarke_controller", values, self._status.tell_if_refused)
+
+        slider.on_update(changed)
+        return slider

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pushes on a simulated robot, and the contact monitor that has lost it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import viser
+
+from continuum_robot.app.view.commander import Commander
+from continuum_robot.app.view.controls.status import Status
+from continuum_robot.app.view.gui import note, show
+from continuum_robot.app.view.reach import largest_push_n
+from continuum_robot.robot.description import Robot
+
+
+class Pushing:
+    """Where, how hard and how long to push, in the container that is open.
+
+    Parameters
+    ----------
+    server : of the page
+    commander : spun
+    robot : what it is
+    status : where answers are told
+
+    Attributes
+    ----------
+    push : button; None of a robot that cannot be pushed
+    place, force, direction, duration : sliders; None there too
+    """
+
+    def __init__(self, server: viser.ViserServer, commander: Commander, robot: Robot, status: Status) -> None:
+        self._commander = commander
+        self.push: Any = None
+        self.place: Any = None
+        self.force: Any = None
+        self.direction: Any = None
+        self.duration: Any = None
+        gui = server.gui
+        if robot.mechanism is not None:
+            gui.add_html(note("Pushes are simulated on rods only; this robot is a mechanism."))
+            return
+        gui.add_html(
+            note(
+                "Push on the simulated robot and see what the controller does about it. The violet arrow is your push;"
+                " the red one, where a contact monitor runs, is what the robot feels: its force, its place, and the"
+                " stretch of backbone that holds the place with 90 % probability."
+            )
+        )
+        length_mm, largest = 1e3 * robot.length_m, largest_push_n(robot)
+        self.place = gui.add_slider("place, mm from base", min=0.0, max=length_mm, step=length_mm / 100,
+                                    initial_value=length_mm)  # fmt: skip
+        self.force = gui.add_slider("force, N", min=0.0, max=largest, step=largest / 100, initial_value=0.4 * largest)
+        self.direction = gui.add_slider("direction, ° from +x", min=0, max=360, step=5, initial_value=180)
+        self.duration = gui.add_slider("for, s", min=0.5, max=10.0, step=0.5, initial_value=2.0)
+        self.push = gui.add_button("Push", color="violet", disabled=True)
+        self.push.on_click(lambda _event: self._push())
+        gui.add_html(
+            note(
+                "A contact monitor that calls itself blind has lost the robot for a moment. It stays blind until"
+                " somebody has looked at it:"
+            )
+        )
+        look = gui.add_button("Reset contact monitor", color="gray")
+        look.on_click(lambda _event: commander.reset_contact_monitor(status.tell_if_refused))
+
+    def update(self) -> None:
+        """The button works while a simulated robot listens."""
+        if self.push is not None:
+            show(self.push, "disabled", not self._commander.can_push)
+
+    def _push(self) -> None:
+        angle = math.radians(self.direction.value)
+        force = self.force.value * np.array([math.cos(angle), math.sin(angle), 0.0])
+        self._commander.push(1e-3 * self.place.value, force, float(self.duration.value))

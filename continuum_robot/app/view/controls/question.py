@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asks a node of the stack for parameters, again and again until it answers."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+
+from continuum_robot.app.view.commander import Commander, Described
+from continuum_robot.app.view.snapshot import Snapshot
+
+_PERIOD_S = 1.0
+
+
+class Question:
+    """Asked once a second while the stack is up, answered once.
+
+    Parameters
+    ----------
+    commander : spun
+    node : that has the parameters
+    names : of the parameters; it is an answer where the first is among them
+    answered : gets the parameters that the node has, by name
+    """
+
+    def __init__(
+        self,
+        commander: Commander,
+        node: str,
+        names: Sequence[str],
+        answered: Callable[[dict[str, Described]], None],
+    ) -> None:
+        self._commander, self._node, self._names, self._answered = commander, node, list(names), answered
+        self._asked_s = -math.inf
+        self._done = False
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Ask where it is time to."""
+        now_s = time.monotonic()
+        if self._done or snapshot.stack.state != "up" or now_s - self._asked_s < _PERIOD_S:
+            return
+        self._asked_s = now_s
+        self._commander.describe(self._node, self._names, self._take)
+
+    def _take(self, found: dict[str, Described]) -> None:
+        if not self._done and self._names[0] in found:
+            self._done = True
+            self._answered(found)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recording: by the stack's recorder, or by one of the page's own where the stack has none."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import viser
+
+from continuum_robot.app.processes import ProcessGroup, node_command
+from continuum_robot.app.view.commander import Commander
+from continuum_robot.app.view.controls.status import Status
+from continuum_robot.app.view.gui import Program, note, show
+from continuum_robot.app.view.snapshot import Snapshot
+from continuum_robot.robot.description import Robot
+
+
+class Recording:
+    """A checkbox and a sentence, in the container that is open.
+
+    Parameters
+    ----------
+    server : of the page
+    commander : spun
+    robot : what it is
+    status : where answers are told
+    directory : where recordings go of a stack that has no recorder
+
+    Attributes
+    ----------
+    record : checkbox
+    """
+
+    def __init__(
+        self, server: viser.ViserServer, commander: Commander, robot: Robot, status: Status, directory: Path
+    ) -> None:
+        self._commander, self._robot, self._status, self._directory = commander, robot, status, directory
+        self._program = Program()
+        self._snapshot = Snapshot(time_s=time.monotonic())
+        self._own: ProcessGroup | None = None
+        self.record = server.gui.add_checkbox("record", initial_value=False)
+        self.record.on_update(lambda _event: self._switch(bool(self.record.value)))
+        self._note = server.gui.add_html("")
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Follow the stack's recorder, and say where recordings go."""
+        self._snapshot = snapshot
+        state = snapshot.stack.nodes.get("recorder")
+        if state is not None:
+            recording = state == "active"
+            if self.record.value != recording:
+                self._program.move(self.record, recording)
+            words = "The stack's recorder writes all topics" if recording else "The stack's recorder rests"
+        elif self._own is not None:
+            words = f"All topics are written to a folder named by the date in {self._directory}"
+        else:
+            words = f"Switch on to write all topics to {self._directory}"
+        words += ". Recordings are MCAP files: ros2 bag, PlotJuggler and Foxglove open them."
+        show(self._note, "content", note(words))
+
+    def close(self) -> None:
+        """End a recording of the page's own."""
+        group, self._own = self._own, None
+        if group is not None:
+            group.stop()
+
+    def _switch(self, wanted: bool) -> None:
+        if self._program.moves:
+            return
+        if self._commander.has_recorder and self._own is None:
+            self._commander.record(wanted, self._status.tell_if_refused)
+        elif not wanted:
+            self.close()
+        elif self._own is None:
+            parameters = {
+                "robot": self._robot.file_name or self._robot.name,
+                "use_fake_hardware": self._snapshot.stack.simulated,
+                "directory": str(self._directory),
+            }
+            command = node_command("recorder", parameters, self._commander.node.get_namespace())
+            group = ProcessGroup({"recorder": command})
+            group.start()
+            self._own = group

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Emergency stop, reset, the state of the stack in words, and the line in which the page answers."""
+
+from __future__ import annotations
+
+import html
+
+import viser
+
+from continuum_robot.app.view import words
+from continuum_robot.app.view.commander import Commander
+from continuum_robot.app.view.gui import note, show
+from continuum_robot.app.view.snapshot import Snapshot
+
+_STATE_COLORS = {"up": "#2b8a3e", "fault": "#c92a2a", "starting": "#b7791f", "stopping": "#b7791f", "down": "#5c6370"}
+
+
+class Status:
+    """Stop and reset, with what they are about.
+
+    Parameters
+    ----------
+    server : of the page
+    commander : spun
+
+    Attributes
+    ----------
+    stop, reset : buttons
+    """
+
+    def __init__(self, server: viser.ViserServer, commander: Commander) -> None:
+        self._commander = commander
+        gui = server.gui
+        self.stop = gui.add_button(
+            "EMERGENCY STOP", color="red", hint="Latches the driver's stop: tensions go to safe."
+        )
+        self.stop.on_click(lambda _event: self._stop())
+        self._banner = gui.add_html("")
+        self.reset = gui.add_button("Reset", hint="Clears the faults and brings the stack up again.")
+        self.reset.on_click(lambda _event: self._reset())
+        self._answer = gui.add_html("", visible=False)
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Bring words and buttons up to date."""
+        stack = snapshot.stack
+        show(self._banner, "content", banner(snapshot))
+        show(self.stop, "label", "STOPPED (latched)" if stack.estop else "EMERGENCY STOP")
+        show(self.reset, "disabled", not (stack.faults or stack.estop or stack.state == "down"))
+
+    def tell(self, sentence: str) -> None:
+        """Say something to whoever steers; "" takes away what was said."""
+        self._answer.content = note(sentence)
+        self._answer.visible = bool(sentence)
+
+    def tell_if_refused(self, success: bool, sentence: str) -> None:
+        """An answer of the stack, where it is a no.
+
+        Parameters
+        ----------
+        success : it did what was asked for
+        sentence : why not
+        """
+        if not success:
+            self.tell(f"Refused: {sentence}")
+
+    def _stop(self) -> None:
+        self._commander.drop_reference()
+        self._commander.stop_robot(
+            lambda success, sentence: self.tell("" if success else f"The stop was not confirmed: {sentence}")
+        )
+
+    def _reset(self) -> None:
+        self.tell("Reset: the stack goes down, faults are cleared, the stack comes up ...")
+        self._commander.reset(
+            lambda success, sentence: self.tell("" if success else f"The reset did not succeed: {sentence}")
+        )
+
+
+def banner(snapshot: Snapshot) -> str:
+    """State of the stack and faults in words, as HTML.
+
+    Parameters
+    ----------
+    snapshot : what is known
+    """
+    stack = snapshot.stack
+    state = stack.state if snapshot.alive or stack.state in ("starting", "down") else ""
+    color = "#c92a2a" if stack.faults or stack.estop else _STATE_COLORS.get(state, "#5c6370")
+    kind = "simulated" if stack.simulated else "hardware"
+    title = (state or "no stack").upper() + (f" · {kind}" if state else "")
+    if stack.estop:
+        title = "EMERGENCY STOP IS LATCHED"
+    parts = [f"<b>{html.escape(title)}</b><br>{html.escape(words.STATES.get(state, ''))}"]
+    if stack.driver and state:
+        parts.append(f"Motors: {html.escape(words.DRIVER_STATES.get(stack.driver, stack.driver))}.")
+    for fault in stack.faults:
+        said = words.explain(fault)
+        parts.append(f"<b>{html.escape(said.name)}</b>: {html.escape(said.cause)}.<br>➜ {html.escape(said.remedy)}")
+    idle = [f"{name} {what}" for name, what in stack.nodes.items() if what != "active"]
+    if idle and state in ("up", "fault"):
+        parts.append("Not active: " + html.escape(", ".join(idle)) + ".")
+    if snapshot.shape_problem:
+        parts.append("Shape: " + html.escape(snapshot.shape_problem))
+    return f'<div class="cr-banner" style="background:{color}">' + "<br>".join(parts) + "</div>"

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who gives the reference: the choice, the turn to write, and a slider for each Clarke coordinate."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import viser
+from numpy.typing import NDArray
+
+from continuum_robot.app.view.commander import Commander
+from continuum_robot.app.view.controls.status import Status
+from continuum_robot.app.view.gui import Program
+from continuum_robot.app.view.reach import reach_of
+from continuum_robot.app.view.snapshot import Snapshot
+from continuum_robot.control.motion import motion_limits
+from continuum_robot.robot.description import Robot
+
+Array = NDArray[np.float64]
+
+TRAJECTORY, SLIDERS, TIP, PLANE = "Trajectory", "Sliders", "Drag the tip", "Drag in the Clarke plane"
+_PATIENCE_S = 2.0
+
+
+class Steering:
+    """Takes the turn to write references, and gives it back.
+
+    Parameters
+    ----------
+    server : of the page
+    commander : spun
+    robot : what it is
+    status : where answers are told
+
+    Attributes
+    ----------
+    mode : dropdown, who gives the reference
+    sliders : of each Clarke coordinate, mm
+    reach : limits of the coordinates
+    tip_by_stack : a node of the stack brings the tip to its target; else the page does, with the only coordinate
+    chosen_s : when a hand chose the mode, monotonic, s
+    """
+
+    def __init__(self, server: viser.ViserServer, commander: Commander, robot: Robot, status: Status) -> None:
+        self._gui, self._commander, self._robot, self._status = server.gui, commander, robot, status
+        self.reach = reach_of(robot)
+        self.tip_by_stack = len(self.reach.names) > 1
+        self.mode: Any = server.gui.add_dropdown(
+            "Steer", (TRAJECTORY, SLIDERS, TIP, PLANE), hint="Who gives the reference."
+        )
+        self.mode.on_update(lambda _event: self._choose(self.mode.value))
+        self.sliders: list[Any] = []
+        self.chosen_s = -math.inf
+        self._program = Program()
+        self._snapshot = Snapshot(time_s=time.monotonic())
+        self._wanted: Array | None = None
+        self._mode_before = ""
+
+    def add_sliders(self) -> None:
+        """The sliders, in the container that is open."""
+        reach = self.reach
+        for name, low, high in zip(reach.names, reach.low_m, reach.high_m, strict=True):
+            slider = self._gui.add_slider(
+                f"{name}, mm", min=round(1e3 * low, 3), max=round(1e3 * high, 3), step=round(1e3 * high, 3) / 200,
+                initial_value=0.0, hint="Moving it takes the reference over.",
+            )  # fmt: skip
+            slider.on_update(lambda _event: self._slide())
+            self.sliders.append(slider)
+
+    @property
+    def target(self) -> Array:
+        """Clarke coordinates that were aimed at, else those of the reference, shape (coordinates,), m; may be empty."""
+        return self._snapshot.clarke_reference if self._wanted is None else self._wanted
+
+    def aim(self, target: Array) -> None:
+        """Steer towards a target within reach, where the page steers.
+
+        Parameters
+        ----------
+        target : shape (coordinates,), m
+        """
+        self._wanted = np.clip(target, self.reach.low_m, self.reach.high_m)
+        self._commander.aim(self._wanted)
+
+    def leave(self) -> None:
+        """Fall silent; the reference source, or nobody, gives the reference."""
+        self._commander.drop_reference()
+        self._program.move(self.mode, TRAJECTORY)
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Leave where the turn is lost; sliders that no hand moves follow the reference."""
+        self._snapshot = snapshot
+        self._leave_when_taken()
+        mode = self.mode.value
+        if mode != self._mode_before:
+            self._mode_before = mode
+            if mode in (TRAJECTORY, TIP):
+                self._wanted = None
+        if mode != SLIDERS and snapshot.clarke_reference.size == len(self.sliders):
+            for slider, value in zip(self.sliders, snapshot.clarke_reference, strict=True):
+                self._program.move(slider, float(np.clip(1e3 * value, slider.min, slider.max)))
+
+    def close(self) -> None:
+        """Give the reference back."""
+        if self._commander.steering:
+            done = threading.Event()
+            self._commander.hand_back(lambda _success, _sentence: done.set())
+            done.wait(1.0)
+
+    def _choose(self, mode: str) -> None:
+        if self._program.moves:
+            return
+        self.chosen_s = time.monotonic()
+        if mode == TRAJECTORY:
+            self._commander.play(lambda _success, sentence: self._status.tell(f"reference_source: {sentence}"))
+        elif mode == TIP and self.tip_by_stack:
+            self._status.tell("The robot holds. Drag the axes at the tip: it brings its tip there.")
+            self._commander.hold(self._status.tell_if_refused)
+        elif not self._commander.steering:
+            self._take()
+
+    def _take(self) -> None:
+        snapshot = self._snapshot
+        start = snapshot.clarke_reference if snapshot.clarke_reference.size else snapshot.clarke
+        if start.size != len(self.sliders) or snapshot.stack.driver != "active":
+            self._status.tell("The robot is not under control: nothing to steer. See the state above.")
+            self._program.move(self.mode, TRAJECTORY)
+            return
+
+        def taken(success: bool, sentence: str) -> None:
+            self._status.tell(f"You steer now: {sentence}." if success else f"Refused: {sentence}")
+            if success:
+                if self._wanted is not None:
+                    self._commander.aim(self._wanted)
+            else:
+                self._program.move(self.mode, TRAJECTORY)
+
+        self._commander.take_reference(start, motion_limits(self._robot), taken)
+
+    def _slide(self) -> None:
+        if self._program.moves:
+            return
+        self.aim(1e-3 * np.array([slider.value for slider in self.sliders]))
+        if self.mode.value != SLIDERS:
+            self.mode.value = SLIDERS
+
+    def _leave_when_taken(self) -> None:
+        """Somebody else took the reference, or the robot stopped: the page steers no more."""
+        snapshot, mode = self._snapshot, self.mode.value
+        if mode == TRAJECTORY or time.monotonic() - self.chosen_s < _PATIENCE_S:
+            return
+        by_other_node = mode == TIP and self.tip_by_stack
+        lost = not by_other_node and not self._commander.steering
+        if lost or snapshot.stack.state == "fault" or not snapshot.alive:
+            self.leave()
+            self._status.tell(
+                f"You do not steer any more: {self._commander.writer or 'nobody'} gives the reference."
+                if lost and snapshot.alive
+                else "You do not steer any more: the robot stopped."
+            )

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Targets that are dragged in the scene: the tip, and a point of the Clarke plane."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import viser
+from numpy.typing import NDArray
+
+from continuum_robot.app.view import colors
+from continuum_robot.app.view.body import Body
+from continuum_robot.app.view.commander import Commander
+from continuum_robot.app.view.controls.status import Status
+from continuum_robot.app.view.controls.steering import PLANE, TIP, Steering
+from continuum_robot.app.view.gui import note, show
+from continuum_robot.app.view.snapshot import Snapshot
+
+Array = NDArray[np.float64]
+
+_TABLE = 121
+_PLANE_RADIUS = 0.26
+
+
+class TipTarget:
+    """Axes at the tip, and how far the tip is on its way to them, in the container that is open.
+
+    Parameters
+    ----------
+    server : of the page
+    commander : spun
+    steering : which mode it is
+    status : where answers are told
+    body : looks of the robot
+    scene_scale : units of the scene a metre
+    """
+
+    def __init__(
+        self,
+        server: viser.ViserServer,
+        commander: Commander,
+        steering: Steering,
+        status: Status,
+        *,
+        body: Body,
+        scene_scale: float,
+    ) -> None:
+        self._commander, self._steering, self._status = commander, steering, status
+        self._body, self._scale = body, scene_scale
+        self._dragged_s = -math.inf
+        self._tips = None if steering.tip_by_stack else self._tip_table()
+        self._note = server.gui.add_html("")
+        self._gizmo = server.scene.add_transform_controls(
+            "/target", scale=0.22, disable_rotations=True, depth_test=False, visible=False
+        )
+        self._gizmo.on_update(lambda _event: self._drag())
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Show the axes where the mode wants them, at the tip of the reference until they are dragged."""
+        steering = self._steering
+        chosen, reference = steering.mode.value == TIP, snapshot.clarke_reference
+        show(self._gizmo, "visible", chosen)
+        if chosen and self._dragged_s <= steering.chosen_s and reference.size == len(steering.reach.names):
+            self._gizmo.position = self._tip_at(reference) * self._scale
+        show(self._note, "content", note(self._commander.tip_words if chosen and self._tips is None else ""))
+
+    def aim(self, place_m: Array) -> None:
+        """Bring the tip to a place, base frame, shape (3,), m, while it is dragged.
+
+        Parameters
+        ----------
+        place_m : base frame, shape (3,), m
+        """
+        if self._tips is None:
+            self._commander.aim_tip(place_m, lambda _success, sentence: self._status.tell(sentence))
+            return
+        clarke, tips = self._tips
+        self._steering.aim(clarke[np.argmin(np.sum((tips - place_m) ** 2, axis=1))])
+
+    def _drag(self) -> None:
+        if self._steering.mode.value == TIP:
+            self._dragged_s = time.monotonic()
+            self.aim(np.asarray(self._gizmo.position) / self._scale)
+
+    def _tip_at(self, clarke: Array) -> Array:
+        return np.asarray(self._body.geometry(self._body.coefficients(clarke)).tip[:3, 3])
+
+    def _tip_table(self) -> tuple[Array, Array]:
+        """Where the tip goes with the only coordinate of a robot."""
+        reach = self._steering.reach
+        clarke = np.linspace(reach.low_m, reach.high_m, _TABLE)
+        return clarke, np.array([self._tip_at(values) for values in clarke])
+
+
+class PlaneTarget:
+    """A disk beside the robot: its point is the bend of the last segment that bends in two directions.
+
+    Parameters
+    ----------
+    server : of the page
+    steering : which mode it is
+    """
+
+    def __init__(self, server: viser.ViserServer, steering: Steering) -> None:
+        self._steering = steering
+        size = len(steering.reach.names)
+        first = 2 * (size // 2) - 2
+        self._pair = slice(first, first + 2)
+        self._size = size
+        scene = server.scene
+        self._plane = scene.add_frame("/plane", show_axes=False, position=(0.3, 0.5, 0.004), visible=False)
+        scene.add_cylinder(
+            "/plane/disk", radius=_PLANE_RADIUS, height=0.004, color=(214, 226, 245), opacity=0.8, cast_shadow=False
+        )
+        scene.add_label(
+            "/plane/name", "Clarke plane: x q_Re, y q_Im",
+            position=(0.0, -1.15 * _PLANE_RADIUS, 0.0), anchor="top-center", font_screen_scale=0.8,
+        )  # fmt: skip
+        self._dot = scene.add_icosphere("/plane/measured", radius=0.014, color=colors.ACTUAL)
+        reach = _PLANE_RADIUS
+        self._gizmo = scene.add_transform_controls(
+            "/plane/target", scale=0.16, active_axes=(True, True, False), disable_rotations=True, depth_test=False,
+            translation_limits=((-reach, reach), (-reach, reach), (0.0, 0.0)),
+        )  # fmt: skip
+        self._gizmo.on_update(lambda _event: self._drag())
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Show the plane where the mode wants it, with the measured bend as a dot."""
+        chosen = self._steering.mode.value == PLANE and self._size > 1
+        appears = chosen and not self._plane.visible
+        show(self._plane, "visible", chosen)
+        if appears and snapshot.clarke_reference.size == self._size:
+            self._gizmo.position = self._place(snapshot.clarke_reference)
+        if chosen and snapshot.clarke.size == self._size:
+            self._dot.position = self._place(snapshot.clarke)
+
+    def _place(self, clarke: Array) -> tuple[float, float, float]:
+        x, y = _PLANE_RADIUS * clarke[self._pair] / self._steering.reach.high_m[self._pair]
+        return float(x), float(y), 0.0
+
+    def _drag(self) -> None:
+        steering = self._steering
+        wanted = np.array(steering.target)
+        if steering.mode.value != PLANE or wanted.size != self._size:
+            return
+        point = np.asarray(self._gizmo.position)[:2] / _PLANE_RADIUS
+        wanted[self._pair] = point * steering.reach.high_m[self._pair]
+        steering.aim(wanted)

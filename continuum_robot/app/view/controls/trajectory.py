@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trajectory that reference_source plays: kind, amplitude and frequency, as its parameters allow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import viser
+from numpy.typing import NDArray
+
+from continuum_robot.app.view.commander import Commander, Described
+from continuum_robot.app.view.controls.question import Question
+from continuum_robot.app.view.controls.status import Status
+from continuum_robot.app.view.controls.steering import Steering
+from continuum_robot.app.view.snapshot import Snapshot
+
+Array = NDArray[np.float64]
+
+_SOURCE = "reference_source"
+
+
+class Trajectory:
+    """A folder in the container that is open; it fills once the reference source is heard.
+
+    Parameters
+    ----------
+    server : of the page
+    commander : spun
+    steering : falls silent when the trajectory plays
+    status : where answers are told
+
+    Attributes
+    ----------
+    kind, amplitude, frequency, play : controls, None before the reference source was heard
+    """
+
+    def __init__(self, server: viser.ViserServer, commander: Commander, steering: Steering, status: Status) -> None:
+        self._gui, self._commander, self._steering, self._status = server.gui, commander, steering, status
+        self.kind: Any = None
+        self.amplitude: Any = None
+        self.frequency: Any = None
+        self.play: Any = None
+        self._folder = server.gui.add_folder("Trajectory of reference_source")
+        names = ("reference.kind", "reference.amplitude_m", "reference.frequency_hz")
+        self._question = Question(commander, _SOURCE, names, self._fill)
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Look for the reference source."""
+        self._question.update(snapshot)
+
+    def _fill(self, found: dict[str, Described]) -> None:
+        kinds = tuple(kind for kind in found["reference.kind"].choices if kind != "csv")
+        amplitude = np.array(found["reference.amplitude_m"].value, dtype=float)
+        frequency = [float(value) for value in found["reference.frequency_hz"].value or [0.1]]
+        reach = float(1e3 * self._steering.reach.high_m.max())
+        gui = self._gui
+        with self._folder:
+            now = found["reference.kind"].value
+            self.kind = gui.add_dropdown("kind", kinds, initial_value=now if now in kinds else kinds[0])
+            largest = float(1e3 * np.abs(amplitude).max())
+            self.amplitude = gui.add_slider(
+                "amplitude, mm", min=0.0, max=max(reach, largest), step=reach / 200, initial_value=largest
+            )
+            self.frequency = gui.add_slider(
+                "frequency, Hz", min=0.02, max=0.5, step=0.01, initial_value=float(np.clip(frequency[0], 0.02, 0.5))
+            )
+            self.play = gui.add_button("Play")
+        self.play.on_click(lambda _event: self._play(amplitude, len(frequency)))
+
+    def _play(self, shape: Array, count: int) -> None:
+        """The amplitudes keep their proportions."""
+        largest = float(np.abs(shape).max())
+        wanted = 1e-3 * float(self.amplitude.value)
+        amplitude = wanted * shape / largest if largest > 0 else np.full(shape.size, wanted)
+        values = {
+            "reference.kind": str(self.kind.value),
+            "reference.amplitude_m": [float(value) for value in amplitude],
+            "reference.frequency_hz": [float(self.frequency.value)] * count,
+        }
+
+        def answer(success: bool, sentence: str) -> None:
+            self._status.tell(f"{_SOURCE} plays {values['reference.kind']}." if success else f"Refused: {sentence}")
+            if success:
+                self._steering.leave()
+
+        self._commander.set_parameters(_SOURCE, values, answer)

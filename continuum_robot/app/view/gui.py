@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the controls share: notes, and the difference between a hand and the program that moves a control."""
+
+from __future__ import annotations
+
+import html
+import threading
+from typing import Any
+
+
+def note(text: str) -> str:
+    """A sentence as small print, as HTML; empty where there is none.
+
+    Parameters
+    ----------
+    text : plain
+    """
+    return f'<div class="cr-note">{html.escape(text)}</div>' if text else ""
+
+
+def show(handle: Any, name: str, value: Any) -> None:
+    """Set an attribute of a control where it changes: nothing is sent to the browser otherwise.
+
+    Parameters
+    ----------
+    handle : the control
+    name : of the attribute
+    value : as it shall be
+    """
+    if getattr(handle, name) != value:
+        setattr(handle, name, value)
+
+
+class Program:
+    """Moves controls without acting as if a hand did it."""
+
+    def __init__(self) -> None:
+        self._state = threading.local()
+
+    @property
+    def moves(self) -> bool:
+        """Whether the callback that asks comes of :meth:`move`: it comes in its thread, before it returns."""
+        return getattr(self._state, "moves", False)
+
+    def move(self, handle: Any, value: Any) -> None:
+        """Set the value of a control.
+
+        Parameters
+        ----------
+        handle : the control
+        value : new
+        """
+        self._state.moves = True
+        try:
+            handle.value = value
+        finally:
+            self._state.moves = False

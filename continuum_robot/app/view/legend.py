@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is seen in the scene, how large it is, and what is felt, in words and numbers."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+import numpy as np
+import viser
+from numpy.typing import NDArray
+
+from continuum_robot.app.view import colors
+from continuum_robot.app.view.gui import show
+from continuum_robot.app.view.reach import Unit, reach_of, unit_of
+from continuum_robot.app.view.scene import force_words
+from continuum_robot.app.view.snapshot import ContactSnapshot, Snapshot
+from continuum_robot.robot.description import Robot
+
+_COLUMNS = 4
+
+
+class Legend:
+    """The legend, in the container that is open.
+
+    Parameters
+    ----------
+    server : of the page
+    robot : what it is
+    """
+
+    def __init__(self, server: viser.ViserServer, robot: Robot) -> None:
+        self._names, self._unit = reach_of(robot).short_names, unit_of(robot)
+        self._text = server.gui.add_html("")
+
+    def update(self, snapshot: Snapshot, scale_end_n: float) -> None:
+        """Bring it up to date.
+
+        Parameters
+        ----------
+        snapshot : what is known
+        scale_end_n : where the scale of the tensions ends, N
+        """
+        show(self._text, "content", legend(snapshot, scale_end_n, self._names, self._unit))
+
+
+def legend(snapshot: Snapshot, scale_end_n: float, names: tuple[str, ...], unit: Unit) -> str:
+    """What is seen and how large it is, as HTML.
+
+    Parameters
+    ----------
+    snapshot : what is known
+    scale_end_n : where the scale of the tensions ends, N
+    names : of the Clarke coordinates
+    unit : of lengths
+    """
+    keys = (
+        (colors.ACTUAL, "robot as measured"),
+        (colors.DESIRED, "wanted shape"),
+        (colors.TRAIL, "path of the tip"),
+        (colors.CONTACT, "felt contact, its place"),
+        (colors.PUSH, "true push (simulated)"),
+    )
+    rows = "".join(
+        f'<div><span class="cr-key" style="background:{colors.css(color)}"></span>{text}</div>' for color, text in keys
+    )
+    cells = _cells(names[:_COLUMNS], snapshot.clarke, unit)
+    tip = _cells(("tip x", "y", "z"), snapshot.tip_m, unit)
+    says = "" if snapshot.contact is None else f"Contact: <b>{html.escape(contact_words(snapshot.contact))}</b>"
+    return (
+        f'<div class="cr-note"><div class="cr-keys">{rows}<div>axes x y z: red green blue</div></div>'
+        "Tendons are coloured by their tension:"
+        f'<div class="cr-scale" style="background:{colors.scale_css()}"></div>'
+        f'<div class="cr-ends"><span>0 N, slack</span><span>{scale_end_n / 2:g}</span>'
+        f"<span>{scale_end_n:g} N</span></div>"
+        f'<table class="cr-table"><tr>{cells}</tr><tr>{tip}</tr></table>{says}</div>'
+    )
+
+
+def _cells(names: Sequence[str], values_m: NDArray[np.float64], unit: Unit) -> str:
+    pairs = zip(names, unit.per_m * values_m, strict=False)
+    digits = unit.digits if len(names) < _COLUMNS else 1
+    cells = "".join(f"<td>{html.escape(name)} <b>{value:.{digits}f}</b></td>" for name, value in pairs)
+    return f"{cells}<td>{unit.name}</td>" if cells else ""
+
+
+def contact_words(contact: ContactSnapshot) -> str:
+    """What the contact monitor says, in a few words.
+
+    Parameters
+    ----------
+    contact : newest
+    """
+    if contact.touching:
+        force = np.nan_to_num(contact.force_n)
+        return force_words(contact, float(np.sqrt(force @ force)))
+    return f"{contact.state}: {contact.reason}" if contact.reason else contact.state
