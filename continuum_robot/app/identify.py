@@ -12,7 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from continuum_robot.experiments.ftdcr import draw_fit
-from continuum_robot.identification.displaced_fit import DisplacedFit, identify_displaced
+from continuum_robot.identification.displaced.fit import identify_displaced
+from continuum_robot.identification.displaced.result import DisplacedFit
 from continuum_robot.identification.geometry_fit import GeometryFit, identify_geometry
 from continuum_robot.identification.recordings import read_recording
 from continuum_robot.identification.robot_file import write_fitted_robot

@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 
 from continuum_robot.experiments.experiment import Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
-from continuum_robot.identification.displaced_fit import DisplacedFit, predicted_marker, repeatability
+from continuum_robot.identification.displaced.model import predicted_marker
+from continuum_robot.identification.displaced.result import DisplacedFit
 from continuum_robot.identification.recordings import TendonRecording, read_recording
+from continuum_robot.identification.repeatability import repeatability
 from continuum_robot.identification.replay import (
     SLACK_TREATMENTS,
     Replay,

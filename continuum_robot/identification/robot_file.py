@@ -15,7 +15,7 @@ import numpy as np
 import yaml
 
 from continuum_robot.errors import ParameterError, RobotFileError
-from continuum_robot.identification.displaced_fit import DisplacedFit
+from continuum_robot.identification.displaced.result import DisplacedFit
 from continuum_robot.identification.dynamics_fit import DynamicsFit
 from continuum_robot.identification.geometry_fit import GeometryFit
 from continuum_robot.identification.procedures.hung_weight import TorqueFit

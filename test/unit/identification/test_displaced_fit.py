@@ -14,13 +14,11 @@ from recorded_robot import data_file
 
 from continuum_robot.errors import ParameterError, RecordingError, RobotFileError
 from continuum_robot.experiments.registry import experiments
-from continuum_robot.identification.displaced_fit import (
-    blocks_of,
-    identify_displaced,
-    predicted_marker,
-    repeatability,
-)
+from continuum_robot.identification.displaced.fit import identify_displaced
+from continuum_robot.identification.displaced.model import predicted_marker
+from continuum_robot.identification.left_out_blocks import blocks_of
 from continuum_robot.identification.recordings import TendonRecording, read_recording
+from continuum_robot.identification.repeatability import repeatability
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.description import Recording, Robot
 from continuum_robot.robot.displaced_tendons import DisplacedTendons

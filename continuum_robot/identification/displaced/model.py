@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fitted robot, and where it shows the marker, as a function of the fit's parameters."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.errors import RobotFileError
+from continuum_robot.geometry import so3
+from continuum_robot.identification.displaced.parameters import Free, Values
+from continuum_robot.identification.recordings import TendonRecording, tendon_displacements
+from continuum_robot.identification.replay import marker_in_tracker
+from continuum_robot.robot.description import Recording, Robot
+from continuum_robot.robot.displaced_tendons import DisplacedTendons
+from continuum_robot.rod.displaced_statics import DisplacedStatics
+
+Array = NDArray[np.float64]
+
+_TENDON_OVER_ROD = 3.0  # first guess of tendon stiffness against that of a segment
+_INEXTENSIBLE = 300.0  # times that: as good as no stretch
+_FIRST_FRICTION = 0.05
+
+
+class DisplacedModel:
+    """A robot about the one that the fit starts from.
+
+    Parameters
+    ----------
+    start : the robot from which all parameters are counted
+    place : its ``recording``
+    turned_over : gravity is opposite to that of the start
+
+    Attributes
+    ----------
+    start : as above
+    radius_m : mean of the segments' pitch radii, m
+    """
+
+    def __init__(self, start: Robot, place: Recording, *, turned_over: bool = False) -> None:
+        self.start, self._place = start, place
+        segments = start.segments
+        self._owner = np.repeat(np.arange(len(segments)), [segment.tendons.count for segment in segments])
+        self._gravity = (-1.0 if turned_over else 1.0) * np.array(start.gravity_m_per_s2)
+        weight_n = sum(float(segment.disks.masses_kg.sum()) for segment in segments) * float(
+            np.linalg.norm(self._gravity)
+        )
+        listed = np.array([segment.backbone.bending_stiffness_nm2 for segment in segments])
+        # A rod too soft to stand upright would start the fit in a buckled shape.
+        self._bending = listed * max(1.0, weight_n * start.length_m**2 / 2 / float(listed.min()))
+        self.radius_m = float(np.mean([segment.tendons.pitch_radius_m for segment in segments]))
+        mean_m = start.length_m / len(segments)
+        self._stretching = float(_TENDON_OVER_ROD * self._bending.mean() / (self.radius_m**2 * mean_m))
+
+    def turned_over(self) -> DisplacedModel:
+        """The same with gravity in the opposite direction."""
+        return DisplacedModel(self.start, self._place, turned_over=True)
+
+    def robot(self, values: Values) -> Robot:
+        """The robot with parameters.
+
+        Parameters
+        ----------
+        values : parameters by name, see :mod:`continuum_robot.identification.displaced.parameters`
+        """
+        weight = self._turned(_of(values, "gravity_turn_rad", 2))
+        softer = math.exp(_softer(values))
+        segments = tuple(
+            replace(
+                segment,
+                tendons=replace(segment.tendons, angle_offset_rad=_wrapped(segment.tendons.angle_offset_rad + angle)),
+                backbone=replace(
+                    segment.backbone,
+                    bending_stiffness_x_nm2=float(stiffness * softer),
+                    bending_stiffness_y_nm2=float(stiffness * softer),
+                ),
+            )
+            for segment, angle, stiffness in zip(
+                self.start.segments, _of(values, "angle_rad", len(self._bending)), self._bending, strict=True
+            )
+        )
+        return self.start.changed(
+            segments=segments,
+            gravity_m_per_s2=_triple(weight if "log_tendon_stiffness" in values else 0 * weight),
+            recording=self.place(values),
+            displaced_tendons=self.tendons(values),
+        )
+
+    def place(self, values: Values) -> Recording:
+        """Marker and base with parameters, see :meth:`robot`; a turn of the base about z is in the angles."""
+        place = self._place
+        return replace(
+            place,
+            marker_in_tip_m=_triple(np.array(place.marker_in_tip_m) + _of(values, "marker_m", 3)),
+            base_in_tracker_m=_triple(np.array(place.base_in_tracker_m) + _of(values, "base_m", 3)),
+            base_rotation_in_tracker_rad=_triple(
+                np.array(place.base_rotation_in_tracker_rad) + np.append(_of(values, "tilt_rad", 2), 0.0)
+            ),
+        )
+
+    def tendons(self, values: Values) -> DisplacedTendons:
+        """The tendons with parameters, see :meth:`robot`."""
+        m, count = len(self.start.segments), self.start.tendon_count
+        # Counted from the rod's: what a displacement bends depends on the ratio alone.
+        log_stiffness = (
+            _softer(values)
+            + _of(values, "log_tendon_stiffness", 1)[0]
+            + _of(values, "log_tendon_stiffness_of_segment", m)[self._owner]
+        )
+        elastic = "log_tendon_stiffness" in values
+        stiffness = self._stretching * np.exp(log_stiffness) * (1.0 if elastic else _INEXTENSIBLE)
+        zero = _of(values, "zero_m", m)[self._owner] + _of(values, "zero_of_tendon_m", count)
+        rubbing = float("log_friction" in values)
+        friction = _FIRST_FRICTION * np.exp(_of(values, "log_friction", 1)) * np.ones(count) * rubbing
+        return DisplacedTendons(
+            stiffness_n_per_m=tuple(map(float, stiffness)),
+            zero_m=tuple(map(float, zero)),
+            gain=tuple(map(float, 1 + _of(values, "gain_of_tendon", count))),
+            friction_share=tuple(map(float, friction)),
+        )
+
+    def marker(self, values: Values, displacement_m: Array) -> Array:
+        """Marker in the tracker's frame, (T, 3), m.
+
+        Parameters
+        ----------
+        values : as for :meth:`robot`
+        displacement_m : of the tendons, pulled in positive, in the order of time, (T, N), m
+        """
+        place = self.place(values)
+        shown = DisplacedStatics(self.robot(values)).replay(displacement_m, point_m=place.marker_in_tip_m)
+        return _in_tracker(place, shown.point)
+
+    def marker_and_slope(self, values: Values, free: Free, displacement_m: Array) -> tuple[Array, Array]:
+        """Marker in the tracker's frame, (T, 3), m, and its derivative by the free parameters, (T, 3, p).
+
+        Parameters
+        ----------
+        values : as for :meth:`robot`
+        free : p parameters
+        displacement_m : as for :meth:`marker`
+        """
+        place, friction = self.place(values), np.array(self.tendons(values).friction_share)
+        model = DisplacedStatics(self.robot(values))
+        shown = model.replay(displacement_m, point_m=place.marker_in_tip_m, sensitivities=True)
+        vector = np.array(place.base_rotation_in_tracker_rad)
+        turn = so3.exp(vector)
+        marker = _in_tracker(place, shown.point)
+        sensitivity = np.asarray(shown.sensitivity)
+        raw = {name: turn @ sensitivity[:, :, part] for name, part in model.parameters.items()}
+        by_segment = np.eye(len(self.start.segments))[self._owner]
+        gravity_slope = np.zeros((3, 2))
+        angles = _of(values, "gravity_turn_rad", 2)
+        for axis, step in enumerate(1e-6 * np.eye(2)):
+            ahead, behind = (self._turned(angles + sign * step) for sign in (1, -1))
+            gravity_slope[:, axis] = (ahead - behind) / 2e-6
+        tilt = []
+        for step in 1e-6 * np.eye(3)[:2]:
+            ahead, behind = so3.exp(vector + step), so3.exp(vector - step)
+            tilt.append(shown.point @ (ahead - behind).T / 2e-6)
+        everywhere = np.ones(len(self._owner))
+        parts = {
+            "angle_rad": lambda: raw["angle_rad"],
+            "marker_m": lambda: np.einsum("ab,tbc->tac", turn, shown.tip[:, :3, :3]),
+            "base_m": lambda: np.broadcast_to(np.eye(3), (len(marker), 3, 3)),
+            "tilt_rad": lambda: np.stack(tilt, axis=-1),
+            "log_bending_stiffness": lambda: (
+                raw["log_bending_stiffness"].sum(-1) + raw["log_tendon_stiffness"].sum(-1)
+            )[..., None],
+            "log_tendon_stiffness": lambda: raw["log_tendon_stiffness"] @ everywhere[:, None],
+            "zero_m": lambda: raw["zero_m"] @ by_segment,
+            "gravity_turn_rad": lambda: raw["gravity_m_per_s2"] @ gravity_slope,
+            "log_tendon_stiffness_of_segment": lambda: raw["log_tendon_stiffness"] @ by_segment,
+            "zero_of_tendon_m": lambda: raw["zero_m"],
+            "gain_of_tendon": lambda: raw["gain"],
+            "log_friction": lambda: (raw["friction_share"] @ friction)[..., None],
+        }
+        return marker, np.concatenate([parts[name]() for name in free.names], axis=-1)
+
+    def _turned(self, angles_rad: Array) -> Array:
+        return np.asarray(so3.exp(np.append(angles_rad, 0.0)) @ self._gravity)
+
+
+def predicted_marker(robot: Robot, recording: TendonRecording, *, friction: bool = True) -> Array:
+    """Marker that a fitted robot predicts for a recording, in the tracker's frame.
+
+    Parameters
+    ----------
+    robot : with ``recording`` and ``displaced_tendons``
+    recording : T samples in the order of time
+    friction : False: statics alone
+
+    Returns
+    -------
+    (T, 3), m
+
+    Raises
+    ------
+    RobotFileError, RecordingError : robot and recording do not fit together
+    """
+    displacement = tendon_displacements(robot, recording)
+    if robot.displaced_tendons is None:
+        raise RobotFileError(robot.file_name or None, "displaced_tendons", None, "a robot file written by `identify`")
+    return marker_in_tracker(robot, DisplacedStatics(robot, friction=friction).replay(displacement).tip)
+
+
+def _in_tracker(place: Recording, point: Array) -> Array:
+    turn = so3.exp(np.array(place.base_rotation_in_tracker_rad))
+    return np.asarray(point @ turn.T + np.array(place.base_in_tracker_m))
+
+
+def _of(values: Values, name: str, size: int) -> Array:
+    return values.get(name, np.zeros(size))
+
+
+def _softer(values: Values) -> float:
+    return float(_of(values, "log_bending_stiffness", 1)[0])
+
+
+def _wrapped(angle_rad: float) -> float:
+    return float((angle_rad + math.pi) % (2 * math.pi) - math.pi)
+
+
+def _triple(vector: ArrayLike) -> tuple[float, float, float]:
+    x, y, z = np.asarray(vector, dtype=float)
+    return float(x), float(y), float(z)

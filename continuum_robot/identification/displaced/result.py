@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The result of the fit: the robot with all that goes into its file, what each step was worth, what was not told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.errors import RecordingError
+from continuum_robot.identification.displaced.model import DisplacedModel, predicted_marker
+from continuum_robot.identification.displaced.parameters import Free, Values
+from continuum_robot.identification.left_out_blocks import Blocks, LeftOut
+from continuum_robot.identification.recordings import TendonRecording
+from continuum_robot.identification.repeatability import Repeatability, repeatability
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.displaced_tendons import FittedValue
+
+Array = NDArray[np.float64]
+
+_IDENTIFIED = 0.7  # largest share of the prior's deviation that may be left
+
+
+@dataclass(frozen=True)
+class FitStep:
+    """One step of the fit.
+
+    Attributes
+    ----------
+    name : of :data:`~continuum_robot.identification.displaced.parameters.STEPS`
+    train_rmse_m : marker RMSE over the whole recording, mean offset removed, fitted on all of it
+    held_out_rmse_m : the same on blocks left out of the fit, each with its own mean offset removed
+    block_rmse_m : of each block left out
+    kept : whether the fitted robot has it
+    """
+
+    name: str
+    train_rmse_m: float
+    held_out_rmse_m: float
+    block_rmse_m: tuple[float, ...]
+    kept: bool
+
+
+@dataclass(frozen=True)
+class DisplacedFit:
+    """Result of :func:`~continuum_robot.identification.displaced.fit.identify_displaced`.
+
+    Attributes
+    ----------
+    robot : the fitted robot, with ``recording`` and ``displaced_tendons``
+    steps : what each step was worth
+    blocks : first and last label, and number of samples, of each block
+    held_out_m : error of the kept model at every sample when its block was left out, (T, 3), m; NaN without marker
+    held_out_first_m : the same of constant curvature, (T, 3), m
+    repeat : how well the recording repeats itself
+    unidentified : names of parameters that the recording does not tell
+    """
+
+    robot: Robot
+    recording: TendonRecording
+    steps: tuple[FitStep, ...]
+    blocks: tuple[tuple[str, str, int], ...]
+    held_out_m: Array
+    held_out_first_m: Array
+    repeat: Repeatability
+    unidentified: tuple[str, ...]
+
+    def numbers(self) -> dict[str, object]:
+        """Everything as a flat mapping for JSON, units in the keys."""
+        tendons = self.robot.displaced_tendons
+        kept = [step for step in self.steps if step.kept]
+        numbers: dict[str, object] = {
+            "tip_rmse_held_out_mm": 1e3 * kept[-1].held_out_rmse_m,
+            "tip_rmse_train_mm": 1e3 * kept[-1].train_rmse_m,
+            **self.repeat.numbers(),
+            "n_samples": int(self.recording.seen.sum()),
+            "steps_kept": [step.name for step in kept],
+            "blocks": [f"{first} .. {last}: {count} samples" for first, last, count in self.blocks],
+            "unidentified": list(self.unidentified),
+        }
+        before = None
+        for step in self.steps:
+            numbers[f"tip_rmse_{step.name}_held_out_mm"] = 1e3 * step.held_out_rmse_m
+            numbers[f"tip_rmse_{step.name}_train_mm"] = 1e3 * step.train_rmse_m
+            numbers[f"tip_rmse_{step.name}_held_out_by_block_mm"] = [1e3 * value for value in step.block_rmse_m]
+            if before is not None:
+                numbers[f"gain_of_{step.name}_mm"] = 1e3 * (before.held_out_rmse_m - step.held_out_rmse_m)
+            before = step if step.kept else before
+        for value in tendons.fitted_values if tendons is not None else ():
+            numbers[value.name] = value.value
+            numbers[f"{value.name}_deviation"] = value.deviation
+        return numbers
+
+
+@dataclass(frozen=True)
+class TakenStep:
+    """A step that was taken, with p parameters.
+
+    Attributes
+    ----------
+    worth : what it gained
+    model : of the robot
+    free : the parameters: this step's and those that were kept before
+    values : they themselves, by name
+    deviation : their standard deviations, in the same units, shape (p,)
+    left_out : what came of the blocks left out
+    """
+
+    worth: FitStep
+    model: DisplacedModel
+    free: Free
+    values: Values
+    deviation: Array
+    left_out: LeftOut
+
+
+def result_of(taken: Sequence[TakenStep], recording: TendonRecording, block: Blocks) -> DisplacedFit:
+    """The result of the last step that was kept.
+
+    Parameters
+    ----------
+    taken : all steps, the first of which was kept
+    recording : T samples
+    block : number of the block of each, shape (T,)
+
+    Raises
+    ------
+    RecordingError : it does not tell the angles of the segments
+    """
+    last = [one for one in taken if one.worth.kept][-1]
+    listed = _listed(last)
+    untold = tuple(one.name for one in listed if one.deviation > _IDENTIFIED * one.prior_deviation)
+    lost = [name for name in untold if name.startswith("angle_offset")]
+    if lost:
+        raise RecordingError(
+            recording.file,
+            f"{', '.join(lost)} cannot be identified from this recording",
+            "Give one in which every segment bends in several directions",
+        )
+    robot = last.model.robot(last.values).changed(
+        recording=replace(
+            last.model.place(last.values),
+            fitted_from=recording.file.name,
+            fitted_sha256=recording.sha256,
+            fitted_rmse_mm=1e3 * last.worth.train_rmse_m,
+        ),
+        displaced_tendons=replace(
+            last.model.tendons(last.values),
+            fitted_from=recording.file.name,
+            fitted_sha256=recording.sha256,
+            cross_validated_rmse_mm=1e3 * last.worth.held_out_rmse_m,
+            fitted_values=listed,
+        ),
+    )
+    inside = [np.flatnonzero(block == number) for number in range(int(block.max()) + 1)]
+    return DisplacedFit(
+        robot,
+        recording,
+        steps=tuple(one.worth for one in taken),
+        blocks=tuple((recording.labels[rows[0]], recording.labels[rows[-1]], len(rows)) for rows in inside),
+        held_out_m=last.left_out.error_m,
+        held_out_first_m=taken[0].left_out.error_m,
+        repeat=repeatability(recording, predicted_marker(robot, recording, friction=False)),
+        unidentified=untold,
+    )
+
+
+def _listed(step: TakenStep) -> tuple[FittedValue, ...]:
+    """Every parameter with its deviation; as it stands in the robot's file where it stands there."""
+    model, values = step.model, step.values
+    robot, place, tendons = model.robot(values), model.place(values), model.tendons(values)
+    stiffness = robot.segments[0].backbone.bending_stiffnesses_nm2[0]
+    ratio = float(np.mean(tendons.stiffness_n_per_m)) * model.radius_m**2 * robot.length_m / len(robot.segments)
+    share = tendons.friction_share[0]
+    shown: dict[str, ArrayLike] = {
+        **values,
+        "angle_rad": [segment.tendons.angle_offset_rad for segment in robot.segments],
+        "marker_m": place.marker_in_tip_m,
+        "base_m": place.base_in_tracker_m,
+        "tilt_rad": place.base_rotation_in_tracker_rad[:2],
+        "log_bending_stiffness": [math.log(stiffness)],
+        "log_tendon_stiffness": [math.log(ratio / stiffness)],
+        "gain_of_tendon": tendons.gain,
+        "log_friction": [math.log(share)] if share else [],
+    }
+    flat = np.concatenate([shown[name] for name in step.free.names])
+    return tuple(
+        FittedValue(name=title, value=float(value), deviation=float(sigma), prior_deviation=float(prior))
+        for title, value, sigma, prior in zip(step.free.titles, flat, step.deviation, step.free.priors, strict=True)
+    )

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How well a recording repeats itself, and with that how good any model without memory can be."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial import cKDTree
+
+from continuum_robot.identification.recordings import TendonRecording
+from continuum_robot.identification.replay import rmse_m
+
+_CLOSE_M, _APART_S = 1e-3, 30.0
+
+
+@dataclass(frozen=True)
+class Repeatability:
+    """How far the marker is apart when all servos read nearly the same again, some time later.
+
+    Attributes
+    ----------
+    difference_m : root mean square distance of the two markers of a pair, m; NaN without a pair
+    floor_m : the same after what the model says the remaining difference of the readings moves, over the square root
+        of 2: the least RMSE of any model that knows the readings of the moment alone, m
+    pairs : number of pairs
+    """
+
+    difference_m: float
+    floor_m: float
+    pairs: int
+
+    def numbers(self) -> dict[str, float | int | None]:
+        """For JSON, units in the keys."""
+        known = self.pairs > 0
+        return {
+            "repeat_tip_difference_mm": 1e3 * self.difference_m if known else None,
+            "repeatability_floor_mm": 1e3 * self.floor_m if known else None,
+            "n_repeat_pairs": self.pairs,
+        }
+
+
+def repeatability(recording: TendonRecording, predicted_m: ArrayLike) -> Repeatability:
+    """Compare moments whose readings differ by less than 1 mm and that are more than 30 s apart.
+
+    Parameters
+    ----------
+    recording : T samples
+    predicted_m : marker of a model without memory, (T, 3), m
+
+    Returns
+    -------
+    over all such pairs; readings differ by the root of the sum of squares over the tendons
+    """
+    seen = recording.seen
+    readings, place, when = recording.displacement_m[seen], recording.marker_m[seen], recording.time_s[seen]
+    model = np.asarray(predicted_m, dtype=float)[seen]
+    pairs = cKDTree(readings).query_pairs(_CLOSE_M, output_type="ndarray")
+    pairs = pairs[np.abs(when[pairs[:, 0]] - when[pairs[:, 1]]) > _APART_S]
+    if not len(pairs):
+        return Repeatability(math.nan, math.nan, 0)
+    apart = place[pairs[:, 0]] - place[pairs[:, 1]]
+    told = model[pairs[:, 0]] - model[pairs[:, 1]]
+    return Repeatability(rmse_m(apart), rmse_m(apart - told) / math.sqrt(2), len(pairs))
