@@ -19,7 +19,8 @@ from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.limits import TensionLimiter
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact_monitor import ContactMonitor, MonitorSettings, default_settings
+from continuum_robot.estimation.contact_monitor import ContactMonitor
+from continuum_robot.estimation.contact_settings import MonitorSettings, default_settings
 from continuum_robot.estimation.sensor_watch import StandstillWatch, WatchSettings
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.description import Robot

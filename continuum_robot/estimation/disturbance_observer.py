@@ -39,12 +39,14 @@ class StateTerms:
     terms : of the rod
     force : J_qc^T torque - friction, (n,), N.m^2
     force_by_c, force_by_rate : its derivatives, (n, n); None for zero
+    friction : what of ``force`` the tendons lose, (n,), N.m^2; None without friction
     """
 
     terms: ContactTerms
     force: Vector
     force_by_c: Vector | None = None
     force_by_rate: Vector | None = None
+    friction: Vector | None = None
 
 
 class DisturbanceObserver:

@@ -8,7 +8,6 @@ as noise, whose stationary covariance has a closed form.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,10 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ParameterError
 
 Vector = NDArray[np.float64]
-
-_MOST_ROWS = 100_000  # residuals that are kept while learning; then every other one
-_LEAST_ROWS = 10  # for each channel, for a covariance
-_LEAST_SHARE = 1e-9  # of the variance in every direction, so that the covariance has an inverse
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,105 +157,3 @@ def noise_covariance(
     spread += (tail @ state_covariance @ tail.T) / (1 - np.outer(pole, pole))
     scale = pole * K
     return scale[:, None] * spread * scale
-
-
-class NoiseFloor:
-    """What the residual does in free motion, learnt while it is known that nothing touches.
-
-    Each channel has a bound. All together have a covariance: what the errors of the model make of the residual in
-    motion. A contact is felt first where that is small, so r^T S^-1 r tells contacts from motion better than channels
-    do. Errors along given directions, those of the friction of the drives, are large only where a drive turns back,
-    which is rare: there the largest counts, not the mean. Forces of the model that are wrong by a constant share, as a
-    stiffness is, are fitted and taken off.
-
-    Parameters
-    ----------
-    size : number of channels
-    margin : factor on what was seen
-    directions : generalised forces along which the largest error counts, (k, n)
-
-    Raises
-    ------
-    ParameterError : a margin below 1
-    """
-
-    def __init__(self, size: int, margin: float = 1.2, directions: ArrayLike | None = None) -> None:
-        if not 1 <= margin < math.inf:
-            raise ParameterError("margin", margin, "a factor of at least 1")
-        self._margin = margin
-        self._largest: Vector = np.zeros(size)
-        self._directions = np.zeros((0, size)) if directions is None else np.asarray(directions, dtype=float)
-        self._rows: list[Vector] = []
-        self._regressors: list[Vector] = []
-        self._every, self._skipped = 1, 0
-
-    def learn(self, residual: ArrayLike, regressors: ArrayLike | None = None) -> None:
-        """Take one residual of free motion, (n,); not finite: ignored.
-
-        Parameters
-        ----------
-        residual : (n,), N.m^2
-        regressors : forces of the model that may be wrong by a share each, (m, n); the same number in every call
-        """
-        values = np.asarray(residual, dtype=float)
-        self._largest = np.fmax(self._largest, np.where(np.isfinite(values), np.abs(values), 0.0))
-        self._skipped += 1
-        if not np.all(np.isfinite(values)) or self._skipped < self._every:
-            return
-        self._skipped = 0
-        self._rows.append(values.copy())
-        self._regressors.append(np.zeros((0, values.size)) if regressors is None else np.array(regressors, dtype=float))
-        if len(self._rows) >= _MOST_ROWS:
-            self._rows, self._regressors, self._every = self._rows[::2], self._regressors[::2], 2 * self._every
-
-    @property
-    def bound(self) -> Vector:
-        """Threshold of each channel, (n,), N.m^2."""
-        return self._margin * self._largest
-
-    def free_motion(self, sigma: ArrayLike = ()) -> FreeMotion | None:
-        """What was learnt of all channels together; None where that is too little for it.
-
-        Parameters
-        ----------
-        sigma : standard deviation of each regressor's share before anything is known, (m,)
-        """
-        if len(self._rows) < _LEAST_ROWS * self._largest.size:
-            return None
-        rows, regressors = np.array(self._rows), np.array(self._regressors)
-        precision = np.diag(float(np.mean(rows**2)) / np.asarray(sigma, dtype=float) ** 2)
-        normal = np.einsum("kin,kjn->ij", regressors, regressors) + precision
-        shares = np.linalg.solve(normal, np.einsum("kin,kn->i", regressors, rows))
-        rows = rows - shares @ regressors
-        largest = np.abs(rows @ np.linalg.pinv(self._directions)).max(axis=0)
-        along = largest[:, None] * self._directions
-        covariance = rows.T @ rows / len(rows) + along.T @ along
-        covariance += _LEAST_SHARE * float(np.trace(covariance)) * np.eye(len(covariance))
-        information = np.linalg.inv(covariance)
-        evidence = np.einsum("ki,ij,kj->k", rows, information, rows)
-        return FreeMotion(
-            shares,
-            covariance,
-            information,
-            self._margin**2 * float(evidence.max()),
-            self._margin * np.abs(rows).max(axis=0),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class FreeMotion:
-    """The residual in free motion.
-
-    Attributes
-    ----------
-    shares : by which the model's forces are off, (m,)
-    covariance, information : covariance of what is left without those, and its inverse, (n, n)
-    evidence : r^T S^-1 r of what is left stays below it; dimensionless
-    bound : each channel of what is left stays below it, (n,), N.m^2
-    """
-
-    shares: Vector
-    covariance: Vector
-    information: Vector
-    evidence: float
-    bound: Vector

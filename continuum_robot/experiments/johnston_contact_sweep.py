@@ -30,7 +30,9 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.estimation.contact_location import ContactLocator, LocationSettings
-from continuum_robot.estimation.contact_monitor import BLIND, ContactEstimate, ContactMonitor, MonitorSettings
+from continuum_robot.estimation.contact_monitor import ContactMonitor
+from continuum_robot.estimation.contact_settings import MonitorSettings
+from continuum_robot.estimation.contact_states import BLIND, ContactEstimate
 from continuum_robot.estimation.joint_force_deviation import BackwardGaussian, SmoothedDifference
 from continuum_robot.estimation.momentum_observer import MomentumObserver
 from continuum_robot.experiments.experiment import Experiment, Progress, Result

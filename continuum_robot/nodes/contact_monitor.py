@@ -18,18 +18,9 @@ from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.estimation.contact_monitor import (
-    BLIND,
-    CLEAR,
-    COLLISION,
-    CONTACT,
-    SETTLING,
-    ContactEstimate,
-    ContactMonitor,
-    MonitorSettings,
-    default_location,
-    default_settings,
-)
+from continuum_robot.estimation.contact_monitor import ContactMonitor
+from continuum_robot.estimation.contact_settings import MonitorSettings, default_location, default_settings
+from continuum_robot.estimation.contact_states import BLIND, CLEAR, COLLISION, CONTACT, SETTLING, ContactEstimate
 from continuum_robot.estimation.sensor_watch import StandstillWatch
 from continuum_robot.msg import Contact, Shape, StringLengths, TendonStates
 from continuum_robot.nodes import conversions, qos

@@ -62,6 +62,8 @@ WITHOUT_FORMULAS = {
     "rod/strain_motion_benchmark.py",
     "rod/strain_kernel.py",
     "control/limits.py",
+    "estimation/contact_states.py",
+    "estimation/shape_check.py",
     "mechanisms/parts.py",
     "mechanisms/urdf.py",
     "mechanisms/equilibrium_modulation/building.py",

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact_monitor import METHODS, ContactMonitor, MonitorSettings
+from continuum_robot.estimation.contact_monitor import ContactMonitor
+from continuum_robot.estimation.contact_settings import METHODS, MonitorSettings
 from continuum_robot.estimation.disturbance_observer import DisturbanceObserver, StateTerms
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.capstans import torque_from_tension
 from continuum_robot.rod.contact_functions import ContactFunctions, ContactTerms
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.tendon_friction import TendonFriction
@@ -377,7 +379,7 @@ def test_torques_and_tensions_are_the_same(robot):
     c, rate = np.array([0.5, 0.1, 0, 0, 0, 0]), np.array([0.2, -0.1, 0, 0, 0, 0])
     for k in range(20):
         tension = np.array([100.0 + k, 60, 60, 80])
-        torque = one._torque_from_tension @ tension
+        torque = torque_from_tension(robot) @ tension
         first = one.update(c, rate, NOISE, DT, tension=tension)
         second = other.update(c, rate, NOISE, DT, capstan_torque=torque)
     np.testing.assert_allclose(first.residual, second.residual, atol=1e-9)
