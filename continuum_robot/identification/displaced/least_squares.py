@@ -48,7 +48,7 @@ class Samples:
         return Samples(self.displacement_m[::every], self.marker_m[::every], self.counted[::every])
 
     def without(self, left_out: NDArray[np.bool_]) -> Samples:
-        """The same, with samples that do not count, shape (T,)."""
+        """The same, of which the samples ``left_out`` (shape (T,)) do not count."""
         return replace(self, counted=self.counted & ~left_out)
 
     def error_m(self, model: DisplacedModel, values: Values) -> Array:
