@@ -110,5 +110,5 @@ class Free:
         return x
 
     def values(self, x: Array) -> Values:
-        """The values in a vector ``x`` (p,), as copies."""
+        """The values in a vector ``x`` (p,), in their units, as copies."""
         return {name: x[place].copy() for name, place in self.slices.items()}
