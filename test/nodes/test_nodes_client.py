@@ -18,8 +18,10 @@ from ros_probe import PATIENT
 from rosbags.highlevel import AnyReader
 from sensor_msgs.msg import Joy
 
-from continuum_robot.app.teleop import Teleoperator
-from continuum_robot.app.teleop_devices import ESTOP, HOLD, MODE, RESET, SEGMENT, DeviceReading, JoyTopic
+from continuum_robot.app.teleop.device import Command, DeviceReading
+from continuum_robot.app.teleop.joy_topic import JoyTopic
+from continuum_robot.app.teleop.screen import screen
+from continuum_robot.app.teleop.teleoperator import Teleoperator
 from continuum_robot.client import Robot
 from continuum_robot.control.references import reference_columns
 from continuum_robot.errors import DeviceError, ParameterError, RobotFaultError, RobotTimeoutError
@@ -55,8 +57,7 @@ def up(robot):
 
 
 def true_tip(robot: Robot) -> np.ndarray:
-    driver = robot.stack.driver
-    plant = driver._plant_of(driver._ready()[2])
+    plant = robot.stack.driver.plant
     return ROD.poses(plant.state.c, robot.description.length_m)[0, :3, 3]
 
 
@@ -293,7 +294,7 @@ def test_a_joy_topic_holds_while_it_is_fresh_and_its_button_is_down(robot):
         assert wait_for(lambda: not say([0, 1, 0, 0, 0]).problem, 10.0)
         # On a busy machine a message may be old before it is read.
         assert wait_for(lambda: say([0, 0, 0, 0, 1]).held, 10.0)
-        assert wait_for(lambda: ESTOP in say([0, 1, 0, 0, 1]).commands, 10.0)
+        assert wait_for(lambda: Command.ESTOP in say([0, 1, 0, 0, 1]).commands, 10.0)
         stale = say([0, 0, 0, 0, 1], 0.5)
         assert not stale.held
         assert "old" in stale.problem
@@ -335,7 +336,7 @@ def test_it_moves_while_the_switch_is_held_and_gives_the_robot_back(robot, opera
     steer(operator, lambda: not np.any(operator._steering.reference.velocity))
     stands = operator._steering.reference.position
     np.testing.assert_allclose(stands[1:], 0.0, atol=1e-12)
-    operator.screen()
+    screen(operator)
     operator.close()
     assert wait_for(lambda: robot.state.writer == "reference_source", 5.0)
     assert wait_for(lambda: bool(np.allclose(robot.state.reference_m, stands, atol=1e-9)), 5.0)
@@ -351,7 +352,7 @@ def test_a_switch_that_is_held_from_the_start_has_to_be_let_go_first(operator):
 
 def test_the_next_segment_moves_after_its_key(robot, operator):
     operator.step(0.01)
-    operator.device.commands = [SEGMENT]
+    operator.device.commands = [Command.SEGMENT]
     operator.device.held, operator.device.axes[1] = True, -1.0
     steer(operator, lambda: robot.state.clarke_m[3] < -0.002)
     np.testing.assert_allclose(robot.state.reference_m[:3], 0.0, atol=1e-9)
@@ -373,7 +374,7 @@ def test_it_falls_silent_where_another_program_takes_over(robot, operator):
 def test_the_tip_is_steered_through_its_target(robot, operator):
     robot.bend(1, 0.5, 0.0)
     before = robot.state.tip_position_m
-    operator.device.commands = [MODE]
+    operator.device.commands = [Command.MODE]
     operator.step(0.01)
     assert operator.mode == "tip"
     operator.step(0.01)
@@ -381,7 +382,7 @@ def test_the_tip_is_steered_through_its_target(robot, operator):
     steer(operator, lambda: robot.state.tip_position_m[1] > before[1] + 0.02)
     operator.device.held = False
     steer(operator, lambda: not np.any(operator._steering.reference.velocity))
-    operator.device.commands = [HOLD]
+    operator.device.commands = [Command.HOLD]
     operator.step(0.01)
     assert not operator.steering
 
@@ -390,14 +391,14 @@ def test_the_e_stop_key_stops_and_the_reset_key_brings_it_back(robot, operator):
     operator.step(0.01)
     operator.device.held, operator.device.axes[0] = True, 0.5
     steer(operator, lambda: operator.steering)
-    operator.device.commands = [ESTOP]
+    operator.device.commands = [Command.ESTOP]
     operator.step(0.01)
     assert wait_for(lambda: robot.state.estop, 5.0)
     steps = iter(range(20))
     steer(operator, lambda: next(steps, None) is None)
     assert not operator.steering
     operator.device.held = False
-    operator.device.commands = [RESET]
+    operator.device.commands = [Command.RESET]
     steer(operator, lambda: robot.state.stack == "up" and not robot.state.estop, 60.0)
     operator._resetting.join(30.0)
     operator.step(0.01)

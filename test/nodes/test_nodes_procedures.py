@@ -60,9 +60,9 @@ def probe(driver):
 
 
 def slacken(driver) -> None:
-    driver._fakes.inject("")
+    driver.devices.hardware.inject("")
     for tendon, slack_m in enumerate(SLACK_M):
-        driver._fakes.inject("slack_tendon", tendon, float(slack_m))
+        driver.devices.hardware.inject("slack_tendon", tendon, float(slack_m))
 
 
 def test_procedures_come_before_the_first_closed_loop(driver, probe, folder):
@@ -79,7 +79,7 @@ def test_procedures_come_before_the_first_closed_loop(driver, probe, folder):
     status, result = goal.result()
     assert status == GoalStatus.STATUS_CANCELED
     assert not result.success
-    assert not driver._powered
+    assert not driver.powered
     assert not list(folder.rglob("*.yaml"))
 
     # 3. A homing finds the slack, stores it, and the driver may be activated.
@@ -107,12 +107,12 @@ def test_procedures_come_before_the_first_closed_loop(driver, probe, folder):
     status, result = Goal(probe, CalibrateTorque, "calibrate_torque", tendon=9, mass=0.5).result()
     assert status == GoalStatus.STATUS_ABORTED
     assert "1 to 5" in result.message
-    assert not driver._powered
+    assert not driver.powered
 
 
 def test_a_board_that_lost_its_power_is_not_homed(driver, probe):
     probe.wait(lambda: driver.state == "inactive")
-    driver._fakes.inject("board.reboot", 0)
-    probe.wait(lambda: not driver._actuators.inner.aligned)
+    driver.devices.hardware.inject("board.reboot", 0)
+    probe.wait(lambda: not driver.loop.actuators.inner.aligned)
     assert not probe.transition("tendon_driver", "activate")
     assert "lost its power" in driver.last_error

@@ -176,7 +176,7 @@ def test_commands_reach_the_motors_and_readings_come_back(driver, probe, desk):
 
     probe.wait(commanded, 20.0)
     probe.wait(lambda: commanded() and np.allclose(probe.newest("tendon_states").tension, wanted, atol=0.5), 20.0)
-    counters = driver._actuators.inner.counters().values()
+    counters = driver.loop.actuators.inner.counters().values()
     assert len(counters) == 3
     for board in counters:
         assert board["frames_in"] > 100

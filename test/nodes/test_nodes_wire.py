@@ -112,5 +112,5 @@ def test_hardware_that_is_not_there_is_one_sentence_and_nothing_is_enabled(domai
         with pytest.raises(DeviceError, match="CAN channel") as caught:
             stack.wait_until_up(60.0)
         assert "\n" not in str(caught.value)
-        assert not stack.driver._powered
+        assert not stack.driver.powered
         assert stack.driver.state == "unconfigured"

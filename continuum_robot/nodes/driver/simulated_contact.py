@@ -23,10 +23,11 @@ class TrueContacts:
     ----------
     plant : with contacts
     base_frame : frame_id of the messages
+    publisher : of them
     """
 
-    def __init__(self, plant: Plant, base_frame: str) -> None:
-        self._plant = plant
+    def __init__(self, plant: Plant, base_frame: str, publisher: Publisher[Any]) -> None:
+        self._plant, self._publisher = plant, publisher
         message = Contact(simulated=True, method=METHOD)
         message.header.frame_id = base_frame
         message.location_observable = True
@@ -41,7 +42,7 @@ class TrueContacts:
         """The schedule begins now."""
         self._plant.contacts_from_s = self._plant.time_s
 
-    def publish(self, publisher: Publisher[Any], stamp_ns: int, sequence: int) -> None:
+    def publish(self, stamp_ns: int, sequence: int) -> None:
         """Publish the contact at the moment of a driver's message, by its stamp and sequence number.
 
         Parameters
@@ -58,4 +59,4 @@ class TrueContacts:
         message.arc_length = message.wrench_arc_length = load.arc_length_m
         if load.touching:
             message.place = conversions.pose_message(self._plant.pose(load.arc_length_m))
-        publisher.publish(message)
+        self._publisher.publish(message)

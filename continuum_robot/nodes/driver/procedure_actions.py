@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from rclpy.action import ActionServer, CancelResponse
 from rclpy.action.server import ServerGoalHandle
 from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
 from rclpy.task import Future
 from std_srvs.srv import Trigger
 
@@ -24,9 +25,8 @@ from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRu
 from continuum_robot.identification.procedures.tendon_check import TendonCheck, TendonCheckSettings
 from continuum_robot.msg import StringLengths
 from continuum_robot.nodes import conversions, qos
-
-if TYPE_CHECKING:
-    from continuum_robot.nodes.tendon_driver import TendonDriver
+from continuum_robot.nodes.driver.homing import StoredHoming
+from continuum_robot.nodes.driver.procedure_drive import ProcedureDrive
 
 FEEDBACK_PERIOD_S = 0.1
 SERVICE_TIMEOUT_S = 3.0
@@ -62,10 +62,13 @@ class ProcedureActions:
     Parameters
     ----------
     node : the driver
+    drive : lets a procedure drive its tendons
+    homing : takes a new homing over
     """
 
-    def __init__(self, node: TendonDriver) -> None:
-        self._node = node
+    def __init__(self, node: Node, drive: ProcedureDrive, homing: StoredHoming) -> None:
+        self._log = node.get_logger()
+        self._drive, self._stored = drive, homing
         self._waiting: list[Future[None]] = []
         self._homing: Homing | None = None
         self._tendon_check: TendonCheck | None = None
@@ -92,13 +95,13 @@ class ProcedureActions:
     # The actions
 
     async def _home(self, goal: ServerGoalHandle) -> Any:
-        node, result = self._node, HomeTendons.Result()
+        result = HomeTendons.Result()
         told = await self._call(self._zero_strings)
         self._strings = []
 
         def work(job: _Work) -> None:
-            robot = node.configured_robot
-            path = record_path(robot, node.calibration_folder)
+            robot = self._drive.robot
+            path = record_path(robot, self._stored.folder)
             procedure = self._homing = Homing(robot, HomingSettings(tension_n=float(goal.request.tension)))
             self._run(job, procedure)
             homed = procedure.result
@@ -109,7 +112,7 @@ class ProcedureActions:
             known = {name: float(zero) for name, zero in zip(names, zeros, strict=True) if np.isfinite(zero)}
             record = make_record(robot, homed, known)
             store_record(record, path)
-            node.take_homing(record)
+            self._stored.take(record)
             result.file = str(path)
             result.zero, result.slack = homed.zero_m.tolist(), homed.slack_m.tolist()
             result.message = f"homed at {homed.tension_n:g} N, stored in {path}; {len(known)} of {len(names)} strings"
@@ -122,20 +125,19 @@ class ProcedureActions:
         return result
 
     async def _check(self, goal: ServerGoalHandle) -> Any:
-        node, result = self._node, CheckTendons.Result()
+        result = CheckTendons.Result()
 
         def work(job: _Work) -> None:
-            procedure = TendonCheck(node.configured_robot, TendonCheckSettings(pull_n=float(goal.request.pull)))
+            robot = self._drive.robot
+            procedure = TendonCheck(robot, TendonCheckSettings(pull_n=float(goal.request.pull)))
             self._tendon_check = procedure
             self._run(job, procedure)
             verdicts = procedure.result
             if verdicts is None:
                 return
             result.verdicts, result.response = list(verdicts.verdicts), verdicts.response_m.ravel().tolist()
-            names = node.configured_robot.tendon_names
-            wrong = [
-                f"{name} {verdict}" for name, verdict in zip(names, verdicts.verdicts, strict=True) if verdict != "ok"
-            ]
+            named = zip(robot.tendon_names, verdicts.verdicts, strict=True)
+            wrong = [f"{name} {verdict}" for name, verdict in named if verdict != "ok"]
             right = f"all tendons are as the robot file says (misfit {verdicts.misfit:.2f})"
             result.message = f"{'; '.join(wrong) or right}; {verdicts.orientation}"
             if wrong:
@@ -146,10 +148,10 @@ class ProcedureActions:
         return result
 
     async def _calibrate(self, goal: ServerGoalHandle) -> Any:
-        node, result = self._node, CalibrateTorque.Result()
+        result = CalibrateTorque.Result()
 
         def work(job: _Work) -> None:
-            procedure = HungWeight(node.configured_robot, int(goal.request.tendon) - 1, float(goal.request.mass))
+            procedure = HungWeight(self._drive.robot, int(goal.request.tendon) - 1, float(goal.request.mass))
             self._run(job, procedure)
             found = procedure.result
             if found is None:
@@ -168,8 +170,8 @@ class ProcedureActions:
     # What they share
 
     def _run(self, job: _Work, procedure: Procedure) -> None:
-        job.run = self._node.begin_procedure(procedure)
-        self._node.finish_procedure(job.run, job.cancelled)
+        job.run = self._drive.begin(procedure)
+        self._drive.finish(job.run, job.cancelled)
         job.problem = job.run.problem
 
     async def _follow(self, goal: ServerGoalHandle, job: _Work, result: Any) -> None:
@@ -182,7 +184,7 @@ class ProcedureActions:
             await self._sleep()
             if goal.is_cancel_requested:
                 job.cancelled.set()
-            step, reading = None if job.run is None else job.run.step, self._node.newest_reading
+            step, reading = None if job.run is None else job.run.step, self._drive.newest_reading
             feedback.phase = "switching the torque on" if step is None else step.phase
             feedback.progress = 0.0 if step is None else step.progress
             if reading is not None:
@@ -192,7 +194,7 @@ class ProcedureActions:
         result.success = not job.problem
         result.message = job.problem or result.message
         if job.problem and not job.problem.startswith(CANCELLED):
-            self._node.get_logger().error(job.problem)
+            self._log.error(job.problem)
         if goal.is_cancel_requested and job.problem == CANCELLED:
             goal.canceled()
         elif job.problem:

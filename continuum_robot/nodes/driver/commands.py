@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``tendon_commands`` on their way to the driver's loop: which state each answers, and whether two programs write."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from rclpy.node import Node
+
+from continuum_robot.msg import TendonCommands
+from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.driver.loop import DriverLoop
+from continuum_robot.nodes.flat_messages import commands_layout
+from continuum_robot.nodes.timing import RoundTripReport, RoundTripStatistics, WriterWatch
+
+TOPIC = "tendon_commands"
+
+
+class CommandInput:
+    """Hands commands to the loop while the tendons are under power. In the executor's thread.
+
+    Parameters
+    ----------
+    node : the driver
+
+    Attributes
+    ----------
+    invalid : commands that did not hold one tension a tendon
+    """
+
+    def __init__(self, node: Node) -> None:
+        self.invalid = 0
+        self._node = node
+        self._loop: DriverLoop | None = None
+        self._trips: RoundTripStatistics | None = None
+        self._writers = WriterWatch()
+        node.create_subscription(TendonCommands, TOPIC, self._on_command, qos.command_subscription(), raw=True)
+
+    def listen(self, loop: DriverLoop, trips: RoundTripStatistics) -> None:
+        """Commands are for this loop from now on.
+
+        Parameters
+        ----------
+        loop : where they go
+        trips : knows when the states left
+        """
+        self._layout, self._count = commands_layout(loop.tendon_count), loop.tendon_count
+        self._loop, self._trips = loop, trips
+
+    def report(self) -> RoundTripReport | None:
+        """Round trips since the last :meth:`reset`, None before the first configuration."""
+        return None if self._trips is None else self._trips.report()
+
+    def reset(self) -> None:
+        """Start the statistics of the round trips over."""
+        if self._trips is not None:
+            self._trips.reset()
+
+    @property
+    def publishers(self) -> int:
+        """Programs that could write commands, as the middleware counts."""
+        return self._node.count_publishers(TOPIC)
+
+    def two_writers(self) -> bool:
+        """Whether the commands since the last call came from two programs."""
+        return self._writers.two_writers(self.publishers)
+
+    def _on_command(self, data: bytes) -> None:
+        loop, trips = self._loop, self._trips
+        if loop is None or trips is None or not loop.powered or loop.procedure is not None:
+            return
+        now_ns = time.monotonic_ns()
+        layout = self._layout
+        numbers = layout.numbers(data)
+        if numbers:
+            sequence, tension = numbers[layout.place["sequence"]], np.array(numbers[layout.place["tension"]])
+        else:
+            message: TendonCommands = layout.message(data)
+            sequence, tension = message.sequence, conversions.vector(message.tension)
+        self._writers.command(sequence)
+        trip_ns = trips.received(sequence, now_ns)
+        if trip_ns is None:
+            if sequence:
+                return  # it answers a state that this driver does not remember
+            trip_ns = 0
+        if tension.size != self._count:
+            self.invalid += 1
+        loop.command = (tension, (now_ns - trip_ns) * 1e-9, sequence)
+        loop.publish_decimated()

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the driver says of itself: on ``driver_status`` at every change, on ``/diagnostics`` now and then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticStatus
+
+from continuum_robot.drivers.protocols import CountsFromPowerOn
+from continuum_robot.nodes.diagnostics import Level, LoopThresholds, StatusBuilder
+from continuum_robot.nodes.driver.commands import CommandInput
+from continuum_robot.nodes.driver.faults import DriverFaults
+from continuum_robot.nodes.driver.homing import StoredHoming
+from continuum_robot.nodes.driver.loop import DriverLoop
+from continuum_robot.nodes.lifecycle import ManagedNode
+
+
+class DriverDiagnosis:
+    """Adds the driver's tasks to its diagnostics.
+
+    Parameters
+    ----------
+    node : the driver
+    loop : gives the loop, None while not configured
+    thresholds : of the loop's timing
+    faults, homing, commands : of the driver
+    """
+
+    def __init__(
+        self,
+        node: ManagedNode,
+        loop: Callable[[], DriverLoop | None],
+        thresholds: LoopThresholds,
+        *,
+        faults: DriverFaults,
+        homing: StoredHoming,
+        commands: CommandInput,
+    ) -> None:
+        self._node, self._loop, self._thresholds = node, loop, thresholds
+        self._faults, self._homing, self._commands = faults, homing, commands
+        for name, task in (
+            ("driver", self._diagnose_driver),
+            ("loop", self._diagnose_loop),
+            ("round_trip", self._diagnose_round_trip),
+            ("bus", self._diagnose_bus),
+        ):
+            node.diagnostics.add_task(name, task)
+
+    def driver_status(self) -> DiagnosticStatus:
+        """The status that is latched on ``driver_status``."""
+        builder = StatusBuilder(f"{self._node.full_name}: driver", self._node.diagnostics.hardware_id)
+        self._diagnose_driver(builder)
+        return builder.to_message()
+
+    def _diagnose_driver(self, status: StatusBuilder) -> None:
+        faults, loop, missing = self._faults, self._loop(), self._homing.missing
+        names, reason, state = faults.names, faults.estop_reason, faults.state
+        if names:
+            status.summary(Level.ERROR, "safe state: " + ", ".join(names) + (f" ({reason})" if reason else ""))
+        status.summary(Level.OK, state)
+        status.add("state", state)
+        status.add("faults", list(names))
+        status.add("last_fault", faults.last_fault)
+        status.add("estop", faults.estop_latched)
+        status.add("estop_reason", reason)
+        status.add("simulated", self._node.simulated)
+        status.add("powered", loop is not None and loop.powered)
+        status.add("homed", not missing)
+        if missing:
+            status.summary(Level.WARN, missing)
+
+    def _diagnose_loop(self, status: StatusBuilder) -> None:
+        loop = self._loop()
+        report = None if loop is None else loop.report()
+        if loop is None or report is None or not report.cycles:
+            status.summary(Level.OK, "the loop does not run")
+            return
+        self._thresholds.diagnose(status, report, loop.period_s)
+
+    def _diagnose_round_trip(self, status: StatusBuilder) -> None:
+        report = self._commands.report()
+        publishers = self._commands.publishers
+        if publishers > 1:
+            status.summary(Level.WARN, f"{publishers} publishers on tendon_commands")
+        drivers = self._node.count_publishers("tendon_states")
+        if drivers > 1:
+            status.summary(Level.WARN, f"{drivers} publishers on tendon_states")
+        if report is None:
+            status.summary(Level.OK, "not configured")
+            return
+        status.summary(Level.OK, f"p99 {report.p99_us:.0f} us" if report.commands else "no commands")
+        status.add("states_published", report.states)
+        status.add("commands_received", report.commands)
+        status.add("commands_late", report.late)
+        status.add("commands_unsequenced", report.unsequenced)
+        status.add("commands_unknown", report.unknown)
+        status.add("commands_invalid", self._commands.invalid)
+        status.add("round_trip_p50_us", report.p50_us)
+        status.add("round_trip_p99_us", report.p99_us)
+        status.add("round_trip_mean_us", report.mean_us)
+        status.add("round_trip_max_us", report.maximum_us)
+
+    def _diagnose_bus(self, status: StatusBuilder) -> None:
+        loop = self._loop()
+        reading = None if loop is None else loop.reading
+        if self._faults.bus_problem:
+            status.summary(Level.ERROR, self._faults.bus_problem)
+        if loop is None or reading is None:
+            status.summary(Level.OK, "not configured")
+            return
+        if reading.device_faults:
+            status.summary(Level.ERROR, "devices report " + ", ".join(reading.device_faults))
+        hottest = float(np.max(reading.temperature_c))
+        if hottest >= self._node.parameters.get("temperature_error_c"):
+            status.summary(Level.ERROR, f"a motor is at {hottest:.0f} degC")
+        elif hottest >= self._node.parameters.get("temperature_warn_c"):
+            status.summary(Level.WARN, f"a motor is at {hottest:.0f} degC")
+        status.summary(Level.OK, "ok")
+        status.add("age_s", reading.age_s)
+        status.add("tension_n", reading.tension_n)
+        status.add("current_a", reading.current_a)
+        status.add("temperature_c", reading.temperature_c)
+        status.add("device_faults", list(reading.device_faults))
+        inner = loop.actuators.inner
+        if isinstance(inner, CountsFromPowerOn):
+            for channel, counters in inner.counters().items():
+                for name, value in counters.items():
+                    status.add(f"{channel}.{name}", value)

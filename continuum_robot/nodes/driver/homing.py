@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stored homing: whether one is needed, taken over where there is one, and lost with a board's power."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from continuum_robot.drivers.protocols import CountsFromPowerOn, TendonActuators
+from continuum_robot.errors import ContinuumRobotError, DeviceError
+from continuum_robot.identification.procedures.record import (
+    HOME_FIRST,
+    HomingRecord,
+    calibration_folder,
+    load_record,
+    record_path,
+    simulated_folder,
+)
+from continuum_robot.nodes.driver.loop import DriverLoop, configured
+from continuum_robot.nodes.lifecycle import ManagedNode
+
+
+class StoredHoming:
+    """From where displacements count.
+
+    Parameters
+    ----------
+    node : the driver: its parameters and its log
+    loop : gives the loop, None while not configured
+    publish_status : publishes ``driver_status``
+
+    Attributes
+    ----------
+    missing : why the robot is not homed, "" where it is or need not be
+    """
+
+    def __init__(
+        self, node: ManagedNode, loop: Callable[[], DriverLoop | None], publish_status: Callable[[], None]
+    ) -> None:
+        self._node, self._loop, self._publish_status = node, loop, publish_status
+        self.missing = ""
+        self._was_aligned = False
+
+    @property
+    def folder(self) -> Path:
+        """Where homings of this robot are kept."""
+        given = str(self._node.parameters.get("calibration_folder"))
+        folder = Path(given).expanduser() if given else calibration_folder()
+        return simulated_folder(folder) if self._node.simulated else folder
+
+    @property
+    def required(self) -> bool:
+        """Whether a stored homing is needed to be activated."""
+        policy = self._node.parameters.get("homing")
+        return policy == "required" or (policy == "auto" and not self._node.simulated)
+
+    def read(self, loop: DriverLoop) -> None:
+        """Take the stored homing over, or note why there is none. Before the loop runs.
+
+        Parameters
+        ----------
+        loop : that is being configured
+        """
+        inner = loop.actuators.inner
+        self._was_aligned = isinstance(inner, CountsFromPowerOn) and inner.aligned
+        self.missing = ""
+        loop.safety.positions_known = not self.required
+        if not self.required:
+            return
+        try:
+            record = load_record(loop.robot, record_path(loop.robot, self.folder))
+            self._require_power(inner)
+        except ContinuumRobotError as error:
+            self.missing = str(error)
+            self._node.get_logger().warning(self.missing)
+            return
+        self._use(record, loop)
+
+    def take(self, record: HomingRecord) -> None:
+        """Count displacements from a homing from now on. Raises :class:`DeviceError` while not configured.
+
+        Parameters
+        ----------
+        record : new
+        """
+        loop = configured(self._loop())
+        loop.call(lambda: self._use(record, loop))
+        self._publish_status()
+
+    def require(self, actuators: TendonActuators) -> None:
+        """Raise :class:`DeviceError` where a homing is needed and missing.
+
+        Parameters
+        ----------
+        actuators : open
+        """
+        if self.missing:
+            raise DeviceError("tendon_driver", self.missing.removesuffix(f" {HOME_FIRST}").rstrip("."), HOME_FIRST)
+        self._require_power(actuators)
+
+    def _use(self, record: HomingRecord, loop: DriverLoop) -> None:
+        loop.actuators.zero_m = record.zero
+        loop.safety.positions_known = True
+        self.missing = ""
+        self._node.get_logger().info(f"homed on {record.date} at {record.tension_n:g} N")
+
+    def _require_power(self, actuators: TendonActuators) -> None:
+        """A board that was switched off since forgot its alignment, and where it stood."""
+        if not isinstance(actuators, CountsFromPowerOn):
+            return
+        expected = self.required or self._was_aligned
+        if actuators.zero_lost.any() or (expected and not actuators.aligned):
+            raise DeviceError("motor boards", "one lost its power, or its position, since the homing", HOME_FIRST)

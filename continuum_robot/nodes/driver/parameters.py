@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tendon driver's own parameters; limits and thresholds of its safety are declared from their dataclasses."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.nodes.parameters import ParameterServer
+from continuum_robot.nodes.periodic import RealtimeSettings
+from continuum_robot.robot.schema import Quantity
+
+FAKE_LEVELS = ("dynamics", "mirror", "wire")
+HOMING_POLICIES = ("auto", "required", "ignored")
+
+
+def declare_parameters(parameters: ParameterServer) -> None:
+    """Declare them.
+
+    Parameters
+    ----------
+    parameters : of the driver
+
+    Raises
+    ------
+    ParameterError : a start-up value has the wrong type or is out of range
+    """
+    declare = parameters.declare
+    declare("rate_hz", 1000.0, "rate of the driver's cycle", rules=Quantity("", "Hz", ge=20, le=4000), read_only=True)
+    declare(
+        "decimated_rate_hz",
+        100.0,
+        "rate of tendon_states_decimated, for estimators and viewers that need not see every cycle",
+        rules=Quantity("", "Hz", ge=1, le=4000),
+        read_only=True,
+    )
+    declare(
+        "fake_level",
+        "dynamics",
+        "how much of the robot is simulated: mirror, dynamics, or wire, where the real driver speaks to simulated"
+        " motor boards",
+        rules=Quantity("", choices=FAKE_LEVELS),
+        read_only=True,
+    )
+    declare(
+        "homing",
+        "auto",
+        "whether a stored homing of this robot and robot file is needed to be activated; auto: on hardware",
+        rules=Quantity("", choices=HOMING_POLICIES),
+        read_only=True,
+    )
+    declare("calibration_folder", "", "where homings are kept, empty: in the user's data folder", read_only=True)
+    declare("can_interface", "", "python-can interface instead of the robot file's, empty: that", read_only=True)
+    declare(
+        "contacts",
+        "",
+        "file of what touches the simulated robot, by the time since the driver was activated; empty: nothing",
+        read_only=True,
+    )
+    declare("base_frame", "base", "frame_id of the place of simulated contacts", read_only=True)
+    declare(
+        "take_up_share",
+        0.25,
+        "tension that takes up slack at activation, as a share of what a tendon may carry when all carry the same",
+        rules=Quantity("", "", ge=0, le=1),
+        read_only=True,
+    )
+    declare("rt.priority", 0, "SCHED_FIFO priority, 0: none", rules=Quantity("", ge=0, le=98), read_only=True)
+    declare("rt.cpu_affinity", [-1], "CPUs for the loop, -1: any", read_only=True)
+    declare("rt.lock_memory", False, "keep the process's memory from being swapped out", read_only=True)
+    celsius = Quantity("", "degC", ge=0, le=300)
+    declare("temperature_warn_c", 70.0, "motor temperature at which to warn", rules=celsius)
+    declare("temperature_error_c", 85.0, "motor temperature that counts as an error", rules=celsius)
+    parameters.add_check(_temperatures_in_order)
+
+
+def realtime_settings(parameters: ParameterServer) -> RealtimeSettings:
+    """What the parameters want the loop to ask of the operating system.
+
+    Parameters
+    ----------
+    parameters : of the driver
+    """
+    get = parameters.get
+    cpus = tuple(int(cpu) for cpu in get("rt.cpu_affinity") if cpu >= 0)
+    return RealtimeSettings(int(get("rt.priority")), cpus, bool(get("rt.lock_memory")))
+
+
+def _temperatures_in_order(values: Any) -> None:
+    warn, error = values.get("temperature_warn_c", 0.0), values.get("temperature_error_c", math.inf)
+    if warn > error:
+        raise ParameterError("temperature_warn_c", warn, f"at most temperature_error_c = {error:g} degC")

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A procedure drives the tendons in the loop, instead of commands: how it takes them over and lets go of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.errors import DeviceError
+from continuum_robot.identification.procedures.procedure import Procedure
+from continuum_robot.identification.procedures.run import ProcedureRun
+from continuum_robot.nodes.driver.loop import DriverLoop, configured
+from continuum_robot.nodes.driver.slack import wait_for_ramp
+from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.robot.description import Robot
+
+PROCEDURE_TIMEOUT_S = 600.0
+
+
+class ProcedureDrive:
+    """Runs one procedure at a time, in the thread of who asks for it.
+
+    Parameters
+    ----------
+    node : the driver: its state and its log
+    loop : gives the loop, None while not configured
+    publish_status : publishes ``driver_status``
+    """
+
+    def __init__(
+        self, node: ManagedNode, loop: Callable[[], DriverLoop | None], publish_status: Callable[[], None]
+    ) -> None:
+        self._node, self._loop, self._publish_status = node, loop, publish_status
+
+    @property
+    def robot(self) -> Robot:
+        """The robot as configured. Raises :class:`DeviceError` where it is not."""
+        return configured(self._loop()).robot
+
+    @property
+    def newest_reading(self) -> TendonReading | None:
+        """The newest reading, None before the first and while not configured."""
+        loop = self._loop()
+        return None if loop is None else loop.reading
+
+    def begin(self, procedure: Procedure) -> ProcedureRun:
+        """Switch the torque on and let a procedure drive the tendons; not in the executor's thread.
+
+        Raises
+        ------
+        DeviceError : the driver is not inactive, a fault is latched, or a device cannot be enabled
+        """
+        loop = configured(self._loop())
+        safety, actuators = loop.safety, loop.actuators
+        if self._node.state != "inactive":
+            raise DeviceError(
+                "tendon_driver", f"is {self._node.state}", "Procedures need it inactive: deactivate it first"
+            )
+        refuse_procedure(loop)
+        safety.refuse_faults()
+        run = ProcedureRun(procedure, safety)
+        self._zero = actuators.zero_m
+
+        def begin() -> None:
+            actuators.zero_m = np.zeros(actuators.tendon_count)
+            now_s = time.monotonic()
+            run.begin(actuators.read(now_s), now_s)
+            loop.powered, loop.command, loop.procedure = True, None, run
+
+        try:
+            loop.switch_on()
+            loop.call(begin)
+        except BaseException:
+            loop.call(loop.power_off)
+            actuators.zero_m = self._zero
+            raise
+        self._publish_status()
+        return run
+
+    def finish(self, run: ProcedureRun, cancelled: threading.Event) -> None:
+        """Wait until a procedure has ended and let go of the tendons; not in the executor's thread.
+
+        Parameters
+        ----------
+        cancelled : set by who cancels it
+        """
+        loop = configured(self._loop())
+        end_s, asked = time.monotonic() + PROCEDURE_TIMEOUT_S, False
+        try:
+            while not run.finished and loop.running and loop.procedure is run:
+                if (cancelled.is_set() or time.monotonic() > end_s) and not asked:
+                    asked = True
+                    loop.call(run.cancel)
+                time.sleep(0.01)
+        finally:
+            if loop.procedure is run:
+                loop.call(loop.power_off)
+                loop.procedure = None
+            run.restore()
+            loop.actuators.zero_m = self._zero
+            # What was read until now counts from another zero: no jump.
+            loop.safety.torque_off()
+            if not run.succeeded and not run.problem:
+                run.problem = "the driver's loop ended"
+            self._publish_status()
+
+    def end(self, loop: DriverLoop | None) -> None:
+        """The node is brought down meanwhile: ramp to the safe tension and let go.
+
+        Parameters
+        ----------
+        loop : of the node, None where it is not configured
+        """
+        if loop is None or loop.procedure is None:
+            return
+        if loop.running:
+            loop.call(loop.safety.deactivate)
+            wait_for_ramp(loop, self._node.get_logger().warning)
+        loop.procedure = None
+
+
+def refuse_procedure(loop: DriverLoop) -> None:
+    """Raise :class:`DeviceError` where a procedure is under way.
+
+    Parameters
+    ----------
+    loop : of the driver
+    """
+    if loop.procedure is not None:
+        raise DeviceError("tendon_driver", "a procedure is under way", "Wait for it, or cancel it")
