@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from continuum_robot import __version__
-from continuum_robot.app.command_line import main, own_options
+from continuum_robot.app.command_line import main
+from continuum_robot.app.commands.experiments import own_options
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.loading import find_robot_file, shipped_robots
 

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands that end in numbers: experiments of papers, the campaign of faults, the benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from continuum_robot.app.commands.arguments import EXIT_REFUSED, JsonOption
+from continuum_robot.app.commands.parts import part
+from continuum_robot.errors import ParameterError
+
+
+def experiment(
+    context: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Which one; see --list.", show_default=False)
+    ] = None,
+    json_file: JsonOption = None,
+    plots: Annotated[Path | None, typer.Option("--plots", metavar="DIR", help="Draw the figures here.")] = None,
+    show_list: Annotated[
+        bool, typer.Option("--list", help="List all, with the paper's own numbers and the options of each.")
+    ] = False,
+) -> None:
+    """Run an experiment of a paper: print its numbers beside the paper's, write them as JSON, draw its figures.
+
+    Options of the experiment itself follow its name, e.g. --robot FILE --data FILE for ftdcr.replay; --list names them.
+    """
+    module = part("experiment")
+    if show_list or name is None:
+        module.print_list()
+        raise typer.Exit(0 if show_list else EXIT_REFUSED)
+    module.run_experiment(name, own_options(context.args), json_file, plots)
+
+
+def faults(
+    robot: Annotated[
+        str, typer.Argument(metavar="[ROBOT]", help="Robot file, or the name of a shipped one.")
+    ] = "opencr_five_tendon",
+    *,
+    json_file: JsonOption = None,
+    kinds: Annotated[
+        str, typer.Option(metavar="NAMES", help="Only these, separated by commas; see --list. Empty: all.")
+    ] = "",
+    moment_count: Annotated[
+        int,
+        typer.Option(
+            "--moments", metavar="N", min=1, max=3, help="1: early in the ramp; 2: at speed too; 3: at rest, bent, too."
+        ),
+    ] = 3,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of noise, and of the tendons that are hit.")] = 0,
+    processes: Annotated[
+        bool, typer.Option("--processes/--virtual-only", help="Kill and stop processes over DDS too.")
+    ] = True,
+    show_list: Annotated[bool, typer.Option("--list", help="List all kinds of faults.")] = False,
+) -> None:
+    """Break everything once, on a simulated robot that moves under control, and see whether it ends safe.
+
+    The shipped drivers run against simulated wires. Each fault is injected at three moments of a motion; detection,
+    time to the safe state and tensions are judged by the simulated robot's truth, and the robot has to move again
+    without a restart. docs/faults.md says what every fault looks like and what to do. Takes some ten minutes. Exit
+    code 1 unless every run ended safe.
+    """
+    module = part("faults")
+    if show_list:
+        module.print_kinds()
+        raise typer.Exit
+    raise typer.Exit(
+        module.run_faults(
+            robot,
+            kinds=kinds,
+            moment_count=moment_count,
+            seed=seed,
+            json_file=json_file,
+            processes=processes,
+        )
+    )
+
+
+def bench(
+    json_file: JsonOption = None,
+    seconds: Annotated[
+        float, typer.Option(metavar="S", min=2.0, max=3600.0, help="Length of each run of the 1 kHz loop, s.")
+    ] = 30.0,
+) -> None:
+    """Measure, on this machine: the rod model's speed, and the 1 kHz loop over DDS.
+
+    Forward dynamics of one, two and three segments, compiled and in CasADi's machine (µs a call); then the loop with
+    all nodes in one process and in separate processes: rate, missed cycles, round trip from tendon_states to the
+    matching tendon_commands (p50, p99, max) and the CPU share of each process.
+    """
+    raise typer.Exit(part("bench").run_bench(seconds, json_file))
+
+
+def own_options(arguments: Sequence[str]) -> dict[str, str | bool]:
+    """Options that follow an experiment's name, ``["--robot", "a.yaml", "--fast"]`` -> ``{"robot": "a.yaml", ...}``.
+
+    An option without a value counts as true, ``true`` and ``false`` are no texts; hyphens in names become underscores.
+
+    Parameters
+    ----------
+    arguments : words of the command line
+
+    Raises
+    ------
+    ParameterError : an argument that is not an option, or an option given twice
+    """
+    options: dict[str, str | bool] = {}
+    rest = list(arguments)
+    while rest:
+        name = rest.pop(0)
+        if not name.startswith("--") or len(name) == len("--"):
+            raise ParameterError("argument", name, "options of the experiment as --name VALUE")
+        key, equals, value = name[2:].partition("=")
+        if not equals:
+            value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
+        key = key.replace("-", "_")
+        if key in options:
+            raise ParameterError(f"--{key}", value, "each option once")
+        options[key] = {"true": True, "false": False}.get(value, value)
+    return options

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands for the devices of a robot: find them, home, check and calibrate."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from continuum_robot.app.commands.arguments import JsonOption, RobotArgument
+from continuum_robot.app.commands.parts import part
+
+SimulatedOption = Annotated[
+    bool, typer.Option("--simulated/--hardware", help="Simulated devices, or those of the robot.")
+]
+
+
+def devices(
+    robot: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[ROBOT]", help="Robot file, or the name of a shipped one; without: ports only.", show_default=False
+        ),
+    ] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Find serial ports and CAN interfaces, and ask the devices of a robot whether they are there.
+
+    Each device of the robot file's `hardware` section is found, missing or in use by another program; what else is
+    plugged in is named as unexpected. No motor is switched on; the force sensor is set up as the robot file says.
+    Exit code 1 where a device is missing, with one sentence each that says what to do.
+    """
+    raise typer.Exit(part("devices").run_devices(robot, json_file))
+
+
+def home(
+    robot: RobotArgument,
+    simulated: SimulatedOption = True,
+    tension: Annotated[
+        float,
+        typer.Option(metavar="N", min=0.0, help="On every tendon at the straight pose, N; 0: the robot file's."),
+    ] = 0.0,
+    json_file: JsonOption = None,
+) -> None:
+    """Take up slack, sway the robot about its straight pose, and store where its tendons and strings stand there.
+
+    On hardware a robot is driven only if it was homed since its boards were switched on, with the robot file as it is
+    now. The first time after power-on the rotors are aligned: slacken the tendons before. Ctrl-C releases the tendons.
+    """
+    raise typer.Exit(part("procedures").run_home(robot, simulated, tension, json_file))
+
+
+def check_tendons(
+    robot: RobotArgument,
+    simulated: SimulatedOption = True,
+    pull: Annotated[
+        float,
+        typer.Option(metavar="N", min=0.0, help="Most that is added to a tendon's tension, N; 0: from the limits."),
+    ] = 0.0,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Ask no question: what no string tells stays unknown, and is said.")
+    ] = False,
+    json_file: JsonOption = None,
+) -> None:
+    """Pull a little at one tendon after the other, and compare what moves with the robot file: polarity and mapping.
+
+    Exit code 1 where a tendon is stuck, not attached, reversed or swapped with another; says which. The tendons alone
+    cannot tell whether all of a segment are turned by some places or mirrored: strings do, and without them you are
+    asked which way the tip moved. Ctrl-C releases the tendons.
+    """
+    ask = None if yes or not sys.stdin.isatty() else typer.confirm
+    raise typer.Exit(part("procedures").run_check_tendons(robot, simulated, pull, json_file, ask=ask))
+
+
+def calibrate_torque(
+    robot: RobotArgument,
+    tendon: Annotated[int, typer.Option(metavar="J", min=1, help="Number of the tendon, from 1.")],
+    mass: Annotated[list[float], typer.Option(metavar="KG", help="A weight, kg; once for each.")],
+    *,
+    simulated: SimulatedOption = True,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before each weight.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="YAML", help="Robot file to write with what was found.")] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Lift and lower weights hung on one tendon: the motor's torque constant, and the friction.
+
+    Unhook the tendon from the robot and let the weight lie on a support under it. Lifting takes more current than
+    lowering, by friction; their mean balances the weight. Ctrl-C puts the weight down.
+    """
+
+    def ask(sentence: str) -> None:
+        typer.confirm(f"{sentence} Ready?", abort=True)
+
+    module = part("procedures")
+    asked = None if yes or simulated else ask
+    raise typer.Exit(
+        module.run_calibrate_torque(robot, simulated, tendon, mass, out=out, json_file=json_file, ask=asked)
+    )

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Imports what a command needs when it runs: ROS 2, CasADi and matplotlib take a second, and --help needs none."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from continuum_robot.errors import ContinuumRobotError
+
+# Modules that only some commands need, and the extra that installs them.
+_EXTRAS = {"viser": "viz", "websockets": "viz"}
+
+
+def part(name: str) -> ModuleType:
+    """A module of app/, imported when its command runs.
+
+    Parameters
+    ----------
+    name : below ``continuum_robot.app``
+
+    Raises
+    ------
+    ContinuumRobotError : it needs an extra that is not installed
+    """
+    try:
+        return importlib.import_module(f"continuum_robot.app.{name}")
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRAS:
+            raise
+        extra = f"pip install 'continuum_robot[{_EXTRAS[error.name]}]'"
+        raise ContinuumRobotError(f"the module {error.name} is missing: install the extra, {extra}") from None

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands about a robot file: what it describes, where the robot reaches, and fits of it to a recording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from continuum_robot.app.commands.arguments import JsonOption, RobotArgument
+from continuum_robot.app.commands.parts import part
+
+
+def check(robot: RobotArgument, json_file: JsonOption = None) -> None:
+    """Check a robot file and print what it describes.
+
+    Geometry, masses, stiffness, the natural frequencies of the straight robot from the rod model, limits, control,
+    what can be run with it, and which values are assumed. A file with an error gives one message with file, line,
+    key, value and what is allowed, and exit code 2.
+    """
+    part("check").run_check(robot, json_file)
+
+
+def workspace(
+    robot: RobotArgument,
+    *,
+    compare: Annotated[
+        list[str] | None, typer.Option(metavar="ROBOT", help="Another robot beside it; may be given again.")
+    ] = None,
+    tension: Annotated[
+        float, typer.Option(metavar="N", min=0.0, help="Largest tension of a tendon, N; 0: the robot's limit.")
+    ] = 0.0,
+    samples: Annotated[int, typer.Option(min=1, max=100000, help="About how many tensions.")] = 400,
+    weightless: Annotated[bool, typer.Option("--weightless", help="Leave gravity out.")] = False,
+    plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Draw shapes and tip positions here.")] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Where the tip of a robot goes under the tensions of its tendons, how it turns, and how stiff it is.
+
+    Any routing and any strain basis. Tensions without an equilibrium, and equilibria that are not stable, were found
+    beyond a buckling, or whose loads the basis cannot bear, are counted.
+    """
+    options = part("workspace").WorkspaceOptions(tension_n=tension, samples=samples, weightless=weightless)
+    part("workspace").run_workspace([robot, *(compare or [])], options, plot, json_file)
+
+
+def identify_geometry(
+    robot: RobotArgument,
+    data: Annotated[Path, typer.Option(metavar="CSV", help="Recording in which one tendon at a time is pulled.")],
+    out: Annotated[Path, typer.Option(metavar="YAML", help="The robot file with the fitted values.")],
+) -> None:
+    """Find the servo-to-tendon map, the segments' angles and the marker's place by a fit to a recording."""
+    part("identify").run_identify_geometry(robot, data, out)
+
+
+def identify(
+    robot: RobotArgument,
+    data: Annotated[Path, typer.Option(metavar="CSV", help="Recording of servos and marker, in the order of time.")],
+    out: Annotated[Path, typer.Option(metavar="YAML", help="The robot file with the fitted values.")],
+    plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Picture of the steps and of the errors.")] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Fit a real robot whose servos hold its tendons at displacements: geometry, statics, friction.
+
+    Each step is a physical model with a few named parameters, fitted to the recording and judged on blocks of it that
+    were left out; a step that gains nothing there is not kept. A robot file without a `recording` section needs a
+    recording in which every tendon is once pulled alone, to find which servo drives it. Takes a minute or two.
+    """
+    part("identify").run_identify(robot, data, out, json_file=json_file, plot=plot)
+
+
+def calibrate(
+    kind: Annotated[str, typer.Argument(metavar="DYNAMICS", help="What to calibrate: dynamics.")],
+    robot: RobotArgument,
+    out: Annotated[Path, typer.Option(metavar="YAML", help="The robot file with the fitted values.")],
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="CSV", help="Recording of torques, tendons and strings; without: a simulated chirp."),
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Picture of measured and simulated motion.")] = None,
+) -> None:
+    """Fit the stiffness of the backbone and the friction of the tendons to a recorded chirp of the capstans."""
+    part("calibrate").run_calibrate(kind.lower(), robot, data, out, plot)

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands that bring a robot up, show it and steer it."""
+
+from __future__ import annotations
+
+import enum
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from continuum_robot.app.commands.arguments import RobotArgument
+from continuum_robot.app.commands.parts import part
+from continuum_robot.errors import ParameterError
+
+
+class FakeLevel(str, enum.Enum):
+    """How much of the robot is simulated."""
+
+    auto = "auto"
+    wire = "wire"
+    dynamics = "dynamics"
+    mirror = "mirror"
+
+
+class TeleopMode(str, enum.Enum):
+    """What a person moves."""
+
+    clarke = "clarke"
+    tip = "tip"
+
+
+LevelOption = Annotated[
+    FakeLevel,
+    typer.Option(
+        "--fake-level",
+        help="wire: the real drivers speak to simulated boards, byte by byte; dynamics: rod, tendons and motors, no "
+        "wires; mirror: follows the commands ideally; auto: wire where this machine keeps up, as a short measurement "
+        "says.",
+    ),
+]
+
+
+ViewOption = Annotated[
+    bool, typer.Option("--view/--no-view", help="Also show the robot on a page in the browser, at 127.0.0.1 only.")
+]
+
+
+class OptionalContact(TyperCommand):
+    """A command whose option ``--contact`` may stand without its value, which is then empty."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Give ``--contact`` an empty value where none follows; ``ctx`` is the parser's context.
+
+        Parameters
+        ----------
+        args : words of the command line
+        """
+        given: list[str] = []
+        for word, following in pairwise([*args, "--"]):
+            given.append(word)
+            if word == "--contact" and following.startswith("-"):
+                given.append("")
+        return super().parse_args(ctx, given)
+
+
+def demo(
+    duration: Annotated[
+        float, typer.Option(metavar="S", min=1.0, max=86400.0, help="How long to track the trajectory, s.")
+    ] = 30.0,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The report goes to DIR/<date>/.")] = Path("runs"),
+    robot: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Robot file, or the name of a shipped one: opencr_five_tendon, with --contact vanderbilt_segment.",
+            show_default=False,
+        ),
+    ] = None,
+    contact: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[FILE]",
+            help="Obstacles push on the robot meanwhile: those of FILE, or those shipped for the robot. The report "
+            "then says what was felt.",
+            show_default=False,
+        ),
+    ] = None,
+    fake_level: LevelOption = FakeLevel.auto,
+    *,
+    view: ViewOption = True,
+) -> None:
+    """Bring a simulated robot up on ROS 2, track its trajectory, leave a report.
+
+    All nodes (driver with simulated plant, string encoder, shape estimator, controller, reference, supervisor,
+    recorder, visualizer) run in this process and talk over DDS. A status line shows state, rate, tracking error,
+    tensions and round trip. Afterwards DIR/<date>/ holds metrics.json, the plots and the recording (MCAP).
+
+    Ctrl-C ends it early in good order: the report then covers what was recorded, and the exit code is 130.
+    """
+    module = part("demo")
+    name = robot or ("opencr_five_tendon" if contact is None else module.CONTACT_ROBOT)
+    raise typer.Exit(module.run_demo(name, duration, out, contact=contact, fake_level=fake_level.value, view=view))
+
+
+def up(
+    robot: RobotArgument,
+    *,
+    simulated: Annotated[
+        bool, typer.Option("--simulated/--hardware", help="Simulated hardware, or the robot on its bus.")
+    ] = True,
+    fake_level: LevelOption = FakeLevel.auto,
+    processes: Annotated[
+        bool, typer.Option("--processes/--composed", help="Each node a process, or all in this one.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force/--no-force", help="Also read the force-torque sensor.")] = False,
+    record: Annotated[bool, typer.Option("--record/--no-record", help="Record the topics to DIR/<date>/.")] = False,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where --record writes.")] = Path("runs"),
+    activate: Annotated[
+        bool, typer.Option("--activate/--no-activate", help="Activate all nodes, or wait for the service ~/manage.")
+    ] = True,
+    contact: Annotated[
+        bool, typer.Option("--contact/--no-contact", help="Look for contacts, and publish them on the topic contact.")
+    ] = True,
+    namespace: Annotated[str, typer.Option(metavar="NS", help="ROS namespace of all nodes and topics.")] = "",
+    prefix: Annotated[str, typer.Option(metavar="TEXT", help="Put in front of every tf frame.")] = "",
+    view: ViewOption = True,
+) -> None:
+    """Bring up the nodes of a robot until Ctrl-C, then release the tensions and shut down in order.
+
+    With --hardware the drivers open the devices of the robot file's `hardware` section; where one does not answer, the
+    command says which, enables nothing and ends with exit code 1. Home the robot first.
+    """
+    options = part("up").UpOptions(
+        robot=robot,
+        simulated=simulated,
+        fake_level=fake_level.value,
+        force=force,
+        processes=processes,
+        record=record,
+        out=out,
+        activate=activate,
+        contact=contact,
+        namespace=namespace,
+        prefix=prefix,
+        view=view,
+    )
+    raise typer.Exit(part("up").run_up(options))
+
+
+def view(
+    robot: Annotated[
+        str,
+        typer.Argument(
+            metavar="[ROBOT]",
+            help="Robot file, or the name of a shipped one; without: what the running stack says.",
+            show_default=False,
+        ),
+    ] = "",
+    *,
+    namespace: Annotated[str, typer.Option(metavar="NS", help="ROS namespace of the stack.")] = "",
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port of the page; 0: 8080, or the next that is free.")
+    ] = 0,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where recordings go that the page begins.")] = Path("runs"),
+    screenshot: Annotated[
+        Path | None,
+        typer.Option(metavar="PNG", help="Write a picture of the page with chromium, and end.", show_default=False),
+    ] = None,
+    size: Annotated[str, typer.Option(metavar="WxH", help="Size of that picture, pixels.")] = "1280x800",
+) -> None:
+    """Show a running robot on a page in the browser, and steer it there.
+
+    The page is a node like any other, in its own process: it shows backbone, disks, tendons by their tension, wanted
+    and actual shape, contacts, curves, the state of the stack and every fault with what to do; it has an emergency
+    stop, reset, sliders, targets to drag, gains, pushes on a simulated robot, and recording. It is served at 127.0.0.1,
+    to this computer only: whoever opens it can move the robot. `demo` and `up` start it, too. Needs the extra viz.
+
+    The emergency stop of the page is no safety device: keep the real one within reach.
+    """
+    module = part("view.page")
+    options = module.ViewOptions(robot=robot, namespace=namespace, port=port, out=out)
+    if screenshot is None:
+        raise typer.Exit(module.run_view(options))
+    raise typer.Exit(part("view.screenshot").run_screenshot(options, screenshot, size))
+
+
+def teleop(
+    *,
+    keyboard: Annotated[
+        bool, typer.Option("--keyboard", help="Keys of this terminal; without another device the default.")
+    ] = False,
+    gamepad: Annotated[
+        str,
+        typer.Option(
+            metavar="DEVICE", help="Gamepad: a file /dev/input/event*, or auto for the first.", show_default=False
+        ),
+    ] = "",
+    joy: Annotated[
+        bool, typer.Option("--joy", help="The topic joy (sensor_msgs/Joy), as joy_node publishes it.")
+    ] = False,
+    mode: Annotated[
+        TeleopMode, typer.Option(help="What the sticks move: the Clarke coordinates of a segment, or the tip.")
+    ] = TeleopMode.clarke,
+    namespace: Annotated[str, typer.Option(metavar="NS", help="ROS namespace of the robot.")] = "",
+) -> None:
+    """Steer a running robot by hand: bring one up first, with `up` or `demo`, in another terminal.
+
+    It moves while the dead man's switch is held: the shoulder button of a gamepad, or a key of the keyboard that
+    repeats. Speed, acceleration and range come from the robot file. The e-stop key latches the e-stop. While this
+    program steers, the reference source is silent; at the end it holds the robot where it is. The screen lists all keys
+    and shows the robot. Exit code 2 where there is no such device, no terminal or no robot.
+    """
+    if keyboard + bool(gamepad) + joy > 1:
+        raise ParameterError("teleop", "several devices", "one of --keyboard, --gamepad and --joy")
+    options = part("teleop.session").TeleopOptions(gamepad=gamepad, joy=joy, mode=mode.value, namespace=namespace)
+    raise typer.Exit(part("teleop.session").run_teleop(options))
