@@ -189,7 +189,7 @@ class DriverFaults:
     # What happens in the loop, in its thread
 
     def on_change(self, output: SafetyOutput) -> None:
-        """As :class:`LoopWatcher`."""
+        """As :class:`LoopWatcher`: log and publish what ``output`` says."""
         for fault in output.new_faults:
             meaning = FAULTS.get(fault, "")
             reason = f" ({self._safety.estop_reason})" if fault == ESTOP and self._safety is not None else ""
@@ -201,18 +201,18 @@ class DriverFaults:
         self._publish_status()
 
     def on_bus_error(self, error: ContinuumRobotError) -> None:
-        """As :class:`LoopWatcher`."""
+        """As :class:`LoopWatcher`: log the ``error``, once."""
         if str(error) != self.bus_problem:
             self.bus_problem = str(error)
             self._node.get_logger().error(self.bus_problem)
 
     def on_failure(self, error: BaseException) -> None:
-        """As :class:`LoopWatcher`."""
+        """As :class:`LoopWatcher`: the ``error`` is a defect of the node."""
         self.last_fault = "internal_error"
         self._node.defect = repr(error)
         self._node.report_error("the driver's loop failed", error)
         self._publish_status()
 
     def on_refused(self, sentences: Sequence[str]) -> None:
-        """As :class:`LoopWatcher`."""
+        """As :class:`LoopWatcher`: log the ``sentences``."""
         self._node.warn_of_all(sentences)

@@ -31,13 +31,13 @@ class LoopWatcher(Protocol):
         """The safety logic changed its state or its faults."""
 
     def on_bus_error(self, error: ContinuumRobotError) -> None:
-        """The devices could not be read or written."""
+        """The devices could not be read or written; ``error`` says why."""
 
     def on_failure(self, error: BaseException) -> None:
-        """The loop ended by a defect; the torque is off."""
+        """The loop ended by a defect, ``error``; the torque is off."""
 
     def on_refused(self, sentences: Sequence[str]) -> None:
-        """The system refused real-time settings."""
+        """The system refused real-time settings, one of ``sentences`` for each."""
 
 
 class DriverLoop:
@@ -118,7 +118,7 @@ class DriverLoop:
         self._thread.start()
 
     def call(self, function: Callable[[], Result], timeout_s: float = 0.5) -> Result:
-        """As :meth:`PeriodicThread.call`: in the thread between two cycles, directly where it does not run."""
+        """Run ``function`` as :meth:`PeriodicThread.call`: between two cycles, directly where the thread does not run."""
         return self._thread.call(function, timeout_s)
 
     def report(self) -> LoopReport:
