@@ -36,7 +36,7 @@ from continuum_robot.app.processes import ProcessGroup, node_command
 from continuum_robot.control.references import RestToRest
 from continuum_robot.drivers.tendon_safety import FAULTS
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
-from continuum_robot.experiments.fault_campaign import kinds as table
+from continuum_robot.experiments.fault_campaign import kind as table
 from continuum_robot.experiments.fault_campaign.campaign import (
     DISPLACEMENT_SHARE,
     MOMENTS,
@@ -45,7 +45,8 @@ from continuum_robot.experiments.fault_campaign.campaign import (
     moments,
 )
 from continuum_robot.experiments.fault_campaign.judgement import TORQUE_MARGIN_N, judge
-from continuum_robot.experiments.fault_campaign.kinds import KINDS, PROCESSES, FaultKind
+from continuum_robot.experiments.fault_campaign.kind import PROCESSES, FaultKind
+from continuum_robot.experiments.fault_campaign.kinds import KINDS
 from continuum_robot.msg import ClarkeState, StackStatus, TendonCommands, TendonStates
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import values_of

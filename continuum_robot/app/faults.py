@@ -17,7 +17,8 @@ from rich.table import Table
 from continuum_robot.app.output import write_json
 from continuum_robot.experiments.fault_campaign import campaign
 from continuum_robot.experiments.fault_campaign.campaign import FaultRecord, as_mapping, moments, summary
-from continuum_robot.experiments.fault_campaign.kinds import KINDS, PROCESSES, FaultKind, kinds_by_name
+from continuum_robot.experiments.fault_campaign.kind import PROCESSES, FaultKind
+from continuum_robot.experiments.fault_campaign.kinds import KINDS, kinds_by_name
 from continuum_robot.robot.loading import load_robot
 
 PLAIN_WIDTH = 150

@@ -18,7 +18,8 @@ from continuum_robot.experiments.fault_campaign.judgement import (
     TIME_TO_SAFE_S,
     TORQUE_MARGIN_N,
 )
-from continuum_robot.experiments.fault_campaign.kinds import DETECTABLE, KINDS
+from continuum_robot.experiments.fault_campaign.kind import DETECTABLE
+from continuum_robot.experiments.fault_campaign.kinds import KINDS
 from continuum_robot.robot.schema import quantity_of
 
 INTRODUCTION = """\

@@ -9,7 +9,8 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 
 from continuum_robot.app.fault_processes import run_campaign
 from continuum_robot.experiments.fault_campaign.judgement import passive_tension_n
-from continuum_robot.experiments.fault_campaign.kinds import SAFE, kinds_by_name
+from continuum_robot.experiments.fault_campaign.kind import SAFE
+from continuum_robot.experiments.fault_campaign.kinds import kinds_by_name
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]

@@ -13,9 +13,10 @@ import numpy as np
 from continuum_robot.control.references import RestToRest
 from continuum_robot.drivers.tendon_safety import ACTIVE
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.experiments.fault_campaign import kinds as table
+from continuum_robot.experiments.fault_campaign import kind as table
 from continuum_robot.experiments.fault_campaign.judgement import DEVIATION_M, judge
-from continuum_robot.experiments.fault_campaign.kinds import KINDS, FaultKind
+from continuum_robot.experiments.fault_campaign.kind import FaultKind
+from continuum_robot.experiments.fault_campaign.kinds import KINDS
 from continuum_robot.experiments.fault_campaign.virtual_robot import VirtualRobot, make_plant
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import OdriCan

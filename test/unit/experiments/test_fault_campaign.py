@@ -19,10 +19,12 @@ from continuum_robot.app.command_line import application
 from continuum_robot.app.faults_page import page
 from continuum_robot.drivers import tendon_safety
 from continuum_robot.errors import ParameterError
-from continuum_robot.experiments.fault_campaign import kinds as table
+from continuum_robot.experiments.fault_campaign import kind as table
 from continuum_robot.experiments.fault_campaign.campaign import MOMENTS, FaultRecord, moments, run_campaign, summary
+from continuum_robot.experiments.fault_campaign.families import can_frames
 from continuum_robot.experiments.fault_campaign.judgement import judge, passive_tension_n
-from continuum_robot.experiments.fault_campaign.kinds import KINDS, PROCESSES, kinds_by_name
+from continuum_robot.experiments.fault_campaign.kind import PROCESSES
+from continuum_robot.experiments.fault_campaign.kinds import KINDS, kinds_by_name
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.wire import odri_board, rokubi, string_encoder_board
 
@@ -120,7 +122,8 @@ def test_every_kind_in_processes_has_an_action_there() -> None:
 
 
 def test_the_fakes_faults_are_all_used() -> None:
-    source = Path(table.__file__).read_text(encoding="utf-8")
+    files = Path(can_frames.__file__).parent.glob("*.py")
+    source = "".join(file.read_text(encoding="utf-8") for file in files)
     unused = {name for name in odri_board.FAULTS if f'"board.{name}"' not in source}
     assert unused == {odri_board.STUCK_MOTOR}  # the plant's own is used instead: it stays stuck without the board
     for name in (*string_encoder_board.BOARD_FAULTS, *rokubi.SENSOR_FAULTS):

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is said of a kind of fault: what breaks, who must notice it, what must happen, what a user does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from continuum_robot.experiments.fault_campaign.virtual_robot import VirtualRobot
+from continuum_robot.robot.actuation import TensionLimits
+from continuum_robot.robot.hardware import OdriCan
+
+SAFE, TOLERATED, EITHER = "safe", "tolerated", "safe or tolerated"
+AT_ONCE, READING, COMMAND, BOARD, MISMATCH, FOUND = (
+    "at once",
+    "reading timeout",
+    "command timeout",
+    "board timeout",
+    "current mismatch time",
+    "evidence",
+)
+VIRTUAL, PROCESSES = "virtual time", "processes"
+RESET, HOME, POWER = "reset", "home", "power cycle"
+
+DETECTABLE: dict[str, str] = {
+    AT_ONCE: "when it begins",
+    READING: "when the newest reading is older than `limits.reading_timeout_s`",
+    COMMAND: "when the newest command is older than `limits.command_timeout_s`",
+    BOARD: "when the board's own `receive_timeout_ms` has passed",
+    MISMATCH: "when currents have disagreed for `current_mismatch_time_s`",
+    FOUND: "when the robot's motion gives it away: the time counts from its detection, and the truth bounds the harm",
+}
+"""From when on a fault can be known at all; the time to the safe state counts from there."""
+
+Action = Callable[[VirtualRobot, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultKind:
+    """A kind of fault.
+
+    Attributes
+    ----------
+    name : of the record
+    group : heading in the documentation
+    cause : what happens
+    action : makes it happen to a robot, on a tendon (index from 0); None: in processes, by its name
+    detectors : beginnings of ``who: name``, of which one must have found it; empty: nobody has to
+    reaction : "safe", "tolerated", or either, where it depends on the moment
+    detectable : from when on it can be known, a key of :data:`DETECTABLE`
+    recovery : "reset" once the cause is gone; "home" too; "power cycle" of the boards and home
+    seen : what a user sees
+    cure : what a user does
+    duration_s : the cause ends by itself after this time; 0: it stays until the recovery
+    spared : the tendon itself may be slack, or keep the tension that a blocked motor holds
+    refastened : in the repair the tendon is fastened anew where its spool then stands
+    astray : commands are not the controller's: where the robot goes is not judged
+    sensors : it needs string encoders and the force sensor
+    runs : "virtual time" or "processes"
+    rollover : the boards' position rolls over at the moment
+    """
+
+    name: str
+    group: str
+    cause: str
+    detectors: tuple[str, ...]
+    reaction: str
+    seen: str
+    cure: str
+    action: Action | None = None
+    detectable: str = AT_ONCE
+    recovery: str = RESET
+    duration_s: float = 0.0
+    spared: bool = False
+    refastened: bool = False
+    astray: bool = False
+    sensors: bool = False
+    runs: str = VIRTUAL
+    rollover: bool = False
+
+
+def knowable_after_s(kind: FaultKind, limits: TensionLimits, boards: OdriCan) -> float:
+    """How long after its beginning a fault can be known, s; NaN: from its detection.
+
+    Parameters
+    ----------
+    kind : of fault
+    limits, boards : with the times
+    """
+    return {
+        AT_ONCE: 0.0,
+        READING: limits.reading_timeout_s,
+        COMMAND: limits.command_timeout_s,
+        BOARD: boards.receive_timeout_ms / 1000,
+        MISMATCH: boards.current_mismatch_time_s,
+        FOUND: math.nan,
+    }[kind.detectable]
+
+
+def injected(fault: str, magnitude: float = 0.0, duration_s: float = 0.0, *, target: int | None = None) -> Action:
+    """The action that makes a fault of the simulated devices happen.
+
+    Parameters
+    ----------
+    fault : a name of the hardware's catalogue
+    magnitude : meaning and unit as the fault's meaning says
+    duration_s : s; 0: until ended
+    target : index of a tendon or counter from 0, -1 for all; None: the tendon that the run has chosen
+    """
+
+    def act(robot: VirtualRobot, tendon: int) -> None:
+        robot.hardware.inject(fault, tendon if target is None else target, magnitude, duration_s)
+
+    return act
