@@ -20,19 +20,9 @@ import evdev
 from evdev import ecodes
 
 from continuum_robot.app.command_line import main
-from continuum_robot.app.teleop_devices import (
-    ESTOP,
-    FASTER,
-    MODE,
-    QUIT,
-    REOPEN_S,
-    REPEAT_S,
-    SEGMENT,
-    STRAIGHT,
-    Gamepad,
-    Keyboard,
-    open_gamepad,
-)
+from continuum_robot.app.teleop.device import Command
+from continuum_robot.app.teleop.gamepad import REOPEN_S, Gamepad, open_gamepad
+from continuum_robot.app.teleop.keyboard import REPEAT_S, Keyboard
 from continuum_robot.errors import DeviceError
 
 
@@ -98,7 +88,7 @@ def test_an_arrow_key_that_comes_in_pieces_is_one_key(terminal):
 def test_keys_of_commands_come_in_order_and_end_the_motion(terminal):
     os.write(terminal.person, b"w \tm+q?\xff")
     reading = terminal.keyboard.read()
-    assert reading.commands == (ESTOP, SEGMENT, MODE, FASTER, QUIT)
+    assert reading.commands == (Command.ESTOP, Command.SEGMENT, Command.MODE, Command.FASTER, Command.QUIT)
     assert not reading.held
     assert terminal.keyboard.read().commands == ()
 
@@ -106,7 +96,7 @@ def test_keys_of_commands_come_in_order_and_end_the_motion(terminal):
 def test_straightening_needs_its_key_held(terminal, clock):
     os.write(terminal.person, b"0")
     reading = terminal.keyboard.read()
-    assert reading.commands == (STRAIGHT,)
+    assert reading.commands == (Command.STRAIGHT,)
     assert reading.held
     clock.now_s += REPEAT_S
     assert not terminal.keyboard.read().held
@@ -217,7 +207,7 @@ def test_buttons_command_once(pad):
     press(pad.device, ecodes.BTN_TR)
     pad.device.push(ecodes.EV_ABS, ecodes.ABS_HAT0Y, -1)
     press(pad.device, ecodes.BTN_THUMBL)
-    assert pad.gamepad.read().commands == (ESTOP, SEGMENT, FASTER)
+    assert pad.gamepad.read().commands == (Command.ESTOP, Command.SEGMENT, Command.FASTER)
     assert pad.gamepad.read().commands == ()
 
 

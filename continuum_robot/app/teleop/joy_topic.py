@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Joy topic, as joy_node publishes it for an Xbox controller."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from rclpy.context import Context
+from sensor_msgs.msg import Joy
+
+from continuum_robot.app.newest_messages import NewestMessages
+from continuum_robot.app.teleop.device import Command, DeviceReading, Help, at_rest
+from continuum_robot.nodes import conversions
+
+JOY_AGE_S = 0.3
+
+
+class JoyTopic:
+    """sensor_msgs/Joy as joy_node publishes it for an Xbox controller; what is old counts as let go.
+
+    Parameters
+    ----------
+    context : rclpy context
+    namespace : of the stack
+    topic : name of the topic
+    """
+
+    help: Help = (
+        ("hold button 4 (LB)", "dead man's switch"),
+        ("axes 1 and 0 (left stick)", "to x and y"),
+        ("axis 4 (right stick)", "to z (tip)"),
+        ("button 1 (B)", Command.ESTOP),
+        ("button 7 (start)", Command.RESET),
+        ("button 5 (RB)", Command.SEGMENT),
+        ("button 6 (back)", Command.MODE),
+        ("button 2 (X)", Command.STRAIGHT),
+        ("button 0 (A)", Command.HOLD),
+        ("button 3 (Y)", Command.TAKE),
+        ("Ctrl-C", Command.QUIT),
+    )
+    _AXES = (1, 0, 4)
+    _HELD = 4
+    _COMMANDS: Mapping[int, Command] = {
+        0: Command.HOLD,
+        1: Command.ESTOP,
+        2: Command.STRAIGHT,
+        3: Command.TAKE,
+        5: Command.SEGMENT,
+        6: Command.MODE,
+        7: Command.RESET,
+    }
+
+    def __init__(self, context: Context, namespace: str, topic: str = "joy") -> None:
+        self._topic = topic
+        self._messages = NewestMessages(context, namespace, f"teleop_joy_{os.getpid()}", {topic: Joy})
+        self._buttons: tuple[int, ...] | None = None
+
+    def read(self) -> DeviceReading:
+        """The newest message."""
+        message = self._messages[self._topic]
+        if message is None:
+            return at_rest(f"nothing came on {self._topic}")
+        age_s = abs(time.time() - conversions.stamp_ns(message.header.stamp) * 1e-9)
+        buttons = tuple(message.buttons)
+        # The first message says which buttons are down already: only what is pressed from now on counts.
+        before = buttons if self._buttons is None else self._buttons
+        self._buttons = buttons
+        pressed = [index for index, value in enumerate(buttons) if value and not _at(before, index, 0)]
+        commands = tuple(self._COMMANDS[index] for index in pressed if index in self._COMMANDS)
+        if age_s > JOY_AGE_S:
+            return at_rest(f"{self._topic} is {age_s:.1f} s old", commands)
+        axes = np.array([_at(message.axes, index, 0.0) for index in self._AXES], dtype=float)
+        return DeviceReading(axes, bool(_at(buttons, self._HELD, 0)), commands)
+
+    def close(self) -> None:
+        """Leave the topic."""
+        self._messages.close()
+
+
+def _at(values: Sequence[float], index: int, default: float) -> float:
+    return values[index] if index < len(values) else default

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keys of a terminal: a key that is held repeats, and that is the dead man's switch."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import select
+import sys
+import termios
+import time
+import tty
+from collections.abc import Callable
+
+import numpy as np
+
+from continuum_robot.app.teleop.device import Command, DeviceReading, Help
+from continuum_robot.errors import DeviceError
+
+REPEAT_S = 0.15
+"""A key counts as held for so long after it came; terminals repeat a held key every 30 to 50 ms."""
+_KEY_AXES: dict[str, tuple[int, float]] = {
+    "w": (0, 1.0),
+    "s": (0, -1.0),
+    "a": (1, 1.0),
+    "d": (1, -1.0),
+    "r": (2, 1.0),
+    "f": (2, -1.0),
+    "\x1b[A": (0, 1.0),
+    "\x1b[B": (0, -1.0),
+    "\x1b[D": (1, 1.0),
+    "\x1b[C": (1, -1.0),
+}
+_KEY_COMMANDS = {
+    " ": Command.ESTOP,
+    "x": Command.RESET,
+    "h": Command.HOLD,
+    "t": Command.TAKE,
+    "0": Command.STRAIGHT,
+    "\t": Command.SEGMENT,
+    "m": Command.MODE,
+    "+": Command.FASTER,
+    "=": Command.FASTER,
+    "-": Command.SLOWER,
+    "q": Command.QUIT,
+}
+
+
+class Keyboard:
+    """Keys of a terminal. A key that is held repeats, and that is the dead man's switch: no repeat, no motion.
+
+    Parameters
+    ----------
+    descriptor : of the terminal; None for standard input
+    clock : gives the time, s
+
+    Raises
+    ------
+    DeviceError : no terminal
+    """
+
+    help: Help = (
+        ("hold w s, up down", "to +x, -x"),
+        ("hold a d, left right", "to +y, -y"),
+        ("hold r f", "to +z, -z (tip)"),
+        ("space", Command.ESTOP),
+        ("x", Command.RESET),
+        ("tab", Command.SEGMENT),
+        ("m", Command.MODE),
+        ("+ -", "faster, slower"),
+        ("hold 0", Command.STRAIGHT),
+        ("h", Command.HOLD),
+        ("t", Command.TAKE),
+        ("q", Command.QUIT),
+    )
+
+    def __init__(self, descriptor: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        if descriptor is None:
+            try:
+                descriptor = sys.stdin.fileno()
+            except (OSError, ValueError, AttributeError):
+                descriptor = -1
+        if descriptor < 0 or not os.isatty(descriptor):
+            raise DeviceError("keyboard", "standard input is no terminal", "Run it in one, or use --gamepad or --joy")
+        self._descriptor, self._clock = descriptor, clock
+        self._before = termios.tcgetattr(descriptor)
+        # Keys come one by one and are not shown; Ctrl-C stays a signal.
+        tty.setcbreak(descriptor)
+        self._pressed_s: dict[tuple[int, float], float] = {}
+        self._straight_s = -math.inf
+        self._rest = ""
+        self._gone = False
+
+    def read(self) -> DeviceReading:
+        """Keys since the last reading."""
+        now_s = self._clock()
+        commands = []
+        for key in self._keys():
+            if key in _KEY_AXES:
+                self._pressed_s[_KEY_AXES[key]] = now_s
+            elif key in _KEY_COMMANDS:
+                commands.append(_KEY_COMMANDS[key])
+                self._pressed_s.clear()
+                self._straight_s = now_s if _KEY_COMMANDS[key] == Command.STRAIGHT else -math.inf
+        axes = np.zeros(3)
+        held = now_s - self._straight_s < REPEAT_S
+        for (axis, sign), pressed_s in self._pressed_s.items():
+            if now_s - pressed_s < REPEAT_S:
+                axes[axis] += sign
+                held = True
+        problem = "the terminal is gone" if self._gone else ""
+        return DeviceReading(axes, held and not self._gone, tuple(commands), problem)
+
+    def close(self) -> None:
+        """Set the terminal as it was."""
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._before)
+
+    def _keys(self) -> list[str]:
+        text = self._rest
+        while not self._gone and select.select([self._descriptor], [], [], 0)[0]:
+            try:
+                data = os.read(self._descriptor, 1024)
+            except OSError:
+                data = b""
+            if not data:
+                self._gone = True
+            text += data.decode("utf-8", errors="ignore")
+        keys = []
+        while text:
+            if text in ("\x1b", "\x1b["):
+                break  # the rest of an arrow key is under way
+            length = 3 if text.startswith("\x1b[") else 1
+            keys.append(text[:length])
+            text = text[length:]
+        self._rest = text
+        return keys
