@@ -19,7 +19,7 @@ from continuum_robot.app.domain import claimed_domain
 from continuum_robot.app.fake_level import AUTO, DYNAMICS, choose_level
 from continuum_robot.app.output import run_folder
 from continuum_robot.app.recorded_run import RECORDING, open_run, statistics_note
-from continuum_robot.app.report import report_run, summary_lines
+from continuum_robot.app.report.report import report_run, summary_lines
 from continuum_robot.app.stack import load_for_stack
 from continuum_robot.app.status_line import StackMonitor, render
 from continuum_robot.app.view.companion import PageCompanion

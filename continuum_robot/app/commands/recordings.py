@@ -79,7 +79,7 @@ def report(
     report. One that was cut off, by a kill or a power failure, is read as far as it goes. A recording of ros2 bag
     does as well, with --robot.
     """
-    raise typer.Exit(part("report").run_report(run, robot, out))
+    raise typer.Exit(part("report.report").run_report(run, robot, out))
 
 
 def repair(

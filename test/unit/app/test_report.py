@@ -13,7 +13,8 @@ from matplotlib import image
 from recordings import SyntheticRun
 
 from continuum_robot.app.recording import read_recording
-from continuum_robot.app.report import TOPICS, metrics, track, write_report
+from continuum_robot.app.report.numbers import metrics, track
+from continuum_robot.app.report.report import TOPICS, write_report
 from continuum_robot.errors import DeviceError, RecordingError
 from continuum_robot.robot.loading import load_robot
 

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plots of a run: tracking, tensions, timing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.app.figures import plt, save_figure
+from continuum_robot.app.recording import Recording
+from continuum_robot.app.report.numbers import WITH_INSERTION, Tracking, active_states, periods_s, responses_s
+from continuum_robot.robot.description import Robot
+
+Vector = NDArray[np.float64]
+
+MEASURED, WANTED, LIMIT = "#1f77b4", "#d62728", "#7f7f7f"
+
+
+def draw_tracking(tracking: Tracking, robot: Robot, folder: Path) -> Path:
+    """Plot wanted and measured Clarke coordinates and their error, a row a coordinate, to ``tracking.png``.
+
+    Parameters
+    ----------
+    folder : where the picture goes
+    """
+    count = tracking.measured.shape[1]
+    figure, axes = plt.subplots(
+        2 * count,
+        1,
+        figsize=(10, 1.0 + 3.2 * count),
+        sharex=True,
+        squeeze=False,
+        gridspec_kw={"height_ratios": [2.2, 1] * count},
+        layout="constrained",
+    )
+    rmse = tracking.rmse
+    for index in range(count):
+        name = clarke_name(index, count)
+        upper, lower = axes[2 * index, 0], axes[2 * index + 1, 0]
+        upper.plot(tracking.time_s, 1e3 * tracking.wanted[:, index], color=WANTED, lw=1.6, label="reference")
+        upper.plot(tracking.time_s, 1e3 * tracking.measured[:, index], color=MEASURED, lw=0.9, label="measured")
+        upper.set_ylabel(f"{name} [mm]")
+        upper.legend(loc="upper right", ncols=2, frameon=False)
+        upper.margins(y=0.25)
+        lower.plot(tracking.time_s, 1e6 * tracking.error[:, index], color="black", lw=0.6)
+        lower.set_ylabel("error [µm]")
+        lower.text(
+            0.995,
+            0.94,
+            f"RMSE {1e6 * rmse[index]:.1f} µm",
+            transform=lower.transAxes,
+            ha="right",
+            va="top",
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
+        )
+        evaluated = np.flatnonzero(tracking.evaluated)
+        if len(evaluated):
+            for axis in (upper, lower):
+                axis.axvspan(0, tracking.time_s[evaluated[0]], color="0.92", lw=0)
+            within = 1e6 * tracking.error[evaluated, index]
+            reach = max(1.0, 1.3 * float(np.abs(within).max()))
+            lower.set_ylim(-reach, reach)
+    axes[-1, 0].set_xlabel("time since the first reference [s]  (grey: start-up blend, left out of the errors)")
+    axes[0, 0].set_title(f"{robot.name}: Clarke coordinates", loc="left")
+    return save_figure(figure, folder / "tracking.png")
+
+
+def draw_tensions(recording: Recording, robot: Robot, folder: Path) -> Path:
+    """Plot measured and commanded tension of every tendon with the limits, a panel a segment, to ``tensions.png``.
+
+    Parameters
+    ----------
+    folder : where the picture goes
+    """
+    states = recording.series("tendon_states")
+    time_s = states.stamp_s - float(active_states(recording, states).stamp_s[0])
+    figure, axes = plt.subplots(
+        len(robot.part_names),
+        1,
+        figsize=(10, 1.0 + 3.6 * len(robot.part_names)),
+        sharex=True,
+        squeeze=False,
+        layout="constrained",
+    )
+    colours = mpl.colormaps["viridis"]
+    for axis, part, tendons in zip(axes[:, 0], robot.part_names, robot.tendon_slices, strict=True):
+        count = tendons.stop - tendons.start
+        measured, commanded = states["tension"][:, tendons], states["commanded_tension"][:, tendons]
+        for tendon in range(count):
+            colour = colours(0.9 * tendon / max(1, count - 1))
+            axis.plot(time_s, measured[:, tendon], color=colour, lw=0.8, label=f"{tendon + 1}")
+            axis.plot(time_s, commanded[:, tendon], color=colour, lw=0.8, ls=":")
+        if robot.limits is not None:
+            axis.axhline(robot.limits.minimum_n, color=LIMIT, lw=1, ls="--")
+            highest = np.nanmax([*measured.ravel(), *commanded.ravel(), 0.0])
+            if highest > 0.5 * robot.limits.maximum_n:
+                axis.axhline(robot.limits.maximum_n, color=LIMIT, lw=1, ls="--")
+        axis.set_ylim(bottom=0)
+        axis.set_ylabel("tension [N]")
+        axis.set_title(f"{part}: measured (solid), commanded (dotted), limits (dashed)", loc="left")
+        axis.legend(title="tendon", loc="upper right", ncols=count, frameon=False)
+        axis.margins(x=0.01)
+        axis.set_ylim(top=axis.get_ylim()[1] * 1.25)
+    axes[-1, 0].set_xlabel("time since the first reference [s]")
+    return save_figure(figure, folder / "tensions.png")
+
+
+def draw_timing(recording: Recording, numbers: Mapping[str, Any], folder: Path) -> Path:
+    """Plot histograms of the loop's period and of the response to each state, to ``timing.png``.
+
+    Parameters
+    ----------
+    numbers : of the report
+    folder : where the picture goes
+    """
+    states = active_states(recording, recording.series("tendon_states"))
+    period_us = 1e6 * periods_s(states)
+    response_us = 1e6 * responses_s(states, recording.topics.get("tendon_commands"))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+    _histogram(left, period_us, "period of the driver's loop [µs]")
+    left.set_title(
+        f"{numbers.get('loop_rate_hz', math.nan):.1f} Hz, "
+        f"{numbers.get('missed_cycles_percent', math.nan):.2f} % of the cycles missed",
+        loc="left",
+    )
+    _histogram(right, response_us, "state acquired → its command computed [µs]")
+    trip = [numbers.get(f"round_trip_{name}_us") for name in ("p50", "p99", "max")]
+    if all(isinstance(value, (int, float)) and math.isfinite(value) for value in trip):
+        right.set_title("whole round trip p50 {:.0f}, p99 {:.0f}, max {:.0f} µs".format(*trip), loc="left")
+    return save_figure(figure, folder / "timing.png")
+
+
+def _histogram(axis: Any, values: Vector, label: str) -> None:
+    axis.set_xlabel(label)
+    axis.set_ylabel("cycles")
+    if not len(values):
+        axis.text(0.5, 0.5, "not recorded", transform=axis.transAxes, ha="center")
+        return
+    edges = np.linspace(max(0.0, float(np.percentile(values, 0.05))), float(np.percentile(values, 99.95)), 80)
+    if edges[-1] <= edges[0]:
+        edges = edges[0] + np.linspace(-1.0, 1.0, 80)
+    outside = int(np.sum((values < edges[0]) | (values > edges[-1])))
+    axis.hist(values, bins=edges, color=MEASURED)
+    axis.set_yscale("log")
+    for share, style in ((50, "-"), (99, "--")):
+        axis.axvline(np.percentile(values, share), color="black", lw=1, ls=style, label=f"p{share}")
+    axis.legend(frameon=False, title=f"max {values.max():.0f} µs\n{outside} outside")
+
+
+def clarke_name(index: int, count: int) -> str:
+    """Name of a coordinate for a person, e.g. ``q_Re``, ``q_Im,2`` of several segments, ``q`` where there is one.
+
+    Parameters
+    ----------
+    index : from 0
+    count : number of coordinates
+    """
+    if count == 1:
+        return "q"
+    if count == WITH_INSERTION:
+        return ("q_Re", "q_Im", "insertion")[index]
+    part = "Re" if index % 2 == 0 else "Im"
+    return f"q_{part}" if count <= 2 else f"q_{part},{index // 2 + 1}"

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``continuum-robot report``, and the report at the end of a demo: metrics.json and the plots of a recording."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from continuum_robot.app.output import make_folder, write_json
+from continuum_robot.app.recorded_run import RecordedRun, open_run, recorded_facts
+from continuum_robot.app.recording import Recording, read_recording
+from continuum_robot.app.report.contact import CONTACT, TRUTH, contact_lines, contact_numbers, draw_contact
+from continuum_robot.app.report.numbers import metrics, track
+from continuum_robot.app.report.plots import draw_tensions, draw_timing, draw_tracking
+from continuum_robot.app.report.shapes import draw_shapes
+from continuum_robot.errors import RecordingError
+from continuum_robot.robot.description import Robot
+
+TOPICS = ("tendon_states", "tendon_commands", "clarke_state", "clarke_reference", "shape", CONTACT, TRUTH)
+_PLAIN: dict[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True}
+
+
+def report_run(
+    run: RecordedRun, folder: Path, robot: Robot, facts: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], list[Path]]:
+    """Write the report of a recorded run: the same after the run and any time later, from the recording alone.
+
+    Parameters
+    ----------
+    run : the recording
+    folder : where the report goes; made where it is missing
+    robot : whose run it was
+    facts : numbers over those that the recording holds
+
+    Returns
+    -------
+    the metrics, and the paths of the plots
+
+    Raises
+    ------
+    RecordingError : the recording cannot be read, has no states, or is that of another robot
+    DeviceError : the report cannot be written
+    """
+    known = {**recorded_facts(run), **run.statistics, **(facts or {})}
+    return write_report(run.bag, folder, robot, known, blend_s=run.blend_s, namespace=run.namespace)
+
+
+def write_report(
+    bag: Path, folder: Path, robot: Robot, facts: Mapping[str, Any], *, blend_s: float, namespace: str | None = None
+) -> tuple[dict[str, Any], list[Path]]:
+    """Compute metrics.json and the plots of a run from its recording.
+
+    Parameters
+    ----------
+    bag : what the recorder wrote
+    folder : where the report goes
+    robot : whose run it was
+    facts : numbers that the recording does not hold, such as the driver's own statistics; they win over computed ones
+    blend_s : length of the reference's start-up blend, which the errors leave out, s
+    namespace : ROS namespace of the topics, None: the recorded one
+
+    Returns
+    -------
+    the metrics, and the paths of the plots
+
+    Raises
+    ------
+    RecordingError : the recording cannot be read, or has no states
+    DeviceError : the report cannot be written
+    """
+    recording = read_recording(bag, TOPICS, namespace)
+    check_robot(recording, robot)
+    tracking = None
+    if "clarke_state" in recording.topics and "clarke_reference" in recording.topics:
+        tracking = track(recording.series("clarke_state"), recording.series("clarke_reference"), blend_s)
+    numbers = {"robot": robot.name, **metrics(recording, tracking), **contact_numbers(recording), **facts}
+    write_json(folder / "metrics.json", numbers)
+    plots = [draw_tensions(recording, robot, folder), draw_timing(recording, numbers, folder)]
+    if tracking is not None:
+        plots.insert(0, draw_tracking(tracking, robot, folder))
+    if "shape" in recording.topics:
+        plots.append(draw_shapes(recording, robot, folder))
+    if CONTACT in recording.topics and len(recording.topics[CONTACT]) > 1:
+        plots.append(draw_contact(recording, robot, folder))
+    return numbers, plots
+
+
+def check_robot(recording: Recording, robot: Robot) -> None:
+    """Whether a recording can be that of a robot, by its numbers of tendons and coefficients.
+
+    Raises
+    ------
+    RecordingError : it is not
+    """
+    expected = (
+        ("tendon_states", "tension", robot.tendon_count, "tendons"),
+        ("shape", "coefficients", robot.coefficient_count, "coefficients of the shape"),
+    )
+    for topic, name, count, what in expected:
+        series = recording.topics.get(topic)
+        if series is not None and len(series) and series[name].shape[1] != count:
+            raise RecordingError(
+                recording.file,
+                f"has {series[name].shape[1]} {what}, the robot {robot.name} has {count}",
+                "Give the recorded robot's file with --robot",
+            )
+
+
+def run_report(path: Path, robot: str | None, out: Path | None, console: Console | None = None) -> int:
+    """``continuum-robot report``: redraw the report of a recorded run, and print its numbers.
+
+    Parameters
+    ----------
+    path : folder of a run, folder of a recording, or an MCAP file
+    robot : robot file instead of the recorded one
+    out : where the report goes; None: beside the recording
+    console : where to print
+
+    Returns
+    -------
+    exit code: 0
+
+    Raises
+    ------
+    RecordingError : no recording, or one that cannot be read
+    RobotFileError : a robot file that cannot be used
+    DeviceError : the report cannot be written
+    """
+    console = console or Console()
+    with open_run(path) as run:
+        folder = out or run.folder
+        make_folder(folder)
+        numbers, plots = report_run(run, folder, run.robot(robot))
+    if run.was_cut:
+        console.print(
+            f"recording the recorder could not end it; {run.lost_bytes} bytes at the end are not readable",
+            **_PLAIN,
+        )
+    for line in [*summary_lines(numbers, plots), f"metrics   {folder / 'metrics.json'}"]:
+        console.print(line, **_PLAIN)
+    return 0
+
+
+def summary_lines(numbers: Mapping[str, Any], plots: Sequence[Path]) -> list[str]:
+    """What the demo prints at its end: the main numbers with units a person reads, then the files.
+
+    Parameters
+    ----------
+    plots : files that were drawn
+    """
+    get = numbers.get
+    lines = [
+        f"loop      {get('loop_rate_hz', math.nan):.1f} Hz, {get('missed_cycles_percent', math.nan):.2f} % missed; "
+        f"round trip p50 {get('round_trip_p50_us', math.nan):.0f}, p99 {get('round_trip_p99_us', math.nan):.0f}, "
+        f"max {get('round_trip_max_us', math.nan):.0f} µs",
+        f"tracking  RMSE {_tracking_errors(numbers)} over {get('evaluated_s', 0.0):.1f} s "
+        f"(the first {get('left_out_at_start_s', 0.0):.1f} s, the start-up blend, left out)",
+        f"tensions  {get('min_tension_n', math.nan):.2f} to {get('max_tension_n', math.nan):.2f} N",
+        *contact_lines(numbers),
+        f"faults    {', '.join(get('faults', [])) or 'none'}",
+    ]
+    return [*lines, *(f"plot      {plot}" for plot in plots)]
+
+
+def _tracking_errors(numbers: Mapping[str, Any]) -> str:
+    if "rmse_q_m" in numbers:
+        return f"q {1e6 * numbers['rmse_q_m']:.1f} µm"
+    re, im = (1e6 * numbers.get(f"rmse_q_{part}_m", math.nan) for part in ("re", "im"))
+    text = f"q_Re {re:.1f} µm, q_Im {im:.1f} µm"
+    if "rmse_insertion_m" in numbers:
+        text += f", insertion {1e6 * numbers['rmse_insertion_m']:.1f} µm"
+    return text

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plot of the shapes that a robot took in a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.app.figures import plt, save_figure
+from continuum_robot.app.recording import Recording
+from continuum_robot.mechanisms.parts import make_drawing
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.dynamics import RodDynamics
+
+Vector = NDArray[np.float64]
+
+
+def draw_shapes(recording: Recording, robot: Robot, folder: Path, count: int = 5) -> Path:
+    """Draw the robot as the estimator saw it, from its straightest to its most bent moments, to ``shapes.png``.
+
+    Parameters
+    ----------
+    recording : with the topic ``shape``
+    robot : whose disks and tendons are drawn
+    folder : where the picture goes
+    count : number of moments
+    """
+    coefficients = recording.series("shape")["coefficients"]
+    widest = coefficients[:, int(np.argmax(np.ptp(coefficients, axis=0)))]
+    moments = [int(np.argmin(np.abs(widest - value))) for value in np.linspace(widest.min(), widest.max(), count)]
+    if robot.mechanism is not None:
+        return _draw_mechanism(robot, coefficients[moments], folder)
+    rod = RodDynamics(robot, compile="never")
+    arc_lengths = np.linspace(0.0, robot.length_m, 60)
+    disks = robot.disk_arc_lengths_m
+    figure = plt.figure(figsize=(7, 6), layout="constrained")
+    axis = figure.add_subplot(projection="3d", proj_type="ortho")
+    colours = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, count))
+    for moment, colour in zip(moments, colours, strict=True):
+        backbone = 1e3 * rod.poses(coefficients[moment], arc_lengths)[:, :3, 3]
+        axis.plot(*backbone.T, color=colour, lw=2.5)
+        for segment, start_m in zip(robot.segments, robot.segment_starts_m, strict=True):
+            own = (disks > start_m + 1e-9) & (disks <= start_m + segment.length_m + 1e-9)
+            places = np.concatenate([[start_m], disks[own]])
+            poses = rod.poses(coefficients[moment], places)
+            for pose in poses[1:]:
+                axis.plot(*_ring(pose, segment.disks.radius_m).T, color=colour, lw=0.8)
+            for angle in segment.tendons.angles_rad:
+                hole = segment.tendons.pitch_radius_m * np.array([np.cos(angle), np.sin(angle), 0.0])
+                tendon = 1e3 * (poses[:, :3, 3] + poses[:, :3, :3] @ hole)
+                axis.plot(*tendon.T, color=colour, lw=0.5, alpha=0.7)
+    # A motion in one plane still needs some depth to be seen in.
+    for low, high, setter in ((*axis.get_xlim(), axis.set_xlim), (*axis.get_ylim(), axis.set_ylim)):
+        half = max((high - low) / 2, 0.2e3 * robot.length_m)
+        setter((low + high) / 2 - half, (low + high) / 2 + half)
+    axis.set_aspect("equal")
+    axis.locator_params(axis="y", nbins=3)
+    axis.set_xlabel("x [mm]")
+    axis.set_ylabel("y [mm]")
+    axis.set_zlabel("z [mm]")
+    axis.view_init(elev=18, azim=-70)
+    if robot.gravity_m_per_s2[2] > 0:
+        axis.invert_zaxis()
+    axis.set_title(f"{robot.name}: estimated shape at {count} moments", loc="left")
+    return save_figure(figure, folder / "shapes.png")
+
+
+def _draw_mechanism(robot: Robot, coefficients: Vector, folder: Path) -> Path:
+    """Links and tendons of a mechanism in the plane x, z, a row of ``coefficients`` a moment, to ``shapes.png``."""
+    drawing = make_drawing(robot)
+    figure, axis = plt.subplots(figsize=(7, 6), layout="constrained")
+    colours = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, len(coefficients)))
+    for row, colour in zip(coefficients, colours, strict=True):
+        for outline in drawing.outlines(row):
+            axis.plot(1e3 * outline[:, 0], 1e3 * outline[:, 2], color=colour, lw=1.2)
+        for tendon in drawing.tendons(row):
+            axis.plot(1e3 * tendon[:, 0], 1e3 * tendon[:, 2], color=colour, lw=0.6, ls=":")
+    axis.set_aspect("equal")
+    axis.set_xlabel("x [mm]")
+    axis.set_ylabel("z [mm]")
+    axis.set_title(f"{robot.name}: estimated shape at {len(coefficients)} moments", loc="left")
+    return save_figure(figure, folder / "shapes.png")
+
+
+def _ring(pose: Vector, radius_m: float) -> Vector:
+    angle = np.linspace(0.0, 2 * np.pi, 33)
+    circle = radius_m * np.stack([np.cos(angle), np.sin(angle), np.zeros_like(angle)], axis=1)
+    return 1e3 * (pose[:3, 3] + circle @ pose[:3, :3].T)
