@@ -58,6 +58,7 @@ class ManagedNode(LifecycleNode):
     """
 
     default_robot = "opencr_five_tendon"
+    _ever_configured = False
 
     def __init__(
         self,
@@ -166,6 +167,8 @@ class ManagedNode(LifecycleNode):
 
     def release(self) -> None:
         """Make everything safe and close it, from any state and after any failure. Never raises."""
+        if not self._ever_configured:
+            return  # nothing was opened; a node whose constructor failed has nothing to close it with either
         if self.state in ("active", "deactivating", "errorprocessing", "shuttingdown", "activating"):
             self._attempt("deactivate", self.deactivate)
         self._attempt("cleanup", self.cleanup)
@@ -189,6 +192,7 @@ class ManagedNode(LifecycleNode):
 
     def on_configure(self, _state: LifecycleState) -> TransitionCallbackReturn:
         """Rclpy's transition: unconfigured to inactive."""
+        self._ever_configured = True
         result = self._transition("configure", self.configure)
         if result != SUCCESS:
             self._attempt("cleanup", self.cleanup)

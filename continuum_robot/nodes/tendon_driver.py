@@ -54,6 +54,10 @@ class TendonDriver(ManagedNode):
     devices : makes the actuators
     """
 
+    # Not made where the constructor fails before.
+    _actions: ProcedureActions | None = None
+    _estop_listener: EstopListener | None = None
+
     def __init__(self, **node_options: Any) -> None:
         super().__init__("tendon_driver", **node_options)
         declare_parameters(self.parameters)
@@ -192,9 +196,11 @@ class TendonDriver(ManagedNode):
 
     def destroy_node(self) -> None:
         """End the actions and what listens for the e-stop, release everything, then destroy the node."""
-        self._actions.close()
+        if self._actions is not None:
+            self._actions.close()
         self.release()
-        self._estop_listener.close()
+        if self._estop_listener is not None:
+            self._estop_listener.close()
         super().destroy_node()
 
     def on_defect(self, error: BaseException) -> None:

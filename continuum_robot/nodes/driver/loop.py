@@ -118,7 +118,7 @@ class DriverLoop:
         self._thread.start()
 
     def call(self, function: Callable[[], Result], timeout_s: float = 0.5) -> Result:
-        """Run ``function`` as :meth:`PeriodicThread.call`: between two cycles, directly where the thread does not run."""
+        """Run ``function`` as :meth:`PeriodicThread.call`: between two cycles, at once where no thread runs."""
         return self._thread.call(function, timeout_s)
 
     def report(self) -> LoopReport:

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node whose parameters are refused is half made; its context destroys it all the same, without a complaint."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from rclpy.context import Context
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.nodes.composition import NODES
+from continuum_robot.nodes.spinning import initialize
+from continuum_robot.nodes.supervisor import Supervisor
+
+pytestmark = [pytest.mark.ros]
+
+KINDS = {**NODES, "supervisor": Supervisor}
+# Refused in the node's own constructor, where it has a parameter of that kind.
+OWN = {"tendon_driver": {"rate_hz": 5.0}, "supervisor": {"node_names": ["recorder", "recorder"]}}
+
+
+def destroy_half_made(name: str, overrides: dict[str, object], capfd: pytest.CaptureFixture[str]) -> None:
+    context = Context()
+    initialize([], context)
+    with pytest.raises(ParameterError) as caught:
+        KINDS[name](context=context, overrides=overrides)
+    capfd.readouterr()
+    context.try_shutdown()
+    assert caught.value is not None  # until here its traceback kept the node
+    said = capfd.readouterr()
+    assert "failed" not in said.out + said.err
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_refused_by_what_all_nodes_share(name, capfd):
+    destroy_half_made(name, {"use_fake_hardware": "perhaps"}, capfd)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_refused_by_its_own_parameters(name, capfd):
+    destroy_half_made(name, OWN[name], capfd)
