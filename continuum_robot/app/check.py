@@ -19,10 +19,11 @@ from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobia
 from continuum_robot.mechanisms.equilibrium_modulation.segment import STRAIGHT_RAD
 from continuum_robot.mechanisms.equilibrium_modulation.turning_point import turning_point
 from continuum_robot.mechanisms.rolling_joint.building import make_linkage
-from continuum_robot.robot.description import Robot, Segment
+from continuum_robot.robot.description import Robot
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.rolling_joint import RollingJoint
+from continuum_robot.robot.segment import Segment
 from continuum_robot.rod import strain_statics
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.statics import equilibrium

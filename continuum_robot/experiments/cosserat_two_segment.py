@@ -25,7 +25,7 @@ from continuum_robot.experiments.experiment import Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, figure
 from continuum_robot.experiments.two_solvers import Answers, solve_both
 from continuum_robot.geometry import so3
-from continuum_robot.robot.description import Basis
+from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.routing import RoutedPath
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.cosserat.conversion import all_loads, cosserat_rod

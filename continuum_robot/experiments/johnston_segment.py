@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.estimation.disturbance_observer import StateTerms
-from continuum_robot.robot.description import Disk, Robot
+from continuum_robot.robot.backbone import Disk
+from continuum_robot.robot.description import Robot
 from continuum_robot.rod.capstans import capstan_jacobian
 from continuum_robot.rod.code_generation import compile_functions
 from continuum_robot.rod.contact_functions import ContactFunctions, FrictionTerms

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from continuum_robot.experiments.experiment import Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
 from continuum_robot.experiments.rucker_prototype import prototype, prototype_robot
-from continuum_robot.robot.description import Basis
+from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.cosserat.conversion import cosserat_rod, inertias
 from continuum_robot.rod.cosserat.description import CosseratRod

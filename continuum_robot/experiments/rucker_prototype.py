@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from continuum_robot.robot.description import Basis, Robot
+from continuum_robot.robot.basis import Basis
+from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.loads import Load, PointWrench
 from continuum_robot.rod.strain_rod import StrainRod

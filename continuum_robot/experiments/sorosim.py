@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ConvergenceError, RecordingError
 from continuum_robot.experiments.experiment import Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
-from continuum_robot.robot.description import Basis
+from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.loads import Load, PointWrench
 from continuum_robot.rod.strain_rod import RodSegment, StrainRod

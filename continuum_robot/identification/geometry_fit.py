@@ -33,7 +33,9 @@ from continuum_robot.errors import ConvergenceError, RecordingError
 from continuum_robot.geometry import se3, so3
 from continuum_robot.geometry.arcs import arc_pose
 from continuum_robot.identification.recordings import SERVO_COLUMN, TendonRecording, read_recording
-from continuum_robot.robot.description import Recording, Robot, Tendons
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.recording import Recording
+from continuum_robot.robot.tendons import Tendons
 
 Array = NDArray[np.float64]
 Progress = Callable[[str], None]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading robot files: strict YAML with line numbers, into the dataclasses of description.py."""
+"""Reading robot files: strict YAML with line numbers, into the dataclasses of this folder."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.robot.description import Capstans, Robot
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.tendons import Capstans
 from continuum_robot.rod.tendons import tendon_matrix
 
 Vector = NDArray[np.float64]

@@ -22,8 +22,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import dposv
 
 from continuum_robot.errors import ConvergenceError, ParameterError
+from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.coordinates import clarke_from_curvature, clarke_manifold
-from continuum_robot.robot.description import Basis, Robot
+from continuum_robot.robot.description import Robot
 from continuum_robot.rod.dry_friction import moved_anchor, stop_force
 from continuum_robot.rod.strain_rod import LoadedChain, StrainRod
 

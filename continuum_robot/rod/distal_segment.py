@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.description import Disk, Robot
+from continuum_robot.robot.backbone import Disk
+from continuum_robot.robot.description import Robot
 from continuum_robot.rod.capstans import drives
 
 Vector = NDArray[np.float64]

@@ -10,7 +10,8 @@ from typing import Any
 
 import casadi as ca
 
-from continuum_robot.robot.description import Robot, Segment
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.segment import Segment
 from continuum_robot.rod.kinematics import Frozen, hat, magnus_step_count, stretch_frame
 from continuum_robot.rod.tendons import coefficient_slices
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.robot.description import Disk, Robot, Segment
+from continuum_robot.robot.backbone import Disk
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.segment import Segment
 from continuum_robot.rod.bases import bending_gram, gauss_legendre
 from continuum_robot.rod.tendons import coefficient_slices, tendon_matrix
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import casadi as ca
 
-from continuum_robot.robot.description import Basis, Segment
+from continuum_robot.robot.basis import Basis
+from continuum_robot.robot.segment import Segment
 from continuum_robot.rod.bases import strain
 
 # The polynomials reach angles of this many radians in a step to double precision (absolute error < 1e-14).

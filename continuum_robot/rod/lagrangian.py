@@ -17,7 +17,8 @@ from typing import Any
 
 import casadi as ca
 
-from continuum_robot.robot.description import Robot, Segment
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.segment import Segment
 from continuum_robot.rod.frames import differentiated_frame, step_functions
 from continuum_robot.rod.inertia import DISKS, Parts, Station, stations
 from continuum_robot.rod.kinematics import Frozen, hat, stretch_frame, stretch_nodes

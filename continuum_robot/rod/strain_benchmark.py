@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from continuum_robot.robot.description import Basis
+from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.routing import HelicalRouting, RoutedPath
 from continuum_robot.rod.loads import PointWrench
 from continuum_robot.rod.strain_kernel import kernel

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.description import Basis
+from continuum_robot.robot.basis import Basis
 from continuum_robot.rod.bases import REFERENCE_STRAIN, basis_values
 from continuum_robot.rod.strain_kernel import Record, address, doubles, kernel, whole
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from continuum_robot.robot.description import Basis
+from continuum_robot.robot.basis import Basis
 from continuum_robot.rod.benchmark import robot_of_segments
 from continuum_robot.rod.strain_dynamics import StrainDynamics
 from continuum_robot.rod.strain_motion import METHODS, simulate

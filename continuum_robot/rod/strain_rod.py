@@ -3,7 +3,7 @@
 
 Elastic energy and tendon lengths depend on the local strain alone; gravity and other loads need the pose. All parts
 have exact gradients and Hessians. Coefficients: curvature and torsion in 1/m, shear and extension dimensionless, in the
-order of :attr:`continuum_robot.robot.description.Basis.functions`, segment by segment.
+order of :attr:`continuum_robot.robot.basis.Basis.functions`, segment by segment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.description import Basis, Robot
+from continuum_robot.robot.basis import Basis
+from continuum_robot.robot.description import Robot
 from continuum_robot.robot.routing import RoutedPath
 from continuum_robot.rod.bases import REFERENCE_STRAIN, basis_matrix, gauss_legendre
 from continuum_robot.rod.inertia import passing_segments

@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.description import Robot, Segment
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.segment import Segment
 from continuum_robot.rod.capstans import Drive, capstan_jacobian, drives
 from continuum_robot.rod.code_generation import FastFunction, compile_functions
 from continuum_robot.rod.kinematics import Frozen, stretch_frame

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.shape import ShapeEstimator, ShapeSettings, coefficient_names
-from continuum_robot.robot.description import Basis, String
+from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.tendons import String
 from continuum_robot.rod.dynamics import RodDynamics
 
 DT = 1e-3

@@ -12,8 +12,8 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.mechanism_shape import make_shape_estimator
 from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.estimation.strain_shape import StrainShapeEstimator
-from continuum_robot.robot.description import String
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.tendons import String
 from continuum_robot.rod.strain_statics import equilibrium
 
 ROBOT = load_robot("rucker_helical")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from continuum_robot.errors import ParameterError, RobotFileError
-from continuum_robot.robot.description import Basis
+from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import find_robot_file, load_robot, parse_robot
 from continuum_robot.robot.routing import HolesRouting
 from continuum_robot.rod.dynamics import RodDynamics

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from continuum_robot.robot.description import Basis
+from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.routing import (
     HelicalRouting,
     HolesRouting,

@@ -19,7 +19,7 @@ from scipy.special import ellipe, ellipeinc, ellipk, ellipkinc
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.geometry import se3, so3
-from continuum_robot.robot.description import Basis
+from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.routing import HelicalRouting, HolesRouting, PolynomialRouting, RoutedPath, StraightRouting
 from continuum_robot.rod.cosserat.conversion import all_loads, cosserat_rod, tendon_path
 from continuum_robot.rod.cosserat.description import (

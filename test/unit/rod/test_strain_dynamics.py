@@ -13,7 +13,7 @@ from scipy.linalg import eigh
 from strain_rods import basis, crooked_rod, path
 
 from continuum_robot.errors import ConvergenceError, ParameterError
-from continuum_robot.robot.description import Basis
+from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.routing import HelicalRouting
 from continuum_robot.rod import integration, strain_dynamics, strain_kinematics, strain_rod

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strain_rods import BENDING_NM2, LENGTH_M, basis, cantilever, path
 
 from continuum_robot.errors import ConvergenceError, ParameterError
-from continuum_robot.robot.description import Basis
+from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.routing import HelicalRouting
 from continuum_robot.rod.loads import PointWrench

@@ -26,7 +26,7 @@ from strain_rods import (
 )
 
 from continuum_robot.errors import ConvergenceError, ParameterError
-from continuum_robot.robot.description import Basis
+from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.routing import HelicalRouting, RoutedPath
 from continuum_robot.rod import path_lengths, statics, strain_kinematics, strain_rod

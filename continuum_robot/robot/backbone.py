@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rod of a segment and the disks on it: stiffness, masses, inertia."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.robot.schema import quantity, refuse
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backbone:
+    """A round rod or tube of one material."""
+
+    youngs_modulus_pa: float = quantity("Young's modulus", "Pa", ge=1e4, le=1e12)
+    poisson_ratio: float = quantity("Poisson's ratio", "", default=0.33, gt=-1, le=0.5)
+    density_kg_per_m3: float = quantity("density", "kg/m^3", ge=1, le=25000)
+    outer_diameter_m: float = quantity("outer diameter", "m", gt=0, le=0.2)
+    inner_diameter_m: float = quantity("inner diameter, 0 for a solid rod", "m", default=0.0, ge=0, le=0.2)
+    bending_stiffness_x_nm2: float | None = quantity(
+        "stiffness against curvature about x, instead of E I", "N.m^2", default=None, gt=0, le=1e6
+    )
+    bending_stiffness_y_nm2: float | None = quantity(
+        "stiffness against curvature about y, instead of E I", "N.m^2", default=None, gt=0, le=1e6
+    )
+    mass_per_length_kg_per_m: float | None = quantity(
+        "mass per length of the rod and what is fixed to it, instead of density times cross-section",
+        "kg/m",
+        default=None,
+        ge=0,
+        le=1e3,
+    )
+
+    def __post_init__(self) -> None:
+        if self.inner_diameter_m >= self.outer_diameter_m:
+            raise refuse(
+                "inner_diameter_m", self.inner_diameter_m, f"less than outer_diameter_m = {self.outer_diameter_m:g} m"
+            )
+
+    @property
+    def area_m2(self) -> float:
+        """Cross-section, m^2."""
+        return math.pi / 4 * (self.outer_diameter_m**2 - self.inner_diameter_m**2)
+
+    @property
+    def second_moment_m4(self) -> float:
+        """Second moment of area about a diameter, m^4."""
+        return math.pi / 64 * (self.outer_diameter_m**4 - self.inner_diameter_m**4)
+
+    @property
+    def bending_stiffness_nm2(self) -> float:
+        """E I, N.m^2."""
+        return self.youngs_modulus_pa * self.second_moment_m4
+
+    @property
+    def bending_stiffnesses_nm2(self) -> tuple[float, float]:
+        """Stiffness against curvature about x and about y, N.m^2."""
+        x, y = self.bending_stiffness_x_nm2, self.bending_stiffness_y_nm2
+        return (self.bending_stiffness_nm2 if x is None else x, self.bending_stiffness_nm2 if y is None else y)
+
+    @property
+    def linear_density_kg_per_m(self) -> float:
+        """Mass per length, kg/m."""
+        if self.mass_per_length_kg_per_m is not None:
+            return self.mass_per_length_kg_per_m
+        return self.density_kg_per_m3 * self.area_m2
+
+    @property
+    def rotary_inertia_kg_m(self) -> float:
+        """Moment of inertia per length about a diameter, kg.m; about the backbone twice that. johnston (14)."""
+        if self.mass_per_length_kg_per_m is not None:
+            return self.mass_per_length_kg_per_m * self.second_moment_m4 / self.area_m2
+        return self.density_kg_per_m3 * self.second_moment_m4
+
+    @property
+    def shear_modulus_pa(self) -> float:
+        """E / (2 (1 + nu)), Pa."""
+        return self.youngs_modulus_pa / (2 * (1 + self.poisson_ratio))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disk:
+    """One disk with what is mounted on it: johnston section 5.1.2 and table 3."""
+
+    arc_length_m: float = quantity("arc length from the segment's start", "m", ge=0, le=10)
+    mass_kg: float = quantity("mass", "kg", gt=0, le=100)
+    center_of_mass_m: tuple[float, ...] = quantity(
+        "centre of mass in the backbone's frame at the disk", "m", default=(0.0, 0.0, 0.0), length=3, ge=-1, le=1
+    )
+    inertia_kg_m2: tuple[float, ...] = quantity(
+        "inertia tensor about the centre of mass in the axes of the backbone's frame, row by row",
+        "kg.m^2",
+        length=9,
+        ge=-10,
+        le=10,
+    )
+
+    def __post_init__(self) -> None:
+        tensor = self.inertia_tensor_kg_m2
+        if not np.allclose(tensor, tensor.T, rtol=0, atol=1e-12):
+            raise refuse("inertia_kg_m2", self.inertia_kg_m2, "a symmetric tensor")
+        moments = np.linalg.eigvalsh(tensor)
+        # No body has a principal moment above the sum of the other two.
+        if moments[0] <= 0 or moments[2] > (moments[0] + moments[1]) * (1 + 1e-9):
+            raise refuse(
+                "inertia_kg_m2",
+                self.inertia_kg_m2,
+                "a tensor with positive principal moments, none greater than the sum of the others (here"
+                f" {', '.join(f'{moment:.4g}' for moment in moments)} kg.m^2)",
+            )
+
+    @property
+    def inertia_tensor_kg_m2(self) -> Vector:
+        """Inertia tensor about the centre of mass, shape (3, 3), kg.m^2."""
+        return np.array(self.inertia_kg_m2).reshape(3, 3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disks:
+    """Spacer disks of a segment: equal cylinders with their centre on the backbone, or described one by one."""
+
+    mass_kg: float | None = quantity("mass of a disk; not with individual", "kg", default=None, ge=0, le=100)
+    radius_m: float = quantity("outer radius", "m", gt=0, le=1)
+    thickness_m: float = quantity("thickness", "m", default=0.003, gt=0, le=1)
+    count: int = quantity("number of disks, equally spaced, the last at the segment's end", default=0, ge=0, le=200)
+    arc_lengths_m: tuple[float, ...] = quantity(
+        "arc length of each disk from the segment's start, instead of count", "m", default=(), ge=0, le=10
+    )
+    individual: tuple[Disk, ...] = quantity("every disk with its own mass and inertia, instead of count", default=())
+
+    def __post_init__(self) -> None:
+        if (bool(self.count), bool(self.arc_lengths_m), bool(self.individual)).count(True) != 1:
+            raise refuse("count", self.count, "either count or arc_lengths_m or individual")
+        for key, arc_lengths_m in (
+            ("arc_lengths_m", self.arc_lengths_m),
+            ("individual", tuple(disk.arc_length_m for disk in self.individual)),
+        ):
+            if list(arc_lengths_m) != sorted(set(arc_lengths_m)):
+                raise refuse(key, arc_lengths_m, "increasing arc lengths")
+        if (self.mass_kg is None) != bool(self.individual):
+            raise refuse("mass_kg", self.mass_kg, "the mass of a disk in kg, or individual disks with a mass each")
+
+    def positions_m(self, segment_length_m: float) -> Vector:
+        """Arc lengths of the disks from the segment's start, shape (disks,), m.
+
+        Parameters
+        ----------
+        segment_length_m : length of the backbone of their segment, m
+        """
+        if self.individual:
+            return np.array([disk.arc_length_m for disk in self.individual])
+        if self.arc_lengths_m:
+            return np.array(self.arc_lengths_m)
+        return segment_length_m * np.arange(1, self.count + 1) / self.count
+
+    @property
+    def disk_count(self) -> int:
+        """Number of disks."""
+        return self.count or len(self.arc_lengths_m) or len(self.individual)
+
+    @property
+    def masses_kg(self) -> Vector:
+        """Mass of each disk, shape (disks,), kg."""
+        if self.mass_kg is None:
+            return np.array([disk.mass_kg for disk in self.individual])
+        return np.full(self.disk_count, self.mass_kg)
+
+    @property
+    def inertia_transverse_kg_m2(self) -> float:
+        """Moment of inertia of one of the equal disks about a diameter, kg.m^2; 0 with individual disks."""
+        return (self.mass_kg or 0.0) * (3 * self.radius_m**2 + self.thickness_m**2) / 12
+
+    @property
+    def inertia_axial_kg_m2(self) -> float:
+        """Moment of inertia of one of the equal disks about the backbone, kg.m^2; 0 with individual disks."""
+        return (self.mass_kg or 0.0) * self.radius_m**2 / 2
