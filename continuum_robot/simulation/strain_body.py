@@ -4,19 +4,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.errors import ConvergenceError, ParameterError
+from continuum_robot.errors import ContinuumRobotError, ConvergenceError, ParameterError
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.strain_dynamics import StrainDynamics, robot_damping
 from continuum_robot.rod.strain_motion import SDIRK_SHARE
 from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.strain_statics import equilibrium
 from continuum_robot.rod.strain_step import Extrapolation, SpoolLaw, Spools, Stage, StageSolver, Surfaces
+from continuum_robot.simulation.contact import FRICTION_SPEED_M_PER_S as CONTACT_FRICTION_SPEED_M_PER_S
+from continuum_robot.simulation.contact import Kinematics, PlantContacts
 from continuum_robot.simulation.motors import FRICTION_SPEED_M_PER_S, MotorModel
+from continuum_robot.simulation.plant_body import Drive, diverged
 
 Vector = NDArray[np.float64]
 
@@ -27,7 +33,7 @@ _TOLERANCE = 1e-8  # rad: a thousandth of what an encoder of 20 bits on the rod 
 
 
 @dataclass(frozen=True, slots=True)
-class BodyState:
+class _State:
     """State of rod and motors.
 
     Attributes
@@ -46,23 +52,11 @@ class BodyState:
     tension_n: Vector
 
 
-@dataclass(frozen=True, slots=True)
-class Drive:
-    """What a step takes as given.
+class _Given(NamedTuple):
+    """What a step takes as given."""
 
-    Attributes
-    ----------
-    wanted : (N,) currents in A with motors, tensions in N without
-    force : (n,) generalised force, N.m^2 for curvatures
-    offset_m, stiffness_share, motor_free : (N,) as :class:`~continuum_robot.simulation.plant.Plant` has them
-    surfaces : that may touch the rod
-    """
-
-    wanted: Vector
-    force: Vector
-    offset_m: Vector
-    stiffness_share: Vector
-    motor_free: Vector
+    drive: Drive
+    force: Vector  # with that of pushes by contacts
     surfaces: Surfaces | None
 
 
@@ -75,69 +69,156 @@ class StrainBody:
     ----------
     robot : of any basis and routing, without capstans
     motor : of the tendons; None: the tensions are given
+    contacts : what touches the rod
+    progress : receives a line when something is not as the robot's file says
+    compile : "auto" or "always"
 
     Attributes
     ----------
-    rod : its kinematics
-    size : number n of coefficients
+    substep_s : its longest step, s
+    compiled : True
+    kinematics : of the rod
 
     Raises
     ------
-    ParameterError : capstans, which need a rod that only bends
+    ParameterError : capstans, which need a rod that only bends; ``compile="never"``
     ContinuumRobotError : no C compiler
     """
 
-    def __init__(self, robot: Robot, motor: MotorModel | None) -> None:
+    substep_s, compiled = LONGEST_STEP_S, True
+
+    def __init__(
+        self,
+        robot: Robot,
+        motor: MotorModel | None,
+        contacts: PlantContacts,
+        *,
+        progress: Callable[[str], None] | None = None,
+        compile: str = "auto",
+    ) -> None:
+        if compile == "never":
+            raise ParameterError("compile", compile, "auto or always: the plant of a general rod is machine code")
         for segment in robot.segments:
             if segment.capstans is not None:
                 raise ParameterError(
                     f"capstans of {segment.name}", segment.capstans, "none on a rod that does more than bend"
                 )
-        self.rod = StrainRod.from_robot(replace(robot, routed_tendons=()))
-        self.size, self._count, self._motor = self.rod.size, robot.tendon_count, motor
-        self._dynamics = StrainDynamics(self.rod, damping=robot_damping(robot, self.rod))
-        self._solver = StageSolver(self._dynamics)
+        self._robot, self._motor, self._contacts = robot, motor, contacts
+        self._rod = StrainRod.from_robot(replace(robot, routed_tendons=()))
+        self.kinematics = _Kinematics(robot, self._rod)
+        self._solver = StageSolver(StrainDynamics(self._rod, damping=robot_damping(robot, self._rod)))
         self._rates = Extrapolation(_GUESSED_FROM)
         self._time_s = 0.0
         count = np.ones(robot.tendon_count)
         self._stiffness = robot.simulation.tendon_stiffness_n_per_m * count
         self._resistance = robot.simulation.tendon_damping_ns_per_m * count
+        self._rest = equilibrium(self._rod).c
+        self.reset(self._rest)
+        if progress is not None and robot.simulation.substep_s != LONGEST_STEP_S:
+            progress(
+                f"the plant of {robot.name} takes implicit steps of {LONGEST_STEP_S:g} s instead of"
+                f" simulation.substep_s = {robot.simulation.substep_s:g} s: its rod is general"
+            )
 
     def rest(self) -> Vector:
         """Equilibrium without tension, (n,)."""
-        return equilibrium(self.rod).c
+        return self._rest
 
-    def at_rest(self, c: Vector) -> BodyState:
-        """The state at rest at coefficients (n,), tendons straight and without tension."""
+    def reset(self, c: Vector) -> None:
+        """Be at rest at coefficients ``c`` (n,), in their units, tendons straight and without tension."""
         self._solver.forget()
         self._rates.clear()
         self._time_s = 0.0
-        zero, none = np.zeros(self.size), np.zeros(self._count)
-        wound = none if self._motor is None else self.rod.tendon_displacement(c)
-        return BodyState(c.copy(), zero, zero, wound, none, none, none)
+        zero, none = np.zeros(self._rod.size), np.zeros(self._robot.tendon_count)
+        wound = none if self._motor is None else self._rod.tendon_displacement(c)
+        self._at = _State(c.copy(), zero, zero, wound, none, none, none)
 
-    def step(self, state: BodyState, drive: Drive, step_s: float) -> BodyState:
-        """The state ``step_s`` later; raises ConvergenceError where parts of a 256th of it do not converge either."""
-        return self._parts(state, drive, step_s, _HALVINGS)
+    def advance(self, drive: Drive, duration_s: float) -> None:
+        """Integrate for a duration of more than 0 s.
 
-    def _parts(self, state: BodyState, drive: Drive, step_s: float, halvings: int) -> BodyState:
+        Raises
+        ------
+        ContinuumRobotError : parts of a 256th of a step do not converge either
+        """
+        steps = max(1, math.ceil(duration_s / LONGEST_STEP_S * (1 - 1e-3)))
+        step_s = duration_s / steps
+        for k in range(steps):
+            force, surfaces = drive.force, None
+            if self._contacts.size:
+                now_s = drive.time_s + k * step_s - drive.contacts_from_s
+                values, pushed = self._contacts.parameters(self.kinematics, self._at.c, self._at.c_rate, now_s)
+                force = force + pushed
+                surfaces = Surfaces(values, self._contacts.surface_count, CONTACT_FRICTION_SPEED_M_PER_S)
+            try:
+                self._at = self._parts(self._at, _Given(drive, force, surfaces), step_s, _HALVINGS)
+            except ConvergenceError as error:
+                raise diverged(self._robot, drive.time_s, f"reduce the gains ({error})") from error
+
+    @property
+    def c(self) -> Vector:
+        """Strain coefficients, (n,), 1/m for curvatures."""
+        return self._at.c.copy()
+
+    @property
+    def c_rate(self) -> Vector:
+        """Their rates, (n,)."""
+        return self._at.c_rate.copy()
+
+    @property
+    def spools(self) -> Vector:
+        """Tendon wound on each spool (m), its rate (m/s) and the motor's current (A), (3, N); with motors."""
+        return np.array([self._at.wound_m, self._at.speed_m_per_s, self._at.current_a])
+
+    @property
+    def rod_displacement(self) -> Vector:
+        """Displacement of the tendons at the rod, (N,), m."""
+        return self._rod.tendon_displacement(self._at.c)
+
+    @property
+    def rod_velocity(self) -> Vector:
+        """Its rate, (N,), m/s."""
+        return np.asarray(self._rod.displacement_jacobian(self._at.c) @ self._at.c_rate)
+
+    @property
+    def string_extension(self) -> Vector:
+        """Extension of every string, (strings,), m."""
+        return self._rod.string_extension(self._at.c)
+
+    def tension(self, _drive: Drive) -> Vector:
+        """Tensions at the end of the latest step, (N,), N."""
+        return self._at.tension_n.copy()
+
+    def friction_torque(self, _tension_n: Vector, _velocity: Vector) -> Vector:
+        """Empty: there are no capstans, (0,), N.m."""
+        return np.zeros(0)
+
+    def reach(self) -> Kinematics:
+        """Kinematics of the rod."""
+        return self.kinematics
+
+    @property
+    def model(self) -> RodModel:
+        """None; raises ContinuumRobotError."""
+        raise ContinuumRobotError(f"{self._robot.name} has a general rod, see continuum_robot.rod.strain_rod")
+
+    def _parts(self, state: _State, given: _Given, step_s: float, halvings: int) -> _State:
         begun_s = self._time_s
         try:
-            return self._step(state, drive, step_s)
+            return self._step(state, given, step_s)
         except ConvergenceError:
             self._time_s = begun_s
             self._rates.clear()
             if not halvings:
                 raise
-            middle = self._parts(state, drive, step_s / 2, halvings - 1)
-            return self._parts(middle, drive, step_s / 2, halvings - 1)
+            middle = self._parts(state, given, step_s / 2, halvings - 1)
+            return self._parts(middle, given, step_s / 2, halvings - 1)
 
-    def _step(self, state: BodyState, drive: Drive, h: float) -> BodyState:
+    def _step(self, state: _State, given: _Given, h: float) -> _State:
         g = SDIRK_SHARE * h
         self._time_s += g
-        first = self._stage(state, drive, g)
+        first = self._stage(state, given, g)
         share = (1 - SDIRK_SHARE) / SDIRK_SHARE
-        base = BodyState(
+        base = _State(
             *(
                 begin + share * (end - begin)
                 for begin, end in (
@@ -152,31 +233,31 @@ class StrainBody:
             )
         )
         self._time_s += h - g
-        return self._stage(base, drive, g)
+        return self._stage(base, given, g)
 
-    def _stage(self, base: BodyState, drive: Drive, g: float) -> BodyState:
+    def _stage(self, base: _State, given: _Given, g: float) -> _State:
         rate = self._rates.at(self._time_s)
         guess = base.c + g * (base.c_rate if rate is None else rate)
         found: Stage
         if self._motor is None:
-            tension = drive.stiffness_share * np.maximum(drive.wanted, 0.0)
-            found = self._solve(base, guess, g, tension, drive)
+            tension = given.drive.stiffness_share * np.maximum(given.drive.wanted, 0.0)
+            found = self._solve(base, guess, g, tension, given)
             wound, speed, current = base.wound_m, base.speed_m_per_s, base.current_a
         else:
             lag = g / self._motor.current_time_constant_s
-            current = (base.current_a + lag * drive.wanted) / (1 + lag)
-            free = drive.motor_free > 0
-            found = self._solve(base, guess, g, self._spools(self._motor, base, current, drive), drive)
+            current = (base.current_a + lag * given.drive.wanted) / (1 + lag)
+            free = given.drive.motor_free > 0
+            found = self._solve(base, guess, g, self._spools(self._motor, base, current, given), given)
             speed = np.where(free, found.spool_speed_m_per_s, 0.0)
             wound = base.wound_m + g * speed
         self._rates.add(self._time_s, found.c_rate)
-        return BodyState(found.c, found.c_rate, found.momentum, wound, speed, current, found.tension)
+        return _State(found.c, found.c_rate, found.momentum, wound, speed, current, found.tension)
 
-    def _spools(self, motor: MotorModel, base: BodyState, current: Vector, drive: Drive) -> Spools:
+    def _spools(self, motor: MotorModel, base: _State, current: Vector, given: _Given) -> Spools:
         law = SpoolLaw(
-            stiffness_n_per_m=drive.stiffness_share * self._stiffness,
-            damping_ns_per_m=drive.stiffness_share * self._resistance,
-            mass_kg=np.where(drive.motor_free > 0, motor.mass_kg, 0.0),
+            stiffness_n_per_m=given.drive.stiffness_share * self._stiffness,
+            damping_ns_per_m=given.drive.stiffness_share * self._resistance,
+            mass_kg=np.where(given.drive.motor_free > 0, motor.mass_kg, 0.0),
             viscous_ns_per_m=motor.viscous_ns_per_m,
             coulomb_n=motor.coulomb_n,
             friction_speed_m_per_s=FRICTION_SPEED_M_PER_S,
@@ -184,22 +265,24 @@ class StrainBody:
             cogging_rad_per_m=motor.cogging_rad_per_m,
             cogging_phase_rad=motor.cogging_phase_rad,
         )
-        return Spools(law, base.wound_m, base.speed_m_per_s, motor.newton_per_ampere * current, drive.offset_m)
+        return Spools(law, base.wound_m, base.speed_m_per_s, motor.newton_per_ampere * current, given.drive.offset_m)
 
-    def _solve(self, base: BodyState, guess: Vector, g: float, pull: Vector | Spools, drive: Drive) -> Stage:
+    def _solve(self, base: _State, guess: Vector, g: float, pull: Vector | Spools, given: _Given) -> Stage:
         return self._solver.solve(
             g,
             base.c,
             base.momentum,
             guess,
             pull,
-            force=drive.force,
-            surfaces=drive.surfaces,
+            force=given.force,
+            surfaces=given.surfaces,
             tolerance=_TOLERANCE,
         )
 
 
-def steps_of(duration_s: float) -> tuple[int, float]:
-    """How many equal steps a duration takes, and how long each is, s."""
-    count = max(1, math.ceil(duration_s / LONGEST_STEP_S * (1 - 1e-3)))
-    return count, duration_s / count
+class _Kinematics:
+    """The rod as contacts and pushes ask for it."""
+
+    def __init__(self, robot: Robot, rod: StrainRod) -> None:
+        self.robot = robot
+        self.poses, self.body_jacobian = rod.poses, rod.body_jacobian

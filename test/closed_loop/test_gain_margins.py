@@ -3,15 +3,16 @@
 
 import dataclasses
 
-import casadi as ca
 import numpy as np
 import pytest
 from scipy.linalg import expm
 
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.simulation.bending_body import BendingBody
+from continuum_robot.simulation.contact import PlantContacts
 from continuum_robot.simulation.devices import VELOCITY_FILTER_S
-from continuum_robot.simulation.plant import Plant
+from continuum_robot.simulation.motors import MotorModel
 
 DT = 1e-3
 
@@ -19,15 +20,12 @@ DT = 1e-3
 def linearised(robot):
     """(A, B, C): tight tendons, no dry friction nor cogging; generalised force in, Clarke coordinates out."""
     actuators = dataclasses.replace(robot.actuators, cogging_amplitude_nm=0.0, coulomb_friction_nm=0.0)
-    plant = Plant(dataclasses.replace(robot, actuators=actuators), compile="never")
-    derivative, at = plant._derivative(), plant._linearised_at()
-    y, p = ca.MX.sym("y", at[0].size), ca.MX.sym("p", at[1].size)
-    change = derivative(y, p)
-    A, B = (np.array(one) for one in ca.Function("J", [y, p], [ca.jacobian(change, y), ca.jacobian(change, p)])(*at))
+    motor = MotorModel.from_actuators(actuators, robot.tendon_count, np.random.default_rng(robot.simulation.seed))
+    A, B = BendingBody(robot, motor, PlantContacts(robot, ()), compile="never").linearised()
     manifold, count = clarke_manifold(robot), robot.tendon_count
     # The tensions of least norm that give a generalised force.
     tension = np.linalg.pinv(manifold.displacement_matrix.T)
-    C = np.zeros((manifold.coordinate_count, y.size1()))
+    C = np.zeros((manifold.coordinate_count, len(A)))
     start = 2 * robot.coefficient_count
     C[:, start : start + count] = manifold.clarke_matrix
     return A, B[:, :count] @ tension / robot.actuators.newton_per_ampere, C

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulated robot whose rod only bends, with parallel tendons and its motors, in explicit compiled steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import casadi as ca
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.capstans import drives, tension_from_torque, torque_from_tension
+from continuum_robot.rod.code_generation import FastFunction, compile_functions
+from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.integration import rk4_step
+from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.statics import equilibrium
+from continuum_robot.rod.tendon_friction import TendonFriction
+from continuum_robot.simulation.contact import Kinematics, PlantContacts
+from continuum_robot.simulation.motors import MotorModel, tendon_tension
+from continuum_robot.simulation.plant_body import Drive, diverged
+
+Vector = NDArray[np.float64]
+
+BLOCK_S = 1e-3
+# The Runge-Kutta method of order 4 is stable to 2.78 on the real and 2.82 on the imaginary axis; up to this product of
+# rate and step it is accurate enough to leave the fast modes where they are.
+STABLE_PRODUCT = 1.5
+
+
+class BendingBody:
+    """Rod, tendons and motors in equal steps of the classical Runge-Kutta method; capstans with their friction.
+
+    Parameters
+    ----------
+    robot : whose displacements are linear in the coefficients
+    motor : of the tendons; None: the tensions are given
+    contacts : what touches the rod
+    progress : receives a line when something takes long or is not as the robot's file says
+    compile : "auto", "always" or "never", as in rod/code_generation.py
+
+    Attributes
+    ----------
+    substep_s : the robot file's, or a fraction of it where that would be unstable, s
+    compiled : whether it runs as machine code
+    model : the rod's symbolic model
+    derivative : (y, parameters) -> y'; y is c, c_rate and with motors wound length, speed, current; parameters are
+        input (N), generalised force (n), offset, stiffness share, free (N), and those of the contacts
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        motor: MotorModel | None,
+        contacts: PlantContacts,
+        *,
+        progress: Callable[[str], None] | None = None,
+        compile: str = "auto",
+    ) -> None:
+        self._robot, self._motor, self._contacts = robot, motor, contacts
+        self._size, self._tendons = robot.coefficient_count, robot.tendon_count
+        # With motors the capstans' inertia is that of the rotors.
+        self.model = RodModel(robot, actuator_inertia=motor is None)
+        self._friction = TendonFriction(robot, compile="never")
+        self._jacobian = np.array(self.model.tendon_matrix, dtype=float)  # parallel tendons: constant
+        self._strings = np.array(self.model.string_matrix, dtype=float)
+        self._untouched = np.zeros(contacts.size)
+        self.derivative = self._derivative()
+        self._rest = self._at_rest()
+        self.substep_s = self._stable_substep(progress)
+        self._block = max(1, round(BLOCK_S / self.substep_s))
+        single = rk4_step(self.derivative, name="plant_step")
+        many = _repeated(single, self._block, "plant_block")
+        made = [single, many, *([self.model.pose, self.model.body_jacobian] if contacts.contacts else [])]
+        functions = compile_functions(made, f"the plant of {robot.name}", compile=compile, progress=progress)
+        self.kinematics = _Kinematics(robot, functions.get("pose"), functions.get("body_jacobian"))
+        self._single: FastFunction = functions["plant_step"]
+        self._many: FastFunction = functions["plant_block"]
+        self.compiled = self._many.compiled
+        self.reset(self._rest)
+
+    def rest(self) -> Vector:
+        """Equilibrium without tension, (n,); straight where gravity allows it."""
+        return self._rest
+
+    def reset(self, c: Vector) -> None:
+        """Be at rest at coefficients ``c`` (n,), 1/m, without tension and current, no tendon slack."""
+        parts = [c, np.zeros(self._size)]
+        if self._motor is not None:
+            parts += [self._jacobian @ c, np.zeros(2 * self._tendons)]
+        self._y = np.concatenate(parts)
+
+    def advance(self, drive: Drive, duration_s: float) -> None:
+        """Integrate for a duration of more than 0 s; raises ContinuumRobotError where it diverges."""
+        steps = max(1, math.ceil(duration_s / self.substep_s * (1 - 1e-9)))
+        h = duration_s / steps
+        wanted, force, *fixed, time_s, contacts_from_s = drive
+        parameters = np.concatenate((wanted, force, *fixed, self._untouched))
+        y, done = self._y, 0
+        while done < steps:
+            if self._contacts.size:
+                touching, push = self._touching(y, time_s + done * h - contacts_from_s)
+                parameters = np.concatenate((wanted, force + push, *fixed, touching))
+            if steps - done >= self._block:
+                y, done = self._many(y, parameters, h), done + self._block
+                continue
+            for _ in range(steps - done):
+                y = self._single(y, parameters, h)
+            done = steps
+        if not math.isfinite(y.sum()):
+            remedy = f"reduce simulation.substep_s (now {self.substep_s:g} s), or the gains"
+            raise diverged(self._robot, time_s, remedy)
+        self._y = y
+
+    def _touching(self, y: Vector, time_s: float) -> tuple[Vector, Vector]:
+        """Parameters of the contacts for the next block of steps, and the generalised force of pushes."""
+        if not math.isfinite(y.sum()):  # reported after the last step
+            return np.zeros(self._contacts.size), np.zeros(self._size)
+        c, c_rate = y[: self._size].copy(), y[self._size : 2 * self._size]
+        return self._contacts.parameters(self.kinematics, c, c_rate, time_s)
+
+    @property
+    def c(self) -> Vector:
+        """Strain coefficients, shape (n,), 1/m."""
+        return self._y[: self._size].copy()
+
+    @property
+    def c_rate(self) -> Vector:
+        """Their rates, shape (n,), 1/(m.s)."""
+        return self._y[self._size : 2 * self._size].copy()
+
+    @property
+    def spools(self) -> Vector:
+        """Tendon wound on each spool (m), its rate (m/s) and the motor's current (A), shape (3, N); with motors."""
+        return self._y[2 * self._size :].reshape(3, self._tendons).copy()
+
+    @property
+    def rod_displacement(self) -> Vector:
+        """Displacement of the tendons at the rod, shape (N,), m."""
+        return self._jacobian @ self.c
+
+    @property
+    def rod_velocity(self) -> Vector:
+        """Its rate, shape (N,), m/s."""
+        return self._jacobian @ self.c_rate
+
+    @property
+    def string_extension(self) -> Vector:
+        """Extension of every string, shape (strings,), m."""
+        return self._strings @ self.c
+
+    def tension(self, drive: Drive) -> Vector:
+        """True tensions, shape (N,), N; of what is given, offsets and shares of the tendons count."""
+        if self._motor is None:
+            return drive.wanted.copy()
+        wound, speed, _ = self.spools
+        stretch, rate = wound - self.rod_displacement, speed - self.rod_velocity
+        value = tendon_tension(self._robot.simulation, stretch, rate, drive.offset_m, drive.stiffness_share)
+        return np.array(value, dtype=float).reshape(-1)
+
+    def friction_torque(self, tension_n: Vector, velocity: Vector) -> Vector:
+        """Friction that resists each capstan, shape (capstans,), N.m, for tensions (N,) and rates (N,), m/s."""
+        if not self._friction.capstan_count:
+            return np.zeros(0)
+        torque = torque_from_tension(self._robot) @ tension_n
+        speed = _speed_of_capstans(self._robot) @ velocity
+        value = self._friction.resistance(self.c, speed, torque, self._friction.coefficients)
+        return np.array(value, dtype=float).reshape(-1)
+
+    def reach(self) -> Kinematics:
+        """Kinematics of the rod for a push anywhere."""
+        needed = [self.model.pose, self.model.body_jacobian]
+        made = compile_functions(needed, f"pushes on {self._robot.name}", compile="never")
+        return _Kinematics(self._robot, made["pose"], made["body_jacobian"])
+
+    # --- making it
+
+    def _derivative(self) -> ca.Function:
+        n, N = self._size, self._tendons
+        y = ca.MX.sym("y", 2 * n + (3 * N if self._motor is not None else 0))
+        own = n + 4 * N
+        parameters = ca.MX.sym("parameters", own + self._contacts.size)
+        wanted, force, offset, share, free = ca.vertsplit(
+            parameters[:own], [0, N, N + n, 2 * N + n, 3 * N + n, 4 * N + n]
+        )
+        c, rate = y[:n], y[n : 2 * n]
+        if self._contacts.size:
+            force = force + self._contacts.expression(c, rate, parameters[own:])
+        to_force = ca.MX(ca.DM(self._jacobian.T))
+        acceleration = self.model.acceleration
+        if self._motor is None:
+            tension = share * ca.fmax(wanted, 0)
+            if self._friction.capstan_count:
+                resisting = self._resisting(c, ca.DM(self._friction.jacobian) @ rate, tension)
+                force = force - ca.DM(self._friction.jacobian.T) @ resisting  # johnston (38), (41)
+            change = [rate, acceleration(c, rate, to_force @ tension + force)]
+        else:
+            position, speed, current = y[2 * n : 2 * n + N], y[2 * n + N : 2 * n + 2 * N], y[2 * n + 2 * N :]
+            stretch = position - ca.DM(self._jacobian) @ c
+            stretch_rate = speed - ca.DM(self._jacobian) @ rate
+            tension = tendon_tension(self._robot.simulation, stretch, stretch_rate, offset, share)
+            load: Any = tension
+            if self._friction.capstan_count:
+                resisting = self._resisting(c, ca.DM(_speed_of_capstans(self._robot)) @ speed, tension)
+                load = tension + ca.DM(tension_from_torque(self._robot)) @ resisting  # half on each of the pair
+            change = [
+                rate,
+                acceleration(c, rate, to_force @ tension + force),
+                free * speed,
+                free * self._motor.acceleration(position, speed, current, load) - (1 - free) * speed / BLOCK_S,
+                (wanted - current) / self._motor.current_time_constant_s,
+            ]
+        return ca.Function("plant_derivative", [y, parameters], [ca.vertcat(*change)], ["y", "parameters"], ["change"])
+
+    def _resisting(self, c: Any, capstan_speed: Any, tension: Any) -> Any:
+        """Friction torque on the capstans, expression; johnston (37)."""
+        torque = ca.DM(torque_from_tension(self._robot)) @ tension
+        return self._friction.resistance(c, capstan_speed, torque, ca.DM(self._friction.coefficients))
+
+    def _at_rest(self) -> Vector:
+        gradient = np.array(self.model.potential(np.zeros(self._size))[1], dtype=float).ravel()
+        if np.abs(gradient).max() < 1e-12:
+            return np.zeros(self._size)
+        return equilibrium(RodDynamics(self._robot, compile="never"), np.zeros(self._tendons)).c
+
+    def _stable_substep(self, progress: Callable[[str], None] | None) -> float:
+        """The robot file's substep, or the largest whole fraction of it that the fastest mode allows."""
+        wanted = self._robot.simulation.substep_s
+        jacobian, _ = self.linearised()
+        fastest = float(np.abs(np.linalg.eigvals(jacobian)).max())  # 1/s
+        parts = max(1, math.ceil(wanted * fastest / STABLE_PRODUCT))
+        if parts > 1 and progress is not None:
+            progress(
+                f"the plant of {self._robot.name} takes steps of {wanted / parts:.3g} s instead of"
+                f" simulation.substep_s = {wanted:g} s: its fastest mode has {fastest:.4g} 1/s"
+            )
+        return wanted / parts
+
+    def linearised(self) -> tuple[Vector, Vector]:
+        """Jacobians of the derivative by the state y and by the parameters, in SI units, (n_y, n_y) and (n_y, n_p).
+
+        At rest with all tendons tight, where springs and dampers act; moved to the steepest cogging.
+        """
+        n, N = self._size, self._tendons
+        parameters = np.concatenate([np.zeros(N + n + N), np.ones(2 * N), self._untouched])
+        state = np.concatenate([self._rest, np.zeros(n)])
+        if self._motor is not None:
+            state = np.concatenate([state, self._jacobian @ self._rest + 1e-3, np.zeros(2 * N)])
+        y, p = ca.MX.sym("y", state.size), ca.MX.sym("p", parameters.size)
+        change = self.derivative(y, p)
+        made = ca.Function("jacobians", [y, p], [ca.jacobian(change, y), ca.jacobian(change, p)])
+        by_state, by_parameters = (np.array(value, dtype=float) for value in made(state, parameters))
+        return by_state, by_parameters
+
+
+class _Kinematics:
+    """Pose and body Jacobian for contacts and pushes."""
+
+    def __init__(self, robot: Robot, pose: FastFunction | None, jacobian: FastFunction | None) -> None:
+        self.robot, self._pose, self._jacobian = robot, pose, jacobian
+
+    def poses(self, c: ArrayLike, s: ArrayLike) -> Vector:
+        if self._pose is None:
+            raise ContinuumRobotError("the plant was made without contacts")
+        return np.array([self._pose(c, place) for place in np.atleast_1d(np.asarray(s, dtype=float))])
+
+    def body_jacobian(self, c: ArrayLike, s: float) -> Vector:
+        if self._jacobian is None:
+            raise ContinuumRobotError("the plant was made without contacts")
+        return self._jacobian(c, s)
+
+
+def _speed_of_capstans(robot: Robot) -> Vector:
+    """Matrix from the speeds of all tendons (m/s) to those of the capstans (rad/s), shape (capstans, N).
+
+    Half of the difference of both tendons, so that a stretched pair counts as it winds.
+    """
+    matrix = np.zeros((len(drives(robot)), robot.tendon_count))
+    for row, drive in zip(matrix, drives(robot), strict=True):
+        row[drive.pulled], row[drive.released] = 0.5 / drive.path_per_radian_m, -0.5 / drive.path_per_radian_m
+    return matrix
+
+
+def _repeated(step: ca.Function, count: int, name: str) -> ca.Function:
+    """The step ``count`` times with the same parameters; calls, not copies of the code."""
+    y, parameters, h = (ca.MX.sym(step.name_in(i), step.size1_in(i)) for i in range(3))
+    value: Any = y
+    for _ in range(count):
+        value = step(value, parameters, h)
+    return ca.Function(name, [y, parameters, h], [value], ["y", "p", "h"], ["next"])
