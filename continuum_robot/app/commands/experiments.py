@@ -92,7 +92,7 @@ def bench(
     all nodes in one process and in separate processes: rate, missed cycles, round trip from tendon_states to the
     matching tendon_commands (p50, p99, max) and the CPU share of each process.
     """
-    raise typer.Exit(part("bench").run_bench(seconds, json_file))
+    raise typer.Exit(part("bench.bench").run_bench(seconds, json_file))
 
 
 def own_options(arguments: Sequence[str]) -> dict[str, str | bool]:

@@ -47,7 +47,7 @@ def measure_bare_loop(seconds: float, stop: StopRequest) -> dict[str, Any]:
     ------
     DeviceError : the other process does not appear
     """
-    answerer = subprocess.Popen([sys.executable, "-m", "continuum_robot.app.bare_loop"])
+    answerer = subprocess.Popen([sys.executable, "-m", "continuum_robot.app.bench.bare_loop"])
     try:
         initialize(args=[])
         with shut_down_at_end():

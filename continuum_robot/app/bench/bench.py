@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``continuum-robot bench``: speed of the rod model, and of the 1 kHz loop over DDS, on this machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from continuum_robot import __version__
+from continuum_robot.app.bench.bare_loop import measure_bare_loop
+from continuum_robot.app.bench.driver import measure_driver_cycle
+from continuum_robot.app.bench.loop import (
+    BARE,
+    ONE,
+    SEPARATE,
+    Stopped,
+    has_viewer,
+    loop_in_one_process,
+    loop_in_separate_processes,
+    loop_with_page,
+)
+from continuum_robot.app.bench.tables import Tables
+from continuum_robot.app.demo import prepare_model
+from continuum_robot.app.domain import claimed_domain
+from continuum_robot.app.output import write_json
+from continuum_robot.app.stack import load_for_stack
+from continuum_robot.drivers.benchmark import measure_codecs
+from continuum_robot.estimation.benchmark import measure_contact_monitor
+from continuum_robot.mechanisms.rolling_joint.benchmark import measure_rolling_joints
+from continuum_robot.nodes.composition import StackOptions
+from continuum_robot.nodes.spinning import StopRequest
+from continuum_robot.rod.benchmark import measure_forward_dynamics
+from continuum_robot.rod.strain_benchmark import measure_statics
+from continuum_robot.rod.strain_motion_benchmark import measure_motion
+
+ROBOT = "opencr_five_tendon"
+
+
+def run_bench(seconds: float, json_file: Path | None, console: Console | None = None) -> int:
+    """Measure, print, and write JSON.
+
+    Parameters
+    ----------
+    seconds : length of each run of the loop, s
+    json_file : where to write the numbers too, None for nowhere
+    console : where to print
+
+    Returns
+    -------
+    exit code: 0; 130 or 143 where it was stopped by SIGINT or SIGTERM
+
+    Raises
+    ------
+    BusyDomainError : another stack lives in this DDS domain
+    DeviceError : the stack did not come up
+    """
+    console = console or Console()
+    options = StackOptions(robot=ROBOT)
+    robot = load_for_stack(options)
+    numbers: dict[str, Any] = {"loop_seconds": seconds, **machine()}
+    tables = Tables(console, numbers)
+    with console.status("forward dynamics ...") as status:
+        numbers |= measure_forward_dynamics(progress=lambda text: status.update(escape(text)))
+    tables.print_dynamics()
+    with console.status("statics ...") as status:
+        numbers |= measure_statics(progress=lambda text: status.update(escape(text)))
+    tables.print_statics()
+    with console.status("motion of the general rod ...") as status:
+        numbers |= measure_motion(progress=lambda text: status.update(escape(text)))
+    tables.print_motion()
+    with console.status("rolling joints ..."):
+        numbers |= measure_rolling_joints()
+    tables.print_rolling_joints()
+    with console.status("contact monitor ...") as status:
+        numbers |= measure_contact_monitor(progress=lambda text: status.update(escape(text)))
+    tables.print_contact_monitor()
+    with console.status("codecs ..."):
+        numbers |= measure_codecs()
+    tables.print_codecs()
+    with claimed_domain(""):
+        prepare_model(robot, console)
+        with StopRequest() as stop:
+            try:
+                with console.status(f"the driver on simulated motor boards for {seconds:g} s ..."):
+                    numbers |= measure_driver_cycle(robot, lambda: stop.wait(seconds))
+                if stop.wait(0.0):
+                    raise Stopped
+                with console.status(f"the same messages without the stack, for {seconds:g} s ..."):
+                    bare = measure_bare_loop(seconds, stop)
+                numbers |= {f"{BARE}_{key}": value for key, value in bare.items()}
+                if stop.wait(0.0):
+                    raise Stopped
+                for place, measure in ((ONE, loop_in_one_process), (SEPARATE, loop_in_separate_processes)):
+                    with console.status(f"1 kHz loop for {seconds:g} s: {place.replace('_', ' ')} ..."):
+                        measured = measure(options, seconds, stop)
+                    numbers |= {f"{place}_{key}": value for key, value in measured.items()}
+                if has_viewer():
+                    with console.status(f"the loop with and without the page in the browser, {seconds:g} s each ..."):
+                        numbers |= loop_with_page(options, seconds, stop)
+            except Stopped:
+                return 143 if stop.signal_name == "SIGTERM" else 130
+    tables.print_driver()
+    tables.print_loop()
+    tables.print_page()
+    console.print(
+        f"These numbers are of this machine: {numbers['processor']}, {numbers['processors']} CPUs", highlight=False
+    )
+    if json_file is not None:
+        write_json(json_file, numbers)
+    return 0
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers depend on: processor, operating system, Python, load before the run."""
+    return {
+        "version": __version__,
+        "processor": _processor(),
+        "processors": os.cpu_count() or 0,
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "rmw": os.environ.get("RMW_IMPLEMENTATION", "default"),
+        "load_average_before": os.getloadavg()[0],
+    }
+
+
+def _processor() -> str:
+    try:
+        lines: Iterable[str] = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = ()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The benchmark's numbers as tables on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from continuum_robot.app.bench.loop import BARE, ONE, SEPARATE
+
+
+class Tables:
+    """Prints what was measured so far.
+
+    Parameters
+    ----------
+    console : where to print
+    numbers : of the benchmark, which fills them in meanwhile
+    """
+
+    def __init__(self, console: Console, numbers: Mapping[str, Any]) -> None:
+        self._console, self._numbers = console, numbers
+
+    def print_dynamics(self) -> None:
+        """Forward dynamics of one, two and three segments."""
+        numbers = self._numbers
+        table = _table("Forward dynamics, µs a call", "segments", "compiled", "CasADi's machine", "instructions")
+        for count in (1, 2, 3):
+            key = f"forward_dynamics_{count}_segments"
+            compiled = numbers.get(f"{key}_compiled_us")
+            table.add_row(
+                str(count),
+                "no compiler" if compiled is None else f"{compiled:.1f}",
+                f"{numbers[f'{key}_virtual_machine_us']:.1f}",
+                str(numbers[f"{key}_instructions"]),
+            )
+        self._console.print(table)
+
+    def print_statics(self) -> None:
+        """Static solutions of the general rod."""
+        title = "Static solution, bending and torsion of order 3, ms"
+        table = _table(title, "warm start", "cold", "cold, load in steps")
+        keys = ("warm", "cold", "cold_with_continuation")
+        table.add_row(*(f"{self._numbers[f'static_solve_{key}_ms']:.2f}" for key in keys))
+        self._console.print(table)
+
+    def print_motion(self) -> None:
+        """Motion of the general rod, by each method."""
+        numbers = self._numbers
+        title = "Motion of three segments with bending of order 2, steps of 2 ms"
+        table = _table(title, "method", "times real time", "evaluations a step")
+        for method in ("midpoint", "sdirk"):
+            key = f"dynamics_3_segments_{method}"
+            pace, work = numbers[f"{key}_times_real_time"], numbers[f"{key}_iterations_a_step"]
+            table.add_row(method, f"{pace:.1f}", f"{work:.1f}")
+        self._console.print(table)
+
+    def print_rolling_joints(self) -> None:
+        """Solutions of the rolling joints."""
+        headings = ("median", "least")
+        table = _table("Rolling joints, five links, from a pose near by, µs a solution", *headings)
+        table.add_row(*(f"{self._numbers[f'rolling_joint_5_links_{heading}_us']:.0f}" for heading in headings))
+        self._console.print(table)
+
+    def print_contact_monitor(self) -> None:
+        """Updates of the contact monitor, by robot and method."""
+        numbers = self._numbers
+        table = _table("Contact monitor, µs an update", "robot and method", "median", "p99", words=1)
+        for key in numbers:
+            if key.startswith("contact_monitor_") and key.endswith("_median_us"):
+                name = key.removesuffix("_median_us")
+                shown = name.removeprefix("contact_monitor_")
+                table.add_row(shown, f"{numbers[key]:.0f}", f"{numbers[name + '_p99_us']:.0f}")
+        self._console.print(table)
+
+    def print_codecs(self) -> None:
+        """Frames of the drivers."""
+        table = _table("Codecs, µs a frame", "driver", "time", words=1)
+        for key, value in self._numbers.items():
+            if key.startswith("codec_"):
+                table.add_row(key.removeprefix("codec_").removesuffix("_us").replace("_", " "), f"{value:.2f}")
+        self._console.print(table)
+
+    def print_driver(self) -> None:
+        """The driver's cycle without ROS."""
+        numbers = self._numbers
+        self._console.print(
+            f"driver on {numbers['driver_boards']} simulated boards, {numbers['driver_tendons']} tendons, without ROS: "
+            f"{numbers['driver_loop_rate_hz']:.1f} Hz, {numbers['driver_missed_cycles_percent']:.2f} % missed, late "
+            f"p99 {numbers['driver_late_p99_us']:.0f} us; driver {numbers['driver_cycle_us']:.0f} us a cycle, "
+            f"{numbers['driver_processor_percent']:.1f} % of a core (boards and plant "
+            f"{numbers['simulated_boards_processor_percent']:.1f} %)",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+    def print_loop(self) -> None:
+        """The loop over DDS, in one process, in separate ones, and bare."""
+        numbers = self._numbers
+        rows: list[tuple[str, str, Callable[[Any], str]]] = [
+            ("rate", "loop_rate_hz", lambda value: f"{value:.1f} Hz"),
+            ("cycles missed", "missed_cycles_percent", lambda value: f"{value:.2f} %"),
+            ("round trip p50", "round_trip_p50_us", lambda value: f"{value:.0f} µs"),
+            ("round trip p99", "round_trip_p99_us", lambda value: f"{value:.0f} µs"),
+            ("round trip max", "round_trip_max_us", lambda value: f"{value:.0f} µs"),
+            ("processor, 100 % is a core", "processor_percent", lambda value: f"{value:.0f} %"),
+            ("faults", "faults", lambda value: ", ".join(value) or "none"),
+        ]
+        table = _table("1 kHz loop over DDS", "", "one process", "separate processes", "bare loop", words=1)
+        for name, key, shown in rows:
+            cells = (numbers.get(f"{place}_{key}") for place in (ONE, SEPARATE, BARE))
+            table.add_row(name, *("" if cell is None else shown(cell) for cell in cells))
+        for node in numbers[f"{SEPARATE}_nodes"]:
+            table.add_row(f"  {node}", "", f"{numbers[f'{SEPARATE}_{node}_processor_percent']:.0f} %", style="dim")
+        self._console.print(table)
+        self._console.print(
+            "The bare loop: the same messages between two processes that compute nothing, measured just before. What it"
+            " misses, this machine and the middleware miss.",
+            highlight=False,
+        )
+
+    def print_page(self) -> None:
+        """The loop with and without the page in the browser."""
+        numbers = self._numbers
+        if "page_frames_hz" not in numbers:
+            self._console.print("page in the browser: not measured, the extra viz is not installed", highlight=False)
+            return
+        parts = [
+            f"{words} {numbers[f'{key}_missed_cycles_percent']:.2f} % of the cycles missed, round trip p99 "
+            f"{numbers[f'{key}_round_trip_p99_us']:.0f} µs"
+            for words, key in (("without", "without_page"), ("with", "with_page"))
+        ]
+        self._console.print(
+            f"page in the browser, in one run: {'; '.join(parts)}; {numbers['page_frames_hz']:.1f} frames a second, "
+            f"{numbers['page_processor_percent']:.0f} % of a core",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _table(title: str, *headings: str, words: int = 0) -> Table:
+    """A table whose first columns, ``words`` of them, are words and the others numbers."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for index, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if index < words else "right")
+    return table
