@@ -184,14 +184,24 @@ def problems_of_value(name: str, annotation: str, own: Docstring, entries: dict[
         yield f"{name} has no unit"
 
 
-def arguments(node: Function) -> Iterator[tuple[str, str]]:
-    """Name and annotation of the arguments that a caller gives."""
+def every_argument(node: Function) -> Iterator[tuple[str, str]]:
+    """Name and annotation of all arguments."""
     given = node.args
     for argument in [*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg]:
-        if argument is not None and argument.arg not in ("self", "cls") and not argument.arg.startswith("_"):
-            annotation = ast.unparse(argument.annotation) if argument.annotation else ""
-            if "help=" not in annotation and not annotation.endswith(("Option", "Argument")):  # typer shows these
-                yield argument.arg, annotation
+        if argument is not None:
+            yield argument.arg, ast.unparse(argument.annotation) if argument.annotation else ""
+
+
+def of_command_line(annotation: str) -> bool:
+    """Whether an argument stands on the command line, where typer shows what it is."""
+    return "help=" in annotation or annotation.endswith(("Option", "Argument"))
+
+
+def arguments(node: Function) -> Iterator[tuple[str, str]]:
+    """Name and annotation of the arguments that a caller gives."""
+    for name, annotation in every_argument(node):
+        if name not in ("self", "cls") and not name.startswith("_") and not of_command_line(annotation):
+            yield name, annotation
 
 
 def raised(node: Function) -> set[str]:
@@ -218,7 +228,7 @@ def problems_of_function(node: Function, owner: ast.ClassDef | None, module: Doc
     if ARRAY.search(returns) and not (SHAPE.search(said) or REFERENCE.search(said)):
         yield "the result has no shape"
     # A command's docstring is its manual; its errors become exit codes.
-    is_command = any(".command(" in ast.unparse(decorator) for decorator in node.decorator_list)
+    is_command = any(of_command_line(annotation) for _, annotation in every_argument(node))
     for error in sorted(raised(node) if not is_command else ()):
         if error not in whole.text and not any(error in part.text for part in every):
             yield f"{error} is not named"

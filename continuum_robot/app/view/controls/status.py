@@ -48,7 +48,12 @@ class Status:
         show(self.reset, "disabled", not (stack.faults or stack.estop or stack.state == "down"))
 
     def tell(self, sentence: str) -> None:
-        """Say something to whoever steers; "" takes away what was said."""
+        """Say something to whoever steers.
+
+        Parameters
+        ----------
+        sentence : plain; "" takes away what was said
+        """
         self._answer.content = note(sentence)
         self._answer.visible = bool(sentence)
 
