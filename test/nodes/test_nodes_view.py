@@ -273,3 +273,13 @@ def test_browser_stops_the_robot(browser: Browser, shown: Shown, probe: Probe) -
     press(browser, "Reset", lambda: "estop" not in probe.faults())
     shown.wait(lambda: shown.page.snapshot.stack.state == "up", "the stack does not come up")
     browser.wait_for(BUTTON.format("EMERGENCY STOP"), LONG_S)
+
+
+def test_robot_without_clarke_coordinates_is_shown_and_not_steered(tmp_path: Path) -> None:
+    options = ViewOptions(robot="rucker_helical", namespace="helical", out=tmp_path)
+    with Page(options, load_robot("rucker_helical")) as page:
+        page.draws_unseen = True
+        page.frame()
+        assert page.frames == 1
+        assert page.panel.steering is None
+        assert page.panel.gains is None

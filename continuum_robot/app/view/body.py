@@ -16,8 +16,11 @@ from continuum_robot.mechanisms.parts import make_drawing
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
+from continuum_robot.robot.routing import RoutedPath
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.feedforward import coefficients_from_clarke
+from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.tendons import beyond_bending
 
 Array = NDArray[np.float64]
 
@@ -87,19 +90,16 @@ def make_body(robot: Robot) -> Body:
     Parameters
     ----------
     robot : any robot whose shape the stack estimates
-
-    Raises
-    ------
-    ParameterError : a robot whose shape is not that of a bending rod or a mechanism
     """
     return RodBody(robot) if robot.mechanism is None else MechanismBody(robot)
 
 
 class RodBody:
-    """A rod with disks and parallel tendons, attributes as of :class:`Body`."""
+    """A rod with disks and tendons, whatever its basis and their paths; attributes as of :class:`Body`."""
 
     def __init__(self, robot: Robot) -> None:
-        self._rod = RodDynamics(robot, compile="never")  # kinematics alone: less than a millisecond without a compiler
+        # Kinematics alone: less than a millisecond without a compiler.
+        self._rod = StrainRod.from_robot(robot) if beyond_bending(robot) else RodDynamics(robot, compile="never")
         self.size, self.length_m = self._rod.size, robot.length_m
         # A rod of a millimetre would be a hair on the screen.
         self.tube_radius_m = max(robot.segments[0].backbone.outer_diameter_m / 2, 0.006 * robot.length_m)
@@ -108,35 +108,36 @@ class RodBody:
         self.disk_radii_m = np.repeat([disk.radius_m for disk in disks], counts)
         self.disk_thickness_m = np.repeat([disk.thickness_m for disk in disks], counts)
         self.plate_thickness_m = 0.0
-        self._disk_places = robot.disk_arc_lengths_m
-        self._places = np.linspace(0.0, robot.length_m, STATIONS)
-        self._all_places = np.concatenate([self._places, self._disk_places])
-        rings = np.concatenate([[0.0], self._disk_places])
-        self._tracks = []
-        ends = np.cumsum([segment.length_m for segment in robot.segments])
-        for start, end, segment in zip(robot.segment_starts_m, ends, robot.segments, strict=True):
-            first = 0.0 if segment.tendons.from_base else start
-            used = np.flatnonzero((rings >= first - 1e-9) & (rings <= end + 1e-9))
-            for angle in segment.tendons.angles_rad:
-                self._tracks.append((used, segment.tendons.pitch_radius_m * np.array([np.cos(angle), np.sin(angle)])))
-        self._from_clarke = coefficients_from_clarke(self._rod.symbolic)
+        self._places = np.concatenate([np.linspace(0.0, robot.length_m, STATIONS), robot.disk_arc_lengths_m])
+        self._tracks = [self._track(path) for path in robot.tendon_paths]
+        self._from_clarke = coefficients_from_clarke(self._rod.symbolic) if isinstance(self._rod, RodDynamics) else None
 
     def geometry(self, coefficients: Array) -> Geometry:
-        """Straight pieces of tendon from disk to disk; see :class:`Body`."""
-        poses = self._rod.poses(coefficients, self._all_places)
+        """Parallel tendons run straight from disk to disk, others from station to station; see :class:`Body`."""
+        poses = self._rod.poses(coefficients, self._places)
         backbone, disks = poses[:STATIONS], poses[STATIONS:]
-        rings = np.concatenate([backbone[:1], disks])
-        tendons = tuple(rings[used, :3, 3] + rings[used, :3, :2] @ offset for used, offset in self._tracks)
+        tendons = tuple(poses[used, :3, 3] + np.einsum("kij,kj->ki", poses[used, :3, :2], offset)
+                        for used, offset in self._tracks)  # fmt: skip
         return Geometry(backbone, disks, tendons, backbone[-1])
 
     def coefficients(self, clarke: Array) -> Array:
-        """The shape of least elastic energy; see :class:`Body`."""
+        """The shape of least elastic energy; see :class:`Body`. ParameterError of a rod that does more than bend."""
+        if self._from_clarke is None:
+            raise ParameterError("clarke", clarke, "a rod that only bends: others have no shape for Clarke coordinates")
         return np.asarray(self._from_clarke @ clarke)
 
     def pose(self, coefficients: Array, arc_length_m: float) -> Array:
         """See :class:`Body`."""
         place = min(max(arc_length_m, 0.0), self.length_m)
         return np.array(self._rod.poses(coefficients, np.array([place]))[0])
+
+    def _track(self, path: RoutedPath) -> tuple[NDArray[np.intp], Array]:
+        """Which frames a tendon passes, and where in their cross-sections, shape (frames, 2), m."""
+        first = [0, *range(STATIONS, len(self._places))] if path.parallel else range(STATIONS)
+        places = self._places[list(first)]
+        used = np.array(first)[(places >= path.start_m - 1e-9) & (places <= path.end_m + 1e-9)]
+        x, y, _, _ = path.at(self._places[used])
+        return used, np.stack([x, y], axis=1)
 
 
 class MechanismBody:

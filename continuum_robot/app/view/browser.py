@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from continuum_robot.errors import DeviceError
@@ -147,16 +148,22 @@ class Browser:
 
         Raises
         ------
-        DeviceError : it was refused, or not answered in time
+        DeviceError : it was refused, not answered in time, or the browser ended
         """
         self._number += 1
-        self._socket.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
         deadline_s = time.monotonic() + _ANSWER_S
+        try:
+            self._socket.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
+            return self._result(method, deadline_s)
+        except TimeoutError:
+            raise DeviceError("browser", f"does not answer {method}", "The computer may be too busy") from None
+        except ConnectionClosed:
+            raise DeviceError("browser", f"ended before it answered {method}", "See whether it was stopped") from None
+
+    def _result(self, method: str, deadline_s: float) -> Any:
+        """What comes for the newest call."""
         while True:
-            try:
-                answer = json.loads(self._socket.recv(timeout=max(0.0, deadline_s - time.monotonic())))
-            except TimeoutError:
-                raise DeviceError("browser", f"does not answer {method}", "The computer may be too busy") from None
+            answer = json.loads(self._socket.recv(timeout=max(0.0, deadline_s - time.monotonic())))
             if answer.get("id") != self._number:
                 continue  # an event
             if "error" in answer:

@@ -17,6 +17,7 @@ from continuum_robot.app.view.history import History
 from continuum_robot.app.view.reach import unit_of
 from continuum_robot.app.view.snapshot import Snapshot
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.tendons import beyond_bending
 
 Array = NDArray[np.float64]
 
@@ -33,7 +34,7 @@ class _Plot:
 
 
 class Curves:
-    """Four plots, made in the container that is open.
+    """Plots of what the robot has, made in the container that is open.
 
     Parameters
     ----------
@@ -45,17 +46,19 @@ class Curves:
     def __init__(self, server: viser.ViserServer, names: tuple[str, ...], robot: Robot) -> None:
         self._server, self._unit, tendons = server, unit_of(robot), robot.tendon_count
         self._coordinates = len(names)
-        clarke = [(name, False) for name in names] + [(name, True) for name in names]
-        tints = [k % len(colors.CURVES) for k in range(len(names))] * 2
-        self._clarke = self._plot(f"Clarke, {self._unit.name}", "dashed: wanted", clarke, tints)
+        self._clarke: _Plot | None = None
+        if names:
+            clarke = [(name, False) for name in names] + [(name, True) for name in names]
+            tints = [k % len(colors.CURVES) for k in range(len(names))] * 2
+            self._clarke = self._plot(f"Clarke, {self._unit.name}", "dashed: wanted", clarke, tints)
         pulls = [(str(k + 1), False) for k in range(tendons)]
         self._tension = self._plot("Tensions, N", "tendon", pulls, list(range(tendons)))
         self._contact: _Plot | None = None
         self._tip: _Plot | None = None
-        if robot.mechanism is None:
+        if robot.mechanism is None and not beyond_bending(robot):
             residual = [("residual / threshold", False), ("threshold", True)]
             self._contact = self._plot("Contact", "above 1: touched", residual, [1, 7])
-        else:  # no contact monitor has a model of a mechanism
+        else:  # no contact monitor has a model of a mechanism, or of a rod that does more than bend
             self._tip = self._plot(
                 f"Tip, {self._unit.name}", "base frame", [(axis, False) for axis in "xyz"], [1, 2, 0]
             )
@@ -70,7 +73,8 @@ class Curves:
         for values, first in ((snapshot.clarke, 0), (snapshot.clarke_reference, self._coordinates)):
             if values.size == self._coordinates:
                 measured[first : first + self._coordinates] = scale * values
-        self._clarke.history.add(now_s, measured)
+        if self._clarke is not None:
+            self._clarke.history.add(now_s, measured)
         self._tension.history.add(now_s, snapshot.tension_n)
         if self._tip is not None:
             self._tip.history.add(now_s, scale * snapshot.tip_m)

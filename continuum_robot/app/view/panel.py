@@ -18,6 +18,7 @@ from continuum_robot.app.view.controls.targets import PlaneTarget, TipTarget
 from continuum_robot.app.view.controls.trajectory import Trajectory
 from continuum_robot.app.view.gui import note
 from continuum_robot.app.view.snapshot import Snapshot
+from continuum_robot.robot.coordinates import without_clarke
 from continuum_robot.robot.description import Robot
 
 _STYLE = """<style>
@@ -49,7 +50,8 @@ class Panel:
 
     Attributes
     ----------
-    status, steering, tip, plane, trajectory, gains, pushing, recording : its parts, each with its controls
+    status, pushing, recording : parts of it, each with its controls
+    steering, tip, plane, trajectory, gains : further ones, None of a robot without Clarke coordinates
     """
 
     def __init__(
@@ -65,22 +67,37 @@ class Panel:
         gui = server.gui
         gui.add_html(_STYLE + '<div class="cr-stop"></div>')
         status = self.status = Status(server, commander)
-        self.steering = Steering(server, commander, robot, status)
+        reason = without_clarke(robot)
+        self.steering = None if reason else Steering(server, commander, robot, status)
+        self.tip: TipTarget | None = None
+        self.plane: PlaneTarget | None = None
+        self.trajectory: Trajectory | None = None
+        self.gains: Gains | None = None
         tabs = gui.add_tab_group()
-        with tabs.add_tab("Steer"):
-            gui.add_html(
-                note(
-                    "The node reference_source plays a trajectory. As soon as you move a slider, it falls silent and"
-                    " the page writes the reference, so that two never fight; with Trajectory it plays again. Dragging"
-                    " the tip asks the stack for the tip's place: inverse kinematics within the limits of the tendons."
+        if self.steering is None:
+            with tabs.add_tab("Steer"):
+                gui.add_html(
+                    note(
+                        f"This page cannot steer the robot: with {reason} it has no Clarke coordinates, hence no"
+                        " reference and no controller. Its tendons are pulled by whoever writes tendon_commands."
+                    )
                 )
-            )
-            self.tip = TipTarget(server, commander, self.steering, status, body=body, scene_scale=scene_scale)
-            self.plane = PlaneTarget(server, self.steering)
-            self.steering.add_sliders()
-            self.trajectory = Trajectory(server, commander, self.steering, status)
-        with tabs.add_tab("Tune"):
-            self.gains = Gains(server, commander, robot, status)
+        else:
+            with tabs.add_tab("Steer"):
+                gui.add_html(
+                    note(
+                        "The node reference_source plays a trajectory. As soon as you move a slider, it falls silent"
+                        " and the page writes the reference, so that two never fight; with Trajectory it plays again."
+                        " Dragging the tip asks the stack for the tip's place: inverse kinematics within the limits of"
+                        " the tendons."
+                    )
+                )
+                self.tip = TipTarget(server, commander, self.steering, status, body=body, scene_scale=scene_scale)
+                self.plane = PlaneTarget(server, self.steering)
+                self.steering.add_sliders()
+                self.trajectory = Trajectory(server, commander, self.steering, status)
+            with tabs.add_tab("Tune"):
+                self.gains = Gains(server, commander, robot, status)
         with tabs.add_tab("Push"):
             self.pushing = Pushing(server, commander, robot, status)
         with tabs.add_tab("Record"):
@@ -94,10 +111,12 @@ class Panel:
         snapshot : what is known
         """
         for part in (self.status, self.steering, self.tip, self.plane, self.trajectory, self.gains, self.recording):
-            part.update(snapshot)
+            if part is not None:
+                part.update(snapshot)
         self.pushing.update()
 
     def close(self) -> None:
         """Give the reference back and end a recording."""
-        self.steering.close()
+        if self.steering is not None:
+            self.steering.close()
         self.recording.close()

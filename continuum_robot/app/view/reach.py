@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.robot.coordinates import without_clarke
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 
@@ -69,8 +70,10 @@ def reach_of(robot: Robot) -> Reach:
 
     Parameters
     ----------
-    robot : with control settings and limits
+    robot : with control settings and limits, or without Clarke coordinates, and then nothing is in reach
     """
+    if without_clarke(robot):
+        return Reach((), (), np.zeros(0), np.zeros(0))
     count = robot.coordinate_count
     parts = max(1, len(robot.part_names))
     largest = math.inf if robot.limits is None else robot.limits.maximum_displacement_m

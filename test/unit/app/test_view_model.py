@@ -24,6 +24,7 @@ from continuum_robot.app.view.reach import largest_push_n, reach_of, unit_of
 from continuum_robot.app.view.screenshot import picture_size
 from continuum_robot.app.view.snapshot import ContactSnapshot, Snapshot, StackSnapshot
 from continuum_robot.errors import ParameterError
+from continuum_robot.rod.strain_rod import StrainRod
 
 RODS = ("opencr_five_tendon", "two_segment", "vanderbilt_segment", "vanderbilt_two_segment")
 MECHANISMS = ("rolling_five_link", "crem_segment")
@@ -71,6 +72,33 @@ def test_mechanism_is_drawn_where_its_coordinates_say(name: str) -> None:
         assert np.allclose(body.pose(coefficients, 0.0), geometry.tip)
         tips.append(geometry.tip[:3, 3])
     assert np.linalg.norm(tips[1] - tips[0]) > 0.01 * robot.length_m
+
+
+@pytest.mark.parametrize("name", ["rucker", "rucker_helical"])
+def test_general_rod_is_drawn_as_its_tendons_run(name: str) -> None:
+    """Tendons are where their routing says in the straight robot; bent, they shorten as the rod engine says."""
+    robot = load_robot(name)
+    body = make_body(robot)
+    geometry = body.geometry(np.zeros(body.size))
+    assert np.allclose(geometry.tip[:3, 3], [0, 0, robot.length_m])
+    for path, drawn in zip(robot.tendon_paths, geometry.tendons, strict=True):
+        x, y, _, _ = path.at(drawn[:, 2])
+        assert drawn[:, :2] == pytest.approx(np.stack([x, y], axis=1), abs=1e-9)
+    rod = StrainRod.from_robot(robot)
+    bent = 0.05 * rod.strain_scale * np.cos(np.arange(body.size))
+    displacement = rod.tendon_displacement(bent)
+    lengths = [
+        [sum(np.linalg.norm(np.diff(path, axis=0), axis=1)) for path in body.geometry(c).tendons]
+        for c in (np.zeros(body.size), bent)
+    ]
+    assert -np.diff(lengths, axis=0)[0] == pytest.approx(displacement, abs=0.03 * np.abs(displacement).max())
+
+
+def test_a_robot_without_clarke_coordinates_has_nothing_to_steer() -> None:
+    robot = load_robot("rucker_helical")
+    assert reach_of(robot).names == ()
+    with pytest.raises(ParameterError, match="only bends"):
+        make_body(robot).coefficients(np.zeros(2))
 
 
 def closed(vertices: np.ndarray, faces: np.ndarray) -> float:
