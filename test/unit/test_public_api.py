@@ -62,6 +62,7 @@ WITHOUT_FORMULAS = {
     "rod/strain_motion_benchmark.py",
     "rod/strain_kernel.py",
     "control/limits.py",
+    "control/tendon_use.py",
     "estimation/contact_states.py",
     "estimation/shape_check.py",
     "mechanisms/parts.py",

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a shape needs of the tendons: displacements, predicted tensions and forces as shares of the robot's limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.control.tendon_forces import distribute
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.coordinates import clarke_manifold
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.feedforward import clarke_feedforward
+
+Vector = NDArray[np.float64]
+
+
+class TendonUse:
+    """Displacements, predicted tensions and generalised forces as shares of what is allowed: all are to be <= 1.
+
+    Parameters
+    ----------
+    robot : a rod with limits; without ``control`` tensions are predicted by shifting onto the least tension
+    share : of each limit that is used
+    compile, progress : see :func:`~continuum_robot.rod.code_generation.compile_functions`
+
+    Attributes
+    ----------
+    displacement_m : largest displacement that the file allows, m
+    rows : for each kind of limit where its shares stand
+
+    Raises
+    ------
+    ParameterError : a robot without limits
+    """
+
+    def __init__(self, robot: Robot, share: float, compile: str, progress: Callable[[str], None] | None) -> None:
+        limits = robot.limits
+        if limits is None:
+            raise ParameterError("robot", robot.name, "a robot file with the section limits")
+        self.displacement_m = limits.maximum_displacement_m
+        self._share = share
+        self._manifold = clarke_manifold(robot)
+        self._forces = clarke_feedforward(robot, compile=compile, progress=progress)
+        control = robot.control
+        self._strategy = "shift" if control is None else control.tendon_forces
+        self._pretension_n = limits.minimum_n if control is None else control.pretension_n
+        count = self._manifold.tendon_count
+        largest = np.full(self._manifold.coordinate_count, np.inf)
+        least = -largest
+        if control is not None:
+            largest = np.repeat([gain.u_clamp_max for gain in control.gains], 2)
+            least = np.repeat([gain.u_clamp_min for gain in control.gains], 2)
+        ends = np.concatenate([self._manifold.displacement_matrix, -self._manifold.displacement_matrix])
+        self._displacement = ends / (share * limits.maximum_displacement_m)
+        self._largest_force, self._least_force = share * largest, share * least
+        self._maximum_n = share * limits.maximum_n
+        self._total_n = share * limits.total_n
+        coordinates = self._manifold.coordinate_count
+        ends_at = np.cumsum([0, 2 * count, count + 1, 2 * coordinates])
+        self.rows = {
+            name: slice(int(ends_at[i]), int(ends_at[i + 1]))
+            for i, name in enumerate(("displacement", "tension", "force"))
+        }
+
+    def tension(self, clarke: Vector) -> Vector:
+        """Tensions that hold the robot at Clarke coordinates (2m,), m, by the model, shape (N,), N."""
+        elastic, gravity = self._forces(clarke)
+        return distribute(self._strategy, elastic + gravity, self._manifold, self._pretension_n)
+
+    def use(self, clarke: Vector) -> Vector:
+        """Shares of all limits, (rows,), that Clarke coordinates (2m,), m, need."""
+        elastic, gravity = self._forces(clarke)
+        force = elastic + gravity
+        tension = distribute(self._strategy, force, self._manifold, self._pretension_n)
+        return np.concatenate(
+            [
+                self._displacement @ clarke,
+                tension / self._maximum_n,
+                [tension.sum() / self._total_n],
+                force / self._largest_force,
+                force / self._least_force,
+            ]
+        )
+
+    def exceeded(self, clarke: Vector) -> bool:
+        """Whether Clarke coordinates (2m,), m, need more than there is."""
+        return bool(self.use(clarke).max() > 1 + 1e-9)
+
+    def linearised(self, clarke: Vector) -> tuple[Vector, Vector]:
+        """Slope (rows, 2m), 1/m, and room (rows,) at Clarke coordinates (2m,), m: slope @ step <= room."""
+        here = self.use(clarke)
+        change_m = 1e-4 * self.displacement_m
+        slope = np.empty((here.size, clarke.size))
+        for index in range(clarke.size):
+            there = clarke.copy()
+            there[index] += change_m
+            slope[:, index] = (self.use(there) - here) / change_m
+        return slope, 1.0 - here
+
+    def kept(self, inside: Vector, wanted: Vector) -> Vector:
+        """The last point within the limits on the way from one inside to a wanted one, Clarke coordinates (2m,), m."""
+        if not self.exceeded(wanted):
+            return wanted
+        low, high = 0.0, 1.0
+        for _ in range(30):
+            middle = (low + high) / 2
+            if self.exceeded(inside + middle * (wanted - inside)):
+                high = middle
+            else:
+                low = middle
+        return inside + low * (wanted - inside)
+
+    def inside(self, clarke: Vector) -> Vector:
+        """Clarke coordinates (2m,), m, or those next to them on the way to the straight robot within the limits."""
+        return self.kept(np.zeros_like(clarke), clarke)
