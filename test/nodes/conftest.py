@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every file of node tests talks on the loopback in a DDS domain of its own."""
+"""Every file of node tests talks on the loopback in a DDS domain of its own; what several of them start."""
 
 from __future__ import annotations
 
@@ -25,3 +25,27 @@ def domain(request: pytest.FixtureRequest):
         patch.setenv("ROS_DOMAIN_ID", str(number))
         patch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
         yield number
+
+
+@pytest.fixture(scope="module")
+def stack(request: pytest.FixtureRequest, domain):
+    """The whole stack of the robot that the file calls ``ROBOT``, in this process."""
+    from ros_probe import PATIENT  # noqa: PLC0415 - needs rclpy, which not all tests have
+
+    from continuum_robot.nodes.composition import ComposedStack, StackOptions  # noqa: PLC0415
+
+    options = StackOptions(robot=request.module.ROBOT, parameters={"tendon_driver": PATIENT})
+    with ComposedStack(options) as running:
+        running.wait_until_up(90.0)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def probe(stack):
+    """Hears all that the stack says of the robot's state and shape."""
+    from ros_probe import Probe  # noqa: PLC0415
+
+    with Probe() as listening:
+        listening.listen_to_stack()
+        listening.listen_to_shape()
+        yield listening

@@ -8,17 +8,21 @@ import time
 from collections import defaultdict
 from typing import Any
 
-from continuum_robot.msg import ClarkeState, StackStatus, TendonCommands, TendonStates
+from continuum_robot.msg import ClarkeState, Shape, StackStatus, TendonCommands, TendonStates
 from continuum_robot.srv import InjectFault, ManageStack
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from geometry_msgs.msg import TransformStamped
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
+from nav_msgs.msg import Path as PathMessage
 from rcl_interfaces.srv import DescribeParameters, GetParameters, SetParameters, SetParametersAtomically
 from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.parameter import Parameter
-from std_msgs.msg import Bool
+from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
+from tf2_msgs.msg import TFMessage
+from visualization_msgs.msg import MarkerArray
 
 from continuum_robot.nodes import qos
 from continuum_robot.nodes.diagnostics import values_of
@@ -77,6 +81,21 @@ class Probe:
         self.listen(ClarkeState, "clarke_reference")
         self.listen(StackStatus, "stack_status", qos.latched())
         self.listen(DiagnosticStatus, "driver_status", qos.latched())
+
+    def listen_to_shape(self) -> None:
+        self.listen(Shape, "shape")
+        self.listen(PathMessage, "backbone")
+        self.listen(MarkerArray, "markers")
+        self.listen(TFMessage, "/tf")
+        self.listen(String, "robot_description", qos.latched())
+
+    def frames(self) -> dict[str, TransformStamped]:
+        """The newest transform to each frame, by its name."""
+        return {
+            transform.child_frame_id: transform
+            for message in list(self.received["/tf"])
+            for transform in message.transforms
+        }
 
     def newest(self, topic: str) -> Any:
         return self.received[topic][-1]

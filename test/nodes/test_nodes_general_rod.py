@@ -10,14 +10,11 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from continuum_robot.msg import Shape, TendonCommands
+from continuum_robot.msg import TendonCommands
 from continuum_robot.srv import ManageStack
-from nav_msgs.msg import Path as PathMessage
-from ros_probe import PATIENT, Probe
 
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.errors import ParameterError
-from continuum_robot.nodes.composition import ComposedStack, StackOptions
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.strain_kernel import kernel
 from continuum_robot.rod.strain_rod import StrainRod
@@ -26,22 +23,6 @@ from continuum_robot.rod.strain_statics import equilibrium
 pytestmark = [pytest.mark.ros, pytest.mark.skipif(kernel() is None, reason="no C compiler")]
 
 ROBOT = "rucker_helical"
-
-
-@pytest.fixture(scope="module")
-def stack(domain):
-    with ComposedStack(StackOptions(robot=ROBOT, parameters={"tendon_driver": PATIENT})) as running:
-        running.wait_until_up(90.0)
-        yield running
-
-
-@pytest.fixture(scope="module")
-def probe(stack):
-    with Probe() as listening:
-        listening.listen_to_stack()
-        listening.listen(Shape, "shape")
-        listening.listen(PathMessage, "backbone")
-        yield listening
 
 
 def test_nodes_that_need_clarke_coordinates_are_left_out(stack):

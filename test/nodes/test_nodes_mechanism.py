@@ -10,51 +10,15 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from continuum_robot.msg import ClarkeState, Shape
-from nav_msgs.msg import Path as PathMessage
-from ros_probe import PATIENT, Probe
-from std_msgs.msg import String
-from tf2_msgs.msg import TFMessage
-from visualization_msgs.msg import MarkerArray
-
-from continuum_robot.nodes import qos
-from continuum_robot.nodes.composition import ComposedStack, StackOptions
-
 pytestmark = [pytest.mark.ros]
 
-
-@pytest.fixture(scope="module")
-def stack(domain):
-    options = StackOptions(robot="rolling_five_link", parameters={"tendon_driver": PATIENT})
-    with ComposedStack(options) as running:
-        running.wait_until_up(90.0)
-        yield running
-
-
-@pytest.fixture(scope="module")
-def probe(stack):
-    with Probe() as listening:
-        for kind, topic in (
-            (TFMessage, "/tf"),
-            (PathMessage, "backbone"),
-            (MarkerArray, "markers"),
-            (Shape, "shape"),
-            (ClarkeState, "clarke_state"),
-            (ClarkeState, "clarke_reference"),
-        ):
-            listening.listen(kind, topic)
-        listening.listen(String, "robot_description", qos.latched())
-        yield listening
+ROBOT = "rolling_five_link"
 
 
 def test_frames_of_all_links_come_on_tf(probe):
     wanted = {"link_2", "link_3", "link_4", "link_5", "tip"}
-
-    def seen():
-        return {t.child_frame_id: t for m in list(probe.received["/tf"]) for t in m.transforms}
-
-    probe.wait(lambda: wanted <= seen().keys(), 30.0)
-    frames = seen()
+    probe.wait(lambda: wanted <= probe.frames().keys(), 30.0)
+    frames = probe.frames()
     assert {transform.header.frame_id for transform in frames.values()} == {"base"}
     place, turn = frames["tip"].transform.translation, frames["tip"].transform.rotation
     assert 0.02 < place.z < 0.09
@@ -68,17 +32,15 @@ def test_links_and_tendons_are_drawn(probe):
     assert kinds.keys() == {"links", "tendons", "tension", "state"}
     assert len(kinds["links"].points) == len(kinds["links"].colors) > 100
     assert len(kinds["tendons"].points) == 2 * 2 * 9
-    assert "rolling_five_link" in kinds["state"].text
+    assert ROBOT in kinds["state"].text
     assert len(probe.wait_for_message("backbone").poses) == 6
 
 
 def test_the_links_of_the_description_stand_on_tf(probe):
     described = ElementTree.fromstring(probe.received["robot_description"][-1].data)
     links = {link.get("name") for link in described.iter("link")}
-    probe.wait(
-        lambda: links <= {"base"} | {t.child_frame_id for m in list(probe.received["/tf"]) for t in m.transforms}
-    )
-    assert {t.header.frame_id for m in list(probe.received["/tf"]) for t in m.transforms} <= links
+    probe.wait(lambda: links <= {"base"} | probe.frames().keys())
+    assert {transform.header.frame_id for transform in probe.frames().values()} <= links
     assert probe.get_parameter("robot_visualizer", "robot_description") == probe.received["robot_description"][-1].data
 
 

@@ -8,44 +8,17 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from continuum_robot.msg import ClarkeState, Shape
-from ros_probe import PATIENT, Probe
-from tf2_msgs.msg import TFMessage
-from visualization_msgs.msg import MarkerArray
-
 from continuum_robot.mechanisms.parts import make_drawing
-from continuum_robot.nodes.composition import ComposedStack, StackOptions
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]
 
-ROBOT = load_robot("crem_segment")
-
-
-@pytest.fixture(scope="module")
-def stack(domain):
-    options = StackOptions(robot="crem_segment", parameters={"tendon_driver": PATIENT})
-    with ComposedStack(options) as running:
-        running.wait_until_up(90.0)
-        yield running
-
-
-@pytest.fixture(scope="module")
-def probe(stack):
-    with Probe() as listening:
-        for kind, topic in (
-            (TFMessage, "/tf"),
-            (MarkerArray, "markers"),
-            (Shape, "shape"),
-            (ClarkeState, "clarke_state"),
-            (ClarkeState, "clarke_reference"),
-        ):
-            listening.listen(kind, topic)
-        yield listening
+ROBOT = "crem_segment"
 
 
 def test_bend_and_insertion_arrive(probe):
-    wanted = np.array(ROBOT.reference.amplitude_m)
+    robot = load_robot(ROBOT)
+    wanted = np.array(robot.reference.amplitude_m)
 
     def arrived():
         states = probe.received["clarke_state"]
@@ -55,16 +28,13 @@ def test_bend_and_insertion_arrive(probe):
     shape = probe.received["shape"][-1]
     np.testing.assert_allclose(shape.coefficients, wanted, atol=5e-5)
     assert shape.problem == ""
-    place = make_drawing(ROBOT).frames(np.array(shape.coefficients))[-1][:3, 3]
+    place = make_drawing(robot).frames(np.array(shape.coefficients))[-1][:3, 3]
     np.testing.assert_allclose([shape.tip.position.x, shape.tip.position.y, shape.tip.position.z], place, atol=1e-9)
 
 
 def test_the_end_of_the_insertion_and_the_tip_are_on_tf(probe):
-    def seen():
-        return {t.child_frame_id: t for m in list(probe.received["/tf"]) for t in m.transforms}
-
-    probe.wait(lambda: {"modulation_end", "tip"} <= seen().keys(), 30.0)
-    frames = seen()
+    probe.wait(lambda: {"modulation_end", "tip"} <= probe.frames().keys(), 30.0)
+    frames = probe.frames()
     assert {transform.header.frame_id for transform in frames.values()} == {"base"}
     assert frames["tip"].transform.translation.z > frames["modulation_end"].transform.translation.z
 
