@@ -39,7 +39,7 @@ def test_no_page_of_a_fault_is_left_over() -> None:
 def test_every_fault_that_latches_has_a_page() -> None:
     """Those of the tables, and every name that the nodes latch by a text of their own."""
     names = {*FAULTS, *board.FAULTS, *dynamixel.FAULTS}
-    for file in (ROOT / "continuum_robot" / "nodes").glob("*.py"):
+    for file in (ROOT / "continuum_robot" / "nodes").rglob("*.py"):
         source = file.read_text(encoding="utf-8")
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("_fault", "_estop", "estop"):
