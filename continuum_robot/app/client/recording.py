@@ -17,8 +17,11 @@ from continuum_robot.robot.description import Robot as RobotDescription
 
 @contextlib.contextmanager
 def recorded(link: StackLink, robot: RobotDescription, path: Path) -> Iterator[Path]:
-    """Record all topics of the stack. Arguments and errors as of
-    :meth:`continuum_robot.app.client.robot.Robot.record`.
+    """Record all topics of the stack. Arguments as of :meth:`continuum_robot.app.client.robot.Robot.record`.
+
+    Raises
+    ------
+    DeviceError : it cannot be written
     """
     overrides = {
         "robot": str(robot.file_name or robot.name),

@@ -34,7 +34,7 @@ from continuum_robot.app.client.recording import recorded
 from continuum_robot.app.client.results import MotionResult, TipResult
 from continuum_robot.app.client.stack_link import OPERATION_TIMEOUT_S, SOURCE, StackLink
 from continuum_robot.app.client.state import ContactState, RobotState, robot_state
-from continuum_robot.app.client.task import Task, Tasks
+from continuum_robot.app.client.task import Task
 from continuum_robot.app.client.tip_motion import move_tip
 from continuum_robot.app.client.trajectories import Trajectory, as_function, checked, source_parameters
 from continuum_robot.control.motion import MotionLimits, motion_limits
@@ -58,9 +58,10 @@ class Robot:
     :meth:`is_task_complete`, :meth:`result` and :meth:`cancel` look after it. One motion at a time: a new one ends the
     one before. Methods may be called from one thread; :attr:`state`, :meth:`estop` and :meth:`cancel` from any.
 
-    A motion raises ParameterError before anything moves, RobotFaultError at a fault or where another program took the
-    reference, and RobotTimeoutError where the robot did not arrive, within 10 s after the reference if nothing else is
-    said.
+    Methods raise the same errors for the same things, and say so only where there is more to it. ParameterError: a
+    value that cannot be, before anything moves, or that a node refuses. DeviceError: a node refused, and why.
+    RobotFaultError: a fault or the e-stop is latched, the motion was cancelled, or another program took the reference.
+    RobotTimeoutError: it did not happen in time; motions allow 10 s behind their reference.
 
     The reference source of a robot that this program brings up holds it straight until something is asked for.
 
@@ -104,7 +105,7 @@ class Robot:
         self._timeout_s = timeout_s
         self._connection: Connection | None = None
         self._description: RobotDescription | None = None
-        self._tasks = Tasks()
+        self._task: Task | None = None
 
     @classmethod
     def connect(cls, namespace: str = "", *, robot: str | Path | None = None, timeout_s: float = 10.0) -> Robot:
@@ -153,7 +154,7 @@ class Robot:
         if connection is None:
             return
         try:
-            self._tasks.end()
+            self._end_task()
         finally:
             self._connection = None
             connection.closing.close()
@@ -200,13 +201,7 @@ class Robot:
     # Waiting
 
     def wait_until_active(self, timeout_s: float = OPERATION_TIMEOUT_S) -> RobotState:
-        """Wait until the stack is up and the robot's state is known, and return that.
-
-        Raises
-        ------
-        RobotFaultError : the stack is at fault
-        RobotTimeoutError : it is not up in time
-        """
+        """Wait until the stack is up and the robot's state is known, and return that."""
 
         def active() -> bool:
             state = self.state
@@ -222,8 +217,6 @@ class Robot:
         Raises
         ------
         DeviceError : no contact monitor runs
-        RobotFaultError : the stack came to a fault
-        RobotTimeoutError : nothing touched it
         """
         if not wait_for(lambda: self.link.messages.publishers("contact") > 0, 2.0):
             raise DeviceError("contact_monitor", "does not run", "Bring the robot up with contact=True")
@@ -299,7 +292,6 @@ class Robot:
         Raises
         ------
         ParameterError : not three finite numbers
-        RobotFaultError : as of every motion, or refused
         """
         target = np.array(position_m, dtype=float)
         if target.shape != (3,) or not np.all(np.isfinite(target)):
@@ -338,12 +330,8 @@ class Robot:
         kind : chirp, steps, circle, rest_to_rest, hold or csv; None: the robot file's own trajectory
         **settings : fields of :class:`~continuum_robot.robot.control_settings.ReferenceSettings`, e.g.
             ``amplitude_m=(0.01, 0.0), frequency_hz=(0.2,)``
-
-        Raises
-        ------
-        ParameterError : refused, with the reason
         """
-        self._tasks.end()
+        self._end_task()
         self.link.set_parameters(SOURCE, source_parameters(self.description, kind, settings))
 
     def take_turn(self) -> Vector:
@@ -352,16 +340,12 @@ class Robot:
         Returns
         -------
         where the reference stands, shape (2m,), m: begin there, by :attr:`link`, and end with its ``give_back``
-
-        Raises
-        ------
-        DeviceError : there is no reference source, or it refused
         """
         return self._motions.take_turn()
 
     def hold(self) -> None:
-        """End the motion under way and come to rest where the robot is. Raises :class:`DeviceError`."""
-        self._tasks.end()
+        """End the motion under way and come to rest where the robot is."""
+        self._end_task()
         self.link.hold()
 
     def stop(self) -> None:
@@ -370,11 +354,11 @@ class Robot:
 
     def is_task_complete(self) -> bool:
         """Whether no motion is under way."""
-        return self._tasks.done
+        return self._task is None or self._task.done
 
     def cancel(self) -> None:
         """End the motion under way; the robot comes to rest where it is."""
-        if not self._tasks.done:
+        if not self.is_task_complete():
             self.hold()
 
     def result(self, timeout_s: float | None = None) -> MotionResult | TipResult:
@@ -390,7 +374,9 @@ class Robot:
         RobotTimeoutError : it is not over yet; it goes on
         ContinuumRobotError : what ended it
         """
-        outcome: MotionResult | TipResult = self._tasks.result(timeout_s)
+        if self._task is None:
+            raise DeviceError("robot", "no motion was begun", "Begin one with wait=False")
+        outcome: MotionResult | TipResult = self._task.result(timeout_s)
         return outcome
 
     # Stop, reset, procedures
@@ -398,24 +384,15 @@ class Robot:
     def estop(self) -> str:
         """Latch the e-stop: tensions go to their safe value, whatever state the stack is in. Not safety-rated.
 
-        Returns what the driver said.
-
-        Raises
-        ------
-        RobotTimeoutError : the driver does not answer; press the hardware's stop
+        Returns what the driver said; where it does not answer, press the hardware's stop.
         """
-        self._tasks.cancel()
+        if self._task is not None:
+            self._task.cancel()
         return self.link.trigger("estop", 2.0)
 
     def reset(self, timeout_s: float = OPERATION_TIMEOUT_S) -> RobotState:
-        """Clear e-stop and faults and bring the stack up again; the robot then holds. Returns the state.
-
-        Raises
-        ------
-        DeviceError : refused, with the cause that is still there
-        RobotTimeoutError : not up in time
-        """
-        self._tasks.end()
+        """Clear e-stop and faults and bring the stack up again; the robot then holds. Returns the state."""
+        self._end_task()
         self.link.manage(ManageStack.Request.RESET, timeout_s)
         self.link.messages.forget("stack_status")
         self.wait_until_active(timeout_s)
@@ -432,11 +409,6 @@ class Robot:
         Returns
         -------
         message, file, zero (m) and slack (m) of every tendon
-
-        Raises
-        ------
-        DeviceError : it failed, with what to do
-        RobotTimeoutError : it took too long, and was cancelled
         """
         return self._while_paused(HomeTendons, "home_tendons", HomeTendons.Goal(tension=float(tension_n)), timeout_s)
 
@@ -454,7 +426,6 @@ class Robot:
         Raises
         ------
         DeviceError : a tendon is not as the file says, and which
-        RobotTimeoutError : it took too long, and was cancelled
         """
         goal = CheckTendons.Goal(pull=float(pull_n))
         return tuple(self._while_paused(CheckTendons, "check_tendons", goal, timeout_s).verdicts)
@@ -477,7 +448,7 @@ class Robot:
     # Settings, faults, recording
 
     def set_pretension(self, pretension_n: float) -> None:
-        """Least tension that the controller leaves on a tendon, N. Raises :class:`ParameterError` beyond its limits.
+        """Least tension that the controller leaves on a tendon.
 
         Parameters
         ----------
@@ -491,10 +462,6 @@ class Robot:
         Parameters
         ----------
         **gains : fields of :class:`~continuum_robot.robot.control_settings.PidGains`: p (N/m), i (N/(m.s)), d (N.s/m)
-
-        Raises
-        ------
-        ParameterError : no such segment or gain, or out of range
         """
         names = self.description.part_names
         name = names[_index(segment, names)]
@@ -507,16 +474,11 @@ class Robot:
         ----------
         node : name, e.g. ``clarke_controller``
         values : by parameter
-
-        Raises
-        ------
-        ParameterError : refused, with the node's reason
-        RobotTimeoutError : the node does not answer
         """
         self.link.set_parameters(node, values)
 
     def get_parameter(self, node: str, name: str) -> Any:
-        """Value of a node's ROS parameter, None where it is not declared. Raises :class:`RobotTimeoutError`.
+        """Value of a node's ROS parameter, None where it is not declared.
 
         Parameters
         ----------
@@ -550,10 +512,6 @@ class Robot:
         Parameters
         ----------
         path : folder of the recording, made; with a number behind it where there is one already
-
-        Raises
-        ------
-        DeviceError : it cannot be written
         """
         return recorded(self.link, self.description, Path(path).expanduser())
 
@@ -567,12 +525,23 @@ class Robot:
         self._connection, self._description = connection, connection.robot
 
     def _begin(self, name: str, work: Callable[[Task], Any], wait: bool) -> Any:
-        self._tasks.end()
+        self._end_task()
         self.link.check_up()
-        return self._tasks.begin(name, work, wait=wait)
+        task = self._task = Task(name, work)
+        if not wait:
+            return None
+        try:
+            return task.result()
+        except BaseException:
+            task.cancel()
+            raise
+
+    def _end_task(self) -> None:
+        if self._task is not None:
+            self._task.end()
 
     def _while_paused(self, kind: Any, name: str, goal: Any, timeout_s: float) -> Any:
-        self._tasks.end()
+        self._end_task()
         self.link.manage(ManageStack.Request.PAUSE)
         try:
             return self.link.run_action(kind, name, goal, timeout_s)
