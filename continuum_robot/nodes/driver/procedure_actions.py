@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 from rclpy.action import ActionServer, CancelResponse
 from rclpy.action.server import ServerGoalHandle
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
-from rclpy.task import Future
 from std_srvs.srv import Trigger
 
 from continuum_robot.action import CalibrateTorque, CheckTendons, HomeTendons
@@ -27,6 +25,7 @@ from continuum_robot.msg import StringLengths
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.driver.homing import StoredHoming
 from continuum_robot.nodes.driver.procedure_drive import ProcedureDrive
+from continuum_robot.nodes.waiting import Waiting
 
 FEEDBACK_PERIOD_S = 0.1
 SERVICE_TIMEOUT_S = 3.0
@@ -69,7 +68,7 @@ class ProcedureActions:
     def __init__(self, node: Node, drive: ProcedureDrive, homing: StoredHoming) -> None:
         self._log = node.get_logger()
         self._drive, self._stored = drive, homing
-        self._waiting: list[Future[None]] = []
+        self._waiting = Waiting(node, FEEDBACK_PERIOD_S)
         self._homing: Homing | None = None
         self._tendon_check: TendonCheck | None = None
         self._strings: list[np.ndarray[Any, Any]] = []
@@ -84,7 +83,6 @@ class ProcedureActions:
         node.create_subscription(StringLengths, "string_lengths", self._on_strings, qos.newest_state())
         self._zero_strings: Any = node.create_client(Trigger, "string_encoder/zero")
         self._apply_homing: Any = node.create_client(Trigger, "string_encoder/apply_homing")
-        self._timer = node.create_timer(FEEDBACK_PERIOD_S, self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def close(self) -> None:
         """End the action servers, before the node is destroyed."""
@@ -181,7 +179,7 @@ class ProcedureActions:
             kind, CalibrateTorque
         ).Feedback()
         while job.running:
-            await self._sleep()
+            await self._waiting.sleep(0.0)
             if goal.is_cancel_requested:
                 job.cancelled.set()
             step, reading = None if job.run is None else job.run.step, self._drive.newest_reading
@@ -214,22 +212,7 @@ class ProcedureActions:
         """Ask the string encoder for something; "" when it did it or is not there, else what it said."""
         if not client.service_is_ready():
             return ""
-        call, waited_s = client.call_async(Trigger.Request()), 0.0
-        while not call.done() and waited_s < SERVICE_TIMEOUT_S:
-            await self._sleep()
-            waited_s += FEEDBACK_PERIOD_S
-        if not call.done():
-            client.remove_pending_request(call)
+        response = await self._waiting.call(client, Trigger.Request(), SERVICE_TIMEOUT_S)
+        if response is None:
             return f"{client.srv_name} did not answer"
-        response = call.result()
         return "" if response.success else str(response.message)
-
-    async def _sleep(self) -> None:
-        future: Future[None] = Future()
-        self._waiting.append(future)
-        await future
-
-    def _tick(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for future in waiting:
-            future.set_result(None)

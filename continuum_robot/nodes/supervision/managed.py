@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One node that the supervisor manages: its lifecycle state, transitions, and whether it is still there."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+from lifecycle_msgs.msg import State, TransitionEvent
+from lifecycle_msgs.srv import ChangeState, GetState
+from rclpy.node import Node
+
+from continuum_robot.errors import DeviceError
+from continuum_robot.nodes import qos
+from continuum_robot.nodes.waiting import Waiting
+
+UNKNOWN = "unknown"
+HEARTBEAT_TIMEOUT_S = 4.0
+VANISHED_S = 1.2
+_LABELS = {
+    State.PRIMARY_STATE_UNCONFIGURED: "unconfigured",
+    State.PRIMARY_STATE_INACTIVE: "inactive",
+    State.PRIMARY_STATE_ACTIVE: "active",
+    State.PRIMARY_STATE_FINALIZED: "finalized",
+}
+
+
+class Managed:
+    """What the supervisor knows of one node, and what it asks of it.
+
+    Parameters
+    ----------
+    supervisor : the node that asks
+    name : of the managed node
+    waiting : of the supervisor
+    on_state : called when its state may have changed
+
+    Attributes
+    ----------
+    name : as given
+    state : lifecycle state as last heard, "unknown" where it does not answer
+    problem : what it says that is wrong with it, "" for nothing
+    lost : it is gone, and that has been said
+    """
+
+    def __init__(self, supervisor: Node, name: str, waiting: Waiting, on_state: Callable[[], None]) -> None:
+        self.name = name
+        self.state = UNKNOWN
+        self.problem = ""
+        self.lost = False
+        self._waiting, self._on_state = waiting, on_state
+        self._heard_s = 0.0
+        self._unseen_since_s = math.inf
+        self._change: Any = supervisor.create_client(ChangeState, f"{name}/change_state")
+        self._get: Any = supervisor.create_client(GetState, f"{name}/get_state")
+        supervisor.create_subscription(TransitionEvent, f"{name}/transition_event", self._on_transition, qos.events())
+
+    async def refresh(self) -> None:
+        """Ask it for its state."""
+        if not self._get.service_is_ready():
+            self.state = UNKNOWN
+            return
+        response = await self._waiting.call(self._get, GetState.Request(), 2.0)
+        self.state = UNKNOWN if response is None else str(response.current_state.label)
+        if response is not None:
+            self._heard_s = time.monotonic()  # it may die before its first word on /diagnostics
+
+    async def appear(self, timeout_s: float, check: Callable[[], None]) -> None:
+        """Wait until it answers.
+
+        Parameters
+        ----------
+        timeout_s : at most, s
+        check : called while waiting; what it raises ends that
+
+        Raises
+        ------
+        DeviceError : it does not appear, or is finalized
+        """
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            await self.refresh()
+            if self.state != UNKNOWN:
+                break
+            check()
+            if time.monotonic() > deadline_s:
+                raise DeviceError(self.name, "does not appear", "Start it, or leave it out of node_names")
+            await self._waiting.sleep(0.1)
+        if self.state == "finalized":
+            raise DeviceError(self.name, "is finalized", "Start its program again")
+        self.lost = False
+
+    async def change(self, transition: int, wanted: str, timeout_s: float) -> None:
+        """Make a transition.
+
+        Parameters
+        ----------
+        transition : of lifecycle_msgs
+        wanted : state to which it leads
+        timeout_s : at most, s
+
+        Raises
+        ------
+        DeviceError : it did not come to that state; says why
+        """
+        request = ChangeState.Request()
+        request.transition.id = transition
+        self.problem = ""
+        response = await self._waiting.call(self._change, request, timeout_s)
+        if response is None:
+            raise DeviceError(self.name, f"did not become {wanted} within {timeout_s:g} s", "Look at its log")
+        await self.refresh()
+        self._on_state()
+        if self.state != wanted:
+            await self._waiting.sleep(0.1)  # its diagnostics with the reason are under way
+            reason = self.problem or f"is {self.state} instead of {wanted}"
+            raise DeviceError(self.name, reason.rstrip("."), "Remove the cause, then bring the stack up again")
+
+    def heard(self, problem: str) -> None:
+        """It spoke on /diagnostics.
+
+        Parameters
+        ----------
+        problem : what it says that is wrong with it, "" for nothing
+        """
+        self._heard_s = time.monotonic()
+        self.problem = problem
+
+    def lose(self) -> bool:
+        """Whether it is found gone now: its services vanished, or it says nothing on /diagnostics any more."""
+        now_s = time.monotonic()
+        # While another stack of this name leaves, the middleware counts its requests and responses unequal and calls
+        # our own services not ready for a moment.
+        self._unseen_since_s = math.inf if self._change.service_is_ready() else min(self._unseen_since_s, now_s)
+        silent = self._heard_s > 0 and now_s - self._heard_s > HEARTBEAT_TIMEOUT_S
+        if self.lost or not (silent or now_s - self._unseen_since_s > VANISHED_S):
+            return False
+        self.lost, self.state, self._heard_s = True, UNKNOWN, 0.0
+        return True
+
+    def _on_transition(self, event: TransitionEvent) -> None:
+        label = _LABELS.get(event.goal_state.id)
+        if label is not None:
+            self.state = label
+            self._on_state()

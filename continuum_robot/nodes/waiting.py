@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Coroutines of a node wait for a time or for a service, each wait ends, and the executor goes on meanwhile."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.task import Future
+
+
+@dataclass
+class _Wait:
+    """A future that ends by itself at a deadline."""
+
+    deadline_s: float
+    future: Future[Any] = field(default_factory=Future)
+
+
+class Waiting:
+    """Ends waits whose time has come, by a timer of the node. All in the executor's thread.
+
+    Parameters
+    ----------
+    node : whose executor runs the coroutines
+    period_s : between two looks at the waits, s
+    """
+
+    def __init__(self, node: Node, period_s: float) -> None:
+        self._waits: list[_Wait] = []
+        self._timer = node.create_timer(period_s, self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    async def sleep(self, duration_s: float) -> None:
+        """Wait for a time, to the next period; 0: until then.
+
+        Parameters
+        ----------
+        duration_s : s
+        """
+        await self._until(duration_s).future
+
+    async def call(self, client: Any, request: Any, timeout_s: float) -> Any:
+        """Call a service; the response, None where there was none in time.
+
+        Parameters
+        ----------
+        client : of rclpy, of the service
+        request : as it takes it
+        timeout_s : s
+        """
+        wait = self._until(timeout_s)
+        call = client.call_async(request)
+
+        def finish(done: Future[Any]) -> None:
+            if not wait.future.done():
+                wait.future.set_result(None if done.cancelled() else done.result())
+
+        call.add_done_callback(finish)
+        response = await wait.future
+        if not call.done():
+            client.remove_pending_request(call)
+        return response
+
+    def _until(self, duration_s: float) -> _Wait:
+        wait = _Wait(time.monotonic() + duration_s)
+        self._waits.append(wait)
+        return wait
+
+    def _tick(self) -> None:
+        if not self._waits:
+            return
+        now_s = time.monotonic()
+        expired = [wait for wait in self._waits if wait.deadline_s <= now_s or wait.future.done()]
+        if expired:
+            self._waits = [wait for wait in self._waits if wait not in expired]
+        for wait in expired:
+            if not wait.future.done():
+                wait.future.set_result(None)
