@@ -6,27 +6,27 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from geometry_msgs.msg import Point, PointStamped
+from geometry_msgs.msg import PointStamped
 from numpy.typing import NDArray
 from rclpy.clock import Clock, ClockType
 from rclpy.serialization import deserialize_message
-from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from continuum_robot.control.motion import Halt, MotionLimits, motion_limits
 from continuum_robot.control.references import ClarkeReference, Reference, make_reference
-from continuum_robot.control.tip_control import TipControl, TipOutput, TipSettings, TipSolution
+from continuum_robot.control.tip_control import TipControl, TipSettings
 from continuum_robot.errors import ParameterError
-from continuum_robot.msg import ClarkeState, Shape, TipState
+from continuum_robot.msg import ClarkeState, Shape
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import Settings
+from continuum_robot.nodes.reference.tip_way import SHAPE_AGE_S, TipStates, TipWay
+from continuum_robot.nodes.reference.writer import ReferenceWriter
 from continuum_robot.nodes.reference_input import blend
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.control_settings import ReferenceSettings
@@ -39,10 +39,6 @@ Vector = NDArray[np.float64]
 NAME = "reference_source"
 TARGET_AGE_S = 1.0
 """A tip target that is older when it arrives was meant for another moment."""
-SHAPE_AGE_S = 0.25
-"""A shape that is older says nothing about where the tip is now."""
-FOREIGN_AGE_S = 0.1
-"""The last reference of another program that is older than this has come to rest in the controller."""
 _LIMITS = {"reference.speed_m_per_s", "reference.acceleration_m_per_s2"}
 
 
@@ -89,22 +85,17 @@ class ReferenceSource(ManagedNode):
         self._measured: Vector | None = None
         self._clarke_state: bytes | None = None
         self._blend_s = 0.0
-        self._writer = NAME
-        self._foreign: tuple[bytes, int] | None = None
-        self._tip_control: TipControl | None = None
-        self._solver: _TipSolver | None = None
+        self._position: Vector = np.zeros(0)
+        self._tip_way: TipWay | None = None
         self._to_tip = False
-        self._tip: Vector | None = None
-        self._tip_ns = self._tick_ns = 0
         # One timer for good: the EventsExecutor does not take it well when a callback destroys what it listens to.
         self._timer = self.create_timer(1.0, self._publish, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._timer.cancel()
         self._references = self.create_publisher(ClarkeState, "clarke_reference", qos.command_publisher())
         # Made now and not at activation, when it would delay a controller in the same process. Raw: it is needed once.
         self.create_subscription(ClarkeState, "clarke_state", self._on_measurement, qos.newest_state(), raw=True)
-        self._writers = self.create_publisher(String, "reference_writer", qos.latched())
-        self._tip_states = self.create_publisher(TipState, "tip_state", qos.state_publisher())
-        self.create_subscription(ClarkeState, "clarke_reference", self._on_reference, qos.newest_state(), raw=True)
+        self._writer = ReferenceWriter(self, NAME)
+        self._tip_states = TipStates(self, str(self.parameters.get("base_frame")), simulated=self.simulated)
         self.create_subscription(Shape, "shape", self._on_shape, qos.newest_state(), raw=True)
         self.create_subscription(PointStamped, "tip_target", self._on_tip_target, qos.command_subscription())
         self.create_service(TakeReference, "~/take", self._serve_take)
@@ -131,12 +122,8 @@ class ReferenceSource(ManagedNode):
         self._position = conversions.preallocate(self._message, "position", count)
         self._velocity = conversions.preallocate(self._message, "velocity", count)
         self._acceleration = conversions.preallocate(self._message, "acceleration", count)
-        self._tip_control = self._make_tip_control(robot)
-        self._solver = None if self._tip_control is None else _TipSolver(TipControl(robot, self._tip_control.settings))
-        frame = str(self.parameters.get("base_frame"))
-        self._tip_message = TipState(simulated=self.simulated)
-        self._tip_message.header.frame_id = frame
-        self._tip_clarke = conversions.preallocate(self._tip_message, "clarke", count)
+        self._tip_states.prepare(count)
+        self._tip_way = self._make_tip_way(robot)
 
     def activate(self) -> None:
         """Start at the position that is measured next."""
@@ -154,10 +141,10 @@ class ReferenceSource(ManagedNode):
 
     def cleanup(self) -> None:
         """Forget the trajectory."""
-        self._trajectory = self._tip_control = None
-        solver, self._solver = self._solver, None
-        if solver is not None:
-            solver.close()
+        self._trajectory = None
+        way, self._tip_way = self._tip_way, None
+        if way is not None:
+            way.close()
 
     def _set_timer(self) -> None:
         if self._settings is not None:
@@ -173,14 +160,14 @@ class ReferenceSource(ManagedNode):
             self._measured = position
 
     def _publish(self) -> None:
-        if not self._active or self._trajectory is None or self._writer != NAME:
+        if not self._active or self._trajectory is None or not self._writer.ours:
             return
         now_ns = conversions.now_ns(self.get_clock())
         if self._start_position is None:
             if self._measured is None:
                 return
             self._start_position, self._start_ns = self._measured, now_ns
-        reference = self._way_of_tip(now_ns) if self._to_tip else self._trajectory_at(now_ns)
+        reference = self._tip_way_at(now_ns) if self._to_tip else self._trajectory_at(now_ns)
         self._current = reference
         self._sequence += 1
         message = self._message
@@ -212,21 +199,7 @@ class ReferenceSource(ManagedNode):
         self._write_as(NAME)
 
     def _here(self) -> ClarkeReference | None:
-        """What the controller follows now: this node's reference or another program's, and where that stopped."""
-        if self._writer == NAME:
-            return self._current
-        if self._foreign is None:
-            return None if self._current is None else ClarkeReference.at_rest(self._current.position)
-        data, heard_ns = self._foreign
-        message = deserialize_message(data, ClarkeState)
-        position = np.array(conversions.vector(message.position))
-        velocity = np.array(conversions.vector(message.velocity))
-        if position.size != self._position.size or not np.all(np.isfinite(position)):
-            return self._current
-        moves = velocity.size == position.size and bool(np.all(np.isfinite(velocity)))
-        if not moves or conversions.now_ns(self.get_clock()) - heard_ns > FOREIGN_AGE_S * 1e9:
-            return ClarkeReference.at_rest(position)
-        return ClarkeReference(position, velocity, np.zeros_like(position))
+        return self._writer.followed(self._current, self._position.size)
 
     def _hold(self) -> bool:
         """Come to rest from where the reference is; False where there is none yet."""
@@ -237,42 +210,27 @@ class ReferenceSource(ManagedNode):
         return True
 
     def _write_as(self, name: str) -> None:
-        if name != self._writer or not self._active:
-            self._writers.publish(String(data=name))
-        self._writer, self._foreign = name, None
-
-    def _on_reference(self, data: bytes) -> None:
-        if self._writer != NAME:
-            self._foreign = data, conversions.now_ns(self.get_clock())
+        self._writer.hand_to(name, tell=not self._active)
 
     # The tip
 
     def _on_shape(self, data: bytes) -> None:
-        if not self._to_tip:
-            return
-        shape = deserialize_message(data, Shape)
-        place = shape.tip.position
-        self._tip, self._tip_ns = np.array([place.x, place.y, place.z]), conversions.stamp_ns(shape.header.stamp)
+        if self._to_tip and self._tip_way is not None:
+            self._tip_way.hear_shape(data)
 
     def _on_tip_target(self, message: PointStamped) -> None:
-        control, solver = self._tip_control, self._solver
-        if control is None and self._robot is not None and self._robot.mechanism is not None:
+        way = self._tip_way
+        if way is None and self._robot is not None and self._robot.mechanism is not None:
             return  # another node brings the tip of a mechanism to its target
         place = np.array([message.point.x, message.point.y, message.point.z])
         problem = self._refuse_target(message, place)
         here = self._here()
-        if control is None or solver is None or here is None or problem:
-            self._refuse(message.point, problem or "the stack is not up")
+        if way is None or here is None or problem:
+            self._tip_states.refuse(message.point, problem or "the stack is not up")
             return
-        if not self._to_tip or self._writer != NAME:
-            solver.forget()
-            control.reset(here.position, here.velocity)
-            control.motion.limits = self._motion_limits()
-            self._tip = None
-            self._tick_ns = 0
-        before = control.solution
-        start = here.position if before is None else before.clarke
-        solver.ask(place, start, search=before is None or not control.near(before.target, place))
+        if not self._to_tip or not self._writer.ours:
+            way.start(here, self._motion_limits())
+        way.aim(place, here)
         self._to_tip = True
         self._write_as(NAME)
 
@@ -290,35 +248,11 @@ class ReferenceSource(ManagedNode):
             return f"the target is {age_s:.1f} s old: at most {TARGET_AGE_S:g} s"
         return ""
 
-    def _refuse(self, target: Point, problem: str) -> None:
-        nothing = Point(x=math.nan, y=math.nan, z=math.nan)
-        message = TipState(simulated=self.simulated, state="refused", message=problem)
-        message.header.frame_id = str(self.parameters.get("base_frame"))
-        message.header.stamp = self.get_clock().now().to_msg()
-        message.target, message.goal, message.tip = target, nothing, nothing
-        message.distance = message.error = math.nan
-        self._tip_states.publish(message)
-        self.get_logger().warning(f"tip target refused: {problem}", throttle_duration_sec=1.0)
-
-    def _way_of_tip(self, now_ns: int) -> ClarkeReference:
-        control, solver = self._tip_control, self._solver
-        if control is None or solver is None or self._settings is None:
+    def _tip_way_at(self, now_ns: int) -> ClarkeReference:
+        way = self._tip_way
+        if way is None or self._settings is None:
             raise ParameterError(NAME, self.state, "a node that is configured")
-        period_s = 1.0 / self._settings.value.rate_hz
-        step_s = (now_ns - self._tick_ns) * 1e-9 if self._tick_ns else period_s
-        self._tick_ns = now_ns
-        # After a stall the reference goes on from where it stood, it does not make up for it.
-        step_s = step_s if 0 < step_s < 5 * period_s else period_s
-        solution = solver.answer()
-        if solution is not None:
-            control.adopt(solution)
-        if control.solution is None:
-            return control.motion.along(np.zeros_like(self._position), step_s)
-        fresh = self._tip is not None and now_ns - self._tip_ns < SHAPE_AGE_S * 1e9
-        tip = self._tip if fresh else None
-        output = control.update(tip, self._measured_now(now_ns), step_s)
-        self._publish_tip_state(control, output, tip, now_ns)
-        return output.reference
+        return way.at(now_ns, 1.0 / self._settings.value.rate_hz, self._measured_now(now_ns))
 
     def _measured_now(self, now_ns: int) -> Vector | None:
         """Measured coordinates, None where they are not known or old."""
@@ -329,29 +263,14 @@ class ReferenceSource(ManagedNode):
         position = conversions.vector(message.position)
         return position if fresh and position.size == self._position.size else None
 
-    def _publish_tip_state(self, control: TipControl, output: TipOutput, tip: Vector | None, now_ns: int) -> None:
-        solution, message = control.solution, self._tip_message
-        if solution is None:
-            return
-        conversions.set_stamp(message.header.stamp, now_ns)
-        message.state = "reached" if output.arrived else "moving"
-        message.message = _tip_message(control, output)
-        message.target = conversions.point_message(solution.target)
-        message.goal = conversions.point_message(solution.goal)
-        message.tip = conversions.point_message(np.full(3, math.nan) if tip is None else tip)
-        message.distance, message.error = solution.distance_m, output.error_m
-        message.reachable = solution.reachable
-        self._tip_clarke[:] = output.reference.position
-        self._tip_states.publish(message)
-
-    def _make_tip_control(self, robot: Robot) -> TipControl | None:
+    def _make_tip_way(self, robot: Robot) -> TipWay | None:
         if robot.mechanism is not None or robot.limits is None:
             return None
         settings = TipSettings(
             tolerance_m=self.parameters.get("tip.tolerance_m"),
             integral_per_s=self.parameters.get("tip.integral_per_s"),
         )
-        return TipControl(robot, settings, progress=self.get_logger().info)
+        return TipWay(robot, TipControl(robot, settings, progress=self.get_logger().info), self._tip_states)
 
     def _motion_limits(self) -> MotionLimits:
         robot = self._robot if self._robot is not None else self.load_robot()
@@ -362,8 +281,8 @@ class ReferenceSource(ManagedNode):
         if self._settings is None or not names & set(self._settings.leaves) or self._trajectory is None:
             return
         if names <= _LIMITS:
-            if self._tip_control is not None:
-                self._tip_control.motion.limits = self._motion_limits()
+            if self._tip_way is not None:
+                self._tip_way.limit(self._motion_limits())
             return
         self._play(self._make(self._settings.value))
         if self._active and "reference.rate_hz" in names:
@@ -389,10 +308,10 @@ class ReferenceSource(ManagedNode):
         if not self._active:
             response.message = "refused: the reference source is not active, bring the stack up"
         elif name in ("", NAME):
-            response.success = self._writer == NAME or self._hold()
+            response.success = self._writer.ours or self._hold()
             response.message = f"{NAME} writes clarke_reference" if response.success else "refused: no reference yet"
         else:
-            before = self._writer
+            before = self._writer.name
             self._write_as(name)
             response.success, response.message = True, f"{name} writes clarke_reference instead of {before}"
         return response
@@ -417,91 +336,14 @@ class ReferenceSource(ManagedNode):
     def _diagnose(self, status: StatusBuilder) -> None:
         kind = self._settings.value.kind if self._settings is not None else "none"
         plays = "brings the tip to its target" if self._to_tip else f"plays {kind}"
-        if self._writer != NAME:
-            plays = f"silent: {self._writer} writes clarke_reference"
+        if not self._writer.ours:
+            plays = f"silent: {self._writer.name} writes clarke_reference"
         status.summary(Level.OK, plays if self._current is not None and self._active else self.state)
-        status.add("writer", self._writer)
+        status.add("writer", self._writer.name)
         status.add("kind", kind)
         status.add("references_published", self._sequence)
         duration_s = self._trajectory.duration_s if self._trajectory is not None else math.nan
         status.add("duration_s", duration_s)
-
-
-class _TipSolver:
-    """Solves for targets in a thread of its own: a target out of reach takes longer than the controller may wait.
-
-    A target that comes while another is solved for waits, the newest only.
-
-    Parameters
-    ----------
-    control : of its own, for its compiled functions serve one thread
-    """
-
-    def __init__(self, control: TipControl) -> None:
-        self._control = control
-        self._lock = threading.Condition()
-        self._asked: tuple[Vector, Vector, bool] | None = None
-        self._found: TipSolution | None = None
-        self._epoch = 0
-        self._closed = False
-        self._thread = threading.Thread(target=self._run, name="tip_solver", daemon=True)
-        self._thread.start()
-
-    def ask(self, target: Vector, start: Vector, *, search: bool) -> None:
-        """Solve for a target, shape (3,), from coordinates, shape (2m,), next."""
-        with self._lock:
-            self._asked = target.copy(), start.copy(), search
-            self._lock.notify()
-
-    def answer(self) -> TipSolution | None:
-        """The newest solution that was not given yet."""
-        with self._lock:
-            found, self._found = self._found, None
-            return found
-
-    def forget(self) -> None:
-        """Whatever is being solved for is not wanted any more."""
-        with self._lock:
-            self._asked = self._found = None
-            self._epoch += 1
-
-    def close(self) -> None:
-        """End the thread."""
-        with self._lock:
-            self._closed = True
-            self._lock.notify()
-        self._thread.join(5.0)
-
-    def _run(self) -> None:
-        while True:
-            with self._lock:
-                while self._asked is None and not self._closed:
-                    self._lock.wait()
-                if self._closed or self._asked is None:
-                    return
-                (target, start, search), self._asked = self._asked, None
-                epoch = self._epoch
-            found = self._control.solve(target, start, search=search)
-            with self._lock:
-                # A target that moved on meanwhile is followed as far as it was; one that was dropped is not.
-                if epoch == self._epoch:
-                    self._found = found
-
-
-def _tip_message(control: TipControl, output: TipOutput) -> str:
-    """What keeps the tip from its target, a phrase each."""
-    solution, tolerance_m = control.solution, control.tolerance_m
-    phrases = []
-    if solution is not None and not solution.reachable:
-        by = f" within the limits of {' and '.join(solution.limited_by)}" if solution.limited_by else ""
-        phrases.append(f"the target is {1e3 * solution.distance_m:.1f} mm out of reach{by}")
-    if math.isnan(output.error_m):
-        phrases.append("the tip is not known: no fresh shape")
-    elif output.off_m > tolerance_m and not output.moving:
-        phrases.append(f"the tip is {1e3 * output.off_m:.1f} mm off where no tendon moves it")
-    if output.limited:
-        phrases.append("the correction of the tip's error is at a limit")
-    return "; ".join(phrases)
 
 
 def main() -> int:

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way of the tip to its target, corrected by the measured shape; how it goes is told on ``tip_state``."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from geometry_msgs.msg import Point
+from numpy.typing import NDArray
+from rclpy.node import Node
+from rclpy.serialization import deserialize_message
+
+from continuum_robot.control.motion import MotionLimits
+from continuum_robot.control.references import ClarkeReference
+from continuum_robot.control.tip_control import TipControl, TipOutput
+from continuum_robot.msg import Shape, TipState
+from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.reference.tip_solver import TipSolver
+from continuum_robot.robot.description import Robot
+
+Vector = NDArray[np.float64]
+
+SHAPE_AGE_S = 0.25
+"""A shape that is older says nothing about where the tip is now."""
+
+
+class TipStates:
+    """Publishes ``tip_state``.
+
+    Parameters
+    ----------
+    node : the reference source
+    frame : frame_id of targets
+    simulated : what the messages say of the devices
+    """
+
+    def __init__(self, node: Node, frame: str, *, simulated: bool) -> None:
+        self._node, self._frame, self._simulated = node, frame, simulated
+        self._publisher = node.create_publisher(TipState, "tip_state", qos.state_publisher())
+
+    def prepare(self, count: int) -> None:
+        """Make the message of a robot with ``count`` = 2m coordinates, before :meth:`publish`."""
+        self._message = TipState(simulated=self._simulated)
+        self._message.header.frame_id = self._frame
+        self._clarke = conversions.preallocate(self._message, "clarke", count)
+
+    def publish(self, control: TipControl, output: TipOutput, tip: Vector | None, now_ns: int) -> None:
+        """How far the tip has come; nothing before a target is solved.
+
+        Parameters
+        ----------
+        control : of the tip
+        output : its newest
+        tip : measured, shape (3,), m, in the base frame, None where it is not known
+        now_ns : stamp, ns
+        """
+        solution, message = control.solution, self._message
+        if solution is None:
+            return
+        conversions.set_stamp(message.header.stamp, now_ns)
+        message.state = "reached" if output.arrived else "moving"
+        message.message = _obstacles(control, output)
+        message.target = conversions.point_message(solution.target)
+        message.goal = conversions.point_message(solution.goal)
+        message.tip = conversions.point_message(np.full(3, math.nan) if tip is None else tip)
+        message.distance, message.error = solution.distance_m, output.error_m
+        message.reachable = solution.reachable
+        self._clarke[:] = output.reference.position
+        self._publisher.publish(message)
+
+    def refuse(self, target: Point, problem: str) -> None:
+        """A target is not for this robot.
+
+        Parameters
+        ----------
+        target : m
+        problem : why, a phrase
+        """
+        nothing = Point(x=math.nan, y=math.nan, z=math.nan)
+        message = TipState(simulated=self._simulated, state="refused", message=problem)
+        message.header.frame_id = self._frame
+        message.header.stamp = self._node.get_clock().now().to_msg()
+        message.target, message.goal, message.tip = target, nothing, nothing
+        message.distance = message.error = math.nan
+        self._publisher.publish(message)
+        self._node.get_logger().warning(f"tip target refused: {problem}", throttle_duration_sec=1.0)
+
+
+class TipWay:
+    """Leads the reference to the newest target: solved for beside, corrected with the tip of fresh shapes.
+
+    Parameters
+    ----------
+    robot : without a mechanism
+    control : of its tip
+    states : told how it goes
+    """
+
+    def __init__(self, robot: Robot, control: TipControl, states: TipStates) -> None:
+        self._control, self._states = control, states
+        self._solver = TipSolver(TipControl(robot, control.settings))
+        self._count = robot.coordinate_count
+        self._tip: Vector | None = None
+        self._tip_ns = self._tick_ns = 0
+
+    def limit(self, limits: MotionLimits) -> None:
+        """Move within these limits from now on."""
+        self._control.motion.limits = limits
+
+    def start(self, here: ClarkeReference, limits: MotionLimits) -> None:
+        """Begin where the reference is, without a target yet.
+
+        Parameters
+        ----------
+        here : arrays of shape (2m,)
+        limits : of the motion
+        """
+        self._solver.forget()
+        self._control.reset(here.position, here.velocity)
+        self.limit(limits)
+        self._tip = None
+        self._tick_ns = 0
+
+    def aim(self, place: Vector, here: ClarkeReference) -> None:
+        """Go to a target, after :meth:`start`.
+
+        Parameters
+        ----------
+        place : shape (3,), m, in the base frame
+        here : the reference, arrays of shape (2m,)
+        """
+        before = self._control.solution
+        start = here.position if before is None else before.clarke
+        self._solver.ask(place, start, search=before is None or not self._control.near(before.target, place))
+
+    def hear_shape(self, data: bytes) -> None:
+        """Take the tip of a shape.
+
+        Parameters
+        ----------
+        data : of a serialised ``shape``
+        """
+        shape = deserialize_message(data, Shape)
+        place = shape.tip.position
+        self._tip, self._tip_ns = np.array([place.x, place.y, place.z]), conversions.stamp_ns(shape.header.stamp)
+
+    def at(self, now_ns: int, period_s: float, measured: Vector | None) -> ClarkeReference:
+        """The reference of this period.
+
+        Parameters
+        ----------
+        now_ns : ns
+        period_s : between two, s
+        measured : coordinates, shape (2m,), m, None where they are not known
+        """
+        control = self._control
+        step_s = (now_ns - self._tick_ns) * 1e-9 if self._tick_ns else period_s
+        self._tick_ns = now_ns
+        # After a stall the reference goes on from where it stood, it does not make up for it.
+        step_s = step_s if 0 < step_s < 5 * period_s else period_s
+        solution = self._solver.answer()
+        if solution is not None:
+            control.adopt(solution)
+        if control.solution is None:
+            return control.motion.along(np.zeros(self._count), step_s)
+        fresh = self._tip is not None and now_ns - self._tip_ns < SHAPE_AGE_S * 1e9
+        tip = self._tip if fresh else None
+        output = control.update(tip, measured, step_s)
+        self._states.publish(control, output, tip, now_ns)
+        return output.reference
+
+    def close(self) -> None:
+        """End the thread that solves."""
+        self._solver.close()
+
+
+def _obstacles(control: TipControl, output: TipOutput) -> str:
+    """What keeps the tip from its target, a phrase each."""
+    solution, tolerance_m = control.solution, control.tolerance_m
+    phrases = []
+    if solution is not None and not solution.reachable:
+        by = f" within the limits of {' and '.join(solution.limited_by)}" if solution.limited_by else ""
+        phrases.append(f"the target is {1e3 * solution.distance_m:.1f} mm out of reach{by}")
+    if math.isnan(output.error_m):
+        phrases.append("the tip is not known: no fresh shape")
+    elif output.off_m > tolerance_m and not output.moving:
+        phrases.append(f"the tip is {1e3 * output.off_m:.1f} mm off where no tendon moves it")
+    if output.limited:
+        phrases.append("the correction of the tip's error is at a limit")
+    return "; ".join(phrases)

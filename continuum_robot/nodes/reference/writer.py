@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which program writes ``clarke_reference``, and where the last one left the reference."""
+
+from __future__ import annotations
+
+import numpy as np
+from rclpy.node import Node
+from rclpy.serialization import deserialize_message
+from std_msgs.msg import String
+
+from continuum_robot.control.references import ClarkeReference
+from continuum_robot.msg import ClarkeState
+from continuum_robot.nodes import conversions, qos
+
+FOREIGN_AGE_S = 0.1
+"""The last reference of another program that is older than this has come to rest in the controller."""
+
+
+class ReferenceWriter:
+    """Tells on ``reference_writer`` who writes, and listens to what others write.
+
+    Parameters
+    ----------
+    node : the reference source
+    own : its name as a writer
+
+    Attributes
+    ----------
+    name : of the program that writes
+    """
+
+    def __init__(self, node: Node, own: str) -> None:
+        self.name = self._own = own
+        self._clock = node.get_clock()
+        self._foreign: tuple[bytes, int] | None = None
+        self._writers = node.create_publisher(String, "reference_writer", qos.latched())
+        node.create_subscription(ClarkeState, "clarke_reference", self._on_reference, qos.newest_state(), raw=True)
+
+    @property
+    def ours(self) -> bool:
+        """Whether the reference source writes."""
+        return self.name == self._own
+
+    def hand_to(self, name: str, *, tell: bool) -> None:
+        """From now on this program writes.
+
+        Parameters
+        ----------
+        name : of the program
+        tell : also where it is the same as before
+        """
+        if tell or name != self.name:
+            self._writers.publish(String(data=name))
+        self.name, self._foreign = name, None
+
+    def followed(self, current: ClarkeReference | None, count: int) -> ClarkeReference | None:
+        """What the controller follows now: the source's reference or another program's, and where that stopped.
+
+        Parameters
+        ----------
+        current : newest reference of the source, arrays of shape (2m,), None for none
+        count : 2m
+        """
+        if self.ours:
+            return current
+        if self._foreign is None:
+            return None if current is None else ClarkeReference.at_rest(current.position)
+        data, heard_ns = self._foreign
+        message = deserialize_message(data, ClarkeState)
+        position = np.array(conversions.vector(message.position))
+        velocity = np.array(conversions.vector(message.velocity))
+        if position.size != count or not np.all(np.isfinite(position)):
+            return current
+        moves = velocity.size == position.size and bool(np.all(np.isfinite(velocity)))
+        if not moves or conversions.now_ns(self._clock) - heard_ns > FOREIGN_AGE_S * 1e9:
+            return ClarkeReference.at_rest(position)
+        return ClarkeReference(position, velocity, np.zeros_like(position))
+
+    def _on_reference(self, data: bytes) -> None:
+        if not self.ours:
+            self._foreign = data, conversions.now_ns(self._clock)
