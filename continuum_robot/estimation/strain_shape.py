@@ -16,8 +16,9 @@ from continuum_robot.estimation.sensor_watch import SensorWatch
 from continuum_robot.estimation.shape import ShapeEstimate, ShapeSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.strain_inverse import hold
+from continuum_robot.rod.strain_problem import StaticProblem, downhill
 from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.strain_statics import StaticProblem, downhill, equilibrium
+from continuum_robot.rod.strain_statics import equilibrium
 
 Vector = NDArray[np.float64]
 

@@ -18,8 +18,9 @@ from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.geometry import so3
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.loads import Load
+from continuum_robot.rod.strain_problem import StaticProblem
 from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.strain_statics import StaticProblem, StrainEquilibrium, equilibrium
+from continuum_robot.rod.strain_statics import StrainEquilibrium, equilibrium
 
 Vector = NDArray[np.float64]
 

@@ -13,8 +13,9 @@ from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.routing import HelicalRouting, RoutedPath
 from continuum_robot.rod.loads import PointWrench
 from continuum_robot.rod.strain_kernel import kernel
+from continuum_robot.rod.strain_problem import StaticProblem
 from continuum_robot.rod.strain_rod import RodSegment, StrainRod
-from continuum_robot.rod.strain_statics import StaticProblem, equilibrium
+from continuum_robot.rod.strain_statics import equilibrium
 
 _LENGTH_M = 0.242
 

@@ -24,8 +24,8 @@ from continuum_robot.rod.bases import basis_matrix, gauss_legendre
 from continuum_robot.rod.loads import Load, PointWrench
 from continuum_robot.rod.strain_kernel import address, doubles, kernel
 from continuum_robot.rod.strain_kinematics import ad, adjoint, co_ad
+from continuum_robot.rod.strain_problem import checked_tension
 from continuum_robot.rod.strain_rod import LoadedChain, StrainRod
-from continuum_robot.rod.strain_statics import checked_tension
 
 Vector = NDArray[np.float64]
 

@@ -18,14 +18,9 @@ from scipy.optimize import least_squares
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.rod.loads import Load
+from continuum_robot.rod.strain_problem import RESIDUAL_TOLERANCE, StaticProblem, downhill
 from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.strain_statics import (
-    RESIDUAL_TOLERANCE,
-    StaticProblem,
-    StrainEquilibrium,
-    downhill,
-    equilibrium,
-)
+from continuum_robot.rod.strain_statics import StrainEquilibrium, equilibrium
 
 Vector = NDArray[np.float64]
 

@@ -3,8 +3,8 @@
 
 V(c) + sum tau_j l_j(c) - work of the loads is stationary. Newton's method with the exact Hessian; along the energy with
 a line search where all loads have a potential, else by steps whose next one is shorter; and where that fails, the load
-is put on in steps with a tangent predictor. In the coordinates y = L^T c with K = L L^T the elastic energy is
-|y|^2 / 2, so the eigenvalues of the Hessian there are 1 for the rod alone and 0 where it buckles.
+is put on in steps with a tangent predictor. Eigenvalues of the Hessian are those of rod/strain_problem.py: 1 for the
+rod alone, 0 where it buckles.
 """
 
 from __future__ import annotations
@@ -17,29 +17,30 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ConvergenceError, ParameterError
-from continuum_robot.geometry import se3
 from continuum_robot.rod.loads import Load
-from continuum_robot.rod.strain_kinematics import GAUSS_SHARES, hat
-from continuum_robot.rod.strain_rod import LoadedChain, StrainRod
+from continuum_robot.rod.strain_defect import defect
+from continuum_robot.rod.strain_problem import (
+    NEUTRAL,
+    RESIDUAL_TOLERANCE,
+    StaticProblem,
+    StaticState,
+    checked_tension,
+    downhill,
+)
+from continuum_robot.rod.strain_rod import StrainRod
 
 Vector = NDArray[np.float64]
 
-RESIDUAL_TOLERANCE = 1e-9
-NEUTRAL = 1e-7
-"""Eigenvalues of the Hessian against the elastic stiffness that are 0 to rounding."""
 LARGEST_DEFECT = 0.02
 """Share of the length by which a basis may miss the tip and still count as representing the loads."""
 LARGEST_DEFECT_RAD = 0.1
 """The same for the tip's rotation, rad."""
 _ITERATIONS = 40
 _CORRECTIONS = 10
-_LARGEST_TURN_RAD = 0.8
-_LARGEST_STRETCH = 0.2
 _ARMIJO = 1e-4
 _SMALLEST_SHARE = 1e-6
 _FIRST_LOAD_STEP = 0.25
 _SMALLEST_LOAD_STEP = 1 / 1024
-_LEAST_CURVATURE = 1e-3
 _SETTLING_STEP = 1e-2
 _STRAYED = 1.0
 _RELAXATIONS = 300
@@ -133,128 +134,6 @@ class StrainEquilibrium:
         )
 
 
-@dataclass(slots=True)
-class _State:
-    """Energy, residual force and Hessian at some coefficients, in the scaled coordinates; whether it is no minimum."""
-
-    c: Vector
-    energy: float
-    force: Vector
-    hessian: Vector
-    residual: float
-    symmetric: bool
-    bent: bool = False
-    _spectrum: NDArray[np.complex128] | None = None
-
-    @property
-    def spectrum(self) -> NDArray[np.complex128]:
-        """Eigenvalues of the Hessian."""
-        if self._spectrum is None:
-            values = np.linalg.eigvalsh(self.hessian) if self.symmetric else np.linalg.eigvals(self.hessian)
-            self._spectrum = values.astype(complex)
-        return self._spectrum
-
-    @property
-    def stability(self) -> float:
-        """Smallest real part of an eigenvalue."""
-        return float(self.spectrum.real.min())
-
-    @property
-    def diverges(self) -> bool:
-        """Whether a real eigenvalue is negative: only there branches of equilibria turn or part."""
-        real = np.abs(self.spectrum.imag) <= NEUTRAL
-        return bool((self.spectrum.real[real] <= -NEUTRAL).any())
-
-
-class StaticProblem:
-    """The energy of a rod under its weight, loads and tendons; make it once for loads that stay at their places.
-
-    Parameters
-    ----------
-    rod : the rod
-    loads : besides its weight
-    """
-
-    def __init__(self, rod: StrainRod, loads: Sequence[Load] = ()) -> None:
-        self.rod = rod
-        self.loaded = LoadedChain(rod, [*rod.weight, *loads])
-        self.conservative = self.loaded.conservative
-        self.root, self.inverse_root = rod.stiffness_root
-        self._flexibility = rod.strain_scale[:, None] * self.inverse_root.T
-
-    def terms(self, c: Vector, tension: Vector, load_scale: float = 1.0) -> tuple[float, Vector, Vector]:
-        """Energy (J; of no meaning with loads without a potential), its gradient (n,) and Hessian (n, n).
-
-        Parameters
-        ----------
-        c : (n,)
-        tension : (N,), N
-        load_scale : share of weight and loads
-        """
-        elastic = self.rod.stiffness @ c
-        energy, gradient, hessian = float(c @ elastic) / 2, elastic, self.rod.stiffness
-        if tension.any():
-            lengths, _, pull, curve = self.rod.tendons.weighted(c, tension)
-            energy += float(tension @ (lengths - self.rod.tendons.rest_m))
-            gradient, hessian = gradient + pull, hessian + curve
-        if load_scale and not self.loaded.empty:
-            terms = self.loaded.terms(c)
-            energy += load_scale * float(terms.potential_j)
-            gradient, hessian = gradient - load_scale * terms.force, hessian + load_scale * terms.stiffness
-        return energy, gradient, hessian
-
-    def state(self, c: Vector, tension: Vector, load_scale: float) -> _State:
-        """The same in the coordinates in which the elastic stiffness is 1.
-
-        Parameters
-        ----------
-        load_scale : share of weight and loads, 0 to 1
-        """
-        return self.scaled(c, *self.terms(c, tension, load_scale))
-
-    def scaled(self, c: Vector, energy: float, gradient: Vector, hessian: Vector) -> _State:
-        """Energy, gradient and Hessian at ``c`` in these coordinates.
-
-        Parameters
-        ----------
-        energy : J
-        gradient : its derivative by c, (n,), N.m^2 for curvatures
-        hessian : its second derivative, (n, n)
-        """
-        force = self.inverse_root @ gradient
-        scaled = self.inverse_root @ hessian @ self.inverse_root.T
-        return _State(c, energy, force, scaled, self.residual(force), self.conservative)
-
-    def residual(self, force: Vector) -> float:
-        """Angle or relative stretch that a force out of balance, in scaled coordinates, causes on the rod alone.
-
-        Parameters
-        ----------
-        force : out of balance, in scaled coordinates, (n,), square root of J
-        """
-        return float(np.linalg.norm(self._flexibility @ force))
-
-    def step(self, direction: Vector) -> tuple[Vector, float]:
-        """A step in c for one in scaled coordinates, and the share of it that the rod's kinematics allow at once.
-
-        Parameters
-        ----------
-        direction : in scaled coordinates, (n,), square root of J
-
-        Returns
-        -------
-        the step in c, (n,), and the share, in (0, 1]
-        """
-        c_step = self.inverse_root.T @ direction
-        size = np.abs(self.rod.strain_scale * c_step)
-        turning = self.rod.strain_scale != 1.0
-        largest = max(
-            float(size[turning].max(initial=0.0)) / _LARGEST_TURN_RAD,
-            float(size[~turning].max(initial=0.0)) / _LARGEST_STRETCH,
-        )
-        return c_step, min(1.0, 1.0 / largest) if largest > 0 else 1.0
-
-
 def equilibrium(
     rod: StrainRod | StaticProblem,
     tension: ArrayLike | None = None,
@@ -312,19 +191,6 @@ def equilibrium(
     return search.result(state)
 
 
-def checked_tension(rod: StrainRod, tension: ArrayLike | None) -> Vector:
-    """Tensions (N,), checked: finite, not negative, as many as there are tendons; None for zeros.
-
-    Raises
-    ------
-    ParameterError : tensions that are none of that
-    """
-    pull = np.zeros(rod.tendon_count) if tension is None else np.asarray(tension, dtype=float)
-    if pull.shape != (rod.tendon_count,) or not np.isfinite(pull).all() or (pull < 0).any():
-        raise ParameterError("tension", tension, f"{rod.tendon_count} finite tensions, none negative, N")
-    return pull
-
-
 class _Search:
     """Newton's method and continuation for one load."""
 
@@ -334,7 +200,7 @@ class _Search:
         self.iterations = self.load_steps = 0
         self.snaps: list[float] = []
 
-    def state(self, c: Vector, scale: float) -> _State:
+    def state(self, c: Vector, scale: float) -> StaticState:
         self.iterations += 1
         if self.origin is None:
             return self.problem.state(c, scale * self.tension, scale)
@@ -349,7 +215,7 @@ class _Search:
             (1 - scale) * hessian + scale * last_hessian,
         )
 
-    def newton(self, c: Vector, scale: float, iterations: int) -> _State:
+    def newton(self, c: Vector, scale: float, iterations: int) -> StaticState:
         """Newton's method from ``c``; raises ConvergenceError."""
         state = self.state(c, scale)
         along_energy = self.problem.conservative
@@ -381,7 +247,7 @@ class _Search:
             return state
         raise self._failure("Newton's method did not converge", state.residual)
 
-    def relaxed(self, c: Vector, scale: float) -> _State:
+    def relaxed(self, c: Vector, scale: float) -> StaticState:
         """Where a rod whose strain yields in proportion to the force out of balance comes to rest from ``c``.
 
         Implicit Euler steps that grow as the force falls. Beside an unstable direction they stay short enough to move
@@ -403,7 +269,7 @@ class _Search:
             state = found
         raise self._failure("the rod does not come to rest", state.residual)
 
-    def settled(self, state: _State, scale: float) -> _State:
+    def settled(self, state: StaticState, scale: float) -> StaticState:
         """From an unstable equilibrium along its most unstable direction to a stable one, where it is wanted."""
         if not self.settle or not state.diverges:
             return state
@@ -420,7 +286,7 @@ class _Search:
         self.snaps.append(scale)
         return found
 
-    def _rest_from(self, c: Vector, scale: float) -> _State:
+    def _rest_from(self, c: Vector, scale: float) -> StaticState:
         """A stable equilibrium that the rod falls to from ``c``; raises ConvergenceError."""
         if self.problem.conservative:
             try:
@@ -431,7 +297,7 @@ class _Search:
                 return found
         return self.relaxed(c, scale)
 
-    def continued(self, first: ConvergenceError | None) -> _State:
+    def continued(self, first: ConvergenceError | None) -> StaticState:
         """The load put on in steps, each with the tangent as a predictor; a step halves where Newton's method fails."""
         state = self.state(np.zeros(self.problem.rod.size) if self.origin is None else self.origin.c, 0.0)
         self.snaps.clear()
@@ -475,7 +341,7 @@ class _Search:
         """Largest bending angle or stretch of a change of the coefficients."""
         return float(np.abs(self.problem.rod.strain_scale * change).max())
 
-    def _tangent(self, state: _State) -> Vector:
+    def _tangent(self, state: StaticState) -> Vector:
         """Dc per share of the load."""
         origin = self.origin
         before = (
@@ -485,7 +351,7 @@ class _Search:
         step: Vector = self.problem.inverse_root.T @ -np.linalg.lstsq(state.hessian, load, rcond=1e-9)[0]
         return step
 
-    def result(self, state: _State) -> StrainEquilibrium:
+    def result(self, state: StaticState) -> StrainEquilibrium:
         problem = self.problem
         values = state.spectrum
         moduli = np.abs(values)
@@ -509,76 +375,9 @@ class _Search:
         return ConvergenceError(f"static equilibrium: {problem}", residual, RESIDUAL_TOLERANCE, self.iterations)
 
 
-def _direction(state: _State, along_energy: bool, hessian: Vector | None = None) -> Vector:
+def _direction(state: StaticState, along_energy: bool, hessian: Vector | None = None) -> Vector:
     """Newton's step in scaled coordinates, or one with another Hessian; along the energy turned downhill."""
     if not along_energy:
         return np.asarray(-np.linalg.solve(state.hessian if hessian is None else hessian, state.force), dtype=float)
     direction, state.bent = downhill(state.hessian, state.force)
     return direction
-
-
-def downhill(hessian: Vector, force: Vector) -> tuple[Vector, bool]:
-    """Newton's step along an energy, negative curvatures turned positive; whether there were any.
-
-    Parameters
-    ----------
-    hessian : in scaled coordinates, (n, n)
-    force : minus the gradient, (n,), square root of J
-
-    Returns
-    -------
-    the step (n,), and whether there were negative curvatures
-    """
-    symmetric = (hessian + hessian.T) / 2
-    try:
-        np.linalg.cholesky(symmetric - _LEAST_CURVATURE * np.eye(len(symmetric)))
-    except np.linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(symmetric)
-        return -vectors @ ((vectors.T @ force) / np.maximum(np.abs(values), _LEAST_CURVATURE)), True
-    return np.asarray(-np.linalg.solve(symmetric, force), dtype=float), False
-
-
-def defect(problem: StaticProblem, c: Vector, tension: Vector) -> tuple[float, float]:
-    """What the basis cannot represent: displacement (m) and rotation (rad) of the tip by the strain that it lacks.
-
-    At every cross-section the wrench beyond it, less what the tendons bear, over the stiffness is the strain that
-    equilibrium asks for; its difference from the basis' strain moves the tip by the geometric Jacobian.
-    """
-    chain = problem.loaded.chain
-    frames = chain.frames(c)
-    wrench = np.zeros((len(chain.s_m), 6)) if problem.loaded.empty else problem.loaded.terms(c, stiffness=False).wrench
-    beyond = np.tile(np.cumsum(wrench[::-1], axis=0)[::-1][1:], (2, 1))
-    # Both Gauss nodes of every step in one batch, all first ones before all second ones.
-    into_m = np.concatenate([share * chain.step_m for share in GAUSS_SHARES])
-    places_m = np.tile(chain.s_m[:-1], 2) + into_m
-    own = np.concatenate([chain.first @ c, chain.second @ c])
-    mean = np.tile(chain.rest + (own[: len(chain.step_m)] + own[len(chain.step_m) :]) / 2, (2, 1))
-    part = se3.exp(into_m[:, None] * np.roll(mean, 3, axis=1))  # se3 has the linear part first
-    before = np.tile(frames.rotation[:-1], (2, 1, 1))
-    rotation = before @ part[:, :3, :3]
-    position = np.tile(frames.position[:-1], (2, 1)) + (before @ part[:, :3, 3:])[..., 0]
-    moment = beyond[:, :3] - (hat(position) @ beyond[:, 3:, None])[..., 0]
-    stress = np.concatenate([(moment[:, None] @ rotation)[:, 0], (beyond[:, None, 3:] @ rotation)[:, 0]], axis=1)
-    if tension.any():
-        stress -= _tendon_stress(problem.rod, places_m, np.tile(chain.rest, (2, 1)) + own, tension)
-    index = np.searchsorted(problem.rod.starts_m, places_m, side="right") - 1
-    stiffness = np.array([segment.stiffness for segment in problem.rod.segments])[index]
-    missing = (stress / stiffness - own) * np.tile(chain.step_m, 2)[:, None] / 2
-    turn = (rotation @ missing[:, :3, None])[..., 0]
-    move = (rotation @ missing[:, 3:, None])[..., 0] - (hat(frames.position[-1] - position) @ turn[..., None])[..., 0]
-    return float(np.linalg.norm(move.sum(axis=0))), float(np.linalg.norm(turn.sum(axis=0)))
-
-
-def _tendon_stress(rod: StrainRod, places_m: Vector, strain: Vector, tension: Vector) -> Vector:
-    """Moment and force of all tendons across the cross-sections at (k,) arc lengths with strains (k, 6): (k, 6)."""
-    stress = np.zeros((len(places_m), 6))
-    for path, pull in zip(rod.tendon_paths, tension, strict=True):
-        if pull:
-            x, y, x_slope, y_slope = path.at(places_m)
-            zero = np.zeros_like(x)
-            arm = np.stack([x, y, zero], axis=1)
-            tangent = strain[:, 3:] + np.cross(strain[:, :3], arm) + np.stack([x_slope, y_slope, zero], axis=1)
-            runs = (path.start_m < places_m) & (places_m < path.end_m)
-            unit = runs[:, None] * tangent / np.linalg.norm(tangent, axis=1)[:, None]
-            stress += pull * np.concatenate([np.cross(arm, unit), unit], axis=1)
-    return stress

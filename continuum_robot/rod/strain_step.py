@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ContinuumRobotError, ConvergenceError, ParameterError
 from continuum_robot.rod.strain_dynamics import HeldTendons, Pull, StrainDynamics
 from continuum_robot.rod.strain_kernel import Record, address, kernel
-from continuum_robot.rod.strain_statics import checked_tension
+from continuum_robot.rod.strain_problem import checked_tension
 
 Vector = NDArray[np.float64]
 

@@ -16,8 +16,8 @@ from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.loads import DistributedLoad, PointWrench
 from continuum_robot.rod.path_lengths import PathLengths
 from continuum_robot.rod.strain_kernel import kernel
+from continuum_robot.rod.strain_problem import StaticProblem
 from continuum_robot.rod.strain_rod import LoadedChain, StrainRod
-from continuum_robot.rod.strain_statics import StaticProblem
 
 TENSION = np.array([1.0, 2.0, 0.5, 3.0])
 LOADS = (

@@ -32,8 +32,9 @@ from continuum_robot.robot.routing import HelicalRouting, RoutedPath
 from continuum_robot.rod import path_lengths, statics, strain_kinematics, strain_rod
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.loads import DistributedLoad, PointWrench
+from continuum_robot.rod.strain_problem import StaticProblem
 from continuum_robot.rod.strain_rod import RodSegment, StrainRod
-from continuum_robot.rod.strain_statics import StaticProblem, equilibrium
+from continuum_robot.rod.strain_statics import equilibrium
 
 BUCKLING_N = math.pi**2 * BENDING_NM2 / (4 * LENGTH_M**2)
 KIRCHHOFF = Basis(kind="chebyshev", bending_order=6, torsion_order=6)
