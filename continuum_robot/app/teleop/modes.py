@@ -85,16 +85,12 @@ class ClarkeMode:
 
     def __init__(self, robot: Robot) -> None:
         self._robot, self._link = robot, robot.link
+        self.writer = robot.link.name
         self._segment = 0
 
     def next_segment(self) -> None:
         """Have the axes move the segment behind, after the last one the first."""
         self._segment = (self._segment + 1) % max(len(self._robot.description.segments), 1)
-
-    @property
-    def writer(self) -> str:
-        """The name of this program's link."""
-        return self._link.name
 
     @property
     def moved(self) -> str:
@@ -127,19 +123,11 @@ class TipMode:
     robot : connected, a rod
     """
 
+    writer, moved = SOURCE, ""
+
     def __init__(self, robot: Robot) -> None:
         self._robot, self._link = robot, robot.link
         self._told_s = -math.inf
-
-    @property
-    def writer(self) -> str:
-        """The reference source."""
-        return SOURCE
-
-    @property
-    def moved(self) -> str:
-        """Always the tip."""
-        return ""
 
     def take(self) -> Teleoperation | None:
         """Have the reference source write, and begin at the tip."""
