@@ -43,9 +43,14 @@ class FaultText:
 
 
 RESET = "Reset the stack: `manage_stack` command 3, or `continuum-robot view`."
-HOME = "Home the robot: `continuum-robot home ROBOT --hardware`."
-HOME_IF_LOST = HOME + " If the zero is lost."
-_SHORT = {RESET: "Then reset.", HOME: "Home the robot.", HOME_IF_LOST: "Home the robot if its zero is lost."}
+# Homing is refused beside a running stack, and a stack that starts has no fault to reset.
+HOME = "End the stack, home the robot with `continuum-robot home ROBOT --hardware`, and start the stack again."
+HOME_IF_LOST = "If the zero is lost: " + HOME[0].lower() + HOME[1:]
+_SHORT = {
+    RESET: "Then reset.",
+    HOME: "End the stack, home the robot, start again.",
+    HOME_IF_LOST: "If the zero is lost, end the stack, home, start again.",
+}
 LOOK = "Read the name that stands beside it in `/diagnostics`: that is the cause."
 
 # name: causes, how it is noticed, cure
@@ -100,25 +105,25 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
         (
             "Turn the motor by hand with the power off and look at its displacement.",
             "Check the encoder's cable, or switch the board's power off and on.",
-            HOME_IF_LOST,
             RESET,
+            HOME_IF_LOST,
         ),
     ),
     "displacement_jump": (
         ("an encoder lost counts, or got some", "a frame was damaged past its checksum"),
         "A displacement changed by more than `safety.jump_m` and faster than `safety.maximum_speed_m_per_s`.",
-        ("Check the encoder's cable and shield.", HOME, RESET),
+        ("Check the encoder's cable and shield.", HOME),
     ),
     "inconsistent_displacement": (
         ("a tendon is slack, slipped on its spool or broke", "an encoder lost its zero", "the robot was never homed"),
         "The displacements of a segment must lie on the Clarke manifold. Their root mean square distance exceeds "
         "`limits.inconsistency_m`.",
-        ("Look at every tendon of that segment.", "Mend or replace the tendon.", HOME, RESET),
+        ("Look at every tendon of that segment.", "Mend or replace the tendon.", HOME),
     ),
     "displacement_out_of_range": (
         ("a reference beyond what the robot can do", "the zero is lost", "a tendon slipped"),
         "A displacement exceeds `limits.maximum_displacement_m` either way.",
-        ("Take the reference back.", HOME_IF_LOST, RESET),
+        ("Take the reference back.", RESET, HOME_IF_LOST),
     ),
     "tension_out_of_range": (
         ("something blocks or pulls the robot", "the loop swings", "a wrong torque constant or gear ratio"),
@@ -157,7 +162,7 @@ _BOARD: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "encoder_error": (
         ("the encoder lost counts between two index marks: loose disk, dirt, interference",),
         "The board compares its count with the index mark of every turn.",
-        ("Check the encoder.", "Switch the board's power off and on.", HOME, RESET),
+        ("Check the encoder.", "Switch the board's power off and on.", HOME),
     ),
     "position_converter_error": (
         ("a defect of the board's position converter",),
@@ -167,7 +172,7 @@ _BOARD: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "position_rollover_error": (
         ("a position beyond 100 revolutions that the board could not follow",),
         "The board's status says so. A rollover as such is followed and no fault.",
-        (HOME, RESET),
+        (HOME,),
     ),
     "motor_temperature": (
         ("too much current for too long", "no cooling"),
@@ -177,7 +182,7 @@ _BOARD: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "other_board_error": (
         ("an error code that the firmware does not explain",),
         "The board's status holds it.",
-        ("Switch the board's power off and on.", HOME, RESET),
+        ("Switch the board's power off and on.", HOME),
     ),
     "motor_off": (
         ("the board switched a motor off by itself",),
@@ -187,12 +192,12 @@ _BOARD: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "rebooted": (
         ("the board lost its supply for a moment",),
         "Its motors are not aligned any more, or its positions begin anew.",
-        ("Check the supply.", "Slacken the tendons: the rotors align with a jerk.", HOME, RESET),
+        ("Check the supply.", "Slacken the tendons: the rotors align with a jerk.", HOME),
     ),
     "position_jump": (
         ("the encoder lost its count", "the board started anew"),
         "A position moved farther than a motor can turn in the time.",
-        ("Check the encoder's cable.", HOME, RESET),
+        ("Check the encoder's cable.", HOME),
     ),
     "silent_board": (
         ("the board has no power", "its CAN cable is off", "the channel in the robot file is another one"),
@@ -245,12 +250,12 @@ _DYNAMIXEL: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "torque_off": (
         ("the servo started anew, or switched off by itself",),
         "A servo is off that was switched on.",
-        ("Check the supply.", HOME, RESET),
+        ("Check the supply.", HOME),
     ),
     "position_jump": (
         ("the servo started anew within another turn",),
         "A position moved farther than a servo can turn.",
-        (HOME, RESET),
+        (HOME,),
     ),
     "hardware_error": (
         ("input_voltage, overheating, motor_encoder, electrical_shock or overload, as the servo names it",),

@@ -29,7 +29,7 @@ KINDS: tuple[FaultKind, ...] = (
         detectable=FOUND,
         recovery=HOME,
         seen="`silent_board`, `position_jump` or `rebooted` of the channel, `device_fault`",
-        cure="slacken the tendons (the rotors align), home again, then reset",
+        cure="slacken the tendons (the rotors align); end the stack, home, start again",
     ),
     FaultKind(
         name="board_estop",
@@ -63,7 +63,7 @@ KINDS: tuple[FaultKind, ...] = (
         detectable=MISMATCH,
         recovery=POWER,
         seen="`device_fault`, and the channel says `current_mismatch`, within a second `encoder_error`",
-        cure="switch the board's power off and on, home again, then reset",
+        cure="switch the board's power off and on; end the stack, home, start again",
     ),
     FaultKind(
         name="encoder_frozen",
@@ -74,7 +74,7 @@ KINDS: tuple[FaultKind, ...] = (
         reaction=EITHER,
         detectable=FOUND,
         seen="`frozen_reading`, as soon as the robot moves",
-        cure="check the encoder's cable; home again if in doubt, then reset",
+        cure="check the encoder's cable; reset, or if in doubt end the stack, home, start again",
     ),
     FaultKind(
         name="encoder_jump",
@@ -85,7 +85,7 @@ KINDS: tuple[FaultKind, ...] = (
         reaction=SAFE,
         recovery=HOME,
         seen="`device_fault`, and the channel says `position_jump`",
-        cure="home again, then reset",
+        cure="end the stack, home, start again",
     ),
     FaultKind(
         name="encoder_small_jump",
@@ -96,7 +96,7 @@ KINDS: tuple[FaultKind, ...] = (
         reaction=SAFE,
         recovery=HOME,
         seen="`displacement_jump`",
-        cure="home again, then reset",
+        cure="end the stack, home, start again",
     ),
     FaultKind(
         name="position_rollover",

@@ -20,7 +20,7 @@ KINDS: tuple[FaultKind, ...] = (
         refastened=True,
         recovery=HOME,
         seen="`inconsistent_displacement`, when the motor has wound up 2 mm more than the shape allows",
-        cure="look at the tendon, home again, then reset",
+        cure="look at the tendon; end the stack, home, start again",
     ),
     FaultKind(
         name="tendon_snapped",
@@ -34,7 +34,7 @@ KINDS: tuple[FaultKind, ...] = (
         refastened=True,
         recovery=HOME,
         seen="`inconsistent_displacement`: the motor winds up what nothing holds",
-        cure="replace the tendon, home, then reset",
+        cure="replace the tendon; end the stack, home, start again",
     ),
     FaultKind(
         name="motor_stuck",
