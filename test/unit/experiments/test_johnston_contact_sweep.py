@@ -4,7 +4,7 @@ import json
 import numpy as np
 import pytest
 
-from continuum_robot.experiments.johnston_contact_sweep import (
+from continuum_robot.experiments.johnston_sweep_runs import (
     CASES,
     DIRECTIONS,
     METHODS,
