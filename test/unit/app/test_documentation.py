@@ -16,6 +16,7 @@ from continuum_robot.robot.loading import shipped_robots
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
+NODES = ROOT / "continuum_robot" / "nodes"
 
 
 def test_the_page_of_the_robot_file_is_what_the_dataclasses_say() -> None:
@@ -50,7 +51,7 @@ def test_links_between_pages_lead_somewhere(file: Path) -> None:
 def first_arguments(*functions: str) -> set[str]:
     """Texts that nodes/ passes as topic, service or parameter name to methods of these names."""
     found: set[str] = set()
-    for file in sorted((ROOT / "continuum_robot" / "nodes").glob("*.py")):
+    for file in sorted(NODES.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in functions:
                 texts = [argument.value for argument in node.args[:2] if isinstance(argument, ast.Constant)]
@@ -83,7 +84,7 @@ def test_every_parameter_is_documented() -> None:
 def test_no_documented_topic_is_gone() -> None:
     text = (DOCS / "topics.md").read_text(encoding="utf-8")
     documented = set(re.findall(r"^\| `([\w/~]+)` \|", text, re.M))
-    source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "continuum_robot" / "nodes").glob("*.py"))
+    source = "".join(file.read_text(encoding="utf-8") for file in NODES.rglob("*.py"))
     assert {name for name in documented if f'"{name}"' not in source} == set()
 
 
@@ -93,7 +94,7 @@ def test_every_action_is_documented() -> None:
         assert f"| {kind} |" in text
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "continuum_robot" / "nodes").glob("*.py")), ids=lambda file: file.name)
+@pytest.mark.parametrize("file", sorted(NODES.rglob("*.py")), ids=lambda file: file.name)
 def test_no_absolute_topic_names(file: Path) -> None:
     conventional = {"/diagnostics", "/tf", "/rosout"}
     absolute = set(re.findall(r'(?:create_publisher|create_subscription)\(\s*[\w\[\]., ]*?"(/\w+)"', file.read_text()))
