@@ -27,8 +27,8 @@ from continuum_robot.nodes.sensor_node import SensorNode
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
-from continuum_robot.simulation.devices import SimulatedStringEncoders
 from continuum_robot.simulation.plant_link import PlantLink
+from continuum_robot.simulation.string_encoder_device import SimulatedStringEncoders
 from continuum_robot.simulation.wire.link_strings import LinkedStringBoard
 from continuum_robot.srv import InjectFault
 

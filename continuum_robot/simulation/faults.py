@@ -135,6 +135,33 @@ class FaultBoard:
         end_s = start_s + duration_s if duration_s > 0 else math.inf
         self._faults.append(Fault(name, channel, magnitude, start_s, end_s))
 
+    def schedule(
+        self,
+        name: str,
+        channel: int,
+        magnitude: float,
+        duration_s: float,
+        *,
+        start_s: float | None,
+        now_s: float | None,
+    ) -> None:
+        """Inject a fault at a time, or now, as :meth:`inject`.
+
+        Parameters
+        ----------
+        name, channel, magnitude, duration_s : as for :meth:`inject`
+        start_s : s; None: at ``now_s``
+        now_s : s; None: before all times
+
+        Raises
+        ------
+        ParameterError : as :meth:`inject`, or a duration from before all times
+        """
+        begin_s = (-math.inf if now_s is None else now_s) if start_s is None else start_s
+        if duration_s > 0 and begin_s == -math.inf:
+            raise ParameterError("start_s", start_s, "a time, since nothing was read yet and the fault shall end")
+        self.inject(name, channel, magnitude, begin_s, duration_s)
+
     def forget_ended(self, now_s: float) -> None:
         """Drop faults that are over at ``now_s`` (s)."""
         self._faults = [fault for fault in self._faults if fault.end_s > now_s]

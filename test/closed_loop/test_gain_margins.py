@@ -11,8 +11,8 @@ from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.bending_body import BendingBody
 from continuum_robot.simulation.contact import PlantContacts
-from continuum_robot.simulation.devices import VELOCITY_FILTER_S
 from continuum_robot.simulation.motors import MotorModel
+from continuum_robot.simulation.tendon_actuators import VELOCITY_FILTER_S
 
 DT = 1e-3
 

@@ -20,8 +20,8 @@ from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobia
 from continuum_robot.mechanisms.parts import make_drawing, make_feedforward
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.devices import SimulatedTendonActuators
 from continuum_robot.simulation.mechanism_body import make_body
+from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
 
 STEP_S = 1e-3
 

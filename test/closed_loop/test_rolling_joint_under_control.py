@@ -18,9 +18,9 @@ from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.model import RodModel
-from continuum_robot.simulation.devices import SimulatedTendonActuators
 from continuum_robot.simulation.mechanism_body import make_body
 from continuum_robot.simulation.rolling_plant import RollingPlant
+from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
 
 STEP_S = 1e-3
 

@@ -11,7 +11,7 @@ from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.references import make_reference
 from continuum_robot.drivers.tendon_safety import SafetySettings, TendonSafety
 from continuum_robot.rod.feedforward import clarke_feedforward
-from continuum_robot.simulation.devices import SimulatedTendonActuators
+from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
 
 PERIOD_S = 1e-3
 

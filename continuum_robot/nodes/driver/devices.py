@@ -16,10 +16,10 @@ from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation.contact import load_contacts
-from continuum_robot.simulation.devices import SimulatedTendonActuators
 from continuum_robot.simulation.mechanism_body import linked_count
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.plant_link import PlantLink
+from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.srv import InjectFault
 

@@ -33,8 +33,8 @@ from continuum_robot.identification.procedures.tendon_check import (
 )
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.loading import find_robot_file, load_robot, parse_robot
-from continuum_robot.simulation.devices import SimulatedTendonActuators
 from continuum_robot.simulation.hung_weight import HungWeightBench
+from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
 
 ROBOT = load_robot("opencr_five_tendon")
 LIMITS = ROBOT.limits

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated tendon actuators and string encoders: what drivers/protocols.py asks for, with a plant behind it."""
+"""Simulated tendon actuators: what drivers/protocols.py asks for, with a plant behind it, or another moving body."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.drivers.protocols import Aborted, StringReading, TendonReading, interrupted, never
+from continuum_robot.drivers.protocols import Aborted, TendonReading, interrupted, never
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.estimation.differentiation import FilteredDerivative
 from continuum_robot.robot.actuation import Actuators
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation import faults
-from continuum_robot.simulation.channel import Channel, Corruption, Stamped, gaussian, in_sequence, quantised
+from continuum_robot.simulation.channel import Channel, gaussian, quantised
 from continuum_robot.simulation.contact import Contact
+from continuum_robot.simulation.faulty_readings import FaultyReadings
 from continuum_robot.simulation.mechanism_body import make_body
 from continuum_robot.simulation.mirror import Mirror
 from continuum_robot.simulation.modulation_plant import ModulationPlant
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.plant_link import PlantLinkWriter, StringSample, StringSource
-from continuum_robot.simulation.string_encoders import StringEncoderModel, StringEncoderSettings
 
 Vector = NDArray[np.float64]
 
@@ -32,7 +32,6 @@ LEVELS = ("dynamics", "mirror")
 RECEIVE_TIMEOUT_S = 0.1
 LONGEST_CATCH_UP_S = 0.05
 VELOCITY_FILTER_S = 0.001
-STRINGS_STALE_AFTER_S = 0.05
 
 
 class _Simulated(Protocol):
@@ -143,7 +142,7 @@ class SimulatedTendonActuators:
         self._channel = Channel(delay_s=robot.simulation.reading_delay_s, memory_s=faults.LONGEST_DELAY_S)
         self._is_open = self._is_enabled = False
         self._now_s: float | None = None
-        self._last: tuple[float, Vector, Vector] | None = None
+        self._readings = FaultyReadings(self._faults, self._channel, self._rng)
         self._is_altered = False
         self._sampled_s = math.nan
         self._nothing = np.zeros(self.tendon_count)
@@ -170,9 +169,8 @@ class SimulatedTendonActuators:
                 self._link.close()
             raise
         self._now_s = None
-        self._channel.clear()
+        self._readings.forget()
         self._derivative.reset()
-        self._last = None
         self._sampled_s = math.nan
         self._forget_commands()
         self._is_open = True
@@ -262,10 +260,7 @@ class SimulatedTendonActuators:
         ------
         ParameterError : unknown name (lists the known ones), or a value out of range
         """
-        begin_s = (-math.inf if self._now_s is None else self._now_s) if start_s is None else start_s
-        if duration_s > 0 and begin_s == -math.inf:
-            raise ParameterError("start_s", start_s, "a time, since nothing was read yet and the fault shall end")
-        self._faults.inject(fault, tendon, magnitude, begin_s, duration_s)
+        self._faults.schedule(fault, tendon, magnitude, duration_s, start_s=start_s, now_s=self._now_s)
 
     @property
     def plant(self) -> Plant:
@@ -387,203 +382,17 @@ class SimulatedTendonActuators:
         self._channel.push(sample, now_s)
 
     def _reading(self, now_s: float) -> TendonReading:
-        count = self.tendon_count
         sample = self._channel.read(now_s)
         if sample is None:
-            unknown = np.full((4, count), np.nan)
-            return self._as_reading(now_s, unknown, np.full(count, np.inf), now_s)
-        values, age = sample.value, np.zeros(count)
-        if not self._faults.empty:
-            values, age = _corrupted(self._faults, self._channel, sample, self._last, now_s=now_s, rng=self._rng)
-        return self._as_reading(sample.stamp_s, values, age, now_s)
-
-    def _as_reading(self, stamp_s: float, values: Vector, age: Vector, now_s: float) -> TendonReading:
+            stamp_s, (values, age) = now_s, self._readings.unknown(now_s, (4, self.tendon_count))
+        else:
+            stamp_s, (values, age) = sample.stamp_s, self._readings.served(sample, now_s)
         reported: tuple[str, ...] = ()
         if self._tripped.any():
             reported = tuple(f"tendon {index}: motor board fault" for index in np.flatnonzero(self._tripped))
-        self._faults.forget_ended(now_s)
-        self._last = (stamp_s, values, age)
-        position, velocity, tension, current = values.copy()
-        return TendonReading(
-            stamp_s, position, velocity, tension, current, np.full(self.tendon_count, np.nan), age.copy(), reported
-        )
-
-
-class SimulatedStringEncoders:
-    """All string encoders of a robot, simulated, with noise, resolution and systematic error of the robot file.
-
-    The true extensions come from the plant, in this process or through a link from another. Where the source is silent
-    for longer than ``stale_after_s`` the readings are NaN with a growing age.
-
-    Parameters
-    ----------
-    robot : with ``strings``
-    source : of the true extensions: ``SimulatedTendonActuators.string_source``, or ``PlantLink.reader(...)``
-    rng : draws the noise; None: from the robot's seed
-    stale_after_s : s
-
-    Attributes
-    ----------
-    simulated : True
-    string_count : number of strings
-
-    Raises
-    ------
-    ParameterError : a robot without strings
-    """
-
-    simulated = True
-
-    def __init__(
-        self,
-        robot: Robot,
-        source: StringSource,
-        rng: np.random.Generator | None = None,
-        *,
-        stale_after_s: float = STRINGS_STALE_AFTER_S,
-    ) -> None:
-        if not robot.strings:
-            raise ParameterError("robot.strings", robot.strings, f"strings in the file of robot {robot.name!r}")
-        self.string_count = len(robot.strings)
-        self._source, self._stale_after_s = source, stale_after_s
-        # The actuators draw from the seed itself.
-        self._rng = np.random.default_rng([robot.simulation.seed, 1]) if rng is None else rng
-        self._channel = Channel(corrupt=_string_error(robot, self._rng), memory_s=faults.LONGEST_DELAY_S)
-        known = tuple(name for name, kind in faults.FAULTS.items() if kind.sensor)
-        self._faults = faults.FaultBoard(self.string_count, "string", known)
-        self._is_open = False
-        self._now_s = -math.inf
-        self._last: tuple[float, Vector, Vector] | None = None
-
-    def open(self) -> None:
-        """Start; the plant need not run yet."""
-        self._source.open()
-        self._channel.clear()
-        self._last = None
-        self._is_open = True
-
-    def read(self, now_s: float) -> StringReading:
-        """The newest reading.
-
-        Raises
-        ------
-        DeviceError : not open, or the source has another number of strings
-        """
-        if not self._is_open:
-            raise DeviceError("simulated string encoders", "are not open", "Open them first.")
-        self._now_s = now_s
-        truth = self._source.read()
-        if truth is not None:
-            if truth.extension_m.shape != (self.string_count,):
-                raise DeviceError(
-                    "simulated string encoders",
-                    f"the plant has {truth.extension_m.size} strings, the robot file {self.string_count}",
-                    "Start both with the same robot file.",
-                )
-            self._channel.push(truth.extension_m, truth.time_s)
-        sample = self._channel.read(math.inf)
-        if sample is None or now_s - sample.stamp_s > self._stale_after_s:
-            age_s = math.inf if sample is None else now_s - sample.stamp_s
-            return StringReading(now_s, np.full(self.string_count, np.nan), np.full(self.string_count, age_s))
-        values, age = sample.value.copy(), np.zeros(self.string_count)
-        if not self._faults.empty:
-            values, age = _corrupted(self._faults, self._channel, sample, self._last, now_s=now_s, rng=self._rng)
-            self._faults.forget_ended(now_s)
-        self._last = (sample.stamp_s, values, age)
-        return StringReading(sample.stamp_s, values.copy(), age.copy())
-
-    def close(self) -> None:
-        """End. Safe to call at any time."""
-        self._is_open = False
-        self._source.close()
-
-    def inject(
-        self,
-        fault: str,
-        string: int = -1,
-        magnitude: float = 0.0,
-        duration_s: float = 0.0,
-        *,
-        start_s: float | None = None,
-    ) -> None:
-        """Inject or schedule a fault of readings; as :meth:`SimulatedTendonActuators.inject`, for strings.
-
-        Parameters
-        ----------
-        string : index of the string from 0, -1: all
-        magnitude : in the unit of the fault
-        duration_s : s; 0: until ended
-        start_s : on the clock of the simulated devices, s; None: now
-
-        Raises
-        ------
-        ParameterError : unknown fault or string, or a magnitude out of its range
-        """
-        begin_s = self._now_s if start_s is None else start_s
-        if duration_s > 0 and begin_s == -math.inf:
-            raise ParameterError("start_s", start_s, "a time, since nothing was read yet and the fault shall end")
-        self._faults.inject(fault, string, magnitude, begin_s, duration_s)
-
-
-def _string_error(robot: Robot, rng: np.random.Generator) -> Corruption:
-    """What the encoders make of true extensions: noise and resolution, and systematic errors where the file has any."""
-    settings = robot.simulation
-    if settings.string_mean_error_m == 0:
-        return in_sequence(gaussian(settings.string_noise_m, rng), quantised(settings.string_resolution_m))
-    encoder = StringEncoderSettings(
-        counts_per_turn=settings.string_counts_per_turn,
-        drum_radius_m=settings.string_resolution_m * settings.string_counts_per_turn / (2 * math.pi),
-        mean_error_m=settings.string_mean_error_m,
-        largest_error_m=settings.string_largest_error_m,
-        noise_m=settings.string_noise_m,
-        stroke_m=settings.string_stroke_m,
-    )
-    return StringEncoderModel(len(robot.strings), encoder, rng).read
-
-
-def _corrupted(
-    board: faults.FaultBoard,
-    channel: Channel,
-    sample: Stamped,
-    last: tuple[float, Vector, Vector] | None,
-    *,
-    now_s: float,
-    rng: np.random.Generator,
-) -> tuple[Vector, Vector]:
-    """What faults of the sensors make of a sample.
-
-    Parameters
-    ----------
-    board : of the faults
-    channel : that the sample comes from
-    sample : values of shape (..., channels); with several rows, the first two come from the sensor that freezes
-    last : stamp, values and ages that were served last
-    now_s : s
-    rng : draws the losses
-
-    Returns
-    -------
-    values, and the age of each channel at the sample's stamp
-    """
-    values = np.atleast_2d(sample.value).copy()
-    age = np.zeros(values.shape[1])
-    delay_s = board.magnitude(faults.DELAY_READINGS, now_s)
-    for index in np.flatnonzero(~np.isnan(delay_s)):
-        late = channel.read(sample.stamp_s, float(delay_s[index]))
-        values[:, index] = np.nan if late is None else np.atleast_2d(late.value)[:, index]
-        age[index] = np.inf if late is None else sample.stamp_s - late.stamp_s
-    jump = board.magnitude(faults.ENCODER_JUMP, now_s)
-    values[0] += np.where(np.isnan(jump), 0.0, jump)
-    if last is not None:
-        before = np.atleast_2d(last[1])
-        frozen = board.mask(faults.FREEZE_SENSOR, now_s)
-        values[:2, frozen] = before[:2, frozen]
-        share = board.magnitude(faults.DROP_READINGS, now_s)
-        dropped = rng.random(age.size) < np.where(share == 0, 1.0, share)
-        values[:, dropped] = before[:, dropped]
-        age[dropped] = last[2][dropped] + (sample.stamp_s - last[0])
-    values[:, board.mask(faults.NAN_READING, now_s)] = np.nan
-    return values.reshape(sample.value.shape), age
+        position, velocity, tension, current = values
+        temperature = np.full(self.tendon_count, np.nan)
+        return TendonReading(stamp_s, position, velocity, tension, current, temperature, age, reported)
 
 
 class _OwnStrings:
