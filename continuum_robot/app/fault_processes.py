@@ -34,7 +34,7 @@ from rclpy.parameter import Parameter
 from continuum_robot.app.fault_devices import READY, adapter_name, read_truth
 from continuum_robot.app.processes import ProcessGroup, node_command
 from continuum_robot.control.references import RestToRest
-from continuum_robot.drivers.tendon_safety import FAULTS
+from continuum_robot.drivers.tendon_faults import FAULTS
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.experiments.fault_campaign import kind as table
 from continuum_robot.experiments.fault_campaign.campaign import (

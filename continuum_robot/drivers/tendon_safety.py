@@ -11,117 +11,24 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.control.limits import LIMITED_MAXIMUM, LIMITED_RATE, TensionLimiter
 from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.drivers.reading_watch import ReadingWatch
+from continuum_robot.drivers.safety_settings import SafetySettings
+from continuum_robot.drivers.tendon_faults import (
+    COMMAND_NOT_FINITE,
+    COMMAND_OUT_OF_RANGE,
+    COMMAND_TIMEOUT,
+    COMMAND_WRONG_SIZE,
+    CURRENT_MISMATCH,
+    ESTOP,
+    FAULTS,
+)
 from continuum_robot.errors import DeviceError, ParameterError
-from continuum_robot.geometry.clarke import ClarkeManifold
-from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.coordinates import tendon_manifold
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.schema import quantity
 
 Vector = NDArray[np.float64]
 
 INACTIVE, ACTIVE, SAFE = "inactive", "active", "safe"
-
-COMMAND_TIMEOUT = "command_timeout"
-COMMAND_NOT_FINITE = "command_not_finite"
-COMMAND_WRONG_SIZE = "command_wrong_size"
-COMMAND_OUT_OF_RANGE = "command_out_of_range"
-READING_TIMEOUT = "reading_timeout"
-READING_NOT_FINITE = "reading_not_finite"
-FROZEN_READING = "frozen_reading"
-DISPLACEMENT_JUMP = "displacement_jump"
-INCONSISTENT_DISPLACEMENT = "inconsistent_displacement"
-DISPLACEMENT_OUT_OF_RANGE = "displacement_out_of_range"
-TENSION_OUT_OF_RANGE = "tension_out_of_range"
-CURRENT_MISMATCH = "current_mismatch"
-DEVICE_FAULT = "device_fault"
-ESTOP = "estop"
-
-FAULTS: dict[str, str] = {
-    COMMAND_TIMEOUT: "no fresh command within limits.command_timeout_s",
-    COMMAND_NOT_FINITE: "a command holds NaN or infinity",
-    COMMAND_WRONG_SIZE: "a command does not hold one tension a tendon",
-    COMMAND_OUT_OF_RANGE: "a command lies so far outside of the limits that its sender cannot be in order",
-    READING_TIMEOUT: "the newest reading is older than limits.reading_timeout_s",
-    READING_NOT_FINITE: "a reading holds NaN or infinity",
-    FROZEN_READING: "a displacement repeats bit by bit although the robot moves",
-    DISPLACEMENT_JUMP: "a displacement changed faster than a tendon can move",
-    INCONSISTENT_DISPLACEMENT: "displacements of a segment miss the Clarke manifold: slack, slipped or broken tendon",
-    DISPLACEMENT_OUT_OF_RANGE: "a displacement exceeds limits.maximum_displacement_m",
-    TENSION_OUT_OF_RANGE: "a measured tension exceeds limits.maximum_n, or is negative, by more than the margin",
-    CURRENT_MISMATCH: "measured and commanded current disagree",
-    DEVICE_FAULT: "an actuator reports a fault",
-    ESTOP: "the emergency stop was requested",
-}
-"""Name and meaning of every fault that latches the safe state."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SafetySettings:
-    """Thresholds of :class:`TendonSafety` that do not stand in the robot's limits."""
-
-    command_share: float = quantity(
-        "how far a command may lie outside [0, maximum_n] to be limited and not refused, as a share of maximum_n",
-        "",
-        default=1.0,
-        gt=0,
-        le=1e3,
-    )
-    soft_share: float = quantity(
-        "share of maximum_n above which a tension rises slowly: motors that swing on elastic tendons overshoot",
-        "",
-        default=0.5,
-        gt=0,
-        le=1,
-    )
-    soft_time_s: float = quantity(
-        "time constant with which a tension approaches its highest from there", "s", default=0.1, gt=0, le=10
-    )
-    headroom_share: float = quantity(
-        "share of maximum_n that commands leave to what swinging adds to them", "", default=0.05, ge=0, lt=1
-    )
-    activation_grace_s: float = quantity(
-        "added to the command timeout until the first command after activation", "s", default=2.0, ge=0, le=60
-    )
-    frozen_time_s: float = quantity("how long a displacement must repeat to be frozen", "s", default=0.1, gt=0, le=10)
-    frozen_motion_m: float = quantity(
-        "how far the other tendons say that it moved meanwhile", "m", default=3e-4, gt=0, le=0.1
-    )
-    frozen_force_n: float = quantity(
-        "change of the commanded generalised force that must move some tendon", "N", default=2.0, gt=0, le=1e3
-    )
-    maximum_speed_m_per_s: float = quantity("fastest believable tendon", "m/s", default=2.0, gt=0, le=100)
-    jump_m: float = quantity("change of a displacement that is never a jump", "m", default=5e-4, gt=0, le=0.1)
-    tension_margin_n: float = quantity(
-        "how far a measured tension may lie outside [0, maximum_n]", "N", default=2.0, gt=0, le=1e3
-    )
-    current_mismatch_share: float = quantity(
-        "tolerated difference of currents, as a share of maximum_current_a", "", default=0.05, gt=0, le=1
-    )
-    current_mismatch_time_s: float = quantity(
-        "how long currents must disagree without a break", "s", default=0.05, ge=0, le=10
-    )
-    safe_within_s: float = quantity(
-        "longest ramp to the safe tension after a fault: faster than limits.safe_rate_n_per_s where that takes longer",
-        "s",
-        default=0.06,
-        gt=0,
-        le=10,
-    )
-    brake_speed_m_per_s: float = quantity(
-        "speed at which a tendon runs in after a fault and above which its motor is braked",
-        "m/s",
-        default=0.02,
-        gt=0,
-        le=100,
-    )
-    brake_time_s: float = quantity("time in which a braked motor loses its speed", "s", default=0.01, gt=0, le=10)
-    brake_duration_s: float = quantity(
-        "longest time for which motors are braked after a fault; 0: never", "s", default=0.1, ge=0, le=10
-    )
-    maximum_step_s: float = quantity(
-        "longest time step that rate limits count, so that a stalled cycle does not jump", "s", default=0.01, gt=0, le=1
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +94,7 @@ class TendonSafety:
         self._newton_per_ampere = robot.newton_per_ampere
         self._ampere_per_newton = (1.0 / self._newton_per_ampere).tolist()
         self._limiter = TensionLimiter(robot.limits, self._count)
-        self._watch = _ReadingWatch(robot.limits, tendon_manifold(robot), self.settings)
+        self._watch = ReadingWatch(robot.limits, tendon_manifold(robot), self.settings)
         self._state = INACTIVE
         self._faults: tuple[str, ...] = ()
         self._reported = 0
@@ -517,145 +424,3 @@ class TendonSafety:
         self._mismatch_s += dt
         # Once torque is off (not active, ramp at its end) the current is rightly zero.
         return self._state == ACTIVE and self._mismatch_s > self.settings.current_mismatch_time_s
-
-
-class _ReadingWatch:
-    """Looks for what is wrong with the readings; remembers the previous one."""
-
-    def __init__(self, limits: TensionLimits, manifold: ClarkeManifold, settings: SafetySettings) -> None:
-        self._limits = limits
-        self._settings = settings
-        self._manifold = manifold
-        # One product gives what misses the manifold and what the other tendons predict.
-        off_manifold = np.eye(manifold.tendon_count) - manifold.displacement_matrix @ manifold.clarke_matrix
-        self._observed = np.vstack([off_manifold, _leave_one_out(manifold.displacement_matrix)])
-        self.restart()
-
-    def restart(self) -> None:
-        """Forget the past, so that a gap in the readings is no jump and no standstill."""
-        self._previous: TendonReading | None = None
-        self._changed_s: list[float] | None = None
-
-    def check(
-        self, reading: TendonReading | None, now_s: float, command: Vector, *, moving: bool, known: bool
-    ) -> list[str]:
-        """Names of what is wrong with the newest reading.
-
-        ``moving``: the tendons are tight and may be told to move; ``known``: displacements count from home.
-        """
-        if reading is None:
-            reading = self._previous
-            if reading is None:
-                return [READING_TIMEOUT]
-        # Lists and built-in functions: for a handful of tendons they take a tenth of NumPy's time, in every cycle.
-        found = []
-        limits, settings = self._limits, self._settings
-        since_s = now_s - reading.stamp_s
-        if not all(since_s + age <= limits.reading_timeout_s for age in (0.0, *reading.age_s.tolist())):
-            found.append(READING_TIMEOUT)
-        if reading.device_faults:
-            found.append(DEVICE_FAULT)
-        if not _finite(reading):
-            found.append(READING_NOT_FINITE)
-            return found
-        q, tensions = reading.displacement_m.tolist(), reading.tension_n.tolist()
-        observed = (self._observed @ reading.displacement_m).tolist()
-        if known and max(map(abs, q)) > limits.maximum_displacement_m:
-            found.append(DISPLACEMENT_OUT_OF_RANGE)
-        elif known and self._inconsistent(observed):
-            found.append(INCONSISTENT_DISPLACEMENT)
-        margin = settings.tension_margin_n
-        if max(tensions) > limits.maximum_n + margin or min(tensions) < -margin:
-            found.append(TENSION_OUT_OF_RANGE)
-        before = None if self._previous is None else self._previous.displacement_m.tolist()
-        if before is not None and self._jumped(reading, q, before):
-            found.append(DISPLACEMENT_JUMP)
-        if self._frozen(reading.stamp_s, q, before, observed[len(q) :], command=command, moving=moving and known):
-            found.append(FROZEN_READING)
-        self._previous = reading
-        return found
-
-    def _inconsistent(self, missed: list[float]) -> bool:
-        """Whether the root mean square over a segment's tendons of what misses the manifold exceeds the limit."""
-        square_m2 = self._limits.inconsistency_m**2
-        return any(
-            sum(value * value for value in missed[rows]) > square_m2 * (rows.stop - rows.start)
-            for rows in self._manifold.tendon_slices
-        )
-
-    def _jumped(self, reading: TendonReading, q: list[float], before: list[float]) -> bool:
-        previous = self._previous
-        if previous is None or reading.stamp_s <= previous.stamp_s:
-            return False
-        # Values that the device repeated, with their age, may make up for it in one reading.
-        jump_m, speed = self._settings.jump_m, self._settings.maximum_speed_m_per_s
-        elapsed_s = reading.stamp_s - previous.stamp_s
-        return any(
-            abs(new - old) > jump_m + speed * (elapsed_s + age)
-            for new, old, age in zip(q, before, previous.age_s.tolist(), strict=True)
-        )
-
-    def _frozen(
-        self,
-        stamp_s: float,
-        q: list[float],
-        before: list[float] | None,
-        predicted: list[float],
-        *,
-        command: Vector,
-        moving: bool,
-    ) -> bool:
-        """Whether a tendon repeats its value while the others, or the commanded forces, say that it must move.
-
-        Without tension a tendon may rest where its motor's cogging holds it: then nothing is found. A tendon that was
-        found frozen stays so until its value changes.
-        """
-        if before is None or self._changed_s is None:
-            self._changed_s = [stamp_s] * len(q)
-            self._at_change = predicted
-            self._command_at_change = command
-            self._stands = [False] * len(q)
-            return False
-        settings, stood = self._settings, 0
-        if not moving or q != before:
-            self._command_at_change = command
-        for j, value in enumerate(q):
-            moved = value != before[j]
-            if moved:
-                self._stands[j] = False
-            if moved or not moving:
-                self._changed_s[j] = stamp_s
-                self._at_change[j] = predicted[j]
-            if stamp_s - self._changed_s[j] >= settings.frozen_time_s:
-                stood += 1
-                if abs(predicted[j] - self._at_change[j]) > settings.frozen_motion_m:
-                    self._stands[j] = True
-        if stood == len(q):
-            force = self._manifold.generalized_force(command - self._command_at_change)
-            if np.abs(force).max() > settings.frozen_force_n:
-                self._stands = [True] * len(q)
-        return any(self._stands)
-
-
-def _finite(reading: TendonReading) -> bool:
-    """Whether displacements are finite, and so are tensions and currents unless the device measures none of them."""
-    # A sum is finite only if all its terms are; it is the cheapest test.
-    if not math.isfinite(reading.stamp_s + sum(reading.displacement_m.tolist())):
-        return False
-    for values in (reading.velocity_m_per_s, reading.tension_n, reading.current_a):
-        if math.isfinite(sum(values.tolist())):
-            continue
-        finite = np.isfinite(values)
-        if not finite.all() and not np.isnan(values).all():
-            return False
-    return True
-
-
-def _leave_one_out(displacement_matrix: Vector) -> Vector:
-    """Matrix L with a zero diagonal: L q predicts each tendon's displacement from all others, least squares."""
-    count = displacement_matrix.shape[0]
-    predictor = np.zeros((count, count))
-    for j in range(count):
-        others = np.delete(np.arange(count), j)
-        predictor[j, others] = displacement_matrix[j] @ np.linalg.pinv(displacement_matrix[others])
-    return predictor

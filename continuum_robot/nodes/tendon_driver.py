@@ -12,7 +12,7 @@ from rclpy.clock import Clock, ClockType
 from std_srvs.srv import Trigger
 
 from continuum_robot.drivers.protocols import TendonReading
-from continuum_robot.drivers.tendon_safety import SafetySettings
+from continuum_robot.drivers.safety_settings import SafetySettings
 from continuum_robot.drivers.zeroed import ZeroedActuators
 from continuum_robot.errors import ParameterError
 from continuum_robot.msg import Contact

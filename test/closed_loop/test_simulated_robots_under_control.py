@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from virtual_loop import VirtualLoop, rmse
 
-from continuum_robot.drivers import tendon_safety
-from continuum_robot.drivers.tendon_safety import SafetySettings
+from continuum_robot.drivers import tendon_faults
+from continuum_robot.drivers.safety_settings import SafetySettings
 from continuum_robot.errors import DeviceError
 from continuum_robot.nodes.reference_input import blend
 from continuum_robot.robot.loading import load_robot
@@ -148,7 +148,7 @@ def test_a_killed_controller_ends_in_the_safe_state_within_the_timeout(loop):
     loop.controller_alive = False
     record = loop.run(0.6)
     (fault_s, name) = loop.fault_log[0]
-    assert name == tendon_safety.COMMAND_TIMEOUT
+    assert name == tendon_faults.COMMAND_TIMEOUT
     assert killed_s < fault_s <= killed_s + FIVE_TENDON.limits.command_timeout_s + 2e-3
     np.testing.assert_allclose(record["command"][-1], FIVE_TENDON.limits.safe_n)
     steps = np.abs(np.diff(record["command"], axis=0)).max()
@@ -169,17 +169,17 @@ def test_a_dead_driver_leaves_the_motors_without_current(loop):
 @pytest.mark.parametrize(
     ("fault", "tendon", "magnitude", "expected"),
     [
-        (faults.FREEZE_SENSOR, 0, 0.0, tendon_safety.FROZEN_READING),
-        (faults.FREEZE_SENSOR, 1, 0.0, tendon_safety.FROZEN_READING),
-        (faults.NAN_READING, 2, 0.0, tendon_safety.READING_NOT_FINITE),
-        (faults.NAN_READING, -1, 0.0, tendon_safety.READING_NOT_FINITE),
-        (faults.DROP_READINGS, 3, 1.0, tendon_safety.READING_TIMEOUT),
-        (faults.DELAY_READINGS, -1, 0.2, tendon_safety.READING_TIMEOUT),
-        (faults.ENCODER_JUMP, 1, 0.006, tendon_safety.INCONSISTENT_DISPLACEMENT),
-        (faults.ENCODER_JUMP, 4, 0.003, tendon_safety.DISPLACEMENT_JUMP),
-        (faults.DEVICE_FAULT, 0, 0.0, tendon_safety.DEVICE_FAULT),
-        (faults.SATURATE_CURRENT, 0, 0.01, tendon_safety.CURRENT_MISMATCH),
-        (faults.STUCK_MOTOR, 0, 0.0, tendon_safety.FROZEN_READING),
+        (faults.FREEZE_SENSOR, 0, 0.0, tendon_faults.FROZEN_READING),
+        (faults.FREEZE_SENSOR, 1, 0.0, tendon_faults.FROZEN_READING),
+        (faults.NAN_READING, 2, 0.0, tendon_faults.READING_NOT_FINITE),
+        (faults.NAN_READING, -1, 0.0, tendon_faults.READING_NOT_FINITE),
+        (faults.DROP_READINGS, 3, 1.0, tendon_faults.READING_TIMEOUT),
+        (faults.DELAY_READINGS, -1, 0.2, tendon_faults.READING_TIMEOUT),
+        (faults.ENCODER_JUMP, 1, 0.006, tendon_faults.INCONSISTENT_DISPLACEMENT),
+        (faults.ENCODER_JUMP, 4, 0.003, tendon_faults.DISPLACEMENT_JUMP),
+        (faults.DEVICE_FAULT, 0, 0.0, tendon_faults.DEVICE_FAULT),
+        (faults.SATURATE_CURRENT, 0, 0.01, tendon_faults.CURRENT_MISMATCH),
+        (faults.STUCK_MOTOR, 0, 0.0, tendon_faults.FROZEN_READING),
     ],
 )
 def test_each_fault_latches_the_safe_state_and_is_recovered_from(loop, fault, tendon, magnitude, expected):
@@ -213,7 +213,7 @@ def test_reset_is_refused_while_the_cause_persists(loop, fault):
     loop.run(0.4)
     blocking = loop.safety.reset()
     assert blocking
-    assert set(blocking) <= set(tendon_safety.FAULTS)
+    assert set(blocking) <= set(tendon_faults.FAULTS)
     assert loop.safety.state == "safe"
 
 
@@ -222,8 +222,8 @@ def test_a_snapped_tendon_shows_as_inconsistent_displacements(loop):
     loop.actuators.inject(faults.SNAPPED_TENDON, 0)
     loop.run(2.0)
     assert loop.fault_log[0][1] in (
-        tendon_safety.INCONSISTENT_DISPLACEMENT,
-        tendon_safety.DISPLACEMENT_OUT_OF_RANGE,
+        tendon_faults.INCONSISTENT_DISPLACEMENT,
+        tendon_faults.DISPLACEMENT_OUT_OF_RANGE,
     )
 
 
@@ -231,13 +231,13 @@ def test_the_emergency_stop_latches_until_it_is_released_and_reset(loop):
     loop.run(1.0)
     loop.safety.estop("button", held=True)
     record = loop.run(0.5)
-    assert loop.fault_log == [(record["time_s"][0], tendon_safety.ESTOP)]
+    assert loop.fault_log == [(record["time_s"][0], tendon_faults.ESTOP)]
     np.testing.assert_allclose(record["command"][-1], FIVE_TENDON.limits.safe_n)
-    assert loop.safety.reset() == (tendon_safety.ESTOP,)
+    assert loop.safety.reset() == (tendon_faults.ESTOP,)
     loop.safety.release_estop()
     assert loop.safety.state == "safe"
     assert loop.safety.reset() == ()
-    assert loop.safety.last_fault == tendon_safety.ESTOP
+    assert loop.safety.last_fault == tendon_faults.ESTOP
     loop.activate()
     record = loop.run(2.0)
     assert rmse(record, after_s=loop.now_s - 1.0)[0] < 2e-4
@@ -253,4 +253,4 @@ def test_until_the_first_command_the_measured_tension_is_held(five_tendon_plant)
     assert loop.safety.state == "active"
     np.testing.assert_array_equal(record["command"], np.broadcast_to(held, record["command"].shape))
     loop.run(0.02)
-    assert loop.fault_log[0][1] == tendon_safety.COMMAND_TIMEOUT
+    assert loop.fault_log[0][1] == tendon_faults.COMMAND_TIMEOUT

@@ -9,7 +9,8 @@ import numpy as np
 
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.references import make_reference
-from continuum_robot.drivers.tendon_safety import SafetySettings, TendonSafety
+from continuum_robot.drivers.safety_settings import SafetySettings
+from continuum_robot.drivers.tendon_safety import TendonSafety
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
 

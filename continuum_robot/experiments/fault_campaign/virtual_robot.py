@@ -22,7 +22,8 @@ from continuum_robot.drivers.odri_can import board as odri_board
 from continuum_robot.drivers.protocols import ForceReading, StringReading, TendonReading
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
-from continuum_robot.drivers.tendon_safety import ACTIVE, FAULTS, TendonSafety
+from continuum_robot.drivers.tendon_faults import FAULTS
+from continuum_robot.drivers.tendon_safety import ACTIVE, TendonSafety
 from continuum_robot.drivers.zeroed import ZeroedActuators
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.estimation.shape import ShapeEstimator

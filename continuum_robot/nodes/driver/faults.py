@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
-from continuum_robot.drivers.tendon_safety import ESTOP, FAULTS, SafetyOutput, SafetySettings, TendonSafety
+from continuum_robot.drivers.safety_settings import SafetySettings
+from continuum_robot.drivers.tendon_faults import ESTOP, FAULTS
+from continuum_robot.drivers.tendon_safety import SafetyOutput, TendonSafety
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.nodes.driver.loop import DriverLoop
 from continuum_robot.nodes.lifecycle import ManagedNode

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from continuum_robot.app.fault_texts import FAULT_TEXTS
-from continuum_robot.drivers.tendon_safety import FAULTS
+from continuum_robot.drivers.tendon_faults import FAULTS
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 

@@ -17,7 +17,8 @@ from continuum_robot.drivers.protocols import (
     TendonActuators,
     TendonReading,
 )
-from continuum_robot.drivers.tendon_safety import DISPLACEMENT_JUMP, TendonSafety
+from continuum_robot.drivers.tendon_faults import DISPLACEMENT_JUMP
+from continuum_robot.drivers.tendon_safety import TendonSafety
 from continuum_robot.drivers.zeroed import ZeroedActuators
 from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
 from continuum_robot.robot.loading import load_robot

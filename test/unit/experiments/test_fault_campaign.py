@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from continuum_robot.app import faults as command
 from continuum_robot.app.command_line import application
 from continuum_robot.app.faults_page import page
-from continuum_robot.drivers import tendon_safety
+from continuum_robot.drivers import tendon_faults
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.fault_campaign import kind as table
 from continuum_robot.experiments.fault_campaign.campaign import MOMENTS, FaultRecord, moments, run_campaign, summary
@@ -133,7 +133,7 @@ def test_the_fakes_faults_are_all_used() -> None:
 def test_every_fault_of_the_driver_is_documented_and_the_page_is_current() -> None:
     written = (DOCS / "faults.md").read_text(encoding="utf-8")
     assert written == page(), "run: python -m continuum_robot.app.pages"
-    for name in tendon_safety.FAULTS:
+    for name in tendon_faults.FAULTS:
         assert f"`{name}`" in written
     for kind in KINDS:
         assert f"| `{kind.name}` |" in written

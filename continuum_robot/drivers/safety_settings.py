@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Thresholds of the tendon driver's state machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from continuum_robot.robot.schema import quantity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SafetySettings:
+    """Thresholds of the driver's safety logic that do not stand in the robot's limits."""
+
+    command_share: float = quantity(
+        "how far a command may lie outside [0, maximum_n] to be limited and not refused, as a share of maximum_n",
+        "",
+        default=1.0,
+        gt=0,
+        le=1e3,
+    )
+    soft_share: float = quantity(
+        "share of maximum_n above which a tension rises slowly: motors that swing on elastic tendons overshoot",
+        "",
+        default=0.5,
+        gt=0,
+        le=1,
+    )
+    soft_time_s: float = quantity(
+        "time constant with which a tension approaches its highest from there", "s", default=0.1, gt=0, le=10
+    )
+    headroom_share: float = quantity(
+        "share of maximum_n that commands leave to what swinging adds to them", "", default=0.05, ge=0, lt=1
+    )
+    activation_grace_s: float = quantity(
+        "added to the command timeout until the first command after activation", "s", default=2.0, ge=0, le=60
+    )
+    frozen_time_s: float = quantity("how long a displacement must repeat to be frozen", "s", default=0.1, gt=0, le=10)
+    frozen_motion_m: float = quantity(
+        "how far the other tendons say that it moved meanwhile", "m", default=3e-4, gt=0, le=0.1
+    )
+    frozen_force_n: float = quantity(
+        "change of the commanded generalised force that must move some tendon", "N", default=2.0, gt=0, le=1e3
+    )
+    maximum_speed_m_per_s: float = quantity("fastest believable tendon", "m/s", default=2.0, gt=0, le=100)
+    jump_m: float = quantity("change of a displacement that is never a jump", "m", default=5e-4, gt=0, le=0.1)
+    tension_margin_n: float = quantity(
+        "how far a measured tension may lie outside [0, maximum_n]", "N", default=2.0, gt=0, le=1e3
+    )
+    current_mismatch_share: float = quantity(
+        "tolerated difference of currents, as a share of maximum_current_a", "", default=0.05, gt=0, le=1
+    )
+    current_mismatch_time_s: float = quantity(
+        "how long currents must disagree without a break", "s", default=0.05, ge=0, le=10
+    )
+    safe_within_s: float = quantity(
+        "longest ramp to the safe tension after a fault: faster than limits.safe_rate_n_per_s where that takes longer",
+        "s",
+        default=0.06,
+        gt=0,
+        le=10,
+    )
+    brake_speed_m_per_s: float = quantity(
+        "speed at which a tendon runs in after a fault and above which its motor is braked",
+        "m/s",
+        default=0.02,
+        gt=0,
+        le=100,
+    )
+    brake_time_s: float = quantity("time in which a braked motor loses its speed", "s", default=0.01, gt=0, le=10)
+    brake_duration_s: float = quantity(
+        "longest time for which motors are braked after a fault; 0: never", "s", default=0.1, ge=0, le=10
+    )
+    maximum_step_s: float = quantity(
+        "longest time step that rate limits count, so that a stalled cycle does not jump", "s", default=0.01, gt=0, le=1
+    )
