@@ -109,7 +109,7 @@ class OdriTendonActuators:
         settings = self.settings
 
         def receive(identifier: int, data: bytes, stamp_s: float) -> None:
-            board.receive(identifier, data, stamp_s)
+            board.telemetry.receive(identifier, data, stamp_s)
 
         channel = CanChannel(
             settings.interface,
@@ -165,20 +165,24 @@ class OdriTendonActuators:
         for board in self.boards:
             board.start_streams(self._clock())
         end_s = self._clock() + ANSWER_TIMEOUT_S
-        while self._clock() < end_s and any(board.answer() for board in self.boards):
+        while self._clock() < end_s and any(board.telemetry.missing() for board in self.boards):
             self._sleep(WAIT_S)
             self._poll()
             for board in self.boards:
                 board.pump(self._clock())
         pairs = list(zip(self.channels, self.boards, strict=True))
-        foreign = [board.name for board in self.boards if board.other_host]
+        foreign = [board.name for board in self.boards if board.telemetry.other_host]
         if foreign:
             raise DeviceError(
                 f"motor boards on {', '.join(foreign)}",
                 "another program sends commands to them",
                 "Stop it: nothing was enabled.",
             )
-        silent = [f"{board.name} {board.answer()}{_hint(channel)}" for channel, board in pairs if board.answer()]
+        silent = [
+            f"{board.name} {board.telemetry.missing()}{_hint(channel)}"
+            for channel, board in pairs
+            if board.telemetry.missing()
+        ]
         if silent:
             raise DeviceError(
                 "motor boards",
@@ -261,7 +265,7 @@ class OdriTendonActuators:
         for channel, board in zip(self.channels, self.boards, strict=True):
             board.look(now_s, bus_off=channel.bus_off, bus_failed=channel.failed)
             faults += board.faults
-            samples.append(board.sample)
+            samples.append(board.telemetry.sample)
         known = [sample.stamp_s for sample in samples if sample is not None]
         stamp_s = min(max(known), now_s) if known else now_s
         rows = []
@@ -348,21 +352,22 @@ class OdriTendonActuators:
         A zero that was found before that is void. Asked after :meth:`open` and before :meth:`enable`.
         """
         return all(
-            board.status is not None and all(board.status[1].motor_ready(motor) for motor in board.motors)
+            (status := board.telemetry.status) is not None
+            and all(status[1].motor_ready(motor) for motor in board.motors)
             for board in self.boards
         )
 
     @property
     def zero_lost(self) -> NDArray[np.bool_]:
         """Which motors' positions began anew or jumped since :meth:`open`, shape (N,)."""
-        return np.array([self.boards[number].zero_lost for number, _ in self._places])
+        return np.array([self.boards[number].telemetry.zero_lost for number, _ in self._places])
 
     def counters(self) -> dict[str, dict[str, Any]]:
         """Counters of every channel and its board, and the newest error of the channel, by the channel's name."""
         return {
             channel.name: {
                 **dataclasses.asdict(channel.counters),
-                **dataclasses.asdict(board.counters),
+                **dataclasses.asdict(board.telemetry.counters),
                 "last_error": channel.last_error,
             }
             for channel, board in zip(self.channels, self.boards, strict=True)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One dual-motor board as the host sees it: what it sends, how it is switched on and off, and what is wrong with it.
+"""One dual-motor board as the host sees it: how it is switched on and off, and what is wrong with it.
 
 No bus and no clock in here: frames and the time come in as arguments, frames go out through a callable. The frames of
-:meth:`Board.receive` may come from a receive thread; all other calls may come from any thread.
+:meth:`.Telemetry.receive` may come from a receive thread; all other calls may come from any thread.
 """
 
 from __future__ import annotations
@@ -10,64 +10,31 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from continuum_robot.drivers.odri_can import codec
 from continuum_robot.drivers.odri_can.codec import CommandCode, ErrorCode, Status
-from continuum_robot.errors import DeviceError, FrameError
+from continuum_robot.drivers.odri_can.faults import (
+    BUS_ERROR,
+    BUS_OFF,
+    CURRENT_MISMATCH,
+    ENCODER,
+    ERRORS,
+    ESTOP,
+    FAULTS,
+    MOTOR_OFF,
+    OTHER_HOST,
+    POSITION_JUMP,
+    REBOOTED,
+    RECEIVE_TIMEOUT,
+    SILENT_BOARD,
+    SILENT_STATUS,
+    TORQUE_IS_OFF,
+    TWO_BOARDS,
+    describe,
+)
+from continuum_robot.drivers.odri_can.telemetry import Sample, Telemetry
+from continuum_robot.errors import DeviceError
 from continuum_robot.robot.hardware import OdriCan
-
-ESTOP = "estop"
-RECEIVE_TIMEOUT = "receive_timeout"
-ENCODER = "encoder_error"
-POSITION_CONVERTER = "position_converter_error"
-POSITION_ROLLOVER = "position_rollover_error"
-MOTOR_TEMPERATURE = "motor_temperature"
-OTHER_ERROR = "other_board_error"
-MOTOR_OFF = "motor_off"
-REBOOTED = "rebooted"
-POSITION_JUMP = "position_jump"
-SILENT_BOARD = "silent_board"
-SILENT_STATUS = "silent_status"
-CURRENT_MISMATCH = "current_mismatch"
-TWO_BOARDS = "two_boards"
-OTHER_HOST = "other_host"
-BUS_OFF = "bus_off"
-BUS_ERROR = "bus_error"
-
-FAULTS: dict[str, str] = {
-    ESTOP: "the stop input of the board was closed: open it, then enable again",
-    RECEIVE_TIMEOUT: "no current reference reached the board in time, so it switched off: enable again",
-    ENCODER: "the encoder lost counts between two index marks: switch the board's power off and on, home again",
-    POSITION_CONVERTER: "the board's position converter reports an error: enable again, or switch its power off",
-    POSITION_ROLLOVER: "the board reports a rollover of its position: enable again",
-    MOTOR_TEMPERATURE: "the board reports a motor that is too hot: let it cool down",
-    OTHER_ERROR: "the board reports an error without a meaning: switch its power off and on",
-    MOTOR_OFF: "a motor is off that was switched on: enable again",
-    REBOOTED: "the board started anew: its position and alignment are lost; enable with slack tendons, home again",
-    POSITION_JUMP: "a position jumped farther than a motor can turn: its zero is lost, home again",
-    SILENT_BOARD: "no positions or currents arrive: check the board's supply and the CAN wiring",
-    SILENT_STATUS: "no status frames arrive: check the CAN wiring, two boards on one channel collide",
-    CURRENT_MISMATCH: "the measured current does not follow the commanded one: the board is off, or a phase is open",
-    TWO_BOARDS: "more frames arrive than one board sends: one board a channel, they have no addresses",
-    OTHER_HOST: "another program sends commands on this channel: stop it",
-    BUS_OFF: "the CAN adapter went bus-off: check wiring, termination and bit rate",
-    BUS_ERROR: "frames can be neither sent nor received: check the adapter and its plug",
-}
-"""Name and meaning of every fault of a board."""
-
-_ERRORS = {
-    ErrorCode.ENCODER: ENCODER,
-    ErrorCode.RECEIVE_TIMEOUT: RECEIVE_TIMEOUT,
-    ErrorCode.MOTOR_TEMPERATURE: MOTOR_TEMPERATURE,
-    ErrorCode.POSITION_CONVERTER: POSITION_CONVERTER,
-    ErrorCode.POSITION_ROLLOVER: POSITION_ROLLOVER,
-    ErrorCode.RESERVED: OTHER_ERROR,
-    ErrorCode.OTHER: OTHER_ERROR,
-}
-TORQUE_IS_OFF = frozenset({*_ERRORS.values(), ESTOP, MOTOR_OFF, REBOOTED})
-"""Faults after which the board has no torque and must be enabled again."""
 
 COMMAND_SPACING_S = 0.002
 """Commands share one mailbox of the board, which looks at it every millisecond."""
@@ -77,12 +44,8 @@ GRACE_S = 0.02
 """What looks silent must look so for this long: after a stall of this computer the frames are there, but not read."""
 STATUS_SETTLES_S = 0.05
 REAPPLY_PERIOD_S = 1.0
-FASTEST_REV_PER_S = 200.0
-JUMP_REV = 0.5
-JUMP_SAMPLES = 3
 RATE_WINDOW_S = 0.25
 ONE_BOARD_HZ = 1800.0
-KRPM_REV_PER_S = 1000 / 60
 
 _STREAMS = {
     CommandCode.SEND_CURRENT: 1,
@@ -93,45 +56,6 @@ _STREAMS = {
     CommandCode.SEND_ENCODER_INDEX: 0,
 }
 _ENABLE_MOTOR = {1: CommandCode.ENABLE_MOTOR_1, 2: CommandCode.ENABLE_MOTOR_2}
-
-
-class Sample(NamedTuple):
-    """Values of both motors in one tick of the board.
-
-    Attributes
-    ----------
-    stamp_s : when its position arrived
-    oldest_s : when the oldest of its values arrived; a lost frame leaves the value of the tick before
-    position_rev : motor revolutions, continuous over the rollover of the wire
-    velocity_rev_per_s : motor revolutions a second
-    current_a : measured currents
-    """
-
-    stamp_s: float
-    oldest_s: float
-    position_rev: tuple[float, float]
-    velocity_rev_per_s: tuple[float, float]
-    current_a: tuple[float, float]
-
-
-@dataclass(slots=True)
-class BoardCounters:
-    """What a board sent since it was made; read by the diagnostics.
-
-    Attributes
-    ----------
-    bad_frames, unknown_identifiers : frames that are none of the protocol
-    incomplete_ticks : ticks of which a frame was lost
-    refused_positions : positions farther from the one before than a motor can turn
-    positions, statuses : frames of these kinds
-    """
-
-    bad_frames: int = 0
-    unknown_identifiers: int = 0
-    incomplete_ticks: int = 0
-    refused_positions: int = 0
-    positions: int = 0
-    statuses: int = 0
 
 
 class Board:
@@ -147,18 +71,12 @@ class Board:
     Attributes
     ----------
     name, motors : as given
-    counters : see :class:`BoardCounters`
-    sample : the newest :class:`Sample`, None before the first
-    status : time of arrival and newest :class:`Status`, None before the first
-    zero_lost : the board's count of revolutions began anew, or jumped
+    telemetry : what it sends
     """
 
     def __init__(self, name: str, motors: Sequence[int], settings: OdriCan, send: Callable[[int, bytes], bool]) -> None:
         self.name, self.motors = name, tuple(motors)
-        self.counters = BoardCounters()
-        self.sample: Sample | None = None
-        self.status: tuple[float, Status] | None = None
-        self.zero_lost = False
+        self.telemetry = Telemetry()
         self._settings, self._send = settings, send
         self._lock = threading.RLock()
         self._commands: deque[tuple[CommandCode, int]] = deque()
@@ -169,98 +87,13 @@ class Board:
         self._commanded = (0.0, 0.0)
         self.forget()
 
-    # --- frames that come in
-
     def forget(self) -> None:
         """Forget what was received, as before the first frame."""
-        self.sample = self.status = None
-        self.zero_lost = False
-        self._current: tuple[float, float] | None = None
-        self._velocity: tuple[float, float] | None = None
-        self._raw: codec.Position | None = None
-        self._position = (0.0, 0.0)
-        self._current_s = self._position_s = self._velocity_s = 0.0
-        self._pending = self._jumped = self._other_host = False
-        self._doubted: tuple[codec.Position, int] | None = None
+        self.telemetry.forget()
         self._looked_s = self._silent_since_s = self._status_silent_since_s = -1.0
         self._window: tuple[float, int] | None = None
         self._mismatch_since_s: dict[int, float] = {}
         self._mismatch_seen_s = 0.0
-
-    def receive(self, identifier: int, data: bytes, stamp_s: float) -> None:
-        """Take a frame; one that is not of the protocol is counted and otherwise ignored.
-
-        Parameters
-        ----------
-        identifier : 11 bits
-        data : its bytes
-        stamp_s : when it arrived
-        """
-        try:
-            frame = codec.decode(identifier, data)
-        except FrameError:
-            if identifier in codec.KNOWN_IDS:
-                self.counters.bad_frames += 1
-            else:
-                self.counters.unknown_identifiers += 1
-            return
-        if isinstance(frame, codec.Current):
-            # Lowest identifier first: a new tick begins, and the velocity of the one before was lost.
-            self._finish_tick(complete=False)
-            self._current, self._current_s = (frame[0], frame[1]), stamp_s
-        elif isinstance(frame, codec.Position):
-            self._finish_tick(complete=False)
-            self._take_position(frame, stamp_s)
-        elif isinstance(frame, codec.Velocity):
-            first, second = frame
-            self._velocity, self._velocity_s = (first * KRPM_REV_PER_S, second * KRPM_REV_PER_S), stamp_s
-            self._finish_tick(complete=True)
-        elif isinstance(frame, Status):
-            self.counters.statuses += 1
-            self.status = (stamp_s, frame)
-        elif isinstance(frame, (codec.Command, codec.CurrentReference)):
-            self._other_host = True
-
-    def _take_position(self, frame: codec.Position, stamp_s: float) -> None:
-        self.counters.positions += 1
-        before = self._raw
-        if before is None:
-            self._raw, self._position = frame, (frame[0], frame[1])
-        else:
-            turns = (_shortest(frame[0] - before[0]), _shortest(frame[1] - before[1]))
-            reach = JUMP_REV + FASTEST_REV_PER_S * (stamp_s - self._position_s)
-            if max(abs(turns[0]), abs(turns[1])) > reach:
-                if not self._is_true_jump(frame):
-                    self.counters.refused_positions += 1
-                    return
-                self._position = (frame[0], frame[1])
-                self._jumped = self.zero_lost = True
-            else:
-                self._position = (self._position[0] + turns[0], self._position[1] + turns[1])
-            self._raw = frame
-        self._doubted = None
-        self._position_s = stamp_s
-        self._pending = True
-
-    def _is_true_jump(self, frame: codec.Position) -> bool:
-        """Whether some positions in a row say the same, so that it was no corrupted frame."""
-        count = 1
-        if self._doubted is not None:
-            last, seen = self._doubted
-            if max(abs(_shortest(frame[0] - last[0])), abs(_shortest(frame[1] - last[1]))) <= JUMP_REV:
-                count = seen + 1
-        self._doubted = (frame, count)
-        return count >= JUMP_SAMPLES
-
-    def _finish_tick(self, *, complete: bool) -> None:
-        if not self._pending:
-            return
-        self._pending = False
-        if not complete:
-            self.counters.incomplete_ticks += 1
-        if self._current is not None and self._velocity is not None:
-            oldest_s = min(self._current_s, self._position_s, self._velocity_s)
-            self.sample = Sample(self._position_s, oldest_s, self._position, self._velocity, self._current)
 
     # --- what is known
 
@@ -278,23 +111,6 @@ class Board:
     def commanded_a(self) -> tuple[float, float]:
         """Currents that were sent last, A."""
         return self._commanded
-
-    def answer(self) -> str:
-        """What is missing for a board that answers; "" where nothing is."""
-        missing = []
-        if self.sample is None:
-            streams = (("current", self._current), ("position", self._raw), ("velocity", self._velocity))
-            missing = [name for name, value in streams if value is None]
-        if self.status is None:
-            missing.append("status")
-        if len(missing) == len(_STREAMS) - 1:
-            return "does not answer"
-        return f"sends no {' and no '.join(missing)}" if missing else ""
-
-    @property
-    def other_host(self) -> bool:
-        """Whether somebody else sends commands on its channel."""
-        return self._other_host
 
     # --- switching it on and off
 
@@ -353,8 +169,8 @@ class Board:
             if self._commands:
                 return False
             # A status that was on its way may still be from before.
-            fresh = self.status is not None and self.status[0] > self._done_s + STATUS_SETTLES_S
-            status = self.status[1] if self.status is not None else None
+            stamp_s, status = self.telemetry.status or (0.0, None)
+            fresh = stamp_s > self._done_s + STATUS_SETTLES_S
             if fresh and status is not None:
                 if status.system_enabled and all(
                     status.motor_ready(motor) and status.motor_enabled(motor) for motor in self.motors
@@ -362,7 +178,7 @@ class Board:
                     self._go_on(now_s)
                     return True
                 if status.error is not ErrorCode.NONE or not status.system_enabled:
-                    fault = _ERRORS.get(status.error, ESTOP)
+                    fault = ERRORS.get(status.error, ESTOP)
                     self._fail(f"cannot be enabled: {fault}", _sentence(FAULTS[fault]))
             if now_s - self._begun_s > self._settings.alignment_timeout_s:
                 seen = "no status came" if status is None else describe(status)
@@ -441,7 +257,7 @@ class Board:
         """Forget latched faults; those whose cause is still there come back. What switched it off needs an enable."""
         with self._lock:
             self._faults.clear()
-            self._jumped = self._other_host = False
+            self.telemetry.jumped = self.telemetry.other_host = False
             self._window = None
             self._mismatch_since_s.clear()
 
@@ -461,23 +277,24 @@ class Board:
             elif not self._enabling:
                 self._insist_on_off()
                 self.pump(now_s)
+            seen = self.telemetry
             stalled = not 0.0 <= now_s - self._looked_s < GRACE_S
             self._looked_s = now_s
             if bus_off:
                 self._latch(BUS_OFF)
             if bus_failed:
                 self._latch(BUS_ERROR)
-            if self._other_host:
+            if seen.other_host:
                 self._latch(OTHER_HOST)
-            if self._jumped:
+            if seen.jumped:
                 self._latch(POSITION_JUMP)
             self._look_for_silence(now_s, stalled)
             self._look_at_rate(now_s, stalled)
-            if self.status is not None:
-                self._look_at_status(*self.status)
-            if self._on and self.sample is not None and self.sample.stamp_s != self._mismatch_seen_s:
-                self._mismatch_seen_s = self.sample.stamp_s
-                self._look_at_currents(self.sample)
+            if seen.status is not None:
+                self._look_at_status(*seen.status)
+            if self._on and seen.sample is not None and seen.sample.stamp_s != self._mismatch_seen_s:
+                self._mismatch_seen_s = seen.sample.stamp_s
+                self._look_at_currents(seen.sample)
 
     def _latch(self, fault: str, motor: int | None = None) -> None:
         place = self.name if motor is None else f"{self.name} motor {motor}"
@@ -487,7 +304,7 @@ class Board:
             self._switch_off()
 
     def _insist_on_off(self) -> None:
-        status = self.status
+        status = self.telemetry.status
         if not self._off_wanted or self._commands or status is None:
             return
         if status[0] > self._done_s + STATUS_SETTLES_S and status[1].system_enabled:
@@ -495,14 +312,15 @@ class Board:
             self._commands.append((CommandCode.ENABLE_SYSTEM, 0))
 
     def _look_for_silence(self, now_s: float, stalled: bool) -> None:
-        if self.sample is None or now_s - self.sample.oldest_s > SILENT_AFTER_S:
+        seen = self.telemetry
+        if seen.sample is None or now_s - seen.sample.oldest_s > SILENT_AFTER_S:
             if self._silent_since_s < 0 or stalled:
                 self._silent_since_s = now_s
             if now_s - self._silent_since_s >= GRACE_S:
                 self._latch(SILENT_BOARD)
         else:
             self._silent_since_s = -1.0
-        if self.status is None or now_s - self.status[0] > STATUS_SILENT_AFTER_S:
+        if seen.status is None or now_s - seen.status[0] > STATUS_SILENT_AFTER_S:
             if self._status_silent_since_s < 0 or stalled:
                 self._status_silent_since_s = now_s
             if now_s - self._status_silent_since_s >= GRACE_S:
@@ -512,13 +330,13 @@ class Board:
 
     def _look_at_rate(self, now_s: float, stalled: bool) -> None:
         if self._window is None or stalled:
-            self._window = (now_s, self.counters.positions)
+            self._window = (now_s, self.telemetry.counters.positions)
             return
         begin_s, count = self._window
         if now_s - begin_s >= RATE_WINDOW_S:
-            if (self.counters.positions - count) / (now_s - begin_s) > ONE_BOARD_HZ:
+            if (self.telemetry.counters.positions - count) / (now_s - begin_s) > ONE_BOARD_HZ:
                 self._latch(TWO_BOARDS)
-            self._window = (now_s, self.counters.positions)
+            self._window = (now_s, self.telemetry.counters.positions)
 
     def _look_at_status(self, stamp_s: float, status: Status) -> None:
         if status.error is ErrorCode.ENCODER:
@@ -527,9 +345,9 @@ class Board:
             return
         # The other errors stay in the status until the next enable, and say nothing about a board that is off.
         if status.error is not ErrorCode.NONE:
-            self._latch(_ERRORS[status.error])
+            self._latch(ERRORS[status.error])
         elif not all(status.motor_ready(motor) for motor in self.motors):
-            self.zero_lost = True
+            self.telemetry.zero_lost = True
             self._latch(REBOOTED)
         elif not status.system_enabled:
             self._latch(ESTOP)
@@ -547,21 +365,6 @@ class Board:
             since_s = self._mismatch_since_s.setdefault(motor, sample.stamp_s)
             if sample.stamp_s - since_s > self._settings.current_mismatch_time_s:
                 self._latch(CURRENT_MISMATCH, motor)
-
-
-def describe(status: Status) -> str:
-    """A status in words."""
-    words = ["system on" if status.system_enabled else "system off"]
-    for motor in (1, 2):
-        state = "on" if status.motor_enabled(motor) else "off"
-        words.append(f"motor {motor} {state} and {'ready' if status.motor_ready(motor) else 'not aligned'}")
-    error = "no error" if status.error is ErrorCode.NONE else f"error {int(status.error)}: {_ERRORS[status.error]}"
-    return ", ".join([*words, error])
-
-
-def _shortest(turns: float) -> float:
-    """A difference of two positions of the wire, the shorter way round the rollover."""
-    return turns - codec.ROLLOVER_REV * round(turns / codec.ROLLOVER_REV)
 
 
 def _sentence(text: str) -> str:

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from continuum_robot.drivers.odri_can import codec
-from continuum_robot.drivers.odri_can.board import ONE_BOARD_HZ, describe
+from continuum_robot.drivers.odri_can.board import ONE_BOARD_HZ
 from continuum_robot.drivers.odri_can.bus import BusFactory, CanChannel
 from continuum_robot.drivers.odri_can.codec import Status
+from continuum_robot.drivers.odri_can.faults import describe
 from continuum_robot.errors import FrameError
 
 BITRATE_BPS = 1_000_000

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from odri_stand import METER_PER_TURN, NEWTON_PER_AMPERE, OdriStand, five_tendons, wiring
 
-from continuum_robot.drivers.odri_can import board as odri_board
-from continuum_robot.drivers.odri_can import codec
+from continuum_robot.drivers.odri_can import codec, faults
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.odri_can.board import Board
 from continuum_robot.drivers.odri_can.codec import CommandCode, ErrorCode, Status
@@ -237,10 +236,10 @@ def test_unwrapping_recovers_any_path_whose_steps_are_possible(start: float, ste
         time_s += 0.001
         raw = (true + 100.0) % 200.0 - 100.0
         for frame in (codec.Current(0, 0), codec.Position(raw, raw), codec.Velocity(0, 0)):
-            board.receive(*codec.encode(frame), time_s)
-        assert board.sample is not None
+            board.telemetry.receive(*codec.encode(frame), time_s)
+        assert board.telemetry.sample is not None
         # The first position is where counting begins, and 100 and -100 are one place.
-        assert board.sample.position_rev[0] == pytest.approx(true, abs=1e-6)
+        assert board.telemetry.sample.position_rev[0] == pytest.approx(true, abs=1e-6)
 
 
 @settings(max_examples=300)
@@ -255,12 +254,12 @@ def test_no_sequence_of_frames_breaks_a_board(frames: list[tuple[int, bytes]]) -
     board.begin_enable(0.0)
     for number, (identifier, data) in enumerate(frames):
         now_s = 0.001 * number
-        board.receive(identifier, data, now_s)
+        board.telemetry.receive(identifier, data, now_s)
         board.look(now_s)
         board.write(0.1, 0.0, now_s)
-        if board.sample is not None:
-            assert all(map(np.isfinite, board.sample.position_rev + board.sample.current_a))
-    assert all(fault.rsplit(": ", 1)[1] in odri_board.FAULTS for fault in board.faults)
+        if board.telemetry.sample is not None:
+            assert all(map(np.isfinite, board.telemetry.sample.position_rev + board.telemetry.sample.current_a))
+    assert all(fault.rsplit(": ", 1)[1] in faults.FAULTS for fault in board.faults)
 
 
 # --- faults
@@ -440,8 +439,8 @@ def test_maps_that_miss_a_tendon_are_refused() -> None:
 def test_the_firmwares_expected_statuses_are_told_in_words() -> None:
     frame = codec.decode(codec.STATUS_ID, b"\x54")
     assert isinstance(frame, Status)
-    assert odri_board.describe(frame).endswith("error 2: receive_timeout")
-    assert odri_board.describe(codec.decode(codec.STATUS_ID, b"\x1f")) == (
+    assert faults.describe(frame).endswith("error 2: receive_timeout")
+    assert faults.describe(codec.decode(codec.STATUS_ID, b"\x1f")) == (
         "system on, motor 1 on and ready, motor 2 on and ready, no error"
     )
 
