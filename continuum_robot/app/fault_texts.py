@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from continuum_robot.drivers.dynamixel import actuators as dynamixel
-from continuum_robot.drivers.odri_can import board
+from continuum_robot.drivers.odri_can import faults as board
 from continuum_robot.drivers.tendon_faults import FAULTS as DRIVER_FAULTS
 
 

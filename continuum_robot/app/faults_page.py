@@ -8,7 +8,7 @@ from itertools import groupby
 
 from continuum_robot.app.fault_texts import FAULT_TEXTS, FaultText
 from continuum_robot.drivers.dynamixel.actuators import FAULTS as SERVO_FAULTS
-from continuum_robot.drivers.odri_can.board import FAULTS as BOARD_FAULTS
+from continuum_robot.drivers.odri_can.faults import FAULTS as BOARD_FAULTS
 from continuum_robot.drivers.safety_settings import SafetySettings
 from continuum_robot.drivers.tendon_faults import FAULTS
 from continuum_robot.experiments.fault_campaign.campaign import DISPLACEMENT_SHARE, MOMENTS, MOVE_S

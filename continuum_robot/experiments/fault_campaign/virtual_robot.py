@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.references import RestToRest
-from continuum_robot.drivers.odri_can import board as odri_board
+from continuum_robot.drivers.odri_can.faults import FAULTS as BOARD_FAULTS
 from continuum_robot.drivers.protocols import ForceReading, StringReading, TendonReading
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
@@ -271,7 +271,7 @@ class VirtualRobot:
         self._reading = reading
         for fault in reading.device_faults:
             name = fault.rsplit(": ", 1)[-1]
-            self._tell(f"odri_can: {name}", f"{fault}: {odri_board.FAULTS.get(name, name)}")
+            self._tell(f"odri_can: {name}", f"{fault}: {BOARD_FAULTS.get(name, name)}")
         return reading
 
     def _control(self, reading: TendonReading | None) -> None:
