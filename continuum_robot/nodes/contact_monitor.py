@@ -22,8 +22,9 @@ from continuum_robot.estimation.contact_monitor import ContactMonitor
 from continuum_robot.estimation.contact_settings import MonitorSettings, default_location, default_settings
 from continuum_robot.estimation.contact_states import BLIND, CLEAR, COLLISION, CONTACT, SETTLING, ContactEstimate
 from continuum_robot.estimation.sensor_watch import StandstillWatch
-from continuum_robot.msg import Contact, Shape, StringLengths, TendonStates
+from continuum_robot.msg import Shape, StringLengths, TendonStates
 from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.contact_publisher import ContactPublisher
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import Settings
@@ -118,7 +119,7 @@ class ContactMonitorNode(ManagedNode):
         self._missing = ""
         self.parameters.on_change(self._on_parameters)
         self._on_parameters(set())
-        self._contacts = self.create_publisher(Contact, "contact", qos.state_publisher())
+        self._contacts = ContactPublisher(self, simulated=self.simulated)
         self.create_subscription(TendonStates, "tendon_states_decimated", self._on_states, qos.newest_state())
         self.create_subscription(StringLengths, "string_lengths", self._on_strings, qos.newest_state())
         self.create_subscription(Shape, "shape", self._on_shape, qos.newest_state())
@@ -140,11 +141,11 @@ class ContactMonitorNode(ManagedNode):
         progress = self.get_logger().info
         monitor = ContactMonitor(robot, self._settings.value, self._location.value, motors=True, progress=progress)
         made = compile_functions([monitor.functions.model.pose], f"the pose of {robot.name}", progress=progress)
-        self._pose = made["pose"]
         self._tendon_count, self._size = robot.tendon_count, monitor.size
         names = [string.name for string in robot.strings]
         self._standstill = StandstillWatch(names, self.parameters.get("suspect_motion_m"))
-        self._prepare_message(len(robot.segments))
+        frame = self.parameters.get("base_frame")
+        self._contacts.prepare(frame, monitor.size, len(robot.segments), made["pose"])
         self._estimate = None
         self._monitor = monitor
 
@@ -306,7 +307,7 @@ class ContactMonitorNode(ManagedNode):
             return True
         if estimate.in_contact and not (before is not None and before.in_contact):
             self._counts["contacts"] += 1
-        self._publish(estimate, shape.header.stamp, shape.sequence, coefficients)
+        self._publish(estimate, coefficients, shape.header.stamp, shape.sequence)
         self._execution.add(time.monotonic_ns() - start_ns)
         return True
 
@@ -341,8 +342,8 @@ class ContactMonitorNode(ManagedNode):
                 fault=reason,
             )
             self._estimate = estimate
-        message_stamp = self.get_clock().now().to_msg() if shape is None else shape.header.stamp
-        self._publish(estimate, message_stamp, 0 if shape is None else shape.sequence, unknown)
+        stamp = self.get_clock().now().to_msg() if shape is None else shape.header.stamp
+        self._publish(estimate, unknown, stamp, 0 if shape is None else shape.sequence)
 
     def _tension(self, sequence: int) -> Vector | None:
         """Tensions of the driver's cycle ``sequence``, else the newest ones; None where there are none."""
@@ -354,50 +355,9 @@ class ContactMonitorNode(ManagedNode):
             found = tension if found is None else found
         return found if found is not None and found.size == self._tendon_count else None
 
-    # Output
-
-    def _prepare_message(self, segments: int) -> None:
-        n = self._size
-        message = Contact(simulated=self.simulated)
-        message.header.frame_id = self.parameters.get("base_frame")
-        self._message = message
-        self._residual = conversions.preallocate(message, "residual", n)
-        self._contact_threshold = conversions.preallocate(message, "contact_threshold", n)
-        self._collision_threshold = conversions.preallocate(message, "collision_threshold", n)
-        self._interval = conversions.preallocate(message, "arc_length_interval", 2)
-        self._probability = conversions.preallocate(message, "segment_probability", segments)
-        self._wrench = conversions.preallocate(message, "wrench", 6)
-        self._covariance = conversions.preallocate(message, "wrench_covariance", 36)
-        self._sensed = conversions.preallocate_bytes(message, "wrench_sensed", 6)
-
-    def _publish(self, estimate: ContactEstimate, stamp: Any, sequence: int, coefficients: Vector) -> None:
-        message, wrench, location = self._message, estimate.wrench, estimate.location
-        message.header.stamp, message.sequence = stamp, sequence
-        message.state, message.blind_reason = estimate.state, estimate.reason
-        message.in_contact, message.collision = estimate.in_contact, estimate.state == "collision"
-        message.accelerating = estimate.accelerating
-        if self._settings is not None:
-            message.method = self._settings.value.method
-        self._residual[:] = estimate.residual
-        self._contact_threshold[:] = estimate.contact_threshold
-        self._collision_threshold[:] = estimate.collision_threshold
-        message.ratio = float(estimate.ratio)
-        message.location_observable = location is not None and location.observable
-        if location is None:
-            message.arc_length = message.arc_length_deviation = math.nan
-            self._interval[:] = self._probability[:] = math.nan
-        else:
-            message.arc_length, message.arc_length_deviation = float(location.arc_length_m), float(location.sigma_m)
-            self._interval[:], self._probability[:] = location.interval_m, location.segment_probability
-        place_m = float(estimate.wrench_arc_length_m)
-        message.wrench_arc_length, message.wrench_place_assumed = place_m, estimate.wrench_place_assumed
-        known = wrench.sensed | wrench.assumed_zero
-        self._wrench[:] = np.where(known, wrench.wrench, np.nan)
-        self._sensed[:] = np.where(wrench.sensed, Contact.SENSED, np.where(known, Contact.ASSUMED_ZERO, 0))
-        self._covariance[:] = wrench.covariance.ravel()
-        if math.isfinite(place_m):
-            message.place = conversions.pose_message(self._pose(coefficients, place_m))
-        self._contacts.publish(message)
+    def _publish(self, estimate: ContactEstimate, coefficients: Vector, stamp: Any, sequence: int) -> None:
+        method = "" if self._settings is None else self._settings.value.method
+        self._contacts.publish(estimate, coefficients, method, stamp=stamp, sequence=sequence)
 
     # Services and parameters, in the executor's thread
 

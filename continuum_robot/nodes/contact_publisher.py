@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the contact monitor found, as messages of ``contact``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.node import Node
+
+from continuum_robot.estimation.contact_states import COLLISION, ContactEstimate
+from continuum_robot.msg import Contact
+from continuum_robot.nodes import conversions, qos
+
+Vector = NDArray[np.float64]
+
+
+class ContactPublisher:
+    """Fills one message again and again.
+
+    Parameters
+    ----------
+    node : the contact monitor
+    simulated : what the messages say of the devices
+    """
+
+    def __init__(self, node: Node, *, simulated: bool) -> None:
+        self._simulated = simulated
+        self._publisher = node.create_publisher(Contact, "contact", qos.state_publisher())
+
+    def prepare(self, frame: str, size: int, segments: int, pose: Callable[[Vector, float], Any]) -> None:
+        """Make the message of a robot, before :meth:`publish`.
+
+        Parameters
+        ----------
+        frame : frame_id of the contact's place
+        size : number n of coefficients
+        segments : of the robot
+        pose : from coefficients, shape (n,), and arc length, m, to the pose there, (4, 4)
+        """
+        message = Contact(simulated=self._simulated)
+        message.header.frame_id = frame
+        self._message, self._pose = message, pose
+        self._residual = conversions.preallocate(message, "residual", size)
+        self._contact_threshold = conversions.preallocate(message, "contact_threshold", size)
+        self._collision_threshold = conversions.preallocate(message, "collision_threshold", size)
+        self._interval = conversions.preallocate(message, "arc_length_interval", 2)
+        self._probability = conversions.preallocate(message, "segment_probability", segments)
+        self._wrench = conversions.preallocate(message, "wrench", 6)
+        self._covariance = conversions.preallocate(message, "wrench_covariance", 36)
+        self._sensed = conversions.preallocate_bytes(message, "wrench_sensed", 6)
+
+    def publish(
+        self, estimate: ContactEstimate, coefficients: Vector, method: str, *, stamp: Any, sequence: int
+    ) -> None:
+        """Publish an estimate.
+
+        Parameters
+        ----------
+        estimate : what was found
+        coefficients : of the shape in which it was found, shape (n,)
+        method : by which
+        stamp : of that shape, a builtin_interfaces/Time
+        sequence : of that shape
+        """
+        message, wrench, location = self._message, estimate.wrench, estimate.location
+        message.header.stamp, message.sequence = stamp, sequence
+        message.state, message.blind_reason = estimate.state, estimate.reason
+        message.in_contact, message.collision = estimate.in_contact, estimate.state == COLLISION
+        message.accelerating = estimate.accelerating
+        message.method = method
+        self._residual[:] = estimate.residual
+        self._contact_threshold[:] = estimate.contact_threshold
+        self._collision_threshold[:] = estimate.collision_threshold
+        message.ratio = float(estimate.ratio)
+        message.location_observable = location is not None and location.observable
+        if location is None:
+            message.arc_length = message.arc_length_deviation = math.nan
+            self._interval[:] = self._probability[:] = math.nan
+        else:
+            message.arc_length, message.arc_length_deviation = float(location.arc_length_m), float(location.sigma_m)
+            self._interval[:], self._probability[:] = location.interval_m, location.segment_probability
+        place_m = float(estimate.wrench_arc_length_m)
+        message.wrench_arc_length, message.wrench_place_assumed = place_m, estimate.wrench_place_assumed
+        known = wrench.sensed | wrench.assumed_zero
+        self._wrench[:] = np.where(known, wrench.wrench, np.nan)
+        self._sensed[:] = np.where(wrench.sensed, Contact.SENSED, np.where(known, Contact.ASSUMED_ZERO, 0))
+        self._covariance[:] = wrench.covariance.ravel()
+        if math.isfinite(place_m):
+            message.place = conversions.pose_message(self._pose(coefficients, place_m))
+        self._publisher.publish(message)
