@@ -16,7 +16,6 @@ Afterwards the whole record is simulated in one piece from its first pose, for t
 from __future__ import annotations
 
 import datetime
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,24 +23,19 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
-from scipy.signal import savgol_filter
 
-from continuum_robot.errors import ConvergenceError, ParameterError, RecordingError
-from continuum_robot.estimation.observability import unseen_coefficients
+from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.identification.dynamics_recordings import DynamicsRecording
 from continuum_robot.identification.segment_motion import SegmentMotion, steps_of
+from continuum_robot.identification.shooting_windows import STEP_S, ShootingWindows, covariance
+from continuum_robot.identification.smoothed_record import SMOOTHING_S, SmoothedRecord
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.capstans import drives
 from continuum_robot.rod.dynamics import RodDynamics
-from continuum_robot.rod.tendons import string_matrix, tendon_matrix
 
 Array = NDArray[np.float64]
 Progress = Callable[[str], None]
-
-_STEP_S = 0.01
-_SMOOTHING_S = 0.25
-_RAN_AWAY = 1e3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,10 +142,17 @@ def fit_dynamics(
     ConvergenceError : no fit was found
     """
     settings = settings or DynamicsFitSettings()
+    say = progress or (lambda _: None)
     own = [drive for drive in drives(robot) if drive.segment == segment]
     if not own or len(own) != len(drives(robot)):
         raise ParameterError("robot", robot.name, f"a robot with capstans on segment {segment} and on no other")
-    record = _Record.of(robot, recording, settings)
+    record = SmoothedRecord.of(
+        robot,
+        recording,
+        tendon_sigma_m=settings.tendon_sigma_m,
+        string_sigma_m=settings.string_sigma_m,
+        least_s=2 * settings.window_s,
+    )
     motion = SegmentMotion(robot, segment, compile=compile, progress=progress)
     names = (
         "bending_stiffness_x_nm2",
@@ -160,8 +161,10 @@ def fit_dynamics(
     )
     upper = np.array([settings.largest_stiffness_nm2] * 2 + [settings.largest_friction] * len(own))
     first = _fit_forces(motion, record, upper)
-    _say(progress, "from forces: " + _line(names, first))
-    windows = _Windows(motion, record, settings, progress)
+    say("from forces: " + _line(names, first))
+    windows = ShootingWindows(
+        motion, record, window_s=settings.window_s, rate_sigma=settings.start_rate_sigma, progress=say
+    )
     start = np.concatenate([np.clip(first, 0.01 * upper, 0.99 * upper), windows.starts.ravel()])
     lower_bound = np.concatenate([np.zeros(len(upper)), np.full(windows.starts.size, -np.inf)])
     upper_bound = np.concatenate([upper, np.full(windows.starts.size, np.inf)])
@@ -181,18 +184,18 @@ def fit_dynamics(
     if found.status < 0 or windows.ran_away:
         raise ConvergenceError("the fit of the dynamics", float(found.cost), 0.0, int(found.nfev))
     values = np.array(found.x[:count])
-    covariance = _covariance(found.fun, found.jac, windows.lengths, motion.size)[:count, :count]
+    spread = covariance(found.fun, found.jac, windows.lengths, motion.size)[:count, :count]
     rod = RodDynamics(robot, compile=compile, progress=progress)
     measured_tip = _tips(rod, record.c)
-    _say(progress, "simulating the whole record")
+    say("simulating the whole record")
     open_loop = _open_loop(motion, record, values)
     open_loop_tip = _tips(rod, open_loop)
     covered = np.isfinite(window_c).all(axis=1)
     return DynamicsFit(
         names=names,
         values=values,
-        deviations=np.sqrt(np.diag(covariance)),
-        covariance=covariance,
+        deviations=np.sqrt(np.diag(spread)),
+        covariance=spread,
         first_guess=first,
         segment=segment,
         rmse_coefficients=_rms(window_c[covered] - record.c[covered]),
@@ -212,58 +215,10 @@ def fit_dynamics(
     )
 
 
-@dataclass(frozen=True)
-class _Record:
-    """The recording as coefficients: measured, smoothed, and with the deviations of what was measured."""
-
-    time_s: Array
-    torque: Array
-    c: Array
-    smooth_c: Array
-    smooth_rate: Array
-    smooth_acceleration: Array
-    whiten: Array  # (n, n): of an error of c to unit deviations
-
-    @classmethod
-    def of(cls, robot: Robot, recording: DynamicsRecording, settings: DynamicsFitSettings) -> _Record:
-        matrix = np.vstack([tendon_matrix(robot), string_matrix(robot)])
-        sigma = np.repeat([settings.tendon_sigma_m, settings.string_sigma_m], [robot.tendon_count, len(robot.strings)])
-        weighted = matrix / sigma[:, None]
-        if unseen_coefficients(weighted).any():
-            raise ParameterError("robot.strings", len(robot.strings), "strings that show all coefficients")
-        readings = np.hstack([recording.tendon_displacement_m, recording.string_extension_m])
-        c = (np.linalg.pinv(weighted) @ (readings / sigma).T).T  # johnston (6)
-        time_s = recording.time_s - recording.time_s[0]
-        if time_s[-1] < 2 * settings.window_s:
-            raise RecordingError(
-                recording.file,
-                f"{time_s[-1]:.2f} s long",
-                f"Give a record of at least {2 * settings.window_s:g} s, or shorter windows",
-            )
-        if np.ptp(c, axis=0).max() < 10 / np.sqrt(np.diag(weighted.T @ weighted)).max():
-            raise RecordingError(recording.file, "the robot does not move", "Record a motion in both planes")
-        smooth = _smoothed(time_s, c)
-        return cls(time_s, recording.capstan_torque_nm, c, *smooth, np.linalg.cholesky(weighted.T @ weighted).T)
-
-
-def _smoothed(time_s: Array, c: Array) -> tuple[Array, Array, Array]:
-    """Smoothed coefficients, their rates and accelerations at the samples: local cubics on a uniform grid."""
-    dt = float(np.median(np.diff(time_s)))
-    grid = np.arange(0, time_s[-1] + dt / 2, dt)
-    uniform = np.column_stack([np.interp(grid, time_s, column) for column in c.T])
-    length = max(5, 2 * round(_SMOOTHING_S / dt / 2) + 1)
-    length = min(length, len(grid) - 1 + len(grid) % 2)
-    found = []
-    for order in range(3):
-        values = savgol_filter(uniform, length, 3, deriv=order, delta=dt, axis=0)
-        found.append(np.column_stack([np.interp(time_s, grid, column) for column in values.T]))
-    return found[0], found[1], found[2]
-
-
-def _fit_forces(motion: SegmentMotion, record: _Record, upper: Array) -> Array:
+def _fit_forces(motion: SegmentMotion, record: SmoothedRecord, upper: Array) -> Array:
     """First step: parameters for which the forces of the smoothed motion balance best."""
     # Accelerations at both ends of the smoothing window are extrapolated.
-    inside = (record.time_s > _SMOOTHING_S / 2) & (record.time_s < record.time_s[-1] - _SMOOTHING_S / 2)
+    inside = (record.time_s > SMOOTHING_S / 2) & (record.time_s < record.time_s[-1] - SMOOTHING_S / 2)
     places = np.flatnonzero(inside)
     places = places[:: max(1, len(places) // 600)]
     # The torque is held while the smoothed motion is that of the sample: the mean of before and after belongs to it.
@@ -294,134 +249,14 @@ def _fit_forces(motion: SegmentMotion, record: _Record, upper: Array) -> Array:
     return np.array(found.x)
 
 
-class _Windows:
-    """Second step: the windows of the record, simulated, as residuals and their exact derivative."""
-
-    def __init__(
-        self, motion: SegmentMotion, record: _Record, settings: DynamicsFitSettings, progress: Progress | None
-    ) -> None:
-        self._motion, self._record, self._progress = motion, record, progress
-        self._rate_sigma = settings.start_rate_sigma
-        self._steps = steps_of(record.time_s, _STEP_S)
-        count = max(1, int(record.time_s[-1] / settings.window_s))
-        edges = np.searchsorted(record.time_s, np.linspace(0, record.time_s[-1], count + 1) - 1e-9)
-        edges[-1] = len(record.time_s) - 1
-        self._edges = edges
-        self.lengths = np.diff(edges) + 1
-        self.starts = np.hstack([record.smooth_c[edges[:-1]], record.smooth_rate[edges[:-1]]])
-        self._parameters = record.torque.shape[1] + 2
-        self._known: tuple[Array, Array, Array] | None = None
-        self._evaluations = 0
-        self._last_x = np.zeros(0)
-        self.ran_away = False
-
-    def residuals(self, x: Array) -> Array:
-        """Whitened differences of simulated and measured coefficients."""
-        return self._evaluate(x)[0]
-
-    def jacobian(self, x: Array) -> Array:
-        """Their derivative by the parameters and the windows' starts."""
-        return self._evaluate(x)[1]
-
-    def trajectory(self, x: Array) -> Array:
-        """Simulated coefficients, shape (T, n)."""
-        return self._evaluate(x)[2]
-
-    def _evaluate(self, x: Array) -> tuple[Array, Array, Array]:
-        if self._known is not None and np.array_equal(self._last_x, x):
-            return self._known
-        p, n = self._parameters, self._motion.size
-        starts = x[p:].reshape(-1, 2 * n)
-        whiten = self._record.whiten
-        rows: list[Array] = []
-        jacobian = np.zeros((int(self.lengths.sum()) * n, x.size))
-        trajectory = np.full(self._record.c.shape, np.nan)
-        self.ran_away = False
-        done = 0
-        for index, start in enumerate(starts):
-            states, slopes = self._simulate(index, start, x[:p])
-            first = self._edges[index]
-            own = slice(first, first + len(states))
-            trajectory[own] = states
-            rows.append(((states - self._record.c[own]) @ whiten.T).ravel())
-            place = slice(done, done + len(states) * n)
-            weighted = np.einsum("ij,tjk->tik", whiten, slopes).reshape(-1, p + 2 * n)
-            jacobian[place, :p] = weighted[:, :p]
-            jacobian[place, p + index * 2 * n : p + (index + 1) * 2 * n] = weighted[:, p:]
-            done += len(states) * n
-        self._evaluations += 1
-        rates = (starts - self.starts)[:, n:] / self._rate_sigma
-        tie = np.zeros((rates.size, x.size))
-        for index in range(len(starts)):
-            first = p + index * 2 * n + n
-            tie[index * n : (index + 1) * n, first : first + n] = np.eye(n) / self._rate_sigma
-        jacobian = np.vstack([jacobian, tie])
-        residuals = np.concatenate([*rows, rates.ravel()])
-        _say(
-            self._progress,
-            f"motion, evaluation {self._evaluations}: rms of {math.sqrt(float(np.mean(residuals**2))):.3f} deviations, "
-            + ", ".join(f"{value:.4g}" for value in x[:p]),
-        )
-        self._last_x, self._known = x.copy(), (residuals, jacobian, trajectory)
-        return self._known
-
-    def _simulate(self, index: int, start: Array, parameters: Array) -> tuple[Array, Array]:
-        """Coefficients at the samples of a window, and their derivative by (parameters, start)."""
-        n, p = self._motion.size, self._parameters
-        state, slope = start, np.hstack([np.zeros((2 * n, p)), np.eye(2 * n)])
-        states, slopes = [state[:n]], [slope[:n]]
-        for k in range(self._edges[index], self._edges[index + 1]):
-            count, h = self._steps[k]
-            for _ in range(count):
-                if self.ran_away:
-                    break
-                try:
-                    step = self._motion.step(state, self._record.torque[k], parameters, h)
-                except ConvergenceError:
-                    self.ran_away = True
-                    break
-                state = step.state
-                slope = step.by_state @ slope
-                slope[:, :p] += step.by_parameter
-            # A motion that ran away is so bad that the trial is not taken.
-            states.append(np.full(n, _RAN_AWAY) if self.ran_away else state[:n])
-            slopes.append(slope[:n].copy())
-        return np.array(states), np.array(slopes)
-
-
-def _covariance(residuals: Array, jacobian: Array, lengths: NDArray[np.intp], size: int) -> Array:
-    """Covariance of a least-squares solution whose residuals are correlated in time."""
-    measured = residuals[: int(lengths.sum()) * size]
-    variance = float(measured @ measured) / max(1, measured.size - jacobian.shape[1])
-    return np.linalg.pinv(jacobian.T @ jacobian) * variance * _correlation_time(measured, lengths, size)
-
-
-def _correlation_time(residuals: Array, lengths: NDArray[np.intp], size: int) -> float:
-    """Number of samples that count as one, at least 1: 1 + 2 sum of the residuals' positive autocorrelation."""
-    powers, products = 0.0, np.zeros(int(lengths.min()) - 1)
-    done = 0
-    for length in lengths:
-        own = residuals[done : done + length * size].reshape(length, size)
-        done += length * size
-        powers += float(np.sum(own**2)) / length
-        for lag in range(1, len(products) + 1):
-            products[lag - 1] += float(np.sum(own[lag:] * own[:-lag])) / (length - lag)
-    if powers == 0:
-        return 1.0
-    correlation = products / powers
-    negative = np.flatnonzero(correlation <= 0)
-    until = int(negative[0]) if negative.size else len(correlation)
-    return 1.0 + 2.0 * float(correlation[:until].sum())
-
-
-def _open_loop(motion: SegmentMotion, record: _Record, parameters: Array) -> Array:
+def _open_loop(motion: SegmentMotion, record: SmoothedRecord, parameters: Array) -> Array:
     """The whole record in one piece, from its first pose and rates; NaN from where it ran away."""
     n = motion.size
     found = np.full(record.c.shape, np.nan)
     state = np.concatenate([record.smooth_c[0], record.smooth_rate[0]])
     found[0] = state[:n]
     try:
-        for k, (count, h) in enumerate(steps_of(record.time_s, _STEP_S)):
+        for k, (count, h) in enumerate(steps_of(record.time_s, STEP_S)):
             for _ in range(count):
                 state = motion.step(state, record.torque[k], parameters, h, derivatives=False).state
             found[k + 1] = state[:n]
@@ -442,8 +277,3 @@ def _rms(values: Array) -> Array:
 
 def _line(names: tuple[str, ...], values: Array) -> str:
     return ", ".join(f"{name} = {value:.4g}" for name, value in zip(names, values, strict=True))
-
-
-def _say(progress: Progress | None, line: str) -> None:
-    if progress is not None:
-        progress(line)

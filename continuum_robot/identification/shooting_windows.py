@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A record in windows, each simulated from a start of its own: residuals, their exact derivative and their scatter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import ConvergenceError
+from continuum_robot.identification.segment_motion import SegmentMotion, steps_of
+from continuum_robot.identification.smoothed_record import SmoothedRecord
+
+Array = NDArray[np.float64]
+
+STEP_S = 0.01
+_RAN_AWAY = 1e3
+
+
+class ShootingWindows:
+    """The windows as a function of one vector x: p parameters of the motion, then each window's first c and c_rate.
+
+    Parameters
+    ----------
+    motion : of a segment with n coefficients
+    record : of that segment
+    window_s : length of a window, s
+    rate_sigma : standard deviation of the windows' first rates about the smoothed ones, 1/(m.s)
+    progress : receives a line for each evaluation
+
+    Attributes
+    ----------
+    lengths : samples of each window, shape (windows,)
+    starts : first c and c_rate of each window from the smoothed record, 1/m and 1/(m.s), shape (windows, 2n)
+    ran_away : whether the motion did so in the latest evaluation
+    """
+
+    def __init__(
+        self,
+        motion: SegmentMotion,
+        record: SmoothedRecord,
+        *,
+        window_s: float,
+        rate_sigma: float,
+        progress: Callable[[str], None],
+    ) -> None:
+        self._motion, self._record, self._progress = motion, record, progress
+        self._rate_sigma = rate_sigma
+        self._steps = steps_of(record.time_s, STEP_S)
+        count = max(1, int(record.time_s[-1] / window_s))
+        edges = np.searchsorted(record.time_s, np.linspace(0, record.time_s[-1], count + 1) - 1e-9)
+        edges[-1] = len(record.time_s) - 1
+        self._edges = edges
+        self.lengths = np.diff(edges) + 1
+        self.starts = np.hstack([record.smooth_c[edges[:-1]], record.smooth_rate[edges[:-1]]])
+        self._parameters = record.torque.shape[1] + 2
+        self._known: tuple[Array, Array, Array] | None = None
+        self._evaluations = 0
+        self._last_x = np.zeros(0)
+        self.ran_away = False
+
+    def residuals(self, x: Array) -> Array:
+        """Whitened differences of simulated and measured coefficients at ``x``, then those of the first rates, (r,)."""
+        return self._evaluate(x)[0]
+
+    def jacobian(self, x: Array) -> Array:
+        """Their derivative by ``x``, shape (r, x); both in deviations."""
+        return self._evaluate(x)[1]
+
+    def trajectory(self, x: Array) -> Array:
+        """Simulated coefficients at ``x``, shape (T, n), 1/m."""
+        return self._evaluate(x)[2]
+
+    def _evaluate(self, x: Array) -> tuple[Array, Array, Array]:
+        if self._known is not None and np.array_equal(self._last_x, x):
+            return self._known
+        p, n = self._parameters, self._motion.size
+        starts = x[p:].reshape(-1, 2 * n)
+        whiten = self._record.whiten
+        rows: list[Array] = []
+        jacobian = np.zeros((int(self.lengths.sum()) * n, x.size))
+        trajectory = np.full(self._record.c.shape, np.nan)
+        self.ran_away = False
+        done = 0
+        for index, start in enumerate(starts):
+            states, slopes = self._simulate(index, start, x[:p])
+            first = self._edges[index]
+            own = slice(first, first + len(states))
+            trajectory[own] = states
+            rows.append(((states - self._record.c[own]) @ whiten.T).ravel())
+            place = slice(done, done + len(states) * n)
+            weighted = np.einsum("ij,tjk->tik", whiten, slopes).reshape(-1, p + 2 * n)
+            jacobian[place, :p] = weighted[:, :p]
+            jacobian[place, p + index * 2 * n : p + (index + 1) * 2 * n] = weighted[:, p:]
+            done += len(states) * n
+        self._evaluations += 1
+        rates = (starts - self.starts)[:, n:] / self._rate_sigma
+        tie = np.zeros((rates.size, x.size))
+        for index in range(len(starts)):
+            first = p + index * 2 * n + n
+            tie[index * n : (index + 1) * n, first : first + n] = np.eye(n) / self._rate_sigma
+        jacobian = np.vstack([jacobian, tie])
+        residuals = np.concatenate([*rows, rates.ravel()])
+        self._progress(
+            f"motion, evaluation {self._evaluations}: rms of {math.sqrt(float(np.mean(residuals**2))):.3f} deviations, "
+            + ", ".join(f"{value:.4g}" for value in x[:p]),
+        )
+        self._last_x, self._known = x.copy(), (residuals, jacobian, trajectory)
+        return self._known
+
+    def _simulate(self, index: int, start: Array, parameters: Array) -> tuple[Array, Array]:
+        """Coefficients at the samples of a window, and their derivative by (parameters, start)."""
+        n, p = self._motion.size, self._parameters
+        state, slope = start, np.hstack([np.zeros((2 * n, p)), np.eye(2 * n)])
+        states, slopes = [state[:n]], [slope[:n]]
+        for k in range(self._edges[index], self._edges[index + 1]):
+            count, h = self._steps[k]
+            for _ in range(count):
+                if self.ran_away:
+                    break
+                try:
+                    step = self._motion.step(state, self._record.torque[k], parameters, h)
+                except ConvergenceError:
+                    self.ran_away = True
+                    break
+                state = step.state
+                slope = step.by_state @ slope
+                slope[:, :p] += step.by_parameter
+            # A motion that ran away is so bad that the trial is not taken.
+            states.append(np.full(n, _RAN_AWAY) if self.ran_away else state[:n])
+            slopes.append(slope[:n].copy())
+        return np.array(states), np.array(slopes)
+
+
+def covariance(residuals: Array, jacobian: Array, lengths: NDArray[np.intp], size: int) -> Array:
+    """Covariance of a least-squares solution whose residuals are correlated in time, (x, x).
+
+    Parameters
+    ----------
+    residuals, jacobian : as of :class:`ShootingWindows`
+    lengths : samples of each window, shape (windows,)
+    size : number n of coefficients
+    """
+    measured = residuals[: int(lengths.sum()) * size]
+    variance = float(measured @ measured) / max(1, measured.size - jacobian.shape[1])
+    return np.linalg.pinv(jacobian.T @ jacobian) * variance * _correlation_time(measured, lengths, size)
+
+
+def _correlation_time(residuals: Array, lengths: NDArray[np.intp], size: int) -> float:
+    """Number of samples that count as one, at least 1: 1 + 2 sum of the residuals' positive autocorrelation."""
+    powers, products = 0.0, np.zeros(int(lengths.min()) - 1)
+    done = 0
+    for length in lengths:
+        own = residuals[done : done + length * size].reshape(length, size)
+        done += length * size
+        powers += float(np.sum(own**2)) / length
+        for lag in range(1, len(products) + 1):
+            products[lag - 1] += float(np.sum(own[lag:] * own[:-lag])) / (length - lag)
+    if powers == 0:
+        return 1.0
+    correlation = products / powers
+    negative = np.flatnonzero(correlation <= 0)
+    until = int(negative[0]) if negative.size else len(correlation)
+    return 1.0 + 2.0 * float(correlation[:until].sum())

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A recorded motion as coefficients of the backbone: as measured, and smoothed with rates and accelerations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import savgol_filter
+
+from continuum_robot.errors import ParameterError, RecordingError
+from continuum_robot.estimation.observability import unseen_coefficients
+from continuum_robot.identification.dynamics_recordings import DynamicsRecording
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.tendons import string_matrix, tendon_matrix
+
+Array = NDArray[np.float64]
+
+SMOOTHING_S = 0.25
+
+
+@dataclass(frozen=True)
+class SmoothedRecord:
+    """The recording as coefficients; T samples, n coefficients.
+
+    Attributes
+    ----------
+    time_s : from 0, shape (T,), s
+    torque : of the capstans, shape (T, capstans), N.m
+    c : coefficients that displacements and strings show, shape (T, n), 1/m
+    smooth_c, smooth_rate, smooth_acceleration : smoothed, shape (T, n), 1/m, 1/(m.s), 1/(m.s^2)
+    whiten : of an error of ``c`` to unit deviations, shape (n, n), m
+    """
+
+    time_s: Array
+    torque: Array
+    c: Array
+    smooth_c: Array
+    smooth_rate: Array
+    smooth_acceleration: Array
+    whiten: Array
+
+    @classmethod
+    def of(
+        cls, robot: Robot, recording: DynamicsRecording, *, tendon_sigma_m: float, string_sigma_m: float, least_s: float
+    ) -> SmoothedRecord:
+        """The record of a recording.
+
+        Parameters
+        ----------
+        robot : that was recorded
+        tendon_sigma_m, string_sigma_m : standard deviations of its sensors, m
+        least_s : duration that the recording has to have, s
+
+        Raises
+        ------
+        ParameterError : sensors that do not see the shape
+        RecordingError : too short, or without motion
+        """
+        matrix = np.vstack([tendon_matrix(robot), string_matrix(robot)])
+        sigma = np.repeat([tendon_sigma_m, string_sigma_m], [robot.tendon_count, len(robot.strings)])
+        weighted = matrix / sigma[:, None]
+        if unseen_coefficients(weighted).any():
+            raise ParameterError("robot.strings", len(robot.strings), "strings that show all coefficients")
+        readings = np.hstack([recording.tendon_displacement_m, recording.string_extension_m])
+        c = (np.linalg.pinv(weighted) @ (readings / sigma).T).T  # johnston (6)
+        time_s = recording.time_s - recording.time_s[0]
+        if time_s[-1] < least_s:
+            raise RecordingError(
+                recording.file,
+                f"{time_s[-1]:.2f} s long",
+                f"Give a record of at least {least_s:g} s, or shorter windows",
+            )
+        if np.ptp(c, axis=0).max() < 10 / np.sqrt(np.diag(weighted.T @ weighted)).max():
+            raise RecordingError(recording.file, "the robot does not move", "Record a motion in both planes")
+        smooth = _smoothed(time_s, c)
+        return cls(time_s, recording.capstan_torque_nm, c, *smooth, np.linalg.cholesky(weighted.T @ weighted).T)
+
+
+def _smoothed(time_s: Array, c: Array) -> tuple[Array, Array, Array]:
+    """Smoothed coefficients, their rates and accelerations at the samples: local cubics on a uniform grid."""
+    dt = float(np.median(np.diff(time_s)))
+    grid = np.arange(0, time_s[-1] + dt / 2, dt)
+    uniform = np.column_stack([np.interp(grid, time_s, column) for column in c.T])
+    length = max(5, 2 * round(SMOOTHING_S / dt / 2) + 1)
+    length = min(length, len(grid) - 1 + len(grid) % 2)
+    found = []
+    for order in range(3):
+        values = savgol_filter(uniform, length, 3, deriv=order, delta=dt, axis=0)
+        found.append(np.column_stack([np.interp(time_s, grid, column) for column in values.T]))
+    return found[0], found[1], found[2]
