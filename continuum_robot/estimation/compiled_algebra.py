@@ -121,11 +121,11 @@ class CompiledAlgebra:
     def best_budget(
         self, shares: Vector, c: Vector, *, spread: Vector, by_c: Vector, rod_by_rate: Vector, friction: Vector | None
     ) -> Budget:
-        """See :class:`~continuum_robot.estimation.error_budget.Budgets`.
+        """See :class:`~continuum_robot.estimation.error_budget.PlainBudgets`.
 
         Parameters
         ----------
-        shares, spread, by_c, rod_by_rate, friction : as of :meth:`.error_budget.Budgets.best_budget`
+        shares, spread, by_c, rod_by_rate, friction : as of :meth:`.error_budget.PlainBudgets.best_budget`
         """
         return self._budget("best", shares, c, by_c, friction, rod_by_rate, spread)[0]
 
@@ -141,11 +141,11 @@ class CompiledAlgebra:
         noise: tuple[Vector, Vector],
         friction: Vector | None,
     ) -> Budget:
-        """See :class:`~continuum_robot.estimation.error_budget.Budgets`.
+        """See :class:`~continuum_robot.estimation.error_budget.PlainBudgets`.
 
         Parameters
         ----------
-        shares, lag, by_state, noise, friction : as of :meth:`.error_budget.Budgets.gmo_budget`
+        shares, lag, by_state, noise, friction : as of :meth:`.error_budget.PlainBudgets.gmo_budget`
         """
         before = sensitivity.before
         steps = (0.0 if before.fresh else dt, dt)
@@ -167,12 +167,12 @@ class CompiledAlgebra:
         acceleration_noise: float,
         friction: Vector | None,
     ) -> Budget:
-        """See :class:`~continuum_robot.estimation.error_budget.Budgets`.
+        """See :class:`~continuum_robot.estimation.error_budget.PlainBudgets`.
 
         Parameters
         ----------
         shares, by_c, by_rate, mass, noise, acceleration_noise, friction : as of
-            :meth:`.error_budget.Budgets.jfd_budget`
+            :meth:`.error_budget.PlainBudgets.jfd_budget`
         """
         return self._budget("jfd", shares, c, by_c, friction, by_rate, mass, *noise, acceleration_noise)[0]
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,8 +47,18 @@ class Budget:
     information: Vector
 
 
-class Budgets(Protocol):
-    """Error budgets of the three methods; ``shares`` are the values of ``SHARES``."""
+class PlainBudgets:
+    """Error budgets of the three methods with NumPy; ``shares`` are the values of ``SHARES``.
+
+    Parameters
+    ----------
+    stiffness : of the robot's coefficients, (n, n)
+    """
+
+    def __init__(self, stiffness: Vector) -> None:
+        self._stiffness = stiffness
+        self._planes = [(np.arange(len(stiffness)) % 2 == plane).astype(float) for plane in range(2)]
+        self._floor = COVARIANCE_FLOOR * float(np.trace(stiffness)) ** 2
 
     def best_budget(
         self, shares: Vector, c: Vector, *, spread: Vector, by_c: Vector, rod_by_rate: Vector, friction: Vector | None
@@ -65,7 +74,14 @@ class Budgets(Protocol):
         rod_by_rate : derivative of the rod's own forces by c_rate, (n, n)
         friction : generalised force, (n,), N.m^2; None: no friction
         """
-        ...
+        return self._budget(
+            shares,
+            c,
+            systematic=_constant(shares, by_c, rod_by_rate),
+            spread=spread,
+            by_c=by_c,
+            friction=friction,
+        )
 
     def gmo_budget(
         self,
@@ -89,81 +105,6 @@ class Budgets(Protocol):
         dt : of the cycle, s
         by_state : derivatives of the momentum and of all known forces by (c, c_rate), (n, 2 n) each
         noise : covariances of the samples of c and of c_rate, (n, n) each
-        """
-        ...
-
-    def jfd_budget(
-        self,
-        shares: Vector,
-        c: Vector,
-        *,
-        by_c: Vector,
-        by_rate: Vector,
-        mass: Vector,
-        noise: tuple[Vector, Vector],
-        acceleration_noise: float,
-        friction: Vector | None,
-    ) -> Budget:
-        """Of the joint-force deviation.
-
-        Parameters
-        ----------
-        shares, c, noise, friction : as above
-        by_c, by_rate : derivatives of all known forces, (n, n)
-        mass : M, (n, n), kg.m^4
-        acceleration_noise : standard deviation of the accelerations, 1/(m.s^2)
-        """
-        ...
-
-
-class PlainBudgets:
-    """The budgets with NumPy.
-
-    Parameters
-    ----------
-    stiffness : of the robot's coefficients, (n, n)
-    """
-
-    def __init__(self, stiffness: Vector) -> None:
-        self._stiffness = stiffness
-        self._planes = [(np.arange(len(stiffness)) % 2 == plane).astype(float) for plane in range(2)]
-        self._floor = COVARIANCE_FLOOR * float(np.trace(stiffness)) ** 2
-
-    def best_budget(
-        self, shares: Vector, c: Vector, *, spread: Vector, by_c: Vector, rod_by_rate: Vector, friction: Vector | None
-    ) -> Budget:
-        """See :class:`Budgets`.
-
-        Parameters
-        ----------
-        shares, spread, by_c, rod_by_rate, friction : as of :meth:`Budgets.best_budget`
-        """
-        return self._budget(
-            shares,
-            c,
-            systematic=_constant(shares, by_c, rod_by_rate),
-            spread=spread,
-            by_c=by_c,
-            friction=friction,
-        )
-
-    def gmo_budget(
-        self,
-        shares: Vector,
-        c: Vector,
-        *,
-        lag: Vector,
-        sensitivity: ResidualSensitivity,
-        dt: float,
-        by_state: tuple[Vector, Vector],
-        noise: tuple[Vector, Vector],
-        friction: Vector | None,
-    ) -> Budget:
-        """See :class:`Budgets`.
-
-        Parameters
-        ----------
-        shares, lag, by_state, noise, friction : as of :meth:`Budgets.gmo_budget`
         """
         n = c.size
         matrix = sensitivity.update(*by_state, dt)
@@ -193,11 +134,14 @@ class PlainBudgets:
         acceleration_noise: float,
         friction: Vector | None,
     ) -> Budget:
-        """See :class:`Budgets`.
+        """Of the joint-force deviation.
 
         Parameters
         ----------
-        shares, by_c, by_rate, mass, noise, acceleration_noise, friction : as of :meth:`Budgets.jfd_budget`
+        shares, c, noise, friction : as in :meth:`best_budget`
+        by_c, by_rate : derivatives of all known forces, (n, n)
+        mass : M, (n, n), kg.m^4
+        acceleration_noise : standard deviation of the accelerations, 1/(m.s^2)
         """
         spread = by_c @ noise[0] @ by_c.T + by_rate @ noise[1] @ by_rate.T
         spread += mass @ mass.T * acceleration_noise**2

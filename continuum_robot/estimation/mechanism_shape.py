@@ -116,12 +116,8 @@ class RollingShapeEstimator:
         del string_extension, dt
         if np.shape(displacement) != (2,):
             raise ParameterError("displacement", np.shape(displacement), "shape (2,), left and right")
-        size = self._linkage.joint_count
         if not np.all(np.isfinite(displacement)):
-            unknown = np.full(size, np.nan)
-            return ShapeEstimate(
-                unknown, unknown, np.diag(np.full(size, np.inf)), np.nan, 0, np.full((4, 4), np.nan), None, _BLIND
-            )
+            return ShapeEstimate.unseen(self._linkage.joint_count, _BLIND)
         contact, slope, miss_m = self._curve.nearest(np.asarray(displacement))
         tip = pose_in_space(self._linkage.poses(contact)[-1:])[0]
         return ShapeEstimate(contact, slope @ velocity, self._variance * slope @ slope.T, miss_m, 2, tip)

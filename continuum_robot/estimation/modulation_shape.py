@@ -70,10 +70,7 @@ class ModulationShapeEstimator:
         if np.shape(displacement) != (count,):
             raise ParameterError("displacement", np.shape(displacement), f"shape ({count},)")
         if not np.all(np.isfinite(displacement)):
-            unknown = np.full(3, np.nan)
-            return ShapeEstimate(
-                unknown, unknown, np.diag(np.full(3, np.inf)), np.nan, 0, np.full((4, 4), np.nan), None, _BLIND
-            )
+            return ShapeEstimate.unseen(self._manifold.coordinate_count, _BLIND)
         coordinates = self._manifold.clarke(displacement)
         miss = float(np.sqrt(np.mean(self._manifold.inconsistency_m(displacement) ** 2)))
         tip = self._drawing.frames(coordinates)[-1]

@@ -13,12 +13,14 @@ from continuum_robot.estimation.compiled_algebra import CompiledAlgebra
 from continuum_robot.estimation.contact_settings import MonitorSettings
 from continuum_robot.estimation.disturbance_observer import DisturbanceObserver, StateTerms
 from continuum_robot.estimation.driven_rod import DrivenRod
-from continuum_robot.estimation.error_budget import Budget, Budgets, PlainBudgets
+from continuum_robot.estimation.error_budget import Budget, PlainBudgets
 from continuum_robot.estimation.joint_force_deviation import BackwardGaussian, JointForceDeviation
 from continuum_robot.estimation.momentum_observer import MomentumObserver
 from continuum_robot.estimation.thresholds import ResidualSensitivity
 
 Vector = NDArray[np.float64]
+
+Budgets = PlainBudgets | CompiledAlgebra
 
 USUAL_STEP_S = 0.01
 MOTION_FILTER_S = 0.05

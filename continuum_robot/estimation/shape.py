@@ -87,6 +87,19 @@ class ShapeEstimate:
     blind: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
 
+    @classmethod
+    def unseen(cls, size: int, blind: tuple[str, ...]) -> ShapeEstimate:
+        """A shape of which nothing is seen.
+
+        Parameters
+        ----------
+        size : number of coefficients
+        blind : why
+        """
+        unknown, covariance = np.full(size, np.nan), np.full((size, size), np.nan)
+        np.fill_diagonal(covariance, np.inf)
+        return cls(unknown, unknown, covariance, np.nan, 0, np.full((4, 4), np.nan), None, blind)
+
     @property
     def is_blind(self) -> bool:
         """Whether a coefficient is not seen."""

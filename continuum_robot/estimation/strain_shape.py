@@ -81,7 +81,7 @@ class StrainShapeEstimator:
         if wound.shape != self._stiffness.shape:
             raise ParameterError("displacement", wound.shape, f"shape {self._stiffness.shape}")
         if not np.isfinite(wound).all():
-            return self._unknown(_BLIND)
+            return ShapeEstimate.unseen(self.rod.size, _BLIND)
         try:
             self._c, hessian, pull = self._settle(self._c, wound)
         except ConvergenceError:
@@ -90,7 +90,7 @@ class StrainShapeEstimator:
                 self._c, hessian, pull = self._settle(self._c, wound)
             except ConvergenceError:
                 self.reset()
-                return self._unknown(_LOST)
+                return ShapeEstimate.unseen(self.rod.size, _LOST)
         slope = np.linalg.solve(hessian, pull)
         missed = np.zeros(0)
         if string_extension is not None and len(string_extension):
@@ -135,10 +135,3 @@ class StrainShapeEstimator:
         # The terms have tension times (path less that at rest) = tension times (stretch - wound); here it is elastic.
         energy_j += float(tension @ (wound - stretch / 2))
         return energy_j, gradient, hessian + jacobian.T @ taut, taut
-
-    def _unknown(self, reason: tuple[str, ...]) -> ShapeEstimate:
-        n = self.rod.size
-        unknown = np.full(n, np.nan)
-        covariance = np.full((n, n), np.nan)
-        np.fill_diagonal(covariance, np.inf)
-        return ShapeEstimate(unknown, unknown, covariance, np.nan, 0, np.full((4, 4), np.nan), None, reason)
