@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.drivers.dynamixel import registers
 from continuum_robot.drivers.dynamixel.bus import ANSWER_MARGIN_S, DynamixelBus
+from continuum_robot.drivers.motor_currents import MotorCurrents
 from continuum_robot.drivers.protocols import Aborted, TendonReading, interrupted, never
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
@@ -102,21 +103,9 @@ class DynamixelTendonActuators:
             settings = robot.hardware.tendon_actuators
         if settings is None:
             raise ParameterError("robot.hardware", None, f"Dynamixel servos in the file of robot {robot.name!r}")
-        if robot.actuators is None:
-            raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
-        motors = sorted(settings.motors, key=lambda entry: entry.tendon)
         self.simulated, self.tendon_count, self.settings = simulated, robot.tendon_count, settings
-        if [entry.tendon for entry in motors] != list(range(1, self.tendon_count + 1)):
-            raise ParameterError(
-                "hardware.tendon_actuators.motors",
-                [entry.tendon for entry in motors],
-                f"each of the tendons 1 to {self.tendon_count} once",
-            )
-        polarity = np.array([entry.polarity for entry in motors], dtype=float)
-        self._polarity = polarity
-        self._ampere_per_newton = 1.0 / np.array([entry.newton_per_ampere(robot.actuators) for entry in motors])
-        self._signed_m_per_rev = polarity * np.array([entry.meter_per_turn(robot.actuators) for entry in motors])
-        self._servos = [entry.id for entry in motors]
+        self._motors = MotorCurrents(robot, settings, settings.motors)
+        self._servos = [entry.id for entry in self._motors.motors]
         self._clock = clock
         self._silent_after_s = max(SILENT_AFTER_S, SILENT_ANSWERS * answer_margin_s)
         self.bus = DynamixelBus(settings.port, settings.baud_bps, answer_margin_s)
@@ -242,12 +231,12 @@ class DynamixelTendonActuators:
             age_s = max(0.0, stamp_s - sample.stamp_s)
             rows.append((state.position_rev, state.velocity_rev_per_s, current, state.temperature_c, age_s))
         turns, speed, current_a, temperature, age = np.array(rows).T.copy()
-        current_a *= self._polarity
+        current_a *= self._motors.polarity
         return TendonReading(
             stamp_s,
-            turns * self._signed_m_per_rev,
-            speed * self._signed_m_per_rev,
-            current_a / self._ampere_per_newton,
+            turns * self._motors.signed_m_per_rev,
+            speed * self._motors.signed_m_per_rev,
+            current_a / self._motors.ampere_per_newton,
             current_a,
             temperature,
             age,
@@ -263,15 +252,10 @@ class DynamixelTendonActuators:
         DeviceError : not open
         """
         self._require_open()
-        tension = np.asarray(tension_n, dtype=float)
-        if tension.shape != (self.tendon_count,) or not np.isfinite(tension).all():
-            raise ParameterError("tension_n", tension_n, f"{self.tendon_count} finite tensions in N")
-        wanted = tension * self._ampere_per_newton
-        highest = self.settings.maximum_current_a
-        current = np.clip(wanted, -highest, highest)
-        self.limited, self.commanded_current_a = current != wanted, current
+        current, self.limited = self._motors.currents(tension_n)
+        self.commanded_current_a = current
         # Towards zero: the servo refuses a goal above its limit.
-        counts = np.trunc(current * self._polarity / self.settings.current_unit_a).astype(int)
+        counts = np.trunc(current * self._motors.polarity / self.settings.current_unit_a).astype(int)
         if self._enabled:
             self._wanted = (now_s, counts.tolist())
 

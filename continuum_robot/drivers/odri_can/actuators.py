@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from continuum_robot.drivers.motor_currents import MotorCurrents
 from continuum_robot.drivers.odri_can.board import Board
 from continuum_robot.drivers.odri_can.bus import BusFactory, CanChannel
 from continuum_robot.drivers.protocols import Aborted, TendonReading, interrupted, never
@@ -75,21 +76,10 @@ class OdriTendonActuators:
             settings = None if robot.hardware is None else _odri(robot.hardware.tendon_actuators)
         if settings is None:
             raise ParameterError("robot.hardware", None, f"motor boards in the file of robot {robot.name!r}")
-        if robot.actuators is None:
-            raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
         self.simulated, self.tendon_count, self.settings = simulated, robot.tendon_count, settings
-        motors = sorted(settings.motors, key=lambda entry: entry.tendon)
-        if [entry.tendon for entry in motors] != list(range(1, self.tendon_count + 1)):
-            raise ParameterError(
-                "hardware.tendon_actuators.motors",
-                [entry.tendon for entry in motors],
-                f"each of the tendons 1 to {self.tendon_count} once",
-            )
-        polarity = np.array([entry.polarity for entry in motors], dtype=float)
-        self._ampere_per_newton = 1.0 / np.array([entry.newton_per_ampere(robot.actuators) for entry in motors])
-        self._signed_n_per_a = polarity / self._ampere_per_newton
-        self._signed_m_per_rev = polarity * np.array([entry.meter_per_turn(robot.actuators) for entry in motors])
-        self._polarity = polarity
+        self._motors = MotorCurrents(robot, settings, settings.motors)
+        motors = self._motors.motors
+        self._signed_n_per_a = self._motors.polarity / self._motors.ampere_per_newton
         self._clock, self._sleep, self._threaded = clock, sleep, threaded
         self.channels: list[CanChannel] = []
         self.boards: list[Board] = []
@@ -279,10 +269,10 @@ class OdriTendonActuators:
         turns, speed, current, age = np.array(rows).T.copy()
         return TendonReading(
             stamp_s,
-            turns * self._signed_m_per_rev,
-            speed * self._signed_m_per_rev,
+            turns * self._motors.signed_m_per_rev,
+            speed * self._motors.signed_m_per_rev,
             current * self._signed_n_per_a,
-            current * self._polarity,
+            current * self._motors.polarity,
             np.full(self.tendon_count, np.nan),
             age,
             tuple(faults),
@@ -302,15 +292,9 @@ class OdriTendonActuators:
         DeviceError : not open
         """
         self._require_open()
-        tension = np.asarray(tension_n, dtype=float)
-        if tension.shape != (self.tendon_count,) or not math.isfinite(tension.sum()):
-            raise ParameterError("tension_n", tension_n, f"{self.tendon_count} finite tensions in N")
-        wanted = tension * self._ampere_per_newton
-        highest = self.settings.maximum_current_a
-        current = np.clip(wanted, -highest, highest)
-        self.limited = current != wanted
+        current, self.limited = self._motors.currents(tension_n)
         self.commanded_current_a = current
-        signed = (current * self._polarity).tolist()
+        signed = (current * self._motors.polarity).tolist()
         pairs = [[0.0, 0.0] for _ in self.boards]
         for (number, motor), value in zip(self._places, signed, strict=True):
             pairs[number][motor] = value

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The motors of the tendons as their drivers need them: currents for tensions, tendon for turns, in tendon order."""
+
+from __future__ import annotations
+
+import math
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.hardware import Dynamixel, DynamixelMotor, OdriCan, OdriMotor
+
+Vector = NDArray[np.float64]
+Motor = TypeVar("Motor", OdriMotor, DynamixelMotor)
+
+
+class MotorCurrents(Generic[Motor]):
+    """Tensions as currents, which are limited, and turns as displacements.
+
+    Parameters
+    ----------
+    robot : with ``actuators``, which have what the motors' entries do not state
+    settings : of the motors' driver
+    motors : entries of its motors
+
+    Attributes
+    ----------
+    motors : the entries in tendon order
+    polarity : +1 where a positive current pulls the tendon in, else -1, shape (N,)
+    ampere_per_newton : size of the current for a tension, shape (N,), A/N
+    signed_m_per_rev : tendon that a turn of the motor in its positive direction pulls in, shape (N,), m
+
+    Raises
+    ------
+    ParameterError : a robot without actuators, or a tendon without a motor or with two
+    """
+
+    def __init__(self, robot: Robot, settings: OdriCan | Dynamixel, motors: tuple[Motor, ...]) -> None:
+        actuators, count = robot.actuators, robot.tendon_count
+        if actuators is None:
+            raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
+        self.motors = sorted(motors, key=lambda entry: entry.tendon)
+        tendons = [entry.tendon for entry in self.motors]
+        if tendons != list(range(1, count + 1)):
+            raise ParameterError("hardware.tendon_actuators.motors", tendons, f"each of the tendons 1 to {count} once")
+        self.polarity: Vector = np.array([entry.polarity for entry in self.motors], dtype=float)
+        self.ampere_per_newton: Vector = 1.0 / np.array([entry.newton_per_ampere(actuators) for entry in self.motors])
+        self.signed_m_per_rev = self.polarity * np.array([entry.meter_per_turn(actuators) for entry in self.motors])
+        self._highest_a = settings.maximum_current_a
+
+    def currents(self, tension_n: ArrayLike) -> tuple[Vector, NDArray[np.bool_]]:
+        """Currents towards the motors, before polarity, shape (N,), A, and which of them were limited.
+
+        Parameters
+        ----------
+        tension_n : shape (N,), N
+
+        Raises
+        ------
+        ParameterError : wrong shape or not finite
+        """
+        tension = np.asarray(tension_n, dtype=float)
+        if tension.shape != self.polarity.shape or not math.isfinite(tension.sum()):
+            raise ParameterError("tension_n", tension_n, f"{self.polarity.size} finite tensions in N")
+        wanted = tension * self.ampere_per_newton
+        current = np.clip(wanted, -self._highest_a, self._highest_a)
+        return current, current != wanted
