@@ -127,10 +127,10 @@ class ReferenceSource(ManagedNode):
 
     def activate(self) -> None:
         """Start at the position that is measured next."""
-        self._measured = self._current = self._start_position = None
         self._blend_s = float(self.parameters.get("blend_s"))
         self._to_tip = False
         self._write_as(NAME)
+        self._measured = self._current = self._start_position = None
         self._active = True
         self._set_timer()
 
@@ -210,6 +210,8 @@ class ReferenceSource(ManagedNode):
         return True
 
     def _write_as(self, name: str) -> None:
+        # Until the next tick, what comes meanwhile begins where the reference is, not where this node wrote it last.
+        self._current = self._here()
         self._writer.hand_to(name, tell=not self._active)
 
     # The tip

@@ -23,7 +23,7 @@ from continuum_robot.app.teleop.joy_topic import JoyTopic
 from continuum_robot.app.teleop.screen import screen
 from continuum_robot.app.teleop.teleoperator import Teleoperator
 from continuum_robot.client import Robot
-from continuum_robot.control.references import reference_columns
+from continuum_robot.control.references import ClarkeReference, reference_columns
 from continuum_robot.errors import DeviceError, ParameterError, RobotFaultError, RobotTimeoutError
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.spinning import wait_for
@@ -105,6 +105,17 @@ def test_a_file_and_a_function_are_followed(robot, tmp_path):
     assert asked[-1] == 1.0
     assert np.all(np.diff(asked) >= 0)
     np.testing.assert_allclose(robot.state.reference_m, circle(1.0), atol=1e-9)
+
+
+def test_a_hold_right_behind_a_motion_holds_where_that_ended(robot):
+    for goal in ([0.001, 0.0, 0.0, 0.0], [0.0] * 4, [0.0, 0.001, 0.0, 0.0], [0.0] * 4):
+        robot.link.take_reference()
+        robot.link.publish_reference(ClarkeReference.at_rest(np.array(goal)))
+        time.sleep(0.3)
+        robot.link.give_back()
+        robot.stop()
+        time.sleep(0.1)
+        np.testing.assert_array_equal(robot.state.reference_m, goal)
 
 
 @pytest.mark.parametrize("bad", [[0.0, 0.0], [np.nan] * 4, [1.0, 0.0, 0.0, 0.0]])
