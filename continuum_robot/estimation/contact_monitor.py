@@ -17,9 +17,9 @@ from continuum_robot.estimation.contact_settings import ForceLimits, MonitorSett
 from continuum_robot.estimation.contact_states import BLIND, SETTLING, TARING, ContactEstimate, ContactStates
 from continuum_robot.estimation.driven_rod import DrivenRod
 from continuum_robot.estimation.error_budget import SHARES, Budget
-from continuum_robot.estimation.free_motion import FreeMotionLearning, Tare
+from continuum_robot.estimation.free_motion import FreeMotionLearning, ResidualTare
 from continuum_robot.estimation.momentum_observer import MomentumObserver
-from continuum_robot.estimation.residual_methods import MOTION_FILTER_S, Cycle, MomentumResidual, residual_method
+from continuum_robot.estimation.residual_methods import MOTION_FILTER_S, CycleInput, MomentumResidual, residual_method
 from continuum_robot.estimation.shape_check import ShapeCheck
 from continuum_robot.estimation.wrench import WrenchEstimator
 from continuum_robot.robot.description import Robot
@@ -99,7 +99,7 @@ class ContactMonitor:
             )
             self._algebra = algebra if algebra.compiled else None
         self._check, self._states = ShapeCheck(self._rod.stiffness), ContactStates()
-        self._tare, self._learning = Tare(self.size), FreeMotionLearning(self._rod)
+        self._tare, self._learning = ResidualTare(self.size), FreeMotionLearning(self._rod)
         self._take(settings or default_settings(robot), rebuild=True)
         self.reset()
 
@@ -274,7 +274,7 @@ class ContactMonitor:
             rate_noise = np.asarray(c_rate_covariance, dtype=float)
             if rate_noise.shape != noise.shape:
                 raise ParameterError("c_rate_covariance", rate_noise.shape, f"shape {noise.shape}")
-        cycle = Cycle(shape, rate, noise, rate_noise, load, load + extra, torque, c_acceleration, dt)
+        cycle = CycleInput(shape, rate, noise, rate_noise, load, load + extra, torque, c_acceleration, dt)
         settings = self._settings
         self._blind = self._blind or fault or self._check.problem(cycle, settings)
         if self._blind:

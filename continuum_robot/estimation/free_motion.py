@@ -127,7 +127,7 @@ class FreeMotion:
     bound: Vector
 
 
-class Tare:
+class ResidualTare:
     """The mean residual of some free motion, to be taken off.
 
     Parameters

@@ -27,7 +27,7 @@ MOTION_FILTER_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Cycle:
+class CycleInput:
     """What one update was given.
 
     Attributes
@@ -113,7 +113,7 @@ class MomentumResidual:
         self._observer.with_gain(gain)
         self._sensitivity.gain = self._observer.gain[:, None]
 
-    def update(self, cycle: Cycle, _settings: MonitorSettings, shares: Vector) -> Residual:
+    def update(self, cycle: CycleInput, _settings: MonitorSettings, shares: Vector) -> Residual:
         """Residual of one more cycle.
 
         Parameters
@@ -169,7 +169,7 @@ class DeviationResidual:
         """Begin anew after a time without shapes."""
         self.reset()
 
-    def update(self, cycle: Cycle, settings: MonitorSettings, shares: Vector) -> Residual:
+    def update(self, cycle: CycleInput, settings: MonitorSettings, shares: Vector) -> Residual:
         """Residual of one more cycle.
 
         Parameters
@@ -228,7 +228,7 @@ class KalmanResidual:
         """
         self._observer.bridge(gap_s)
 
-    def update(self, cycle: Cycle, _settings: MonitorSettings, shares: Vector) -> Residual:
+    def update(self, cycle: CycleInput, _settings: MonitorSettings, shares: Vector) -> Residual:
         """Residual of one more cycle.
 
         Parameters

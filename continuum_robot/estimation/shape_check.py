@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.estimation.contact_settings import MonitorSettings
-from continuum_robot.estimation.residual_methods import USUAL_STEP_S, Cycle
+from continuum_robot.estimation.residual_methods import USUAL_STEP_S, CycleInput
 
 Vector = NDArray[np.float64]
 
@@ -43,7 +43,7 @@ class ShapeCheck:
         self._frozen_s = 0.0
         self._frozen_load: Vector = np.zeros(len(self._softness))
 
-    def problem(self, cycle: Cycle, settings: MonitorSettings) -> str:
+    def problem(self, cycle: CycleInput, settings: MonitorSettings) -> str:
         """Why a cycle cannot be used; empty where it can.
 
         Parameters
@@ -55,7 +55,7 @@ class ShapeCheck:
         self._last_c = cycle.c
         return reason
 
-    def _implausible(self, cycle: Cycle, settings: MonitorSettings) -> str:
+    def _implausible(self, cycle: CycleInput, settings: MonitorSettings) -> str:
         noise, tendons, dt = cycle.noise, cycle.tendons, cycle.dt
         if self._last_c is None:
             self._frozen_load = tendons
@@ -77,7 +77,7 @@ class ShapeCheck:
         return ""
 
 
-def _not_finite(cycle: Cycle) -> str:
+def _not_finite(cycle: CycleInput) -> str:
     """Which inputs are not numbers."""
     given = (cycle.c, cycle.rate, cycle.noise, cycle.rate_noise, cycle.load)
     if math.isfinite(sum(np.vdot(values, values) for values in given) + cycle.dt):
