@@ -45,7 +45,8 @@ class Reference(Protocol):
 
     @property
     def duration_s(self) -> float:
-        """Time from which on it stands still, s; inf for one without end."""
+        """Time from which on it stands still, s; inf for one without end, as most are."""
+        return math.inf
 
     def at(self, t_s: float, /) -> ClarkeReference:
         """The reference at a time, s; before 0 it rests where it starts, after the end where it ends.
@@ -101,7 +102,7 @@ def make_reference(
 
 
 @dataclass(frozen=True)
-class Hold:
+class Hold(Reference):
     """Stand still at ``position_m``, shape (2m,)."""
 
     position_m: Vector
@@ -117,7 +118,7 @@ class Hold:
 
 
 @dataclass(frozen=True)
-class Steps:
+class Steps(Reference):
     """All coordinates step through 0, +amplitude, 0, -amplitude, each for ``dwell_s``, without end.
 
     Attributes
@@ -128,11 +129,6 @@ class Steps:
 
     amplitude_m: Vector
     dwell_s: float
-
-    @property
-    def duration_s(self) -> float:
-        """Inf: it never ends."""
-        return math.inf
 
     def at(self, t_s: float) -> ClarkeReference:
         """The reference at a time, s; its velocity is 0, also where it steps.
@@ -146,7 +142,7 @@ class Steps:
 
 
 @dataclass(frozen=True)
-class Chirp:
+class Chirp(Reference):
     """Sines whose frequencies rise linearly: amplitude sin(2 pi (f t + rate t^2 / 2)), muhmann section IV-C and IV-D.
 
     Attributes
@@ -160,18 +156,8 @@ class Chirp:
     frequency_hz: Vector
     frequency_rate_hz_per_s: float
 
-    @property
-    def duration_s(self) -> float:
-        """Inf: it never ends."""
-        return math.inf
-
     def at(self, t_s: float) -> ClarkeReference:
-        """The reference at a time, s.
-
-        Parameters
-        ----------
-        t_s : time since the reference began, s
-        """
+        """The reference at a time, s."""
         if t_s < 0:
             return ClarkeReference.at_rest(np.zeros_like(self.amplitude_m))
         phase, phase_rate, phase_acceleration = _phase(self.frequency_hz, self.frequency_rate_hz_per_s, t_s)
@@ -184,7 +170,7 @@ class Chirp:
 
 
 @dataclass(frozen=True)
-class Circle:
+class Circle(Reference):
     """Each segment's coordinates turn on a circle: q_Re by the cosine, q_Im by the sine, entered smoothly from 0.
 
     The radius grows from 0 to ``amplitude_m`` within ``entry_s`` by a quintic polynomial. With two amplitudes of a
@@ -203,18 +189,8 @@ class Circle:
     frequency_rate_hz_per_s: float
     entry_s: float
 
-    @property
-    def duration_s(self) -> float:
-        """Inf: it never ends."""
-        return math.inf
-
     def at(self, t_s: float) -> ClarkeReference:
-        """The reference at a time, s.
-
-        Parameters
-        ----------
-        t_s : time since the reference began, s
-        """
+        """The reference at a time, s."""
         t_s = max(t_s, 0.0)
         share, share_rate, share_acceleration = _quintic(t_s, self.entry_s)
         phase, phase_rate, phase_acceleration = _phase(self.frequency_hz, self.frequency_rate_hz_per_s, t_s)
@@ -231,7 +207,7 @@ class Circle:
 
 
 @dataclass(frozen=True)
-class RestToRest:
+class RestToRest(Reference):
     """Move between two positions by a quintic polynomial: velocity and acceleration are 0 at both ends.
 
     Attributes
@@ -250,18 +226,13 @@ class RestToRest:
         return self.move_s
 
     def at(self, t_s: float) -> ClarkeReference:
-        """The reference at a time, s.
-
-        Parameters
-        ----------
-        t_s : time since the reference began, s
-        """
+        """The reference at a time, s."""
         share, rate, acceleration = _quintic(t_s, self.move_s)
         way = self.end_m - self.start_m
         return ClarkeReference(self.start_m + share * way, rate * way, acceleration * way)
 
 
-class Interpolated:
+class Interpolated(Reference):
     """Cubic Hermite curve through samples: it passes every sample, and its velocity is continuous.
 
     The velocity at a sample is that of the parabola through it and its two neighbours, and 0 at both ends. The velocity
@@ -287,12 +258,7 @@ class Interpolated:
         return self._knots[-1]
 
     def at(self, t_s: float) -> ClarkeReference:
-        """The reference at a time, s.
-
-        Parameters
-        ----------
-        t_s : time since the reference began, s
-        """
+        """The reference at a time, s."""
         knots, positions, velocities = self._knots, self._positions, self._velocities
         if t_s <= 0 or t_s >= knots[-1]:
             return ClarkeReference.at_rest(positions[0 if t_s <= 0 else -1])
