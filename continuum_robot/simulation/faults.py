@@ -103,7 +103,16 @@ class FaultBoard:
         """Whether nothing is injected or scheduled."""
         return not self._faults
 
-    def inject(self, name: str, channel: int, magnitude: float, start_s: float, duration_s: float) -> None:
+    def inject(
+        self,
+        name: str,
+        channel: int = -1,
+        magnitude: float = 0.0,
+        duration_s: float = 0.0,
+        *,
+        now_s: float | None = None,
+        start_s: float | None = None,
+    ) -> None:
         """Inject or schedule a fault.
 
         Parameters
@@ -111,8 +120,9 @@ class FaultBoard:
         name : a name of :data:`FAULTS`; "" clears all faults
         channel : index of the tendon or string, -1: all
         magnitude : meaning and unit as :data:`FAULTS` says
-        start_s : when it begins, s
         duration_s : how long it lasts, 0: until cleared, s
+        now_s : s; None: no time is known yet
+        start_s : when it begins, s; None: now
 
         Raises
         ------
@@ -132,35 +142,11 @@ class FaultBoard:
             )
         if not 0 <= duration_s < math.inf:
             raise ParameterError("duration_s", duration_s, "a duration of at least 0 s; 0: until cleared")
-        end_s = start_s + duration_s if duration_s > 0 else math.inf
-        self._faults.append(Fault(name, channel, magnitude, start_s, end_s))
-
-    def schedule(
-        self,
-        name: str,
-        channel: int,
-        magnitude: float,
-        duration_s: float,
-        *,
-        start_s: float | None,
-        now_s: float | None,
-    ) -> None:
-        """Inject a fault at a time, or now, as :meth:`inject`.
-
-        Parameters
-        ----------
-        name, channel, magnitude, duration_s : as for :meth:`inject`
-        start_s : s; None: at ``now_s``
-        now_s : s; None: before all times
-
-        Raises
-        ------
-        ParameterError : as :meth:`inject`, or a duration from before all times
-        """
         begin_s = (-math.inf if now_s is None else now_s) if start_s is None else start_s
         if duration_s > 0 and begin_s == -math.inf:
             raise ParameterError("start_s", start_s, "a time, since nothing was read yet and the fault shall end")
-        self.inject(name, channel, magnitude, begin_s, duration_s)
+        end_s = begin_s + duration_s if duration_s > 0 else math.inf
+        self._faults.append(Fault(name, channel, magnitude, begin_s, end_s))
 
     def forget_ended(self, now_s: float) -> None:
         """Drop faults that are over at ``now_s`` (s)."""

@@ -124,7 +124,7 @@ class SimulatedStringEncoders:
         ------
         ParameterError : unknown fault or string, or a magnitude out of its range
         """
-        self._faults.schedule(fault, string, magnitude, duration_s, start_s=start_s, now_s=self._now_s)
+        self._faults.inject(fault, string, magnitude, duration_s, now_s=self._now_s, start_s=start_s)
 
 
 def _string_error(robot: Robot, rng: np.random.Generator) -> Corruption:

@@ -260,7 +260,7 @@ class SimulatedTendonActuators:
         ------
         ParameterError : unknown name (lists the known ones), or a value out of range
         """
-        self._faults.schedule(fault, tendon, magnitude, duration_s, start_s=start_s, now_s=self._now_s)
+        self._faults.inject(fault, tendon, magnitude, duration_s, now_s=self._now_s, start_s=start_s)
 
     @property
     def plant(self) -> Plant:

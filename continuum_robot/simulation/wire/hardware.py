@@ -386,7 +386,7 @@ class SimulatedHardware:
         """
         with self._lock:
             if not fault:
-                self._mechanical.inject("", -1, 0.0, 0.0, 0.0)
+                self._mechanical.inject("")
                 for device in (*self.boards.values(), self.string_board, self.rokubi):
                     if device is not None:
                         device.inject("")
@@ -403,8 +403,7 @@ class SimulatedHardware:
             elif prefix == FORCE:
                 self._present(self.rokubi, "force sensor").inject(name, magnitude, duration_s=duration_s)
             else:
-                begin_s = -math.inf if self._now_s is None else self._now_s
-                self._mechanical.inject(fault, target, magnitude, begin_s, duration_s)
+                self._mechanical.inject(fault, target, magnitude, duration_s, now_s=self._now_s)
 
     def _inject_boards(self, name: str, target: int, magnitude: float, duration_s: float) -> None:
         if target < 0:
