@@ -52,23 +52,11 @@ class Samples:
         return replace(self, counted=self.counted & ~left_out)
 
     def error_m(self, model: DisplacedModel, values: Values) -> Array:
-        """Predicted minus measured marker, shape (T, 3), m; NaN where it was not seen.
-
-        Parameters
-        ----------
-        model : of the robot
-        values : parameters by name
-        """
+        """Predicted by ``model`` at ``values`` minus measured marker, shape (T, 3), m; NaN where it was not seen."""
         return model.marker(values, self.displacement_m) - self.marker_m
 
     def robust_cost(self, model: DisplacedModel, values: Values) -> float:
-        """What the fit makes smallest, without the priors and a factor, dimensionless.
-
-        Parameters
-        ----------
-        model : of the robot
-        values : parameters by name
-        """
+        """What a fit of ``model`` makes smallest at ``values``, without priors and a factor, dimensionless."""
         error = self.error_m(model, values)[self.counted] / _POINT_SCALE_M
         return float(np.sum(np.sqrt(1 + error**2) - 1))
 
