@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.estimation.error_budget import COVARIANCE_FLOOR, SHARES, Budget
-from continuum_robot.estimation.thresholds import ResidualSensitivity
+from continuum_robot.estimation.residual_sensitivity import ResidualSensitivity
 from continuum_robot.rod.code_generation import compile_functions
 
 Vector = NDArray[np.float64]
@@ -344,7 +344,7 @@ def _filtered(blocks: _Blocks) -> ca.Function:
     return ca.Function("filtered", [state, P, T, step, walk, dt, measured, noise], [newest, covariance])
 
 
-# --- error budgets, as in contact_monitor.py
+# --- error budgets, as in error_budget.py
 
 
 def _best_budget(blocks: _Blocks, stiffness: Vector) -> ca.Function:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.thresholds import ResidualSensitivity, noise_covariance
+from continuum_robot.estimation.residual_sensitivity import ResidualSensitivity, noise_covariance
 
 Vector = NDArray[np.float64]
 

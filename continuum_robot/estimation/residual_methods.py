@@ -16,7 +16,7 @@ from continuum_robot.estimation.driven_rod import DrivenRod
 from continuum_robot.estimation.error_budget import Budget, PlainBudgets
 from continuum_robot.estimation.joint_force_deviation import BackwardGaussian, JointForceDeviation
 from continuum_robot.estimation.momentum_observer import MomentumObserver
-from continuum_robot.estimation.thresholds import ResidualSensitivity
+from continuum_robot.estimation.residual_sensitivity import ResidualSensitivity
 
 Vector = NDArray[np.float64]
 

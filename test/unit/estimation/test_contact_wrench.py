@@ -13,7 +13,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact_location import ContactLocator, LocationSettings
 from continuum_robot.estimation.free_motion import NoiseFloor
 from continuum_robot.estimation.momentum_observer import MomentumObserver
-from continuum_robot.estimation.thresholds import ResidualSensitivity, noise_covariance
+from continuum_robot.estimation.residual_sensitivity import ResidualSensitivity, noise_covariance
 from continuum_robot.estimation.wrench import CONTACT_TYPES, WrenchEstimator, constraint_of, free_directions
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.contact_functions import ContactFunctions
