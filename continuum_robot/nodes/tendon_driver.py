@@ -65,6 +65,7 @@ class TendonDriver(ManagedNode):
         self._limits: Settings | None = None
         self._safety_settings = self.parameters.declare_settings("safety", SafetySettings())
         self.loop: DriverLoop | None = None
+        self._opened: DriverLoop | None = None
         self._frozen = False
 
         self.devices = DriverDevices(self)
@@ -80,7 +81,7 @@ class TendonDriver(ManagedNode):
         self.create_service(Trigger, "reset_statistics", self._serve_reset_statistics)
         self.create_service(InjectFault, "inject_fault", self._serve_inject_fault)
         self._push = SimulatedPush(self, lambda: self.plant) if self.simulated else None
-        self._other = OtherDriver(self)
+        self._other = OtherDriver(self, lambda: self.loop is not None)
         self._diagnosis = DriverDiagnosis(
             self, self._get_loop, thresholds, faults=self._faults, homing=self._homing, commands=self._commands
         )
@@ -121,7 +122,7 @@ class TendonDriver(ManagedNode):
             trips=trips,
             touching=touching,
         )
-        self.loop = loop = DriverLoop(
+        self.loop = self._opened = loop = DriverLoop(
             robot,
             actuators,
             safety,
@@ -133,7 +134,6 @@ class TendonDriver(ManagedNode):
         self._touching = touching
         self._homing.read(loop)
         self._commands.listen(loop, trips)
-        self._other.publishing = True
         loop.start()
 
     def activate(self) -> None:
@@ -185,12 +185,13 @@ class TendonDriver(ManagedNode):
         """Stop the loop and close the actuators."""
         loop = self.loop
         self._procedures.end(loop)
-        if loop is not None:
-            if not loop.stop():
-                self.get_logger().error("the driver's loop hangs in a call to the device")
-            loop.close()
-        self.devices.close()
         self.loop = None
+        if loop is not None and not loop.stop():
+            self.get_logger().error("the driver's loop hangs in a call to the device")
+        if self._opened is not None:
+            self._opened.close()  # tried again by the next cleanup where it fails
+        self.devices.close()
+        self._opened = None
         self._other.closed()
         self._publish_status()
 

@@ -7,6 +7,7 @@ import contextlib
 import math
 import time
 from collections import deque
+from collections.abc import Callable
 
 from rclpy.node import Node
 
@@ -120,14 +121,11 @@ class OtherDriver:
     Parameters
     ----------
     node : this driver
-
-    Attributes
-    ----------
     publishing : whether states are this driver's own
     """
 
-    def __init__(self, node: Node) -> None:
-        self.publishing = False
+    def __init__(self, node: Node, publishing: Callable[[], bool]) -> None:
+        self._publishing = publishing
         self._topic = node.resolve_topic_name("tendon_states")
         self._heard_s = self._closed_s = -math.inf
         # Never destroyed: the EventsExecutor does not take it well when a callback destroys what it listens to.
@@ -144,10 +142,9 @@ class OtherDriver:
 
     def closed(self) -> None:
         """The driver publishes no more; its last states may still come for a while."""
-        self.publishing = False
         self._closed_s = time.monotonic()
 
     def _on_states(self, _data: bytes) -> None:
         """Before this driver publishes, states are another driver's. A dead driver would still be listed a while."""
-        if not self.publishing and time.monotonic() - self._closed_s > FOREIGN_STATES_S:
+        if not self._publishing() and time.monotonic() - self._closed_s > FOREIGN_STATES_S:
             self._heard_s = time.monotonic()
