@@ -33,7 +33,6 @@ class DisplacedModel:
     ----------
     start : the robot from which all parameters are counted
     place : its ``recording``
-    turned_over : gravity is opposite to that of the start
 
     Attributes
     ----------
@@ -41,11 +40,11 @@ class DisplacedModel:
     radius_m : mean of the segments' pitch radii, m
     """
 
-    def __init__(self, start: Robot, place: Recording, *, turned_over: bool = False) -> None:
+    def __init__(self, start: Robot, place: Recording) -> None:
         self.start, self._place = start, place
         segments = start.segments
         self._owner = np.repeat(np.arange(len(segments)), [segment.tendons.count for segment in segments])
-        self._gravity = (-1.0 if turned_over else 1.0) * np.array(start.gravity_m_per_s2)
+        self._gravity = np.array(start.gravity_m_per_s2)
         weight_n = sum(float(segment.disks.masses_kg.sum()) for segment in segments) * float(
             np.linalg.norm(self._gravity)
         )
@@ -58,7 +57,7 @@ class DisplacedModel:
 
     def turned_over(self) -> DisplacedModel:
         """The same with gravity in the opposite direction."""
-        return DisplacedModel(self.start, self._place, turned_over=True)
+        return DisplacedModel(self.start.changed(gravity_m_per_s2=_triple(-self._gravity)), self._place)
 
     def robot(self, values: Values) -> Robot:
         """The robot with parameters.
