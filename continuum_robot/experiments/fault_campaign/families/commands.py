@@ -9,7 +9,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from continuum_robot.experiments.fault_campaign.kind import COMMAND, EITHER, FOUND, SAFE, TOLERATED, Action, FaultKind
+from continuum_robot.experiments.fault_campaign.kind import (
+    AT_ONCE,
+    COMMAND,
+    EITHER,
+    FOUND,
+    SAFE,
+    TOLERATED,
+    Action,
+    FaultKind,
+)
 from continuum_robot.experiments.fault_campaign.virtual_robot import Command, VirtualRobot
 
 GROUP = "Commands, e-stop and settings"
@@ -64,56 +73,41 @@ def _new_gains(robot: VirtualRobot, _tendon: int) -> None:
     robot.controller = robot.controller.with_settings(dataclasses.replace(settings, gains=gains))
 
 
+def _refused(
+    name: str,
+    cause: str,
+    action: Action,
+    fault: str,
+    *,
+    detectable: str = AT_ONCE,
+    cure: str = "mend the controller, then reset",
+) -> FaultKind:
+    """A command that the safety logic answers with the fault of that name."""
+    return FaultKind(
+        name=name,
+        group=GROUP,
+        cause=cause,
+        action=action,
+        detectors=(f"tendon_safety: {fault}",),
+        reaction=SAFE,
+        detectable=detectable,
+        seen=f"`{fault}`",
+        cure=cure,
+    )
+
+
 KINDS: tuple[FaultKind, ...] = (
-    FaultKind(
-        name="command_nan",
-        group=GROUP,
-        cause="a command holds NaN",
-        action=_commands(_one(math.nan)),
-        detectors=("tendon_safety: command_not_finite",),
-        reaction=SAFE,
-        seen="`command_not_finite`",
-        cure="mend the controller, then reset",
+    _refused("command_nan", "a command holds NaN", _commands(_one(math.nan)), "command_not_finite"),
+    _refused("command_infinite", "a command holds infinity", _commands(_one(math.inf)), "command_not_finite"),
+    _refused("command_negative", "a command wants -50 N of a tendon", _commands(_one(-50.0)), "command_out_of_range"),
+    _refused(
+        "command_too_large", "a command wants 1000 N of a tendon", _commands(_one(1000.0)), "command_out_of_range"
     ),
-    FaultKind(
-        name="command_infinite",
-        group=GROUP,
-        cause="a command holds infinity",
-        action=_commands(_one(math.inf)),
-        detectors=("tendon_safety: command_not_finite",),
-        reaction=SAFE,
-        seen="`command_not_finite`",
-        cure="mend the controller, then reset",
-    ),
-    FaultKind(
-        name="command_negative",
-        group=GROUP,
-        cause="a command wants -50 N of a tendon",
-        action=_commands(_one(-50.0)),
-        detectors=("tendon_safety: command_out_of_range",),
-        reaction=SAFE,
-        seen="`command_out_of_range`",
-        cure="mend the controller, then reset",
-    ),
-    FaultKind(
-        name="command_too_large",
-        group=GROUP,
-        cause="a command wants 1000 N of a tendon",
-        action=_commands(_one(1000.0)),
-        detectors=("tendon_safety: command_out_of_range",),
-        reaction=SAFE,
-        seen="`command_out_of_range`",
-        cure="mend the controller, then reset",
-    ),
-    FaultKind(
-        name="command_all_too_large",
-        group=GROUP,
-        cause="a command wants 1000 N of every tendon",
-        action=_commands(lambda command, _tendon: command._replace(tension=np.full(command.tension.shape, 1000.0))),
-        detectors=("tendon_safety: command_out_of_range",),
-        reaction=SAFE,
-        seen="`command_out_of_range`",
-        cure="mend the controller, then reset",
+    _refused(
+        "command_all_too_large",
+        "a command wants 1000 N of every tendon",
+        _commands(lambda command, _tendon: command._replace(tension=np.full(command.tension.shape, 1000.0))),
+        "command_out_of_range",
     ),
     FaultKind(
         name="command_slack",
@@ -139,47 +133,35 @@ KINDS: tuple[FaultKind, ...] = (
         seen="the flags of maximum and rate in `tendon_states.limited`: the tension rises slowly to its maximum",
         cure="mend the controller",
     ),
-    FaultKind(
-        name="command_wrong_size",
-        group=GROUP,
-        cause="a command has one tension too few",
-        action=_commands(lambda command, _tendon: command._replace(tension=command.tension[:-1])),
-        detectors=("tendon_safety: command_wrong_size",),
-        reaction=SAFE,
-        seen="`command_wrong_size`",
+    _refused(
+        "command_wrong_size",
+        "a command has one tension too few",
+        _commands(lambda command, _tendon: command._replace(tension=command.tension[:-1])),
+        "command_wrong_size",
         cure="start controller and driver with the same robot file, then reset",
     ),
-    FaultKind(
-        name="command_too_old",
-        group=GROUP,
-        cause="commands answer states of long ago",
-        action=_old,
-        detectors=("tendon_safety: command_timeout",),
-        reaction=SAFE,
+    _refused(
+        "command_too_old",
+        "commands answer states of long ago",
+        _old,
+        "command_timeout",
         detectable=COMMAND,
-        seen="`command_timeout`",
         cure="relieve the computer or the network, then reset",
     ),
-    FaultKind(
-        name="command_repeated",
-        group=GROUP,
-        cause="the controller hangs, and the same command comes again and again",
-        action=_replayed,
-        detectors=("tendon_safety: command_timeout",),
-        reaction=SAFE,
+    _refused(
+        "command_repeated",
+        "the controller hangs, and the same command comes again and again",
+        _replayed,
+        "command_timeout",
         detectable=COMMAND,
-        seen="`command_timeout`",
         cure="start the controller again, then reset",
     ),
-    FaultKind(
-        name="command_missing",
-        group=GROUP,
-        cause="no command comes any more",
-        action=_commands(lambda _command, _tendon: None),
-        detectors=("tendon_safety: command_timeout",),
-        reaction=SAFE,
+    _refused(
+        "command_missing",
+        "no command comes any more",
+        _commands(lambda _command, _tendon: None),
+        "command_timeout",
         detectable=COMMAND,
-        seen="`command_timeout`",
         cure="start the controller again, then reset",
     ),
     FaultKind(
