@@ -18,6 +18,7 @@ from rclpy.context import Context
 from ros_goal import Goal
 from ros_probe import PATIENT, Probe
 
+from continuum_robot.drivers import backends
 from continuum_robot.drivers.odri_can import codec
 from continuum_robot.nodes.spinning import Spinner, initialize
 from continuum_robot.nodes.string_encoder import StringEncoder
@@ -161,3 +162,22 @@ def test_a_board_that_was_silent_comes_back_without_a_restart(driver, probe, ben
     probe.wait(lambda: probe.trigger("reset_estop").success and not driver.newest_reading.device_faults, 20.0)
     assert probe.transition("tendon_driver", "activate"), driver.last_error
     assert probe.transition("tendon_driver", "deactivate")
+
+
+@pytest.mark.parametrize("parameters", [{"use_fake_hardware": False}, {"fake_level": "mirror"}])
+def test_contacts_of_a_robot_without_a_plant_are_refused_before_a_port_is_opened(parameters, monkeypatch):
+    opened = []
+    monkeypatch.setattr(backends, "tendon_actuators", lambda *_arguments: opened.append("hardware"))
+    context = Context()
+    initialize([], context)
+    node = TendonDriver(
+        context=context, overrides={"robot": "opencr_five_tendon", "contacts": "push.yaml", **parameters}
+    )
+    try:
+        node.trigger_configure()
+        assert node.state == "unconfigured"
+        assert "contacts = 'push.yaml'" in node.last_error
+        assert not opened
+    finally:
+        node.destroy_node()
+        context.try_shutdown()

@@ -23,6 +23,8 @@ from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.srv import InjectFault
 
+_CONTACTS = "none: hardware touches what it does, and fake_level mirror has no plant to be touched"
+
 
 class DriverDevices:
     """Makes the actuators and knows what stands behind simulated ones.
@@ -50,9 +52,12 @@ class DriverDevices:
 
         Raises
         ------
-        ContinuumRobotError : they cannot be made as the parameters say
+        ContinuumRobotError : they cannot be made as the parameters say, e.g. with contacts of a robot without a plant
         """
         node, get = self._node, self._node.parameters.get
+        if get("contacts") and (not node.simulated or get("fake_level") == "mirror"):
+            # Before anything is opened.
+            raise ParameterError("contacts", get("contacts"), _CONTACTS)
         if not node.simulated:
             return backends.tendon_actuators(robot, str(get("can_interface")))
         contacts = load_contacts(get("contacts"), robot) if get("contacts") else ()
@@ -92,9 +97,7 @@ class DriverDevices:
             return self.hardware.plant
         if isinstance(actuators, SimulatedTendonActuators):
             return actuators.plant
-        raise ParameterError(
-            "contacts", self._node.parameters.get("contacts"), "none on hardware, which touches what it does"
-        )
+        raise ParameterError("plant", type(actuators).__name__, "simulated actuators: hardware has no plant")
 
     def true_contacts(self, actuators: TendonActuators, publisher: Publisher[Any]) -> TrueContacts | None:
         """The truth about the contacts that the parameters give, None for none.
@@ -104,9 +107,6 @@ class DriverDevices:
         actuators : open
         publisher : of the truth
 
-        Raises
-        ------
-        ParameterError : contacts of real hardware
         """
         get = self._node.parameters.get
         if not get("contacts"):
