@@ -52,7 +52,8 @@ class DriverDevices:
 
         Raises
         ------
-        ContinuumRobotError : they cannot be made as the parameters say, e.g. with contacts of a robot without a plant
+        ParameterError : contacts of a robot without a plant
+        ContinuumRobotError : they cannot be made as the parameters say
         """
         node, get = self._node, self._node.parameters.get
         if get("contacts") and (not node.simulated or get("fake_level") == "mirror"):
