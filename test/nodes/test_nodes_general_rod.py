@@ -54,12 +54,12 @@ def test_commanded_tensions_bend_it_and_its_shape_is_seen(probe):
     assert np.linalg.norm(statics - before) > 0.02
 
     def bent() -> bool:
-        command()
+        obeyed()  # on a busy machine a command may come too late
         found = tip(rod, probe.newest("shape").coefficients)
         # Friction and cogging of the motors change the tensions by up to 1.3 N, and the rod swings for long.
         return bool((found - before) @ (statics - before) > 0.5 * np.sum((statics - before) ** 2))
 
-    probe.wait(bent, 30.0, "the shape does not follow")
+    probe.wait(bent, 60.0, "the shape does not follow")
     path = probe.wait_for_message("backbone", 20.0)
     assert len(path.poses) > 10
     assert np.isfinite([pose.pose.position.x for pose in path.poses]).all()
