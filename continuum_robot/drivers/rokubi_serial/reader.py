@@ -260,8 +260,8 @@ class RokubiForceSensor:
         # A new baud rate may hold at once, when the sensor runs, or when it is started the next time.
         rates = tuple(dict.fromkeys((settings.baud_bps, spoken_bps)))
         yield from self._demand(codec.set_filter(settings.sinc), rates[::-1])
-        self._port.write(codec.run())
-        yield
+        # Whatever it answers: a change of the baud rate would garble a command that is still on its way.
+        yield from self._acknowledged(codec.run())
         for baud_bps in rates:
             self._port.set_baud(baud_bps)
             self._stream.restart()

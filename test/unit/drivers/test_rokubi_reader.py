@@ -80,6 +80,22 @@ def test_it_is_found_and_set_up_at_any_baud_rate(options: dict[str, Any]) -> Non
     bench.close()
 
 
+@pytest.mark.parametrize("polls", [2, 3, 5, 20])
+def test_a_sensor_that_takes_its_time_is_set_up(polls: int) -> None:
+    """It looks at its line once in so many of the driver's polls: a baud rate must not change under a command."""
+    bench = Bench()
+    for poll_number in range(3000):
+        bench.now_s += 0.001
+        if poll_number % polls == 0:
+            bench.sensor.step(bench.now_s)
+        reading = bench.driver.read(bench.now_s)
+        if np.isfinite(reading.wrench).all():
+            break
+    np.testing.assert_allclose(reading.wrench, bench.wrench, rtol=1e-7)
+    assert bench.sensor.baud_bps == SETTINGS.baud_bps
+    bench.close()
+
+
 def test_it_is_what_the_nodes_ask_for(bench: Bench) -> None:
     assert isinstance(bench.driver, ForceSensor)
     assert bench.driver.frame_id == "flange"
