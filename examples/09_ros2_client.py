@@ -13,6 +13,7 @@ from continuum_robot.client import Robot
 
 def main(out: Path) -> None:
     """Bend, draw a circle, straighten: a simulated robot; with simulated=False it is the real one."""
+    np.set_printoptions(suppress=True)  # 200 mm beside 0.1 mm would be printed as 2.e+02
     trail, begun_s = [], time.monotonic()
 
     def circle(time_s: float) -> np.ndarray:

@@ -201,7 +201,7 @@ _BOARD: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     ),
     "silent_board": (
         ("the board has no power", "its CAN cable is off", "the channel in the robot file is another one"),
-        "No positions or currents for 30 ms.",
+        "No positions or currents for 50 ms, of which 20 ms rule out that it was the computer that stalled.",
         ("Check supply and CAN wiring.", "`continuum-robot devices ROBOT` lists what is on each channel.", RESET),
     ),
     "silent_status": (

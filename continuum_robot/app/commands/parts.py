@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import signal
+import threading
+from collections.abc import Iterator
 from types import ModuleType
 
 from continuum_robot.errors import ContinuumRobotError
@@ -24,9 +28,27 @@ def part(name: str) -> ModuleType:
     ContinuumRobotError : it needs an extra that is not installed
     """
     try:
-        return importlib.import_module(f"continuum_robot.app.{name}")
+        with _interrupts_wait():
+            return importlib.import_module(f"continuum_robot.app.{name}")
     except ModuleNotFoundError as error:
         if error.name not in _EXTRAS:
             raise
         extra = f"pip install 'continuum_robot[{_EXTRAS[error.name]}]'"
         raise ContinuumRobotError(f"the module {error.name} is missing: install the extra, {extra}") from None
+
+
+@contextlib.contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Ctrl-C comes when the block is left: CasADi swallows it while it is imported, and the command would go on."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt

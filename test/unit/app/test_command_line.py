@@ -3,16 +3,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from continuum_robot import __version__
 from continuum_robot.app.command_line import main
+from continuum_robot.app.commands import parts
 from continuum_robot.app.commands.experiments import own_options
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.loading import find_robot_file, shipped_robots
@@ -35,6 +40,17 @@ COMMANDS = (
     "repair",
     "bench",
 )
+
+
+def test_an_interrupt_is_not_lost_in_an_import_that_swallows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def import_module(_name: str) -> None:
+        with contextlib.suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.05)
+
+    monkeypatch.setattr(parts.importlib, "import_module", import_module)
+    with pytest.raises(KeyboardInterrupt):
+        parts.part("demo")
 
 
 def plain(text: str) -> str:
