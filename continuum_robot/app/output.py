@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import os
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from continuum_robot.errors import DeviceError
+from continuum_robot.robot.whole_file import write_whole
 
 
 def write_json(file: Path, numbers: Mapping[str, Any]) -> None:
@@ -27,14 +26,9 @@ def write_json(file: Path, numbers: Mapping[str, Any]) -> None:
     ------
     DeviceError : the file cannot be written, e.g. a full disk
     """
-    partial = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(json.dumps(plain(dict(numbers)), indent=2, allow_nan=False) + "\n", encoding="utf-8")
-        partial.replace(file)
+        write_whole(file, json.dumps(plain(dict(numbers)), indent=2, allow_nan=False) + "\n")
     except OSError as error:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
         raise DeviceError(str(file), f"cannot be written ({error.strerror or error})", _DISK_REMEDY) from error
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 from collections.abc import Mapping
 from functools import singledispatch
@@ -21,6 +20,7 @@ from continuum_robot.identification.geometry_fit import GeometryFit
 from continuum_robot.identification.procedures.hung_weight import TorqueFit
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot, parse_robot
+from continuum_robot.robot.whole_file import write_whole
 
 Fit = GeometryFit | DynamicsFit | DisplacedFit | TorqueFit
 # What was fitted, for the head of the file, and the new values by their dotted keys.
@@ -57,14 +57,9 @@ def write_fitted_robot(robot: Robot, fit: Fit, out: Path | str) -> Robot:
         mapping, Dumper=_Plain, sort_keys=False, default_flow_style=None, allow_unicode=True, width=110
     )
     parse_robot(text, path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        write_whole(path, text)
     except OSError as error:
-        if partial.exists():
-            partial.unlink()
         raise RobotFileError(path, "", str(error), "a path that can be written") from error
     return load_robot(path)
 

@@ -224,7 +224,7 @@ class ReferenceSource(ManagedNode):
         way = self._tip_way
         if way is None and self._robot is not None and self._robot.mechanism is not None:
             return  # another node brings the tip of a mechanism to its target
-        place = np.array([message.point.x, message.point.y, message.point.z])
+        place = conversions.position(message.point)
         problem = self._refuse_target(message, place)
         here = self._here()
         if way is None or here is None or problem:

@@ -177,7 +177,7 @@ class TipApproachNode(ManagedNode):
         self._see(message.tip.position, message.header.stamp)
 
     def _see(self, point: Any, stamp: Any) -> None:
-        self._seen = _Seen(np.array([point.x, point.y, point.z]), conversions.stamp_ns(stamp))
+        self._seen = _Seen(conversions.position(point), conversions.stamp_ns(stamp))
 
     def _on_clarke_state(self, data: bytes) -> None:
         self._clarke = data
@@ -225,7 +225,7 @@ class TipApproachNode(ManagedNode):
         except ParameterError as error:
             self._refused += 1
             self.get_logger().error(f"refused: {error}")
-            self._publish_state(REFUSED, str(error), now_ns, np.array([point.x, point.y, point.z]))
+            self._publish_state(REFUSED, str(error), now_ns, conversions.position(point))
             return
         self._accepted += 1
         self._progress, self._way, self._used_ns, self._taking = None, None, 0, None

@@ -156,8 +156,7 @@ def _deviation(force: Vector, covariance: Vector) -> float:
 
 
 def _point(shape: Shape | None) -> Vector:
-    place = None if shape is None else shape.tip.position
-    return np.zeros(0) if place is None else np.array([place.x, place.y, place.z])
+    return np.zeros(0) if shape is None else conversions.position(shape.tip.position)
 
 
 def _vector(message: Any, name: str) -> Vector:

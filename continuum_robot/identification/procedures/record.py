@@ -21,6 +21,7 @@ from continuum_robot.errors import DeviceError, RecordingError, RobotFileError
 from continuum_robot.identification.procedures.homing import Homed
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Source, quantity, read
+from continuum_robot.robot.whole_file import write_whole
 
 Vector = NDArray[np.float64]
 
@@ -141,13 +142,9 @@ def store_record(record: HomingRecord, path: Path) -> None:
     mapping = dataclasses.asdict(record)
     mapping = {name: [*value] if isinstance(value, tuple) else value for name, value in mapping.items()}
     text += yaml.safe_dump(mapping, sort_keys=False, default_flow_style=None)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        write_whole(path, text)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise RecordingError(
             path, f"cannot be written ({error.strerror})", "Make room, or its folder writable."
         ) from error

@@ -142,8 +142,7 @@ class TipWay:
         data : of a serialised ``shape``
         """
         shape = deserialize_message(data, Shape)
-        place = shape.tip.position
-        self._tip, self._tip_ns = np.array([place.x, place.y, place.z]), conversions.stamp_ns(shape.header.stamp)
+        self._tip, self._tip_ns = conversions.position(shape.tip.position), conversions.stamp_ns(shape.header.stamp)
 
     def at(self, now_ns: int, period_s: float, measured: Vector | None) -> ClarkeReference:
         """The reference of this period.
