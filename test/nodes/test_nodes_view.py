@@ -220,7 +220,7 @@ MIDDLE = (slice(150, 650), slice(400, 860))
 def browser(shown: Shown) -> Iterator[Browser]:
     if find_browser() is None:
         pytest.skip("no chromium is installed: the page is not tested in a browser")
-    with Browser((1280, 800)) as opened:
+    with Browser((1280, 800), gives_way=False) as opened:
         opened.open(shown.page.address)
         opened.wait_for(READY, LONG_S)
         opened.run(HIDE_NOTICES)
@@ -283,3 +283,12 @@ def test_robot_without_clarke_coordinates_is_shown_and_not_steered(tmp_path: Pat
         assert page.frames == 1
         assert page.panel.steering is None
         assert page.panel.gains is None
+
+
+def test_slow_drawing_leaves_time_to_send(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = ViewOptions(robot=ROBOT, namespace="slow", out=tmp_path)
+    with Page(options, load_robot(ROBOT)) as page:
+        page.draws_unseen = True
+        draw_s = 0.1
+        monkeypatch.setattr(page.scene, "draw", lambda *_arguments: time.sleep(draw_s))
+        assert page.frame() >= draw_s

@@ -23,6 +23,7 @@ from continuum_robot.errors import DeviceError
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 _ANSWER_S = 120.0
 _START_S = 120.0
+_SAID = 500
 
 
 def find_browser() -> str | None:
@@ -36,25 +37,28 @@ class Browser:
     Parameters
     ----------
     size : width and height of the window, pixels
+    gives_way : run only while nothing else on the computer wants to. It draws in software, and may be on the robot's
+        computer. On one that is busy all the time it then comes to nothing
 
     Raises
     ------
     DeviceError : there is no Chromium, or it does not start
     """
 
-    def __init__(self, size: tuple[int, int] = (1280, 800)) -> None:
+    def __init__(self, size: tuple[int, int] = (1280, 800), *, gives_way: bool = True) -> None:
         program = find_browser()
         if program is None:
             raise DeviceError("browser", "no Chromium is found", "Install the package chromium")
         self._folder = tempfile.TemporaryDirectory(prefix="continuum_robot_browser", ignore_cleanup_errors=True)
-        # It draws in software and may be on the robot's computer: it gives way to whatever else wants to run.
-        chrt = shutil.which("chrt")
+        chrt = shutil.which("chrt") if gives_way else None
         self._process = subprocess.Popen(
             [
                 *([chrt, "--idle", "0"] if chrt else []), program,
                 "--headless=new", "--no-sandbox", "--disable-gpu", "--use-angle=swiftshader",
                 "--enable-unsafe-swiftshader", "--hide-scrollbars", "--mute-audio", "--no-first-run",
                 "--disable-extensions", "--disable-background-networking", "--disable-dev-shm-usage",
+                # A computer that is busy draws late; Chromium would take that for a hang and end the drawing for good.
+                "--disable-gpu-watchdog", "--disable-gpu-process-crash-limit", "--disable-renderer-backgrounding",
                 f"--window-size={size[0]},{size[1]}", "--remote-debugging-port=0", "--remote-allow-origins=*",
                 f"--user-data-dir={self._folder.name}", "about:blank",
             ],
@@ -105,7 +109,11 @@ class Browser:
         deadline_s = time.monotonic() + timeout_s
         while not (value := self.run(f"(() => {{ try {{ return {script} }} catch {{ return false }} }})()")):
             if time.monotonic() > deadline_s:
-                raise DeviceError("browser", f"{script} is not true within {timeout_s:g} s", "Look at a screenshot")
+                says = " ".join(str(self.run("document.body.innerText")).split())
+                raise DeviceError(
+                    "browser", f"{script} is not true within {timeout_s:g} s; the page says: {says[:_SAID]}",
+                    "Look at a screenshot",
+                )  # fmt: skip
             time.sleep(0.2)
         return value
 

@@ -42,6 +42,7 @@ FRAME_S = 1.0 / 30.0
 _CURVE_S = 0.1
 _WORDS_S = 0.2
 _IDLE_S = 0.1
+_SENDING_S = 0.02  # viser collects for 1/60 s before it sends
 _REPORT_S = 1.0
 _DISCOVERY_S = 30.0
 
@@ -138,7 +139,11 @@ class Page:
         return (len(drawn) - 1) / (drawn[-1] - drawn[0])
 
     def frame(self) -> float:
-        """Take what is new and show it; gives how long to wait until the next one, s."""
+        """Take what is new and show it; gives how long to wait until the next one, s.
+
+        Nothing is sent to browsers while a frame is drawn. So the wait is never shorter than the drawing was: on a
+        computer too slow for 30 frames a second the page would draw all the time, and browsers would hear nothing.
+        """
         begun_s = time.monotonic()
         snapshot = self.snapshot = self._listener.snapshot()
         self._curves.add(snapshot)
@@ -162,7 +167,8 @@ class Page:
         if watched:
             self.frames += 1
             self._drawn_s.append(begun_s)
-        return max(0.0, (FRAME_S if watched else _IDLE_S) - (time.monotonic() - begun_s))
+        took_s = time.monotonic() - begun_s
+        return max((FRAME_S if watched else _IDLE_S) - took_s, took_s, _SENDING_S)
 
     def show_robot(self, visible: bool) -> None:
         """Show or hide all that is drawn.
