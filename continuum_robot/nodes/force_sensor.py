@@ -15,6 +15,7 @@ from continuum_robot.drivers.protocols import ForceReading, ForceSensor
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.nodes import qos
+from continuum_robot.nodes.choices import FAKE_LEVELS
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.sensor_node import SensorNode
 from continuum_robot.nodes.spinning import run_node
@@ -25,7 +26,6 @@ from continuum_robot.simulation.force_sensor import SimulatedForceSensor
 from continuum_robot.simulation.wire.pacing import Pacer
 from continuum_robot.simulation.wire.rokubi import FakeRokubi
 
-FAKE_LEVELS = ("dynamics", "mirror", "wire")
 UNLOADED = np.zeros(6)
 SIMULATED_FRAME = "force_sensor"
 

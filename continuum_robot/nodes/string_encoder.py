@@ -22,6 +22,7 @@ from continuum_robot.identification.procedures.record import (
 )
 from continuum_robot.msg import StringLengths
 from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.choices import FAKE_LEVELS, HOMING_POLICIES
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.sensor_node import SensorNode
 from continuum_robot.nodes.spinning import run_node
@@ -31,9 +32,6 @@ from continuum_robot.simulation.plant_link import PlantLink
 from continuum_robot.simulation.string_encoder_device import SimulatedStringEncoders
 from continuum_robot.simulation.wire.link_strings import LinkedStringBoard
 from continuum_robot.srv import InjectFault
-
-FAKE_LEVELS = ("dynamics", "mirror", "wire")
-HOMING_POLICIES = ("auto", "required", "ignored")
 
 
 class StringEncoder(SensorNode[StringReading]):

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver node at 1 kHz over serial CAN adapters: the whole way from tendon_commands to a pseudo-terminal.
-
-Where a laboratory has other channels, CONTINUUM_ROBOT_TEST_CAN names them, e.g. ``socketcan:vcan0,vcan1,vcan2`` or
-``udp_multicast:239.74.163.2:43113,239.74.163.2:43114,239.74.163.2:43115``: simulated boards and driver then talk there.
-"""
+"""The driver node at 1 kHz over serial CAN adapters: the whole way from tendon_commands to a pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -13,66 +9,28 @@ import stat
 import sys
 from pathlib import Path
 
-import can
 import numpy as np
 import pytest
-import yaml
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.msg import TendonCommands
 from rclpy.context import Context
+from ros_desk import LABORATORY, stand
 from ros_probe import PATIENT, Probe
 
-from continuum_robot.drivers.odri_can.bus import bus_options
 from continuum_robot.nodes.spinning import Spinner, initialize
 from continuum_robot.nodes.tendon_driver import TendonDriver
-from continuum_robot.robot.loading import find_robot_file, load_robot
-from continuum_robot.simulation.wire.can_wire import PythonCanWire, SlcanAdapter
-from continuum_robot.simulation.wire.hardware import SimulatedHardware
-from continuum_robot.simulation.wire.pacing import Pacer
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 
-STEP_S = 0.004
 LOOPBACK = "0100007F:"
-LABORATORY = os.environ.get("CONTINUUM_ROBOT_TEST_CAN", "")
-
-
-def wires(hardware, folder):
-    """Interface, channels, and the boards' ends of the wires."""
-    if not LABORATORY:
-        adapters = [SlcanAdapter(folder / channel) for channel in hardware.boards]
-        return "slcan", [adapter.port for adapter in adapters], adapters
-    interface, _, names = LABORATORY.partition(":")
-    channels = names.split(",")
-    return interface, channels, [PythonCanWire(can.Bus(**bus_options(interface, channel))) for channel in channels]
 
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory):
-    """Three boards, each on a channel of its own, and the robot file that names the channels."""
-    folder = tmp_path_factory.mktemp("slcan")
-    hardware = SimulatedHardware(load_robot("opencr_five_tendon"))
-    hardware.open()
-    interface, names, ends = wires(hardware, folder)
-    channels = dict(zip(hardware.boards, names, strict=True))
-    for board, end in zip(hardware.boards.values(), ends, strict=True):
-        board.wire = end
-    robot = yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8"))
-    motors = robot["hardware"]["tendon_actuators"]
-    motors["interface"], motors["receive_timeout_ms"] = interface, 800
-    motors["current_mismatch_time_s"] = 1.0  # a busy machine steps the boards late
-    motors["channels"] = names
-    for motor in motors["motors"]:
-        motor["channel"] = channels[motor["channel"]]
-    file = folder / "robot.yaml"
-    file.write_text(yaml.safe_dump(robot, sort_keys=False), encoding="utf-8")
-    pacer = Pacer(hardware.step, STEP_S)
-    pacer.start()
-    yield file, hardware, ends
-    pacer.stop()
-    hardware.close()
+    with stand(tmp_path_factory.mktemp("slcan")) as standing:
+        yield standing
 
 
 class Opened:
@@ -101,10 +59,9 @@ def opened():
 
 @pytest.fixture(scope="module")
 def driver(domain, desk, opened):
-    file, _, _ = desk
     context = Context()
     initialize([], context)
-    own = {"robot": str(file), "use_fake_hardware": False, "homing": "ignored"}
+    own = {"robot": str(desk.file), "use_fake_hardware": False, "homing": "ignored"}
     patient = {**PATIENT, "safety.activation_grace_s": 30.0, "safety.current_mismatch_time_s": 2.0}
     driver = TendonDriver(context=context, overrides={**own, **patient, "rate_hz": 1000.0})
     spinner = Spinner([driver], context)
@@ -152,7 +109,7 @@ def listening_tcp():
 
 @pytest.mark.skipif(bool(LABORATORY), reason="python-can opens sockets there")
 def test_only_the_configured_ports_are_opened(driver, desk, opened):
-    names = {adapter.port for adapter in desk[2]}
+    names = {adapter.port for adapter in desk.ends}
     assert opened.devices - {"/dev/null", "/dev/urandom"} == names
     assert opened.bound == []
     # What pytest itself listens to is on the loopback too.
@@ -160,7 +117,7 @@ def test_only_the_configured_ports_are_opened(driver, desk, opened):
 
 
 def test_commands_reach_the_motors_and_readings_come_back(driver, probe, desk):
-    _, hardware, _ = desk
+    hardware = desk.hardware
     activate(driver, probe)
     before = probe.wait_for_message("tendon_states")
     assert not before.simulated
@@ -187,7 +144,7 @@ def test_commands_reach_the_motors_and_readings_come_back(driver, probe, desk):
 
 @pytest.mark.skipif(bool(LABORATORY), reason="only a pseudo-terminal is pulled out by a program")
 def test_an_adapter_that_is_pulled_out_is_a_fault_and_plugged_in_again_no_restart(driver, probe, desk):
-    adapter = desk[2][1]
+    adapter = desk.ends[1]
     activate(driver, probe)
     try:
         adapter.pty.hang_up()

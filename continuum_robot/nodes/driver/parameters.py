@@ -7,12 +7,10 @@ import math
 from typing import Any
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.nodes.choices import FAKE_LEVELS, HOMING_POLICIES
 from continuum_robot.nodes.parameters import ParameterServer
 from continuum_robot.nodes.periodic import RealtimeSettings
 from continuum_robot.robot.schema import Quantity
-
-FAKE_LEVELS = ("dynamics", "mirror", "wire")
-HOMING_POLICIES = ("auto", "required", "ignored")
 
 
 def declare_parameters(parameters: ParameterServer) -> None:

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The arguments of the files in launch/, without launch itself."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from continuum_robot.app.fake_level import AUTO
+from continuum_robot.robot.loading import shipped_robots
+
+BOOLEAN = ("true", "false")
+
+
+@dataclass(frozen=True)
+class LaunchArgument:
+    """An argument of a launch file, as ``--show-args`` prints it.
+
+    Attributes
+    ----------
+    name : before ``:=``
+    default : where it is not given
+    description : one sentence or two
+    choices : what is allowed; empty: any text
+    """
+
+    name: str
+    default: str
+    description: str
+    choices: tuple[str, ...] = ()
+
+
+def stack_arguments(fake_hardware: bool) -> list[LaunchArgument]:
+    """Arguments of ``sim.launch.py`` and ``hardware.launch.py``.
+
+    Parameters
+    ----------
+    fake_hardware : default of ``use_fake_hardware``
+    """
+    return [
+        LaunchArgument(
+            "robot",
+            default="opencr_five_tendon",
+            description="Robot file (YAML), or the name of a shipped one: " + ", ".join(shipped_robots()),
+        ),
+        LaunchArgument(
+            "use_fake_hardware",
+            default=str(fake_hardware).lower(),
+            choices=BOOLEAN,
+            description="true: the same nodes and topics, the wires end in a simulator. false: the robot on its bus",
+        ),
+        LaunchArgument(
+            "use_mock_hardware",
+            default="",
+            choices=("", *BOOLEAN),
+            description="The same as use_fake_hardware, for those who know it by this name; it wins if both are given",
+        ),
+        LaunchArgument(
+            "fake_level",
+            default=AUTO,
+            choices=(AUTO, "wire", "dynamics", "mirror"),
+            description="How much is simulated. auto: wire where this machine keeps up, measured, else dynamics. "
+            "dynamics: rod, tendons and motors with friction and cogging. wire: these behind simulated boards, to "
+            "which the real drivers speak. mirror: ideal tendons that follow their commands at once",
+        ),
+        LaunchArgument(
+            "controller",
+            default="clarke_controller",
+            choices=("clarke_controller", "none"),
+            description="Which controller commands the tensions. none: only driver and estimators, for your own "
+            "controller on the topic tendon_commands",
+        ),
+        LaunchArgument(
+            "activate",
+            default="true",
+            choices=BOOLEAN,
+            description="Bring all nodes up to active. false: they wait for the service supervisor/manage",
+        ),
+        LaunchArgument(
+            "contact",
+            default="true",
+            choices=BOOLEAN,
+            description="Look for contacts, and publish them on the topic contact",
+        ),
+        LaunchArgument("rviz", default="false", choices=BOOLEAN, description="Also start rviz2"),
+        LaunchArgument("record", default="false", choices=BOOLEAN, description="Record all topics of the robot (MCAP)"),
+        LaunchArgument(
+            "record_directory", default="runs", description="Where record:=true makes a folder named by the date"
+        ),
+        LaunchArgument(
+            "namespace", default="", description="ROS namespace of all nodes and topics, for several robots"
+        ),
+        LaunchArgument(
+            "prefix", default="", description="Put in front of every tf frame, for several robots, e.g. left_"
+        ),
+        LaunchArgument(
+            "can_interface",
+            default="",
+            description="python-can interface of the motor boards instead of the robot file's; hardware only",
+        ),
+        LaunchArgument(
+            "serial_port",
+            default="",
+            description="Serial port of the string-encoder board instead of the robot file's; hardware only",
+        ),
+        LaunchArgument("force", default="false", choices=BOOLEAN, description="Also read the force-torque sensor"),
+        LaunchArgument(
+            "force_port",
+            default="",
+            description="Serial port of the force-torque sensor instead of the robot file's; hardware only",
+        ),
+        LaunchArgument(
+            "params_file",
+            default="",
+            description="YAML file with ROS parameters; it wins over the robot file. Start its sections with /**: "
+            "so that they hold in any namespace",
+        ),
+        LaunchArgument(
+            "log_level",
+            default="info",
+            choices=("debug", "info", "warn", "error", "fatal"),
+            description="Least severity of log messages",
+        ),
+        LaunchArgument(
+            "composed",
+            default="false",
+            choices=BOOLEAN,
+            description="All nodes in one process: lower latency and a third of the processor time. "
+            "false: each node a process",
+        ),
+    ]
+
+
+def rviz_arguments() -> list[LaunchArgument]:
+    """Arguments of ``rviz.launch.py``."""
+    return [
+        LaunchArgument(
+            "robot",
+            default="opencr_five_tendon",
+            description="Robot file (YAML), or the name of a shipped one; the view takes its size from it: "
+            + ", ".join(shipped_robots()),
+        ),
+        LaunchArgument("namespace", default="", description="ROS namespace of the robot"),
+        LaunchArgument("prefix", default="", description="What stands in front of the robot's tf frames"),
+        LaunchArgument(
+            "rviz_config",
+            default="",
+            description="Configuration file of rviz2; empty: the shipped one, scaled to the robot",
+        ),
+    ]
+
+
+def misspelt(given: Iterable[str], arguments: Iterable[LaunchArgument]) -> list[str]:
+    """A sentence for every argument that is unknown and looks like a known one.
+
+    launch ignores unknown arguments in silence; those of a launch file that includes this one are none of ours.
+
+    Parameters
+    ----------
+    given : names
+    arguments : known ones
+    """
+    names = [argument.name for argument in arguments]
+    near = {name: difflib.get_close_matches(name, names, 1, 0.8) for name in given if name not in names}
+    return [
+        f"[WARN] launch argument {name}:= is unknown and ignored; meant {matches[0]}:= ?"
+        for name, matches in near.items()
+        if matches
+    ]

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the arguments of a launch file to the programs to start, without launch itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from continuum_robot.app.fake_level import AUTO, DYNAMICS, choose_level
+from continuum_robot.app.stack import load_for_stack, node_parameters
+from continuum_robot.drivers import backends
+from continuum_robot.errors import ParameterError
+from continuum_robot.nodes.composition import StackOptions
+from continuum_robot.robot.loading import find_robot_file
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program of the package and what it is started with.
+
+    Attributes
+    ----------
+    executable : its name in the package
+    node : name of its node; None: it makes several, and names them itself
+    parameters : ROS parameters
+    """
+
+    executable: str
+    node: str | None
+    parameters: Mapping[str, object]
+
+
+def programs_of_stack(given: Mapping[str, str]) -> list[Program]:
+    """What ``sim.launch.py`` and ``hardware.launch.py`` start; without the last nobody brings the others down in order.
+
+    Parameters
+    ----------
+    given : value by the argument's name, all of :func:`continuum_robot.app.launch_arguments.stack_arguments`
+
+    Raises
+    ------
+    RobotFileError : the robot file cannot be used, or lacks the hardware that it is asked for
+    ParameterError : a value that does not fit the robot, or a file that is not there
+    """
+    options = _options(given)
+    robot = load_for_stack(options)
+    if options.simulated:
+        options = dataclasses.replace(options, fake_level=choose_level(options.fake_level, robot).name)
+    else:
+        backends.hardware_of(robot)
+        if options.fake_level == AUTO:  # it is about simulated hardware only, and the nodes know no such level
+            options = dataclasses.replace(options, fake_level=DYNAMICS)
+    if given["params_file"] and not os.path.isfile(given["params_file"]):
+        raise ParameterError("params_file", given["params_file"], "an existing file")
+    if given["composed"] == "true":
+        return [Program("composition", None, _composed_parameters(options, given))]
+    return [Program(name, name, parameters) for name, parameters in node_parameters(options).items()]
+
+
+def _options(given: Mapping[str, str]) -> StackOptions:
+    return StackOptions(
+        robot=given["robot"],
+        simulated=(given["use_mock_hardware"] or given["use_fake_hardware"]) == "true",
+        fake_level=given["fake_level"],
+        force=given["force"] == "true",
+        namespace=given["namespace"],
+        prefix=given["prefix"],
+        record_directory=os.path.abspath(given["record_directory"]) if given["record"] == "true" else None,
+        controller=given["controller"] != "none",
+        autostart=given["activate"] == "true",
+        contact=given["contact"] == "true",
+        parameters={
+            "tendon_driver": {"can_interface": given["can_interface"]},
+            "string_encoder": {"serial_port": given["serial_port"]},
+            "force_sensor": {"serial_port": given["force_port"]},
+        },
+    )
+
+
+def _composed_parameters(options: StackOptions, given: Mapping[str, str]) -> dict[str, object]:
+    return {
+        "robot": os.path.abspath(find_robot_file(options.robot)),
+        "use_fake_hardware": options.simulated,
+        "fake_level": options.fake_level,
+        "prefix": options.prefix,
+        "record": options.record_directory is not None,
+        "directory": str(options.record_directory or ""),
+        "controller": options.controller,
+        "contact": options.contact,
+        "force": options.force,
+        "can_interface": given["can_interface"],
+        "serial_port": given["serial_port"],
+        "force_port": given["force_port"],
+        "autostart": options.autostart,
+    }

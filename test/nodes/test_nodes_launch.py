@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What hardware.launch.py starts, against devices on real wires: motor boards, string-encoder board, force sensor."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from continuum_robot.msg import Shape
+from geometry_msgs.msg import WrenchStamped
+from ros_desk import Desk, stand
+from ros_probe import PATIENT, Probe
+
+from continuum_robot.app.launch_arguments import stack_arguments
+from continuum_robot.app.launch_plan import programs_of_stack
+from continuum_robot.app.processes import ProcessGroup, node_command
+from continuum_robot.nodes import qos
+
+pytestmark = [pytest.mark.ros, pytest.mark.slow]
+
+LONG_S = 90.0
+TOPICS = ("tendon_states", "clarke_state", "clarke_reference", "shape", "wrench")
+# The robot is not homed by hand, and a busy machine steps the boards late.
+PARAMETERS = {
+    "homing": "ignored",
+    "safety.activation_grace_s": 30.0,
+    "safety.current_mismatch_time_s": 2.0,
+    "safety.inconsistent_displacement_time_s": 2.0,
+    **PATIENT,
+}
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    with stand(tmp_path_factory.mktemp("launch"), strings=True, force=True) as standing:
+        yield standing
+
+
+@pytest.fixture
+def probe(domain: int) -> Iterator[Probe]:
+    with Probe() as listening:
+        listening.listen_to_stack()
+        listening.listen(Shape, "shape", qos.newest_state())
+        listening.listen(WrenchStamped, "wrench", qos.newest_state())
+        yield listening
+
+
+@pytest.mark.parametrize("composed", ["false", "true"])
+def test_the_robot_moves_on_its_wires_and_ends_in_order(
+    composed: str, desk: Desk, probe: Probe, tmp_path: Path
+) -> None:
+    file = tmp_path / "parameters.yaml"
+    file.write_text(yaml.safe_dump({"/**": {"ros__parameters": PARAMETERS}}), encoding="utf-8")
+    values = {"robot": str(desk.file), "composed": composed, "force": "true", "params_file": str(file)}
+    programs = programs_of_stack({argument.name: argument.default for argument in stack_arguments(False)} | values)
+    commands = {
+        program.executable: node_command(program.executable, program.parameters, extra=["--params-file", str(file)])
+        for program in programs
+    }
+    group = ProcessGroup(commands, grace_s=30.0, signals=(signal.SIGINT, signal.SIGKILL))
+    group.start()
+    try:
+        probe.wait(lambda: probe.stack_state() == "up" or group.ended(), LONG_S, "the stack does not come up")
+        assert group.ended() == {}
+        probe.wait(lambda: all(probe.received[topic] for topic in TOPICS), LONG_S, "not all topics are heard")
+        assert not probe.newest("stack_status").simulated
+        assert not probe.newest("tendon_states").simulated
+        follow(probe, desk)
+        probe.wait(lambda: np.isfinite(probe.newest("shape").coefficients).all(), LONG_S, "no shape")
+        probe.wait(lambda: np.isfinite(probe.newest("wrench").wrench.force.z), LONG_S, "no force")
+    finally:
+        codes = group.stop()
+    assert set(codes.values()) == {0}, codes
+    time.sleep(1.0)
+    released = desk.hardware.plant.tension.max()
+    assert released < 1.0, "the tendons are not released"
+
+
+def follow(probe: Probe, desk: Desk) -> None:
+    """The true robot follows its reference, whatever a busy machine made of the first tries."""
+    begin = probe.newest("clarke_state").position[0]
+
+    def moves() -> bool:
+        if probe.stack_state() != "up":
+            probe.bring_up()
+        state, wanted = probe.newest("clarke_state").position, probe.newest("clarke_reference").position
+        return abs(state[0] - begin) > 0.002 and abs(state[0] - wanted[0]) < 0.001
+
+    probe.wait(moves, LONG_S, "the robot does not follow")
+    assert desk.hardware.plant.tension.max() > 2.0

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the launch files start, and with what; launch itself is not needed for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from continuum_robot.app.launch_arguments import LaunchArgument, misspelt, rviz_arguments, stack_arguments
+from continuum_robot.app.launch_plan import programs_of_stack
+from continuum_robot.errors import ParameterError, RobotFileError
+from continuum_robot.nodes.choices import FAKE_LEVELS
+
+ARGUMENTS = {"sim": stack_arguments(True), "hardware": stack_arguments(False), "rviz": rviz_arguments()}
+
+
+def given(file: str, **values: str) -> dict[str, str]:
+    return {argument.name: argument.default for argument in ARGUMENTS[file]} | values
+
+
+@pytest.mark.parametrize("file", ARGUMENTS)
+def test_arguments_are_explained_and_their_defaults_allowed(file: str) -> None:
+    arguments = ARGUMENTS[file]
+    assert len({argument.name for argument in arguments}) == len(arguments)
+    for argument in arguments:
+        assert len(argument.description) > 15
+        assert not argument.choices or argument.default in argument.choices
+
+
+@pytest.mark.parametrize("composed", ["false", "true"])
+@pytest.mark.parametrize("file", ["sim", "hardware"])
+def test_no_node_is_asked_for_a_level_that_it_does_not_know(file: str, composed: str) -> None:
+    programs = programs_of_stack(given(file, composed=composed))
+    levels = {program.parameters["fake_level"] for program in programs if "fake_level" in program.parameters}
+    assert len(levels) == 1
+    assert levels <= set(FAKE_LEVELS)
+    assert {program.parameters.get("use_fake_hardware") for program in programs} == {file == "sim"}
+
+
+def test_the_supervisor_comes_last_and_ends_if_the_start_fails() -> None:
+    *_, last = programs_of_stack(given("hardware"))
+    assert (last.executable, last.node) == ("supervisor", "supervisor")
+    assert last.parameters["exit_on_failed_start"] is True
+    assert set(last.parameters["node_names"]) == {program.node for program in programs_of_stack(given("hardware"))[:-1]}
+
+
+def test_ports_go_to_the_nodes_that_open_them() -> None:
+    values = {"can_interface": "slcan", "serial_port": "/dev/a", "force": "true", "force_port": "/dev/b"}
+    by_node = {program.node: program.parameters for program in programs_of_stack(given("hardware", **values))}
+    assert by_node["tendon_driver"]["can_interface"] == "slcan"
+    assert by_node["string_encoder"]["serial_port"] == "/dev/a"
+    assert by_node["force_sensor"]["serial_port"] == "/dev/b"
+    (composed,) = programs_of_stack(given("hardware", composed="true", **values))
+    assert values.items() - {("force", "true")} <= composed.parameters.items()
+    assert composed.parameters["force"] is True
+
+
+def test_the_other_name_of_the_same_argument_wins() -> None:
+    programs = programs_of_stack(given("hardware", use_mock_hardware="true"))
+    assert all(program.parameters["use_fake_hardware"] for program in programs)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"robot": "no_such_robot"}, "opencr_five_tendon"),
+        ({"robot": "ftdcr_v4"}, "actuators, limits, control"),
+        ({"robot": "two_segment"}, "hardware"),
+        ({"params_file": "/no/such/file.yaml"}, "an existing file"),
+    ],
+)
+def test_wrong_values_are_refused_before_anything_starts(values: dict[str, str], words: str) -> None:
+    with pytest.raises((ParameterError, RobotFileError), match=words):
+        programs_of_stack(given("hardware", **values))
+
+
+def test_a_recording_goes_where_launch_was_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    by_node = {program.node: program.parameters for program in programs_of_stack(given("hardware", record="true"))}
+    assert by_node["recorder"]["directory"] == str(tmp_path / "runs")
+
+
+def test_a_misspelt_argument_is_told() -> None:
+    arguments = [LaunchArgument("fake_level", "auto", "how much is simulated")]
+    assert misspelt(["fake_levle", "fake_level", "other"], arguments) == [
+        "[WARN] launch argument fake_levle:= is unknown and ignored; meant fake_level:= ?"
+    ]
