@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import yaml
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.msg import Shape
+from continuum_robot.srv import ManageStack
 from geometry_msgs.msg import WrenchStamped
 from ros_desk import Desk, stand
 from ros_probe import PATIENT, Probe
@@ -23,6 +25,7 @@ from continuum_robot.app.launch_arguments import stack_arguments
 from continuum_robot.app.launch_plan import programs_of_stack
 from continuum_robot.app.processes import ProcessGroup, node_command
 from continuum_robot.nodes import qos
+from continuum_robot.nodes.spinning import wait_for
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 
@@ -58,30 +61,47 @@ def test_the_robot_moves_on_its_wires_and_ends_in_order(
     composed: str, desk: Desk, probe: Probe, tmp_path: Path
 ) -> None:
     file = tmp_path / "parameters.yaml"
-    file.write_text(yaml.safe_dump({"/**": {"ros__parameters": PARAMETERS}}), encoding="utf-8")
+    sections = {"/**": PARAMETERS, "/**/tendon_driver": {"rate_hz": 250.0}}
+    text = yaml.safe_dump({name: {"ros__parameters": values} for name, values in sections.items()}, sort_keys=False)
+    file.write_text(text, encoding="utf-8")
     values = {"robot": str(desk.file), "composed": composed, "force": "true", "params_file": str(file)}
     programs = programs_of_stack({argument.name: argument.default for argument in stack_arguments(False)} | values)
     commands = {
         program.executable: node_command(program.executable, program.parameters, extra=["--params-file", str(file)])
         for program in programs
     }
-    group = ProcessGroup(commands, grace_s=30.0, signals=(signal.SIGINT, signal.SIGKILL))
-    group.start()
-    try:
-        probe.wait(lambda: probe.stack_state() == "up" or group.ended(), LONG_S, "the stack does not come up")
-        assert group.ended() == {}
+    with running(commands, probe) as group:
         probe.wait(lambda: all(probe.received[topic] for topic in TOPICS), LONG_S, "not all topics are heard")
         assert not probe.newest("stack_status").simulated
         assert not probe.newest("tendon_states").simulated
         follow(probe, desk)
         probe.wait(lambda: np.isfinite(probe.newest("shape").coefficients).all(), LONG_S, "no shape")
         probe.wait(lambda: np.isfinite(probe.newest("wrench").wrench.force.z), LONG_S, "no force")
-    finally:
-        codes = group.stop()
+    codes = group.exit_codes()
     assert set(codes.values()) == {0}, codes
-    time.sleep(1.0)
-    released = desk.hardware.plant.tension.max()
-    assert released < 1.0, "the tendons are not released"
+    assert wait_for(lambda: desk.hardware.plant.tension.max() < 1.0, 5.0), "the tendons are not released"
+
+
+@contextlib.contextmanager
+def running(commands: dict[str, list[str]], probe: Probe) -> Iterator[ProcessGroup]:
+    """Again where a busy machine made the boards look silent: the stack ends itself then, and says so."""
+    for _ in range(5):
+        group = ProcessGroup(commands, grace_s=30.0, signals=(signal.SIGINT, signal.SIGKILL))
+        is_up = functools.partial(up_or_ended, group, probe)
+        probe.received["stack_status"].clear()
+        group.start()
+        try:
+            probe.wait(is_up, LONG_S, "the stack does not come up")
+            if not group.ended():
+                yield group
+                return
+        finally:
+            group.stop()
+    pytest.fail("the stack ends itself, see the log")
+
+
+def up_or_ended(group: ProcessGroup, probe: Probe) -> bool:
+    return probe.stack_state() == "up" or bool(group.ended())
 
 
 def follow(probe: Probe, desk: Desk) -> None:
@@ -90,7 +110,7 @@ def follow(probe: Probe, desk: Desk) -> None:
 
     def moves() -> bool:
         if probe.stack_state() != "up":
-            probe.bring_up()
+            probe.manage(ManageStack.Request.RESET)
         state, wanted = probe.newest("clarke_state").position, probe.newest("clarke_reference").position
         return abs(state[0] - begin) > 0.002 and abs(state[0] - wanted[0]) < 0.001
 
