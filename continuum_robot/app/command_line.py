@@ -80,6 +80,10 @@ command(epilog="Example: continuum-robot view opencr_five_tendon")(running.view)
 command(epilog="Example: continuum-robot teleop --gamepad auto --mode tip")(running.teleop)
 command(epilog="Example: continuum-robot check my_robot.yaml")(robots.check)
 command(epilog="Example: continuum-robot devices my_robot.yaml --json devices.json")(hardware.devices)
+command(
+    epilog="Example: continuum-robot desk opencr_five_tendon --out desk, then, in another terminal: continuum-robot "
+    "home desk/robot.yaml --hardware"
+)(hardware.desk)
 command(epilog="Example: continuum-robot faults --json faults.json")(experiments.faults)
 command(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},

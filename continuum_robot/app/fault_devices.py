@@ -7,9 +7,7 @@ Writes the truth to ``truth`` in that folder, a row every step; obeys lines of J
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import sys
 import threading
 import time
@@ -23,6 +21,7 @@ from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire.can_wire import SlcanAdapter
+from continuum_robot.simulation.wire.desk import go_ahead_of_others, put_on_adapters
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.simulation.wire.pacing import Pacer
 
@@ -30,12 +29,6 @@ PERIOD_S = 0.004
 """Not every tick of the boards: nodes and devices share the cores of one computer here."""
 TRUTH = "truth"
 READY = "ready"
-PRIORITY = -10
-
-
-def adapter_name(channel: int) -> str:
-    """Name of the adapter of a channel in the folder."""
-    return f"adapter{channel}"
 
 
 def read_truth(folder: Path, tendons: int, coordinates: int) -> dict[str, NDArray[np.float64]]:
@@ -67,18 +60,13 @@ def main(robot_file: str, folder: Path, seed: int) -> int:
     folder : where the truth is written
     seed : of noise and faults
     """
-    with contextlib.suppress(PermissionError):
-        # Real devices do not wait for a busy computer.
-        os.nice(PRIORITY)
+    go_ahead_of_others()
     robot = load_robot(robot_file)
     rng = np.random.default_rng(seed)
     plant = Plant(robot, rng=rng)
     hardware = SimulatedHardware(robot, plant, rng, strings=bool(robot.strings), folder=folder)
     hardware.open()
-    adapters = {channel: SlcanAdapter(folder / adapter_name(i)) for i, channel in enumerate(hardware.boards)}
-    for channel, board in hardware.boards.items():
-        board.wire.close()
-        board.wire = adapters[channel]
+    adapters = put_on_adapters(hardware, folder)
     manifold, newton_per_ampere = clarke_manifold(robot), robot.newton_per_ampere
     lock = threading.Lock()
     with (folder / TRUTH).open("wb", buffering=1 << 14) as truth:
@@ -101,7 +89,7 @@ def main(robot_file: str, folder: Path, seed: int) -> int:
         sys.stdout.flush()
         for line in sys.stdin:
             with lock:
-                _obey(json.loads(line), hardware, list(adapters.values()))
+                _obey(json.loads(line), hardware, adapters)
                 truth.flush()
             sys.stdout.write("done\n")
             sys.stdout.flush()

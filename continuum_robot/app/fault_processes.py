@@ -31,7 +31,7 @@ from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from continuum_robot.app.fault_devices import READY, adapter_name, read_truth
+from continuum_robot.app.fault_devices import READY, read_truth
 from continuum_robot.app.processes import ProcessGroup, node_command
 from continuum_robot.control.references import RestToRest
 from continuum_robot.drivers.tendon_faults import FAULTS
@@ -54,6 +54,7 @@ from continuum_robot.nodes.spinning import Spinner, initialize, wait_for
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import OdriCan
 from continuum_robot.robot.loading import find_robot_file, load_robot
+from continuum_robot.simulation.wire.desk import hardware_on_ports
 from continuum_robot.srv import ManageStack
 
 Vector = NDArray[np.float64]
@@ -187,13 +188,7 @@ class ProcessRobot:
     def _written(self, robot_file: str) -> Path:
         """The robot file with its boards on the adapters of the folder."""
         data = yaml.safe_load(find_robot_file(robot_file).read_text(encoding="utf-8"))
-        boards = data["hardware"]["tendon_actuators"]
-        ports = {name: str(self.folder / adapter_name(index)) for index, name in enumerate(boards["channels"])}
-        boards |= {"interface": "slcan", "channels": list(ports.values())}
-        for motor in boards["motors"]:
-            motor["channel"] = ports[motor["channel"]]
-        if data["hardware"].get("string_encoders"):
-            data["hardware"]["string_encoders"]["port"] = str(self.folder / "strings")
+        data["hardware"] = hardware_on_ports(load_robot(robot_file), self.folder)
         mass_kg = 5.46
         for gains in data["control"]["gains"]:
             gains |= {

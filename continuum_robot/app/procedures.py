@@ -41,13 +41,13 @@ from continuum_robot.nodes.periodic import PeriodicThread
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.hung_weight import HungWeightBench
-from continuum_robot.simulation.wire.hardware import SimulatedHardware, wired
+from continuum_robot.simulation.wire.hardware import wired
+from continuum_robot.simulation.wire.power_on import switched_on
 
 Vector = NDArray[np.float64]
 
 PERIOD_S = 0.001
 STRING_CYCLES = 5
-SIMULATED_SLACK_M = (0.002, 0.01)
 # What the simulated motor's torque constant is, relative to the robot file's: something to be found.
 SIMULATED_TORQUE_SHARE = 1.08
 STRING_ZERO_LOOKS = 10
@@ -381,7 +381,7 @@ def _open(
             pass
         elif virtual is not None:
             with console.status(f"{robot.name}: preparing the simulated robot ..."):
-                hardware = _slack_hardware(robot)
+                hardware = switched_on(robot)
             stack.callback(hardware.close)
             robot = hardware.robot
             actuators = hardware.tendon_actuators(clock=virtual.clock, sleep=virtual.sleep)
@@ -400,16 +400,6 @@ def _open(
         stack.callback(devices.stop)
         devices.start()
         yield devices
-
-
-def _slack_hardware(robot: Robot) -> SimulatedHardware:
-    """A simulated robot as after its power-on: rotors not aligned, tendons slack."""
-    hardware = SimulatedHardware(robot, aligned=False, zeroed=False, strings=True)
-    hardware.open()
-    rng = np.random.default_rng([robot.simulation.seed, 2])
-    for tendon, slack_m in enumerate(rng.uniform(*SIMULATED_SLACK_M, robot.tendon_count)):
-        hardware.inject("slack_tendon", tendon, float(slack_m))
-    return hardware
 
 
 def _follow(devices: _Devices, procedure: Procedure, title: str, console: Console) -> ProcedureRun:

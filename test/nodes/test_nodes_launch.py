@@ -18,7 +18,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from continuum_robot.msg import Shape
 from continuum_robot.srv import ManageStack
 from geometry_msgs.msg import WrenchStamped
-from ros_desk import Desk, stand
+from ros_desk import stand
 from ros_probe import PATIENT, Probe
 
 from continuum_robot.app.launch_arguments import stack_arguments
@@ -26,6 +26,7 @@ from continuum_robot.app.launch_plan import programs_of_stack
 from continuum_robot.app.processes import ProcessGroup, node_command
 from continuum_robot.nodes import qos
 from continuum_robot.nodes.spinning import wait_for
+from continuum_robot.simulation.wire.desk import Desk
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 
@@ -42,9 +43,9 @@ PARAMETERS = {
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    with stand(tmp_path_factory.mktemp("launch"), strings=True, force=True) as standing:
-        yield standing
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Desk]]:
+    with stand(tmp_path_factory.mktemp("launch"), strings=True, force=True) as file_and_desk:
+        yield file_and_desk
 
 
 @pytest.fixture
@@ -58,13 +59,14 @@ def probe(domain: int) -> Iterator[Probe]:
 
 @pytest.mark.parametrize("composed", ["false", "true"])
 def test_the_robot_moves_on_its_wires_and_ends_in_order(
-    composed: str, desk: Desk, probe: Probe, tmp_path: Path
+    composed: str, standing: tuple[Path, Desk], probe: Probe, tmp_path: Path
 ) -> None:
+    robot, desk = standing
     file = tmp_path / "parameters.yaml"
     sections = {"/**": PARAMETERS, "/**/tendon_driver": {"rate_hz": 250.0}}
     text = yaml.safe_dump({name: {"ros__parameters": values} for name, values in sections.items()}, sort_keys=False)
     file.write_text(text, encoding="utf-8")
-    values = {"robot": str(desk.file), "composed": composed, "force": "true", "params_file": str(file)}
+    values = {"robot": str(robot), "composed": composed, "force": "true", "params_file": str(file)}
     programs = programs_of_stack({argument.name: argument.default for argument in stack_arguments(False)} | values)
     commands = {
         program.executable: node_command(program.executable, program.parameters, extra=["--params-file", str(file)])

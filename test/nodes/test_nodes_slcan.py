@@ -28,9 +28,14 @@ LOOPBACK = "0100007F:"
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory):
-    with stand(tmp_path_factory.mktemp("slcan")) as standing:
-        yield standing
+def standing(tmp_path_factory):
+    with stand(tmp_path_factory.mktemp("slcan")) as file_and_desk:
+        yield file_and_desk
+
+
+@pytest.fixture
+def desk(standing):
+    return standing[1]
 
 
 class Opened:
@@ -58,10 +63,10 @@ def opened():
 
 
 @pytest.fixture(scope="module")
-def driver(domain, desk, opened):
+def driver(domain, standing, opened):
     context = Context()
     initialize([], context)
-    own = {"robot": str(desk.file), "use_fake_hardware": False, "homing": "ignored"}
+    own = {"robot": str(standing[0]), "use_fake_hardware": False, "homing": "ignored"}
     patient = {**PATIENT, "safety.activation_grace_s": 30.0, "safety.current_mismatch_time_s": 2.0}
     driver = TendonDriver(context=context, overrides={**own, **patient, "rate_hz": 1000.0})
     spinner = Spinner([driver], context)
@@ -109,7 +114,7 @@ def listening_tcp():
 
 @pytest.mark.skipif(bool(LABORATORY), reason="python-can opens sockets there")
 def test_only_the_configured_ports_are_opened(driver, desk, opened):
-    names = {adapter.port for adapter in desk.ends}
+    names = {adapter.port for adapter in desk.adapters}
     assert opened.devices - {"/dev/null", "/dev/urandom"} == names
     assert opened.bound == []
     # What pytest itself listens to is on the loopback too.
@@ -144,7 +149,7 @@ def test_commands_reach_the_motors_and_readings_come_back(driver, probe, desk):
 
 @pytest.mark.skipif(bool(LABORATORY), reason="only a pseudo-terminal is pulled out by a program")
 def test_an_adapter_that_is_pulled_out_is_a_fault_and_plugged_in_again_no_restart(driver, probe, desk):
-    adapter = desk.ends[1]
+    adapter = desk.adapters[1]
     activate(driver, probe)
     try:
         adapter.pty.hang_up()

@@ -35,6 +35,22 @@ def devices(
     raise typer.Exit(part("devices").run_devices(robot, json_file))
 
 
+def desk(
+    robot: RobotArgument,
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder of the ports and of the robot file that names them.")
+    ] = Path("desk"),
+) -> None:
+    """Simulated devices on ports of their own, to rehearse what is done with a real robot's, until Ctrl-C.
+
+    Motor boards on slcan adapters, the string-encoder board and the force sensor stand behind pseudo-terminals in
+    FOLDER, moved by one simulated robot. The robot file in it names their ports: give it to devices, check-tendons,
+    home and up with --hardware, or to ros2 launch; the drivers cannot tell the difference. The devices are stepped
+    every millisecond: where the computer is too busy for that, their boards' timeouts strike.
+    """
+    raise typer.Exit(part("desk").run_desk(robot, out))
+
+
 def home(
     robot: RobotArgument,
     simulated: SimulatedOption = True,

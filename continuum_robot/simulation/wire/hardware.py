@@ -50,6 +50,7 @@ Device = TypeVar("Device")
 LONGEST_STEP_S = 0.005
 LONGEST_CATCH_UP_S = 1.0
 BOARD, STRINGS, FORCE = "board", "strings", "force"
+STRINGS_PORT, FORCE_PORT = "strings", "force"
 MECHANICAL = (faults.SLACK_TENDON, faults.SNAPPED_TENDON, faults.STUCK_MOTOR, faults.SATURATE_CURRENT)
 
 _MOTORS_A_BOARD = 2
@@ -465,12 +466,12 @@ class SimulatedHardware:
                 encoders,
                 [string.name for string in self.robot.strings],
                 lambda: plant.string_extension,
-                link=None if self._folder is None else self._folder / "strings",
+                link=None if self._folder is None else self._folder / STRINGS_PORT,
                 zeroed=self._zeroed,
                 rng=self._rng,
             )
         if self._has_force:
-            link = None if self._folder is None else self._folder / "force"
+            link = None if self._folder is None else self._folder / FORCE_PORT
             self.rokubi = FakeRokubi(self._wrench, link=link, rng=self._rng)
 
     @staticmethod

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``continuum-robot desk``: simulated devices on ports, to rehearse what is done with real ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import yaml
+from rich import box
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.nodes.spinning import StopRequest
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.loading import find_robot_file, load_robot
+from continuum_robot.robot.whole_file import write_whole
+from continuum_robot.simulation.wire.desk import Desk, go_ahead_of_others, hardware_on_ports
+from continuum_robot.simulation.wire.hardware import SimulatedHardware
+from continuum_robot.simulation.wire.power_on import switched_on
+
+ROBOT_FILE = "robot.yaml"
+_LOOK_S = 0.5
+
+
+def run_desk(robot: str, folder: Path, console: Console | None = None) -> int:
+    """Put simulated devices on ports, write the robot file that names them, keep them until Ctrl-C.
+
+    Parameters
+    ----------
+    robot : robot file, or the name of a shipped one
+    folder : made; of the ports and the robot file
+    console : where to print
+
+    Returns
+    -------
+    exit code: 130 or 143 after Ctrl-C or SIGTERM
+
+    Raises
+    ------
+    RobotFileError : there is no such robot
+    ParameterError : a robot without actuators, or a mechanism
+    DeviceError : a folder that cannot be written to, or that has devices already
+    """
+    console = console or Console()
+    loaded = load_robot(robot)
+    if loaded.mechanism is not None:
+        raise ParameterError("robot", loaded.name, "a rod: a mechanism has no simulated boards")
+    folder = folder.resolve()
+    with StopRequest(last=True) as stop:
+        file = write_robot_file(robot, loaded, folder)
+        go_ahead_of_others()
+        with console.status(f"{loaded.name}: preparing the simulated robot ..."):
+            hardware = switched_on(loaded, force=_has_force(loaded), folder=folder)
+        with Desk(hardware, folder):
+            console.print(_table(hardware, file))
+            console.print(_NEXT.format(file=file), markup=False, highlight=False, soft_wrap=True)
+            with Live(console=console, auto_refresh=False) as live:
+                while not stop.wait(_LOOK_S):
+                    live.update(Text(words(hardware)), refresh=True)
+    return 143 if stop.signal_name == "SIGTERM" else 130
+
+
+def write_robot_file(robot: str, loaded: Robot, folder: Path) -> Path:
+    """Copy a robot file into the folder of the ports, with a section ``hardware`` that names them.
+
+    Parameters
+    ----------
+    robot : file, or the name of a shipped one
+    loaded : the same
+    folder : made where it is not there
+
+    Returns
+    -------
+    the copy
+
+    Raises
+    ------
+    DeviceError : it cannot be written, or devices stand there already
+    ParameterError : a robot without actuators
+    """
+    section = hardware_on_ports(loaded, folder)
+    used = next((port for port in section["tendon_actuators"]["channels"] if Path(port).exists()), None)
+    if used is not None:
+        raise DeviceError(
+            str(folder), f"devices stand there already ({used})", "End them, or choose another folder with --out"
+        )
+    data = yaml.safe_load(find_robot_file(robot).read_text(encoding="utf-8"))
+    data["hardware"] = section
+    file = folder / ROBOT_FILE
+    try:
+        write_whole(file, yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise DeviceError(str(file), f"cannot be written ({reason})", "Choose another folder with --out") from error
+    load_robot(str(file))
+    return file
+
+
+def words(hardware: SimulatedHardware) -> str:
+    """How the simulated robot is, in a line.
+
+    Parameters
+    ----------
+    hardware : open
+    """
+    boards = hardware.boards.values()
+    motors = [
+        enabled
+        for board in boards
+        for enabled, motor in zip(board.motor_enabled, board.motors, strict=True)
+        if motor is not None
+    ]
+    errors = sorted({board.error.name for board in boards if board.error})
+    tension, displacement_mm = hardware.plant.tension, 1e3 * hardware.plant.rod_displacement
+    return (
+        f"motors on: {sum(motors)} of {len(motors)}   tensions: {np.min(tension):.1f} to {np.max(tension):.1f} N   "
+        f"tendons: {np.min(displacement_mm):.1f} to {np.max(displacement_mm):.1f} mm"
+        + (f"   errors: {', '.join(errors)}" if errors else "")
+    )
+
+
+def _has_force(robot: Robot) -> bool:
+    return robot.hardware is not None and robot.hardware.force_sensor is not None
+
+
+def _table(hardware: SimulatedHardware, file: Path) -> Table:
+    table = Table("device", "port", box=box.SIMPLE, title=f"simulated devices of {file}", title_justify="left")
+    for channel, board in hardware.boards.items():
+        table.add_row(f"motor board {channel}", escape(str(getattr(board.wire, "port", ""))))
+    if hardware.string_board is not None:
+        table.add_row("string-encoder board", escape(str(hardware.string_board.port)))
+    if hardware.rokubi is not None:
+        table.add_row("Rokubi force sensor", escape(str(hardware.rokubi.port)))
+    return table
+
+
+_NEXT = """They stand as after their power-on: rotors not aligned, tendons slack, not homed. In another terminal:
+
+    continuum-robot devices {file}
+    continuum-robot check-tendons {file} --hardware
+    continuum-robot home {file} --hardware
+    continuum-robot up {file} --hardware
+    ros2 launch continuum_robot hardware.launch.py robot:={file}
+
+Ctrl-C switches them off.
+"""

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The desk of simulated devices: a program of its own, whose ports the shipped drivers open like real ones."""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from continuum_robot.app.command_line import main
+from continuum_robot.app.desk import write_robot_file
+from continuum_robot.drivers import backends
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.simulation.wire.hardware import wired
+
+ROBOT = "opencr_five_tendon"
+START_S = 120.0
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
+    folder = tmp_path / "desk"
+    command = [sys.executable, "-m", "continuum_robot.app.command_line", "desk", ROBOT, "--out", str(folder)]
+    with (tmp_path / "log.txt").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        end_s = time.monotonic() + START_S
+        while b"Ctrl-C switches them off" not in (tmp_path / "log.txt").read_bytes():
+            assert process.poll() is None, (tmp_path / "log.txt").read_text()
+            assert time.monotonic() < end_s
+            time.sleep(0.1)
+        yield folder, process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def motors_section(robot: Robot) -> dict[str, object]:
+    """Wiring without the names of channels and ports."""
+    hardware = wired(robot).hardware
+    assert hardware is not None
+    section = dataclasses.asdict(hardware.tendon_actuators)
+    for motor in section["motors"]:
+        motor["channel"] = section["channels"].index(motor["channel"])
+    return {key: value for key, value in section.items() if key not in ("channels", "interface")}
+
+
+@pytest.mark.parametrize("name", ["opencr_five_tendon", "two_segment", "vanderbilt_segment"])
+def test_the_robot_file_says_the_same_but_for_the_ports(name: str, tmp_path: Path) -> None:
+    robot = load_robot(name)
+    written = load_robot(str(write_robot_file(name, robot, tmp_path)))
+    assert written.changed(hardware=None) == robot.changed(hardware=None)
+    assert motors_section(written) == motors_section(robot)
+    assert written.hardware is not None
+    before = wired(robot).hardware
+    assert before is not None
+    assert written.hardware.serial_number == before.serial_number
+    encoders = written.hardware.string_encoders
+    if before.string_encoders is None:
+        assert encoders is None
+    else:
+        assert encoders == dataclasses.replace(before.string_encoders, port=str(tmp_path / "strings"))
+
+
+def test_the_drivers_find_the_devices_and_ctrl_c_takes_them_away(
+    desk: tuple[Path, subprocess.Popen[bytes]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, process = desk
+    robot = load_robot(str(folder / "robot.yaml"))
+    assert main(["devices", str(folder / "robot.yaml")]) == 0
+    assert "missing" not in capsys.readouterr().out
+    strings = backends.string_encoders(robot)
+    strings.open()
+    try:
+        end_s = time.monotonic() + 10.0
+        while not np.isfinite(strings.read(time.monotonic()).extension_m).all() and time.monotonic() < end_s:
+            time.sleep(0.01)
+    finally:
+        strings.close()
+    assert main(["desk", ROBOT, "--out", str(folder)]) == 2
+    assert "devices stand there already" in capsys.readouterr().err
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20.0) == 130
+    assert [path.name for path in folder.iterdir()] == ["robot.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("robot", "out", "words"),
+    [
+        ("rolling_five_link", "desk", "a rod"),
+        ("ftdcr_v4", "desk", "actuators"),
+        (ROBOT, "file/desk", "--out"),
+        ("no_such_robot", "desk", "opencr_five_tendon"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    robot: str,
+    out: str,
+    words: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert main(["desk", robot, "--out", str(tmp_path / out)]) == 2
+    assert words in capsys.readouterr().err
