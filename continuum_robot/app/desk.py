@@ -56,11 +56,11 @@ def run_desk(robot: str, folder: Path, console: Console | None = None) -> int:
         go_ahead_of_others()
         with console.status(f"{loaded.name}: preparing the simulated robot ..."):
             hardware = switched_on(loaded, force=_has_force(loaded), folder=folder)
-        with Desk(hardware, folder):
+        with Desk(hardware, folder) as desk:
             console.print(_table(hardware, file))
             console.print(_NEXT.format(file=file), markup=False, highlight=False, soft_wrap=True)
             with Live(console=console, auto_refresh=False) as live:
-                while not stop.wait(_LOOK_S):
+                while desk.running and not stop.wait(_LOOK_S):
                     live.update(Text(words(hardware)), refresh=True)
     return 143 if stop.signal_name == "SIGTERM" else 130
 

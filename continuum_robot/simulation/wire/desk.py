@@ -6,13 +6,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.hardware import Hardware, OdriCan
 from continuum_robot.simulation.wire.can_wire import SlcanAdapter
 from continuum_robot.simulation.wire.hardware import FORCE_PORT, STRINGS_PORT, SimulatedHardware, wired
 from continuum_robot.simulation.wire.pacing import Pacer
@@ -26,17 +26,6 @@ def go_ahead_of_others() -> None:
         os.nice(PRIORITY)
 
 
-def adapter_port(folder: Path, index: int) -> Path:
-    """The port of a CAN channel's adapter.
-
-    Parameters
-    ----------
-    folder : of the ports
-    index : of the channel, from 0
-    """
-    return folder / f"adapter{index}"
-
-
 def put_on_adapters(hardware: SimulatedHardware, folder: Path) -> list[SlcanAdapter]:
     """Give every motor board a CAN adapter with a port in place of its wire in memory.
 
@@ -47,12 +36,14 @@ def put_on_adapters(hardware: SimulatedHardware, folder: Path) -> list[SlcanAdap
 
     Returns
     -------
-    the adapters, in the order of the channels
+    the adapters, in the order of the boards
     """
-    adapters = [SlcanAdapter(adapter_port(folder, index)) for index in range(len(hardware.boards))]
-    for board, adapter in zip(hardware.boards.values(), adapters, strict=True):
+    ports = _adapter_ports(_hardware(hardware.robot), folder)
+    adapters = []
+    for channel, board in hardware.boards.items():
         board.wire.close()
-        board.wire = adapter
+        board.wire = adapter = SlcanAdapter(ports[channel])
+        adapters.append(adapter)
     return adapters
 
 
@@ -72,12 +63,10 @@ def hardware_on_ports(robot: Robot, folder: Path) -> dict[str, Any]:
     ------
     ParameterError : a robot without actuators
     """
-    hardware = wired(robot).hardware
-    if hardware is None:
-        raise ParameterError("robot.hardware", None, "a hardware section")
+    hardware = _hardware(wired(robot))
     section = _without_none(dataclasses.asdict(hardware))
     boards = section["tendon_actuators"]
-    ports = {name: str(adapter_port(folder, index)) for index, name in enumerate(boards["channels"])}
+    ports = {channel: str(port) for channel, port in _adapter_ports(hardware, folder).items()}
     boards |= {"interface": "slcan", "channels": list(ports.values())}
     for motor in boards["motors"]:
         motor["channel"] = ports[motor["channel"]]
@@ -92,38 +81,36 @@ class Desk:
 
     Parameters
     ----------
-    hardware : closed, its serial ports in the same folder
+    hardware : its serial ports in the same folder; opened where it is not yet
     folder : of the ports
     period_s : at which the devices are stepped, s
-    then : called after every step with its time, s
 
     Attributes
     ----------
     hardware : as given
-    adapters : of the motor boards, in the order of the channels
+    adapters : of the motor boards, in the order of the boards
 
     Raises
     ------
     ParameterError : a period that is not positive
     """
 
-    def __init__(
-        self,
-        hardware: SimulatedHardware,
-        folder: Path,
-        period_s: float = 0.001,
-        then: Callable[[float], None] | None = None,
-    ) -> None:
+    def __init__(self, hardware: SimulatedHardware, folder: Path, period_s: float = 0.001) -> None:
         self.hardware = hardware
         self.adapters: list[SlcanAdapter] = []
-        self._folder, self._then = folder, then
-        self._pacer = Pacer(self._step, period_s)
+        self._folder = folder
+        self._pacer = Pacer(hardware.step, period_s)
 
     def open(self) -> None:
         """Switch everything on."""
         self.hardware.open()
         self.adapters = put_on_adapters(self.hardware, self._folder)
         self._pacer.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether the devices live; what one failed with is raised by :meth:`close`."""
+        return self._pacer.running
 
     def close(self) -> None:
         """Switch everything off; the ports go.
@@ -146,10 +133,16 @@ class Desk:
     ) -> None:
         self.close()
 
-    def _step(self, now_s: float) -> None:
-        self.hardware.step(now_s)
-        if self._then is not None:
-            self._then(now_s)
+
+def _hardware(robot: Robot) -> Hardware:
+    if robot.hardware is None:
+        raise ParameterError("robot.hardware", None, "a hardware section")
+    return robot.hardware
+
+
+def _adapter_ports(hardware: Hardware, folder: Path) -> dict[str, Path]:
+    channels = hardware.tendon_actuators.channels if isinstance(hardware.tendon_actuators, OdriCan) else ()
+    return {channel: folder / f"adapter{index}" for index, channel in enumerate(channels)}
 
 
 def _without_none(value: Any) -> Any:

@@ -41,6 +41,11 @@ class Pacer:
             self._thread = threading.Thread(target=self._run, name="simulated device", daemon=True)
             self._thread.start()
 
+    @property
+    def running(self) -> bool:
+        """Whether the device is stepped."""
+        return self._thread is not None and self._thread.is_alive()
+
     def stop(self) -> None:
         """End, and wait for it. Safe to call at any time.
 

@@ -13,13 +13,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from continuum_robot.app.command_line import main
 from continuum_robot.app.desk import write_robot_file
 from continuum_robot.drivers import backends
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.wire.hardware import wired
+from continuum_robot.robot.loading import find_robot_file, load_robot
+from continuum_robot.simulation.wire.desk import Desk, hardware_on_ports
+from continuum_robot.simulation.wire.hardware import SimulatedHardware, wired
 
 ROBOT = "opencr_five_tendon"
 START_S = 120.0
@@ -68,6 +70,23 @@ def test_the_robot_file_says_the_same_but_for_the_ports(name: str, tmp_path: Pat
         assert encoders is None
     else:
         assert encoders == dataclasses.replace(before.string_encoders, port=str(tmp_path / "strings"))
+
+
+def test_every_board_stands_where_the_robot_file_says(tmp_path: Path) -> None:
+    data = yaml.safe_load(find_robot_file(ROBOT).read_text(encoding="utf-8"))
+    data["hardware"]["tendon_actuators"]["channels"].insert(0, "no_motor_hangs_here")
+    file = tmp_path / "robot.yaml"
+    file.write_text(yaml.safe_dump(data), encoding="utf-8")
+    robot = load_robot(str(file))
+    section = hardware_on_ports(robot, tmp_path)
+    hardware = SimulatedHardware(robot)
+    with Desk(hardware, tmp_path, 0.01) as desk:
+        assert desk.running
+        ports = [adapter.port for adapter in desk.adapters]
+        assert ports == list(dict.fromkeys(motor["channel"] for motor in section["tendon_actuators"]["motors"]))
+        assert all(Path(port).exists() for port in ports)
+    assert not desk.running
+    assert not any(Path(port).exists() for port in ports)
 
 
 def test_the_drivers_find_the_devices_and_ctrl_c_takes_them_away(
