@@ -17,9 +17,9 @@ from rich.text import Text
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.nodes.spinning import StopRequest
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.loading import find_robot_file, load_robot
+from continuum_robot.robot.loading import load_robot, parse_robot
 from continuum_robot.robot.whole_file import write_whole
-from continuum_robot.simulation.wire.desk import Desk, go_ahead_of_others, hardware_on_ports
+from continuum_robot.simulation.wire.desk import Desk, go_ahead_of_others, robot_on_ports
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.simulation.wire.power_on import switched_on
 
@@ -52,12 +52,12 @@ def run_desk(robot: str, folder: Path, console: Console | None = None) -> int:
         raise ParameterError("robot", loaded.name, "a rod: a mechanism has no simulated boards")
     folder = folder.resolve()
     with StopRequest(last=True) as stop:
-        file = write_robot_file(robot, loaded, folder)
+        file = write_robot_file(loaded, folder)
         go_ahead_of_others()
         with console.status(f"{loaded.name}: preparing the simulated robot ..."):
             hardware = switched_on(loaded, force=_has_force(loaded), folder=folder)
         with Desk(hardware, folder) as desk:
-            console.print(_table(hardware, file))
+            console.print(_table(desk, file))
             console.print(_NEXT.format(file=file), markup=False, highlight=False, soft_wrap=True)
             with Live(console=console, auto_refresh=False) as live:
                 while desk.running and not stop.wait(_LOOK_S):
@@ -65,13 +65,12 @@ def run_desk(robot: str, folder: Path, console: Console | None = None) -> int:
     return 143 if stop.signal_name == "SIGTERM" else 130
 
 
-def write_robot_file(robot: str, loaded: Robot, folder: Path) -> Path:
-    """Copy a robot file into the folder of the ports, with a section ``hardware`` that names them.
+def write_robot_file(robot: Robot, folder: Path) -> Path:
+    """Copy a robot's file into the folder of the ports, with a section ``hardware`` that names them.
 
     Parameters
     ----------
-    robot : file, or the name of a shipped one
-    loaded : the same
+    robot : with ``actuators``
     folder : made where it is not there
 
     Returns
@@ -83,21 +82,19 @@ def write_robot_file(robot: str, loaded: Robot, folder: Path) -> Path:
     DeviceError : it cannot be written, or devices stand there already
     ParameterError : a robot without actuators
     """
-    section = hardware_on_ports(loaded, folder)
-    used = next((port for port in section["tendon_actuators"]["channels"] if Path(port).exists()), None)
+    values = robot_on_ports(robot, folder)
+    used = next((port for port in values["hardware"]["tendon_actuators"]["channels"] if Path(port).exists()), None)
     if used is not None:
         raise DeviceError(
             str(folder), f"devices stand there already ({used})", "End them, or choose another folder with --out"
         )
-    data = yaml.safe_load(find_robot_file(robot).read_text(encoding="utf-8"))
-    data["hardware"] = section
-    file = folder / ROBOT_FILE
+    file, text = folder / ROBOT_FILE, yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+    parse_robot(text, file)
     try:
-        write_whole(file, yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
+        write_whole(file, text)
     except OSError as error:
         reason = error.strerror or str(error)
         raise DeviceError(str(file), f"cannot be written ({reason})", "Choose another folder with --out") from error
-    load_robot(str(file))
     return file
 
 
@@ -128,10 +125,11 @@ def _has_force(robot: Robot) -> bool:
     return robot.hardware is not None and robot.hardware.force_sensor is not None
 
 
-def _table(hardware: SimulatedHardware, file: Path) -> Table:
+def _table(desk: Desk, file: Path) -> Table:
     table = Table("device", "port", box=box.SIMPLE, title=f"simulated devices of {file}", title_justify="left")
-    for channel, board in hardware.boards.items():
-        table.add_row(f"motor board {channel}", escape(str(getattr(board.wire, "port", ""))))
+    hardware = desk.hardware
+    for channel, adapter in zip(hardware.boards, desk.adapters, strict=True):
+        table.add_row(f"motor board {channel}", escape(adapter.port))
     if hardware.string_board is not None:
         table.add_row("string-encoder board", escape(str(hardware.string_board.port)))
     if hardware.rokubi is not None:

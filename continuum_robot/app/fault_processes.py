@@ -53,8 +53,8 @@ from continuum_robot.nodes.diagnostics import values_of
 from continuum_robot.nodes.spinning import Spinner, initialize, wait_for
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import OdriCan
-from continuum_robot.robot.loading import find_robot_file, load_robot
-from continuum_robot.simulation.wire.desk import hardware_on_ports
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.simulation.wire.desk import robot_on_ports
 from continuum_robot.srv import ManageStack
 
 Vector = NDArray[np.float64]
@@ -187,8 +187,7 @@ class ProcessRobot:
 
     def _written(self, robot_file: str) -> Path:
         """The robot file with its boards on the adapters of the folder."""
-        data = yaml.safe_load(find_robot_file(robot_file).read_text(encoding="utf-8"))
-        data["hardware"] = hardware_on_ports(load_robot(robot_file), self.folder)
+        data = robot_on_ports(load_robot(robot_file), self.folder)
         mass_kg = 5.46
         for gains in data["control"]["gains"]:
             gains |= {

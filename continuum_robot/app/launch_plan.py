@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from continuum_robot.app.fake_level import AUTO, DYNAMICS, choose_level
-from continuum_robot.app.stack import load_for_stack, node_parameters
-from continuum_robot.drivers import backends
+from continuum_robot.app.stack import load_for_stack, node_parameters, with_fake_level
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.composition import StackOptions
 from continuum_robot.robot.loading import find_robot_file
@@ -45,13 +42,7 @@ def programs_of_stack(given: Mapping[str, str]) -> list[Program]:
     ParameterError : a value that does not fit the robot, or a file that is not there
     """
     options = _options(given)
-    robot = load_for_stack(options)
-    if options.simulated:
-        options = dataclasses.replace(options, fake_level=choose_level(options.fake_level, robot).name)
-    else:
-        backends.hardware_of(robot)
-        if options.fake_level == AUTO:  # it is about simulated hardware only, and the nodes know no such level
-            options = dataclasses.replace(options, fake_level=DYNAMICS)
+    options, _ = with_fake_level(options, load_for_stack(options))
     if given["params_file"] and not os.path.isfile(given["params_file"]):
         raise ParameterError("params_file", given["params_file"], "an existing file")
     if given["composed"] == "true":

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from continuum_robot.app.fake_level import AUTO, DYNAMICS, choose_level
+from continuum_robot.drivers import backends
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.composition import StackOptions
 from continuum_robot.robot.coordinates import without_clarke
@@ -23,7 +25,7 @@ def load_for_stack(options: StackOptions) -> Robot:
 
     Raises
     ------
-    RobotFileError : the file cannot be used
+    RobotFileError : the file cannot be used, or its hardware does not fit the robot
     ParameterError : it lacks a section that a stack needs
     """
     robot = load_robot(options.robot)
@@ -34,7 +36,29 @@ def load_for_stack(options: StackOptions) -> Robot:
         raise ParameterError(
             "robot", robot.file_name or robot.name, f"a robot file with the sections {', '.join(missing)}"
         )
+    if not options.simulated:
+        backends.hardware_of(robot)
     return robot
+
+
+def with_fake_level(options: StackOptions, robot: Robot) -> tuple[StackOptions, str]:
+    """The same stack with a level that its nodes know in place of auto, and its devices in words.
+
+    Parameters
+    ----------
+    options : what is to be brought up
+    robot : of :func:`load_for_stack`, its plant compiled where it is simulated
+
+    Raises
+    ------
+    ParameterError : a level that a mechanism does not have
+    """
+    if options.simulated:
+        level = choose_level(options.fake_level, robot)
+        return dataclasses.replace(options, fake_level=level.name), f"simulated: {level.reason}"
+    # The level is about simulated hardware only; the nodes take one all the same.
+    name = DYNAMICS if options.fake_level == AUTO else options.fake_level
+    return dataclasses.replace(options, fake_level=name), "hardware"
 
 
 def node_parameters(options: StackOptions) -> dict[str, dict[str, object]]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +19,10 @@ from continuum_robot.app.demo import (
     wait_until_up,
 )
 from continuum_robot.app.domain import claimed_domain
-from continuum_robot.app.fake_level import AUTO, DYNAMICS, choose_level
 from continuum_robot.app.processes import ProcessGroup, node_command
-from continuum_robot.app.stack import load_for_stack, node_parameters
+from continuum_robot.app.stack import load_for_stack, node_parameters, with_fake_level
 from continuum_robot.app.status_line import StackMonitor, render
 from continuum_robot.app.view.companion import PageCompanion
-from continuum_robot.drivers import backends
 from continuum_robot.nodes.composition import ComposedStack, StackOptions
 from continuum_robot.nodes.spinning import StopRequest
 
@@ -70,7 +67,7 @@ class UpOptions:
         return StackOptions(
             robot=self.robot,
             simulated=self.simulated,
-            fake_level=DYNAMICS if self.fake_level == AUTO else self.fake_level,
+            fake_level=self.fake_level,
             force=self.force,
             namespace=self.namespace,
             prefix=self.prefix,
@@ -99,14 +96,10 @@ def run_up(up: UpOptions, console: Console | None = None) -> int:
     console = console or Console()
     options = up.stack()
     robot = load_for_stack(options)
-    if not options.simulated:
-        backends.hardware_of(robot)
     with claimed_domain(options.namespace):
-        devices = "hardware"
         if options.simulated:
             prepare_model(robot, console)
-            level = choose_level(up.fake_level, robot)
-            options, devices = dataclasses.replace(options, fake_level=level.name), f"simulated: {level.reason}"
+        options, devices = with_fake_level(options, robot)
         companion = PageCompanion(up.robot, console, namespace=up.namespace, wanted=up.view, out=up.out)
         with StopRequest() as stop, companion as page:
             problem = (_in_processes if up.processes else _composed)(options, stop, console, devices, page)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
 from functools import singledispatch
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from continuum_robot.identification.dynamics_fit import DynamicsFit
 from continuum_robot.identification.geometry_fit import GeometryFit
 from continuum_robot.identification.procedures.hung_weight import TorqueFit
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.file_values import file_values, plain
 from continuum_robot.robot.loading import load_robot, parse_robot
 from continuum_robot.robot.whole_file import write_whole
 
@@ -46,10 +46,10 @@ def write_fitted_robot(robot: Robot, fit: Fit, out: Path | str) -> Robot:
     ------
     RobotFileError : the robot's own file is gone, the fit is of another robot, or ``out`` cannot be written
     """
-    path, mapping = Path(out).expanduser(), _mapping(robot)
+    path, mapping = Path(out).expanduser(), file_values(robot)
     what, values = _found(fit, robot)
     for key, value in values.items():
-        _put(mapping, key, _plain(value))
+        _put(mapping, key, plain(value))
     if "assumed" in mapping:
         mapping["assumed"] = [key for key in mapping["assumed"] if key not in values]
     source = Path(robot.file_name).name if robot.file_name else robot.name
@@ -151,21 +151,3 @@ class _Plain(yaml.SafeDumper):
     def ignore_aliases(self, _data: Any) -> bool:
         """No value gets an anchor."""
         return True
-
-
-def _mapping(robot: Robot) -> dict[str, Any]:
-    if not robot.file_name:
-        plain: dict[str, Any] = _plain(dataclasses.asdict(robot))
-        plain.pop("file_name")
-        return plain
-    load_robot(robot.file_name)
-    loaded: dict[str, Any] = yaml.safe_load(Path(robot.file_name).read_text(encoding="utf-8"))
-    return loaded
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items() if item is not None}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value

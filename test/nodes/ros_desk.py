@@ -17,9 +17,9 @@ import can
 import yaml
 
 from continuum_robot.drivers.odri_can.bus import bus_options
-from continuum_robot.robot.loading import find_robot_file, load_robot
+from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.wire.can_wire import PythonCanWire
-from continuum_robot.simulation.wire.desk import Desk, hardware_on_ports
+from continuum_robot.simulation.wire.desk import Desk, robot_on_ports
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 
 ROBOT = "opencr_five_tendon"
@@ -31,8 +31,7 @@ LABORATORY = os.environ.get("CONTINUUM_ROBOT_TEST_CAN", "")
 def stand(folder: Path, *, strings: bool = False, force: bool = False) -> Iterator[tuple[Path, Desk]]:
     """The robot file and three boards, each on a channel of its own, and further devices, until the block ends."""
     robot = load_robot(ROBOT)
-    data = yaml.safe_load(find_robot_file(ROBOT).read_text(encoding="utf-8"))
-    data["hardware"] = hardware_on_ports(robot, folder)
+    data = robot_on_ports(robot, folder)
     motors = data["hardware"]["tendon_actuators"]
     motors["receive_timeout_ms"], motors["current_mismatch_time_s"] = 800, 1.0  # a busy machine steps the boards late
     hardware = SimulatedHardware(robot, strings=strings, force=force, folder=folder)

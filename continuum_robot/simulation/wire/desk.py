@@ -6,13 +6,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from continuum_robot.errors import ParameterError
+from continuum_robot.drivers.backends import hardware_of
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.hardware import Hardware, OdriCan
+from continuum_robot.robot.file_values import file_values, plain
 from continuum_robot.simulation.wire.can_wire import SlcanAdapter
 from continuum_robot.simulation.wire.hardware import FORCE_PORT, STRINGS_PORT, SimulatedHardware, wired
 from continuum_robot.simulation.wire.pacing import Pacer
@@ -38,7 +39,7 @@ def put_on_adapters(hardware: SimulatedHardware, folder: Path) -> list[SlcanAdap
     -------
     the adapters, in the order of the boards
     """
-    ports = _adapter_ports(_hardware(hardware.robot), folder)
+    ports = _adapter_ports(hardware.wiring.channels, folder)
     adapters = []
     for channel, board in hardware.boards.items():
         board.wire.close()
@@ -47,33 +48,29 @@ def put_on_adapters(hardware: SimulatedHardware, folder: Path) -> list[SlcanAdap
     return adapters
 
 
-def hardware_on_ports(robot: Robot, folder: Path) -> dict[str, Any]:
-    """The section ``hardware`` of a robot file, wired as the robot's or made up, its devices on the ports of a folder.
+def robot_on_ports(robot: Robot, folder: Path) -> dict[str, Any]:
+    """Values of a robot file whose devices, wired as the robot's or made up, stand on the ports of a folder.
 
     Parameters
     ----------
     robot : with ``actuators``
     folder : of the ports
 
-    Returns
-    -------
-    the section in plain Python, without what has its default None
-
     Raises
     ------
     ParameterError : a robot without actuators
+    RobotFileError : its file is gone
     """
-    hardware = _hardware(wired(robot))
-    section = _without_none(dataclasses.asdict(hardware))
-    boards = section["tendon_actuators"]
-    ports = {channel: str(port) for channel, port in _adapter_ports(hardware, folder).items()}
+    hardware = plain(dataclasses.asdict(hardware_of(wired(robot))))
+    boards = hardware["tendon_actuators"]
+    ports = {channel: str(port) for channel, port in _adapter_ports(boards["channels"], folder).items()}
     boards |= {"interface": "slcan", "channels": list(ports.values())}
     for motor in boards["motors"]:
         motor["channel"] = ports[motor["channel"]]
     for device, port in (("string_encoders", STRINGS_PORT), ("force_sensor", FORCE_PORT)):
-        if device in section:
-            section[device]["port"] = str(folder / port)
-    return section
+        if device in hardware:
+            hardware[device]["port"] = str(folder / port)
+    return file_values(robot) | {"hardware": hardware}
 
 
 class Desk:
@@ -134,18 +131,5 @@ class Desk:
         self.close()
 
 
-def _hardware(robot: Robot) -> Hardware:
-    if robot.hardware is None:
-        raise ParameterError("robot.hardware", None, "a hardware section")
-    return robot.hardware
-
-
-def _adapter_ports(hardware: Hardware, folder: Path) -> dict[str, Path]:
-    channels = hardware.tendon_actuators.channels if isinstance(hardware.tendon_actuators, OdriCan) else ()
+def _adapter_ports(channels: Sequence[str], folder: Path) -> dict[str, Path]:
     return {channel: folder / f"adapter{index}" for index, channel in enumerate(channels)}
-
-
-def _without_none(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_none(item) for key, item in value.items() if item is not None}
-    return [_without_none(item) for item in value] if isinstance(value, (list, tuple)) else value

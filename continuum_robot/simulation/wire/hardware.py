@@ -363,7 +363,7 @@ class SimulatedHardware:
         ------
         ParameterError : a tendon without a motor
         """
-        for entry in self._wiring.motors:
+        for entry in self.wiring.motors:
             if entry.tendon == tendon + 1:
                 return self.boards[entry.channel], entry.motor
         raise ParameterError("tendon", tendon, f"0 to {self.robot.tendon_count - 1}")
@@ -435,7 +435,13 @@ class SimulatedHardware:
         return self.robot.hardware
 
     @property
-    def _wiring(self) -> OdriCan:
+    def wiring(self) -> OdriCan:
+        """The motor boards' section of the robot file, its own or made up.
+
+        Raises
+        ------
+        ParameterError : other motors
+        """
         wiring = self._hardware.tendon_actuators
         if not isinstance(wiring, OdriCan):
             raise ParameterError("hardware.tendon_actuators.kind", wiring.kind, ODRI_CAN)
@@ -446,9 +452,9 @@ class SimulatedHardware:
         return self._hardware.force_sensor or RokubiSerial(kind=ROKUBI_SERIAL, port="simulated")
 
     def _make_devices(self, plant: Plant) -> None:
-        self.motors = PlantMotors(self.robot, self._wiring, plant)
-        used = {entry.channel for entry in self._wiring.motors}
-        for channel in self._wiring.channels:
+        self.motors = PlantMotors(self.robot, self.wiring, plant)
+        used = {entry.channel for entry in self.wiring.motors}
+        for channel in self.wiring.channels:
             if channel in used:
                 ports = (self.motors.port(channel, 1), self.motors.port(channel, 2))
                 self.boards[channel] = FakeOdriBoard(

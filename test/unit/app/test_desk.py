@@ -20,7 +20,7 @@ from continuum_robot.app.desk import write_robot_file
 from continuum_robot.drivers import backends
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import find_robot_file, load_robot
-from continuum_robot.simulation.wire.desk import Desk, hardware_on_ports
+from continuum_robot.simulation.wire.desk import Desk, robot_on_ports
 from continuum_robot.simulation.wire.hardware import SimulatedHardware, wired
 
 ROBOT = "opencr_five_tendon"
@@ -58,7 +58,7 @@ def motors_section(robot: Robot) -> dict[str, object]:
 @pytest.mark.parametrize("name", ["opencr_five_tendon", "two_segment", "vanderbilt_segment"])
 def test_the_robot_file_says_the_same_but_for_the_ports(name: str, tmp_path: Path) -> None:
     robot = load_robot(name)
-    written = load_robot(str(write_robot_file(name, robot, tmp_path)))
+    written = load_robot(str(write_robot_file(robot, tmp_path)))
     assert written.changed(hardware=None) == robot.changed(hardware=None)
     assert motors_section(written) == motors_section(robot)
     assert written.hardware is not None
@@ -78,7 +78,7 @@ def test_every_board_stands_where_the_robot_file_says(tmp_path: Path) -> None:
     file = tmp_path / "robot.yaml"
     file.write_text(yaml.safe_dump(data), encoding="utf-8")
     robot = load_robot(str(file))
-    section = hardware_on_ports(robot, tmp_path)
+    section = robot_on_ports(robot, tmp_path)["hardware"]
     hardware = SimulatedHardware(robot)
     with Desk(hardware, tmp_path, 0.01) as desk:
         assert desk.running
