@@ -33,6 +33,7 @@ from continuum_robot.identification.procedures.record import (
     record_path,
     simulated_folder,
     store_record,
+    string_zeros,
 )
 from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
 from continuum_robot.identification.procedures.tendon_check import OK, TendonCheck, TendonCheckSettings
@@ -201,8 +202,7 @@ def run_home(
         if not run.succeeded or homed is None:
             return _failed(run.problem, console)
         names = [string.name for string in loaded.strings]
-        means = np.mean(devices.string_readings, axis=0) if devices.string_readings else np.full(len(names), np.nan)
-        known = {name: float(mean) for name, mean in zip(names, means, strict=True) if np.isfinite(mean)}
+        known = string_zeros(names, devices.string_readings)
     record = make_record(devices.robot, homed, known)
     store_record(record, path)
     table = Table("tendon", "slack taken up, mm", "zero, mm")

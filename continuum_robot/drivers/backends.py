@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 
 from continuum_robot.drivers.dynamixel.actuators import DynamixelTendonActuators
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
@@ -65,7 +66,8 @@ def string_encoders(robot: Robot, port: str = "") -> StringEncoders:
     settings = hardware_of(robot).string_encoders
     if settings is None:
         raise ParameterError("hardware.string_encoders", None, f"string encoders in the file of robot {robot.name!r}")
-    return StringEncoderReader(settings, [string.name for string in robot.strings], port=port or None)
+    names = [string.name for string in robot.strings]
+    return StringEncoderReader(settings, names, port=port or None, clock=time.monotonic)
 
 
 def force_sensor(robot: Robot, port: str = "") -> ForceSensor:
@@ -82,4 +84,4 @@ def force_sensor(robot: Robot, port: str = "") -> ForceSensor:
     settings = hardware_of(robot).force_sensor
     if settings is None:
         raise ParameterError("hardware.force_sensor", None, f"a force sensor in the file of robot {robot.name!r}")
-    return RokubiForceSensor(settings, port=port or None)
+    return RokubiForceSensor(settings, port=port or None, clock=time.monotonic)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,7 @@ class ForceSensorNode(SensorNode[ForceReading]):
             pacer = Pacer(fake.step, 0.5 / settings.rate_hz)
             self._fake = fake, pacer
             pacer.start()
-            return RokubiForceSensor(settings, port=fake.port, simulated=True)
+            return RokubiForceSensor(settings, port=fake.port, simulated=True, clock=time.monotonic)
         return SimulatedForceSensor(lambda: UNLOADED, settings.frame_id)
 
     def _serve_tare(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:

@@ -92,12 +92,21 @@ def probe(driver):
         yield probe
 
 
-def test_from_power_on_to_torque(driver, probe):
+@pytest.fixture(autouse=True)
+def at_rest(request):
+    """What a busy machine made of an earlier attempt."""
+    if "driver" in request.fixturenames and request.getfixturevalue("driver").state == "active":
+        assert request.getfixturevalue("probe").transition("tendon_driver", "deactivate")
+
+
+def test_without_homing_there_is_no_torque(driver, probe):
     assert not driver.simulated
     assert not probe.transition("tendon_driver", "activate")
     assert "is not homed" in driver.last_error
     assert not probe.inject("board.silent").success  # nobody breaks real hardware
 
+
+def test_from_power_on_to_torque(driver, probe):
     # What a busy machine made of an earlier attempt.
     probe.wait(lambda: probe.trigger("reset_estop").success)
     status, result = Goal(probe, HomeTendons, "home_tendons").result()

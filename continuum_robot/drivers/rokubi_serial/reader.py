@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,9 @@ class RokubiForceSensor:
     port : instead of ``settings.port``
     simulated : whether a simulated sensor stands behind the port
     wait : whether :meth:`open` waits until the sensor measures; not in virtual time
+    clock : monotonic time, s, the one of ``now_s``, asked when the frames were read: a computer that stalls between
+        ``now_s`` and then would seem to have them before they were sampled, and for 16 s the ages would be too large.
+        None: no time passes while it reads, as in virtual time
 
     Attributes
     ----------
@@ -58,10 +61,16 @@ class RokubiForceSensor:
     """
 
     def __init__(
-        self, settings: RokubiSerial, *, port: str | None = None, simulated: bool = False, wait: bool = True
+        self,
+        settings: RokubiSerial,
+        *,
+        port: str | None = None,
+        simulated: bool = False,
+        wait: bool = True,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         self.simulated, self.frame_id = simulated, settings.frame_id
-        self._settings, self._wait = settings, wait
+        self._settings, self._wait, self._host_clock = settings, wait, clock
         name = settings.port if port is None else port
         self._port = SerialPort(name, settings.baud_bps, device=DEVICE, setting=SETTING)
         self._stream, self._acknowledgements = FrameStream(), Acknowledgements()
@@ -122,7 +131,7 @@ class RokubiForceSensor:
             self._reconnection.lose(error, now_s)
             self._tare.stop("the sensor was lost meanwhile")
             raise
-        return self._reading(now_s)
+        return self._reading(max(now_s, self._arrival_s))
 
     @property
     def taring(self) -> bool:
@@ -184,6 +193,7 @@ class RokubiForceSensor:
     # --- measuring
 
     def _take(self, frames: list[ForceFrame], now_s: float) -> None:
+        """Frames that were read just now, in a cycle that began at ``now_s``."""
         for frame in frames:
             elapsed_us = 1 if self._last is None else wrapped_difference(frame.time_us, self._last.time_us)
             if elapsed_us == 0:
@@ -199,7 +209,8 @@ class RokubiForceSensor:
                 self._wrench = np.where(np.isfinite(wrench), wrench, math.nan)
             self._tare.update(self._wrench)
         if frames:
-            self._stamp_s, self._arrival_s = self._clock.update(frames[-1].time_us, now_s), now_s
+            self._arrival_s = now_s if self._host_clock is None else self._host_clock()
+            self._stamp_s = self._clock.update(frames[-1].time_us, self._arrival_s)
 
     def _reading(self, now_s: float) -> ForceReading:
         last, silence_s = self._last, now_s - self._arrival_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from continuum_robot.drivers.protocols import StringReading
@@ -48,6 +48,9 @@ class StringEncoderReader:
     port : instead of ``settings.port``
     simulated : whether a simulated board stands behind the port
     answer_timeout_s : how long :meth:`open` waits for a first frame, s; 0: it does not
+    clock : monotonic time, s, the one of ``now_s``. It is asked when the frames were read: a computer that stalls
+        between ``now_s`` and then would seem to have them before they were sampled, and the board silent for 16 s
+        after. None: no time passes while it reads, as in virtual time
 
     Attributes
     ----------
@@ -68,6 +71,7 @@ class StringEncoderReader:
         port: str | None = None,
         simulated: bool = False,
         answer_timeout_s: float = ANSWER_TIMEOUT_S,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         self.simulated, self.string_count = simulated, len(string_names)
         self.board: BoardFrame | None = None
@@ -79,7 +83,7 @@ class StringEncoderReader:
             self._line = _DatagramLine(DatagramSocket(name, device=DEVICE, setting=SETTING))
         else:
             self._line = _SerialLine(SerialPort(name, settings.baud_bps, device=DEVICE, setting=SETTING))
-        self._answer_timeout_s = answer_timeout_s
+        self._answer_timeout_s, self._clock = answer_timeout_s, clock
         self._command_number = 0
         self._is_open = False
         self._reconnection = Reconnection()
@@ -134,8 +138,9 @@ class StringEncoderReader:
                 counts.append(frame)
             elif isinstance(frame, BoardFrame):
                 self.board = frame
-        self._tracker.update(counts, now_s)
-        return self._tracker.reading(now_s)
+        arrival_s = now_s if self._clock is None else self._clock()
+        self._tracker.update(counts, arrival_s)
+        return self._tracker.reading(arrival_s)
 
     @property
     def zeroed(self) -> bool:

@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -26,6 +26,7 @@ from continuum_robot.robot.whole_file import write_whole
 Vector = NDArray[np.float64]
 
 FOLDER_VARIABLE = "CONTINUUM_ROBOT_CALIBRATION"
+LEAST_KNOWN_SHARE = 0.9
 HOME_FIRST = "Home the robot: continuum-robot home, or the action home_tendons."
 
 
@@ -129,6 +130,27 @@ def record_path(robot: Robot, folder: Path | None = None) -> Path:
     """The file of a robot's homing; ``folder`` None: :func:`calibration_folder`. Raises :class:`RobotFileError`."""
     plain = re.sub(r"[^A-Za-z0-9._-]", lambda match: f"%{ord(match.group()):x}", f"{robot.name}.{serial_number(robot)}")
     return (folder or calibration_folder()) / f"{plain}.homing.yaml"
+
+
+def string_zeros(names: Sequence[str], readings: Sequence[Vector]) -> dict[str, float]:
+    """Middle of every string while the robot swayed.
+
+    Parameters
+    ----------
+    names : of the strings, in order
+    readings : while :attr:`Homing.measuring`, each of shape (strings,), m; NaN where a string was unknown
+
+    Returns
+    -------
+    zero by name, m; without the strings that were unknown in more than a tenth of the readings: a part of the turn that
+    is missing moves the middle, by a tenth of the sway at most
+    """
+    if not readings:
+        return {}
+    extension = np.array(readings)
+    known = np.isfinite(extension)
+    enough = known.mean(axis=0) >= LEAST_KNOWN_SHARE
+    return {name: float(np.nanmean(extension[:, index])) for index, name in enumerate(names) if enough[index]}
 
 
 def store_record(record: HomingRecord, path: Path) -> None:

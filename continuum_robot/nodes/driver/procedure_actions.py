@@ -18,7 +18,7 @@ from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.identification.procedures.homing import Homing, HomingSettings
 from continuum_robot.identification.procedures.hung_weight import HungWeight
 from continuum_robot.identification.procedures.procedure import Procedure
-from continuum_robot.identification.procedures.record import make_record, record_path, store_record
+from continuum_robot.identification.procedures.record import make_record, record_path, store_record, string_zeros
 from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
 from continuum_robot.identification.procedures.tendon_check import TendonCheck, TendonCheckSettings
 from continuum_robot.msg import StringLengths
@@ -106,8 +106,7 @@ class ProcedureActions:
             if job.run is None or not job.run.succeeded or homed is None:
                 return
             names = [string.name for string in robot.strings]
-            zeros = np.mean(self._strings, axis=0) if self._strings else np.full(len(names), np.nan)
-            known = {name: float(zero) for name, zero in zip(names, zeros, strict=True) if np.isfinite(zero)}
+            known = string_zeros(names, self._strings)
             record = make_record(robot, homed, known)
             store_record(record, path)
             self._stored.take(record)

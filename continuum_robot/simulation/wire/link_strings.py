@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -63,7 +65,9 @@ class LinkedStringBoard:
 
     def string_encoders(self) -> StringEncoderReader:
         """The real driver, not open yet."""
-        return StringEncoderReader(self._settings, self._names, port=self._board.port, simulated=True)
+        return StringEncoderReader(
+            self._settings, self._names, port=self._board.port, simulated=True, clock=time.monotonic
+        )
 
     def inject(self, fault: str, channel: int = -1, magnitude: float = 0.0, duration_s: float = 0.0) -> None:
         """Inject a fault of the board or of its line. Raises :class:`ParameterError` for an unknown one.

@@ -40,7 +40,9 @@ class Bench:
         self.now_s = 1000.0
         self.board = FakeStringEncoderBoard(self.settings, NAMES, lambda: self.extension, zeroed=zeroed)
         self.board.step(self.now_s)
-        self.reader = StringEncoderReader(self.settings, NAMES, port=self.board.port, answer_timeout_s=0)
+        self.reader = StringEncoderReader(
+            self.settings, NAMES, port=self.board.port, answer_timeout_s=0, clock=lambda: self.now_s
+        )
         self.reader.open()
 
     def run(self, duration_s: float, speed_m_per_s: float = 0.0, every: int = 10) -> StringReading:

@@ -28,7 +28,7 @@ class Bench:
         self.now_s = 500.0
         self.sensor = FakeRokubi(lambda: self.wrench, **options)
         self.sensor.step(self.now_s)
-        self.driver = RokubiForceSensor(SETTINGS, port=self.sensor.port, wait=False)
+        self.driver = RokubiForceSensor(SETTINGS, port=self.sensor.port, wait=False, clock=lambda: self.now_s)
         self.driver.open()
 
     def run(self, duration_s: float) -> ForceReading:
@@ -57,6 +57,19 @@ def bench() -> Iterator[Bench]:
     made.run_until_measuring()
     yield made
     made.close()
+
+
+def test_a_computer_that_stalls_before_it_reads_does_not_age_what_comes_after(bench: Bench) -> None:
+    bench.run(0.5)
+    begun_s = bench.now_s
+    for _ in range(300):
+        bench.now_s += 0.001
+        bench.sensor.step(bench.now_s)
+    bench.driver.read(begun_s)  # what it finds was sampled up to 0.3 s after the cycle began
+    for _ in range(100):
+        reading = bench.run(0.01)
+        assert np.isfinite(reading.wrench).all()
+        assert 0 <= reading.age_s < 0.01
 
 
 @pytest.mark.parametrize(

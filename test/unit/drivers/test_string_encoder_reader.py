@@ -84,6 +84,19 @@ def test_a_burst_after_a_stall_is_stamped_by_the_boards_clock(bench: Bench) -> N
     assert bench.reader.statistics()["frames_lost"] == 0
 
 
+def test_a_computer_that_stalls_before_it_reads_does_not_age_what_comes_after(bench: Bench) -> None:
+    bench.run(0.5)
+    begun_s = bench.now_s
+    for _ in range(300):
+        bench.now_s += 0.001
+        bench.board.step(bench.now_s)
+    bench.reader.read(begun_s)  # what it finds was sampled up to 0.3 s after the cycle began
+    for _ in range(100):
+        reading = bench.run(0.01)
+        assert np.isfinite(reading.extension_m).all()
+        assert reading.stamp_s == pytest.approx(bench.now_s, abs=1.5e-3)
+
+
 def test_unplugged_and_plugged_in_again_without_a_restart(bench: Bench) -> None:
     bench.run(0.1)
     bench.board.inject("hang_up")

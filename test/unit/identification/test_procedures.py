@@ -22,6 +22,7 @@ from continuum_robot.identification.procedures.record import (
     record_path,
     simulated_folder,
     store_record,
+    string_zeros,
 )
 from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
 from continuum_robot.identification.procedures.tendon_check import (
@@ -359,6 +360,17 @@ def robot(tmp_path):
     path = tmp_path / "robot.yaml"
     path.write_text(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8"), encoding="utf-8")
     return load_robot(path)
+
+
+def test_the_middle_of_a_string_survives_some_unknown_readings():
+    phase = np.linspace(0, 6 * np.pi, 3000, endpoint=False)
+    readings = np.stack([0.01 + 0.002 * np.cos(phase), 0.02 + 0.002 * np.sin(phase)], axis=1)
+    readings[[100, 1700]] = np.nan
+    zeros = string_zeros(("x", "y"), list(readings))
+    assert zeros == pytest.approx({"x": 0.01, "y": 0.02}, abs=2e-6)
+    readings[:310, 0] = np.nan
+    assert set(string_zeros(("x", "y"), list(readings))) == {"y"}
+    assert string_zeros(("x", "y"), []) == {}
 
 
 def test_a_record_comes_back_as_it_was(homed, robot, tmp_path):
