@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of stepped code: Python lists where it is interpreted, C memory where it is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+import cython
+
+if cython.compiled:
+    from array import array
+
+Function = TypeVar("Function")
+
+UNKNOWN = cython.declare(cython.double, float("nan"))
+INFINITE = cython.declare(cython.double, float("inf"))
+
+
+def stepped(function: Function) -> Function:
+    """Marks what runs in the cycle; compiled, it becomes a C function that holds no interpreter lock."""
+    return function
+
+
+def vector(values: int | Iterable[float]) -> Any:
+    """A vector of floats for stepped code.
+
+    Parameters
+    ----------
+    values : of which it is made; a number: so many zeros
+    """
+    floats = [0.0] * values if isinstance(values, int) else [float(value) for value in values]
+    if cython.compiled:
+        return array("d", floats or [0.0])
+    return floats
+
+
+def integers(values: int | Iterable[int]) -> Any:
+    """A vector of C integers for stepped code.
+
+    Parameters
+    ----------
+    values : of which it is made; a number: so many zeros
+    """
+    whole = [0] * values if isinstance(values, int) else [int(value) for value in values]
+    if cython.compiled:
+        return array("i", whole or [0])
+    return whole
+
+
+def matrix(rows: Iterable[Iterable[float]]) -> Any:
+    """A matrix for stepped code, row after row in one vector.
+
+    Parameters
+    ----------
+    rows : of equal length
+    """
+    return vector([value for row in rows for value in row])

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stepped code asks of the operating system: CAN frames on sockets, and the clock. The one file with two forms."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import cython
+
+from continuum_robot.stepped.buffers import stepped
+
+if cython.compiled:
+    from cython.cimports.posix.time import CLOCK_MONOTONIC, TIMER_ABSTIME, clock_gettime, clock_nanosleep, timespec
+    from cython.cimports.posix.unistd import read as read_descriptor
+    from cython.cimports.posix.unistd import write as write_descriptor
+
+CAN_FRAME_BYTES = cython.declare(cython.int, 16)
+"""Of ``struct can_frame``: identifier and flags (little-endian), length, three bytes of padding, eight of data."""
+
+
+@stepped
+def receive_frame(descriptor: cython.int, frame: cython.uchar[::1]) -> cython.int:
+    """Read a datagram from a non-blocking socket into ``frame`` (16 bytes): how many bytes; 0 or less: none came."""
+    if cython.compiled:
+        return read_descriptor(descriptor, cython.address(frame[0]), 16)
+    try:
+        return os.readv(descriptor, (frame,))
+    except OSError:
+        return -1
+
+
+@stepped
+def send_frame(descriptor: cython.int, frame: cython.uchar[::1]) -> cython.int:
+    """Write 16 bytes to a non-blocking socket as one datagram: how many; 0 or less: it takes nothing now."""
+    if cython.compiled:
+        return write_descriptor(descriptor, cython.address(frame[0]), 16)
+    try:
+        return os.write(descriptor, frame)
+    except OSError:
+        return -1
+
+
+@stepped
+def memory_fence() -> cython.void:
+    """What was written before is seen before what is written after; the interpreter lock does that otherwise."""
+    if cython.compiled:
+        __sync_synchronize()  # noqa: F821 - declared by runtime/compilation.py
+
+
+@stepped
+def monotonic_ns() -> cython.longlong:
+    """Now, on the monotonic clock, ns."""
+    if cython.compiled:
+        now: timespec
+        clock_gettime(CLOCK_MONOTONIC, cython.address(now))
+        return cython.cast(cython.longlong, now.tv_sec) * 1000000000 + now.tv_nsec
+    return time.monotonic_ns()
+
+
+@stepped
+def sleep_until_ns(deadline_ns: cython.longlong) -> cython.void:
+    """Wait for a time of the monotonic clock, ns."""
+    if cython.compiled:
+        until: timespec
+        until.tv_sec = deadline_ns // 1000000000
+        until.tv_nsec = deadline_ns - until.tv_sec * 1000000000
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, cython.address(until), cython.NULL)
+    else:
+        wait_ns = deadline_ns - time.monotonic_ns()
+        if wait_ns > 0:
+            time.sleep(wait_ns * 1e-9)
