@@ -38,7 +38,7 @@ from continuum_robot.identification.procedures.record import (
 from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
 from continuum_robot.identification.procedures.tendon_check import OK, TendonCheck, TendonCheckSettings
 from continuum_robot.identification.robot_file import write_fitted_robot
-from continuum_robot.nodes.periodic import PeriodicThread
+from continuum_robot.runtime.periodic import PeriodicThread
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.hung_weight import HungWeightBench

@@ -24,7 +24,7 @@ from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import Settings
 from continuum_robot.nodes.reference_input import ReferenceInput
 from continuum_robot.nodes.spinning import run_node
-from continuum_robot.nodes.timing import Histogram
+from continuum_robot.runtime.timing import Histogram
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity

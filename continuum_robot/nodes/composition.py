@@ -39,7 +39,7 @@ from continuum_robot.nodes.spinning import (
 from continuum_robot.nodes.string_encoder import StringEncoder
 from continuum_robot.nodes.supervisor import MANAGED_NODES, Supervisor
 from continuum_robot.nodes.tendon_driver import TendonDriver
-from continuum_robot.nodes.timing import LoopReport, RoundTripReport
+from continuum_robot.runtime.reports import LoopReport, RoundTripReport
 from continuum_robot.nodes.tip_approach import TipApproachNode
 from continuum_robot.nodes.tip_tracker import TipTracker
 from continuum_robot.robot.coordinates import without_clarke

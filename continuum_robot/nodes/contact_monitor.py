@@ -29,7 +29,7 @@ from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import Settings
 from continuum_robot.nodes.spinning import run_node
-from continuum_robot.nodes.timing import Histogram
+from continuum_robot.runtime.timing import Histogram
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.rod.code_generation import compile_functions

@@ -12,7 +12,7 @@ from rclpy.clock import Clock, ClockType
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes import qos
-from continuum_robot.nodes.timing import LoopReport
+from continuum_robot.runtime.reports import LoopReport
 from continuum_robot.robot.schema import Quantity
 
 if TYPE_CHECKING:

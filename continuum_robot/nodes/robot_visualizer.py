@@ -26,7 +26,7 @@ from continuum_robot.msg import Contact, Shape, TendonStates
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.periodic import PeriodicThread
+from continuum_robot.runtime.periodic import PeriodicThread
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity

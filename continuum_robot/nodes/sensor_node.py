@@ -14,7 +14,7 @@ from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.nodes import conversions
 from continuum_robot.nodes.diagnostics import LoopThresholds
 from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.periodic import PeriodicThread
+from continuum_robot.runtime.periodic import PeriodicThread
 from continuum_robot.robot.schema import Quantity
 
 Reading = TypeVar("Reading")

@@ -22,7 +22,7 @@ from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.spinning import run_node
-from continuum_robot.nodes.timing import Histogram
+from continuum_robot.runtime.timing import Histogram
 from continuum_robot.robot.schema import Quantity
 
 Vector = NDArray[np.float64]

@@ -32,10 +32,11 @@ from continuum_robot.nodes.driver.slack import take_up_slack, wait_for_ramp, wai
 from continuum_robot.nodes.driver.states import OtherDriver, StatePublisher
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import Settings
-from continuum_robot.nodes.periodic import FrozenGarbage
+from continuum_robot.runtime.periodic import FrozenGarbage
 from continuum_robot.nodes.simulated_push import SimulatedPush
 from continuum_robot.nodes.spinning import run_node
-from continuum_robot.nodes.timing import LoopReport, RoundTripReport, RoundTripStatistics
+from continuum_robot.runtime.reports import LoopReport, RoundTripReport
+from continuum_robot.runtime.round_trips import RoundTripStatistics
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.srv import InjectFault
 

@@ -32,7 +32,7 @@ from continuum_robot.msg import ClarkeState, Shape, TipState
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder, values_of
 from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.periodic import PeriodicThread
+from continuum_robot.runtime.periodic import PeriodicThread
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.srv import TakeReference

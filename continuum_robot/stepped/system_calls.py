@@ -70,3 +70,13 @@ def sleep_until_ns(deadline_ns: cython.longlong) -> cython.void:
         wait_ns = deadline_ns - time.monotonic_ns()
         if wait_ns > 0:
             time.sleep(wait_ns * 1e-9)
+
+
+@stepped
+def wake_up(descriptor: cython.int) -> cython.void:
+    """Add one to an event descriptor, so that who reads it wakes up."""
+    if cython.compiled:
+        one: cython.ulonglong = 1
+        write_descriptor(descriptor, cython.address(one), 8)
+    else:
+        os.eventfd_write(descriptor, 1)

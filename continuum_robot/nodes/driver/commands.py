@@ -12,7 +12,8 @@ from continuum_robot.msg import TendonCommands
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.driver.loop import DriverLoop
 from continuum_robot.nodes.flat_messages import commands_layout
-from continuum_robot.nodes.timing import RoundTripReport, RoundTripStatistics, WriterWatch
+from continuum_robot.runtime.reports import RoundTripReport
+from continuum_robot.runtime.round_trips import RoundTripStatistics, WriterWatch
 
 TOPIC = "tendon_commands"
 

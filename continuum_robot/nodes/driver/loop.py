@@ -16,8 +16,8 @@ from continuum_robot.drivers.zeroed import ZeroedActuators
 from continuum_robot.errors import ContinuumRobotError, DeviceError
 from continuum_robot.identification.procedures.run import ProcedureRun
 from continuum_robot.nodes.driver.states import StatePublisher
-from continuum_robot.nodes.periodic import PeriodicThread, RealtimeSettings
-from continuum_robot.nodes.timing import LoopReport
+from continuum_robot.runtime.periodic import PeriodicThread, RealtimeSettings
+from continuum_robot.runtime.reports import LoopReport
 from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]

@@ -17,7 +17,7 @@ from continuum_robot.msg import TendonStates
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.driver.simulated_contact import TrueContacts
 from continuum_robot.nodes.flat_messages import states_layout
-from continuum_robot.nodes.timing import RoundTripStatistics
+from continuum_robot.runtime.round_trips import RoundTripStatistics
 
 FOREIGN_STATES_S = 0.5
 
