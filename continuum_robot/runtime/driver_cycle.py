@@ -51,7 +51,7 @@ class DriverCycle:
     reading: ReadingBuffer
     zero_m: cython.double[::1]
     commands: Mailbox
-    is_commanded: cython.bint
+    controls: cython.bint
     wanted: cython.double[::1]
     wanted_size: cython.int
     wanted_s: cython.double
@@ -86,7 +86,7 @@ class DriverCycle:
         self.noted, self.noted_limits = vector([math.nan] * tendon_count), vector(tendon_count)
         self.nothing = vector([math.nan] * max(tendon_count, coordinate_count))
         self.commands = Mailbox(3 + tendon_count)
-        self.is_commanded = self.takes_up = self.is_powered = self.answered = self.written = False
+        self.controls = self.takes_up = self.is_powered = self.answered = self.written = False
         self.wanted_size = -1
         self.wanted_s = -math.inf
         self.wanted_sequence, self.number = 0, number
@@ -121,7 +121,7 @@ class DriverCycle:
     def control(self, now_s: cython.double) -> cython.void:
         """Ask the controller in the cycle for the tensions that answer the reading."""
         j: cython.int
-        following: cython.bint = self.is_powered and self.safety.is_active()
+        following: cython.bint = self.controls and self.is_powered and self.safety.is_active()
         self.answered = self.controller.answer(
             self.reading, self.safety.command if following else self.nothing, following, now_s, self.number
         )
@@ -260,6 +260,25 @@ class DriverCycle:
         """
         padded = [*tension, *[math.nan] * self.tendon_count][: self.tendon_count]
         self.commands.post([len(tension), born_s, sequence, *padded])
+
+    def attach(self, controller: ControllerCycle | None) -> None:
+        """Put a controller into the cycle, inactive; None: take it out.
+
+        Parameters
+        ----------
+        controller : of the same form
+        """
+        self.controller, self.controls = controller, False
+        self.forget_command()
+
+    def control_now(self, *, on: bool) -> None:
+        """Whether the controller in the cycle acts.
+
+        Parameters
+        ----------
+        on : it does
+        """
+        self.controls = on
 
     def forget_command(self) -> None:
         """No command is known."""

@@ -32,7 +32,7 @@ TAKE_UP = TakeUpSettings(rest_time_s=0.1, timeout_s=4.0)
 class LoopWatcher(Protocol):
     """Who is told what happens in the loop; called in the thread that reads the cycle's log."""
 
-    def on_row(self, row: Sequence[float]) -> None:
+    def on_row(self, row: list[float]) -> None:
         """A cycle ended; the numbers of ``row`` stand where :class:`CycleRow` says."""
 
     def on_change(self, new_faults: Sequence[str]) -> None:
@@ -159,7 +159,7 @@ class DriverLoop:
             if row is not None:
                 self._report(row)
 
-    def _report(self, row: Sequence[float]) -> None:
+    def _report(self, row: list[float]) -> None:
         watcher, failures = self._watcher, self.cycle.failures
         watcher.on_row(row)
         if failures != self._errors:
@@ -377,3 +377,19 @@ class DriverLoop:
 
 def _at_rest(reading: TendonReading | None) -> bool:
     return reading is not None and bool(np.all(np.abs(reading.velocity_m_per_s) < REST_M_PER_S))
+
+
+def configured(loop: DriverLoop | None) -> DriverLoop:
+    """The loop, where there is one.
+
+    Parameters
+    ----------
+    loop : of the driver, None while not configured
+
+    Raises
+    ------
+    DeviceError : it is not configured
+    """
+    if loop is None:
+        raise DeviceError("tendon_driver", "is not configured", "Configure it first")
+    return loop

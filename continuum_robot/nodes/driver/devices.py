@@ -10,7 +10,7 @@ from rclpy.publisher import Publisher
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.protocols import TendonActuators
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.nodes.driver.loop import DriverLoop
+from continuum_robot.runtime.driver_loop import DriverLoop
 from continuum_robot.nodes.driver.simulated_contact import TrueContacts
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.robot.actuation import TensionLimits
@@ -127,7 +127,7 @@ class DriverDevices:
         if loop is None:
             return False, "refused: configure the driver first"
         wanted = (request.fault, request.tendon, request.magnitude, request.duration_s)
-        device = loop.actuators.inner
+        device = loop.actuators
         try:
             if self.hardware is not None:
                 self.hardware.inject(*wanted)

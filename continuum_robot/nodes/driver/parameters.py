@@ -42,6 +42,13 @@ def declare_parameters(parameters: ParameterServer) -> None:
         read_only=True,
     )
     declare(
+        "cycle",
+        "auto",
+        "form of the cycle; auto: compiled where that can be had",
+        rules=Quantity("", choices=("auto", "interpreted")),
+        read_only=True,
+    )
+    declare(
         "homing",
         "auto",
         "whether a stored homing of this robot and robot file is needed to be activated; auto: on hardware",
