@@ -34,10 +34,9 @@ from continuum_robot.runtime.periodic import FrozenGarbage
 from continuum_robot.nodes.simulated_push import SimulatedPush
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.description import Robot
+from continuum_robot.runtime.assembly import make_loop, real_time
 from continuum_robot.runtime.driver_loop import DriverLoop, configured
-from continuum_robot.runtime.forms import Form, compiled_form, form_of, in_cycle, interpreted_form
-from continuum_robot.runtime.free_run import FreeRun
-from continuum_robot.runtime.pace import RealTimePace
+from continuum_robot.runtime.forms import Form, compiled_form, form_of, interpreted_form
 from continuum_robot.runtime.reports import LoopReport, ResponseReport, RoundTripReport
 from continuum_robot.runtime.round_trips import RoundTripStatistics
 from continuum_robot.simulation.plant import Plant
@@ -154,18 +153,9 @@ class TendonDriver(ManagedNode):
 
     def _make_loop(self, robot: Robot, actuators: TendonActuators, form: Form, period_s: float) -> DriverLoop:
         safety = self._faults.prepare(robot, self._safety_settings.value, form, period_s)
-        part, reports = in_cycle(actuators)
-        cycle = form.parts.DriverCycle(
-            part, safety, robot.tendon_count, robot.coordinate_count, number=self._states.newest
-        )
         self.form = form
-        pace = RealTimePace(
-            period_s,
-            on_refused=self.warn_of_all,
-            realtime=realtime_settings(self.parameters),
-            free_run=FreeRun(form.parts, cycle, period_s) if form.compiled else None,
-        )
-        return DriverLoop(robot, actuators, safety, cycle, pace, self, reports)
+        pace = real_time(period_s, realtime=realtime_settings(self.parameters), on_refused=self.warn_of_all)
+        return make_loop(robot, actuators, self, pace, form=form, safety=safety, number=self._states.newest)
 
     def activate(self) -> None:
         """Take up slack with a low tension, then obey commands; the first tensions are the measured ones.

@@ -86,6 +86,7 @@ class DriverDiagnosis:
         status.add("cycle_reason", form.reason)
         responses = loop.pace.response_report()
         if responses is not None:
+            status.add("responses", responses.count)
             for key in ("p50_us", "p99_us", "mean_us", "maximum_us"):
                 status.add(f"response_{key}", getattr(responses, key))
 

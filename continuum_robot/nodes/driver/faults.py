@@ -17,6 +17,7 @@ from continuum_robot.runtime.driver_loop import DriverLoop
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.control.delay_margin import late_latency_s
 from continuum_robot.robot.description import Robot
+from continuum_robot.runtime.assembly import make_safety
 from continuum_robot.runtime.forms import Form
 
 OWN_REASONS = ("two_writers", "internal_error")
@@ -69,8 +70,8 @@ class DriverFaults:
                 # Otherwise the old one is kept, so that closing and opening the device clears no fault.
                 if safety is not None and ESTOP in safety.faults:
                     self._early_estop = (safety.estop_reason, safety.estop_held)
-                self._safety = safety = form.parts.TendonSafety(
-                    robot, settings, period_s=period_s, delay_margin_s=late_latency_s(robot)
+                self._safety = safety = make_safety(
+                    robot, form, settings, period_s=period_s, delay_margin_s=late_latency_s(robot)
                 )
                 self._made_for = (robot, form.name, period_s)
             if self._early_estop is not None:
