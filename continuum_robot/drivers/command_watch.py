@@ -73,7 +73,8 @@ class CommandWatch:
     ) -> cython.int:
         """Bits of what is wrong with the newest command at ``now_s``; ``fresh`` says whether it is one.
 
-        ``command`` holds ``command_size`` tensions, N; -1: none came yet. ``sequence`` 0: it has none.
+        ``command`` holds ``command_size`` tensions, N, that are ``age_s`` old; -1: none came yet. ``sequence`` 0: no
+        sequence.
         """
         arrived_s: cython.double
         found: cython.int = 0

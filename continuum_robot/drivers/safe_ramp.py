@@ -119,7 +119,10 @@ class SafeRamp:
 
     @stepped
     def brake(self, reading: ReadingBuffer, engaged: cython.bint, dt: cython.double) -> cython.void:
-        """What motors that wind in fast get less than the ramp, from the fault until they are slow."""
+        """What motors that wind in fast get less than the ramp, from the fault until they are slow.
+
+        Nothing where ``reading`` is not valid, or the motors are not ``engaged``.
+        """
         j: cython.int
         speed: cython.double
         excess: cython.double

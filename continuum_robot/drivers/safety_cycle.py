@@ -64,7 +64,7 @@ class SafetyCycle:
 
     Raises
     ------
-    ParameterError : a robot without limits, or a period that is not positive
+    ParameterError : a robot without limits, a period that is not positive, or a negative or unknown margin
     """
 
     limits = cython.declare(object, visibility="readonly")
@@ -123,6 +123,8 @@ class SafetyCycle:
             raise ParameterError("robot.limits", None, f"limits in the file of robot {robot.name!r}")
         if not 0 < period_s < math.inf:
             raise ParameterError("period_s", period_s, "a positive time in s")
+        if delay_margin_s is not None and not delay_margin_s >= 0:
+            raise ParameterError("delay_margin_s", delay_margin_s, "a delay of at least 0 s, or None")
         settings = settings or SafetySettings()
         limits, count = robot.limits, robot.tendon_count
         self.limits, self.settings, self._count = limits, settings, count
@@ -165,9 +167,9 @@ class SafetyCycle:
     ) -> cython.void:
         """One cycle: ``tension_n``, ``limited``, ``write``, ``state_code`` and ``changed`` of a reading and a command.
 
-        A reading that is not ``valid`` did not come. ``command`` holds ``command_size`` tensions, N, of an age; -1: no
-        command. ``sequence`` is the command's, 0: none. ``dt``: time since the previous step, s; negative or unknown,
-        it gives no credit.
+        A reading that is not ``valid`` did not come. ``command`` holds ``command_size`` tensions, N, that are
+        ``command_age_s`` old; -1: no command. ``sequence`` is the command's, 0: none. ``dt``: time since the previous
+        step, s; negative or unknown, it gives no credit.
         """
         j: cython.int
         found: cython.int
