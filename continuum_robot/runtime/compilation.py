@@ -32,6 +32,14 @@ MODULES = (
     "stepped.system_calls",
     "stepped.mailbox",
     "stepped.reading",
+    "control.limits",
+    "drivers.fault_codes",
+    "drivers.reading_watch",
+    "drivers.command_watch",
+    "drivers.lateness_watch",
+    "drivers.safe_ramp",
+    "drivers.safety_cycle",
+    "drivers.tendon_safety",
 )
 """Modules of stepped code below ``continuum_robot``, each behind those that it imports."""
 
