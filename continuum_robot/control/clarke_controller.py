@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: SIM114
 """The controller of muhmann's fig. 4: PID on the Clarke manifold, tendon tensions out."""
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ class ClarkeController:
     feedforward: cython.double[::1]
     start_force: cython.double[::1]
     nothing: cython.double[::1]
+    zero: cython.double[::1]
     _robot: object
     _rod_feedforward: object
     _per_entry: cython.int
@@ -105,7 +107,7 @@ class ClarkeController:
         self.displacement_matrix = matrix(manifold.displacement_matrix.tolist())
         self.clarke, self.clarke_rate = vector([math.nan] * coordinates), vector([math.nan] * coordinates)
         self.feedforward, self.start_force = vector(coordinates), vector(coordinates)
-        self.nothing = vector([math.nan] * coordinates)
+        self.nothing, self.zero = vector([math.nan] * coordinates), vector(coordinates)
         self.force, self.tension = vector([math.nan] * coordinates), vector([math.nan] * tendons)
         self.pid = Pid(PidParameters.from_gains(robot.control.gains, self._per_entry))
         self.forces = TendonForces(manifold)
@@ -311,7 +313,7 @@ class ClarkeController:
             known += self.clarke[k] + position[k] + velocity[k]
         if not isfinite(known):
             # One unknown tendon leaves the force of every segment under it unknown: none gets a tension.
-            self.pid.step(self.nothing, self.nothing, self.nothing, False, self.nothing, self.nothing, dt)
+            self.pid.step(self.nothing, self.nothing, self.nothing, False, self.zero, self.zero, dt)
             self.rest()
             return False
         self.feed_forward(position)

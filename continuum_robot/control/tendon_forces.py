@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: PLR1730
 """Tendon tensions for a wanted generalised force on the Clarke manifold: tendons pull, they do not push.
 
 Muhmann (26) gives the least tensions that make the force, and some of them are negative. Three ways out of it, section
@@ -187,7 +188,7 @@ def distribute(strategy: str, generalized_force: Vector, manifold: ClarkeManifol
     ParameterError : unknown strategy, negative pretension, or a force of the wrong shape
     """
     forces = TendonForces(manifold, strategy, pretension_n)
-    forces.step(_force(generalized_force, manifold))
+    forces.step(_checked_force(generalized_force, manifold))
     return np.array(forces.tension)
 
 
@@ -212,11 +213,11 @@ def initial_tension(generalized_force: Vector, manifold: ClarkeManifold) -> Vect
     ParameterError : a force of the wrong shape
     """
     forces = TendonForces(manifold)
-    forces.least(_force(generalized_force, manifold))
+    forces.least(_checked_force(generalized_force, manifold))
     return np.array(forces.initial)
 
 
-def _force(generalized_force: Vector, manifold: ClarkeManifold) -> object:
+def _checked_force(generalized_force: Vector, manifold: ClarkeManifold) -> object:
     if np.shape(generalized_force) != (manifold.coordinate_count,):
         raise ParameterError(
             "generalized_force", np.shape(generalized_force), f"an array of shape ({manifold.coordinate_count},)"

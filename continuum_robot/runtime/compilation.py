@@ -32,6 +32,13 @@ MODULES = (
     "stepped.system_calls",
     "stepped.mailbox",
     "stepped.reading",
+    "control.pid",
+    "control.tendon_forces",
+    "rod.holding_force",
+    "control.clarke_controller",
+    "control.blending",
+    "runtime.reference_input",
+    "runtime.controller_cycle",
 )
 """Modules of stepped code below ``continuum_robot``, each behind those that it imports."""
 
@@ -52,6 +59,8 @@ _STEPPED = "@cython.cfunc\n{0}@cython.nogil\n{0}@cython.exceptval(check=False)"
 
 _DECLARATIONS = """cdef extern from *:
     void __sync_synchronize() nogil
+
+ctypedef int (*CasadiFunction)(double**, double**, long long*, double*, int) noexcept nogil
 """
 
 
