@@ -91,7 +91,8 @@ class ClarkeController:
         self._robot, self._rod_feedforward = robot, rod_feedforward
         self._per_entry = robot.coordinate_count // len(robot.part_names)
         self.manifold = manifold = clarke_manifold(robot)
-        self.holding, self.needs_python = None, False
+        self.holding = None  # type: ignore[assignment]
+        self.needs_python = False
         if rod_feedforward is not None:
             self.needs_python = not getattr(rod_feedforward, "native", False)
             if cython.compiled and self.needs_python:
@@ -128,7 +129,7 @@ class ClarkeController:
         ------
         ParameterError : settings that do not fit the robot
         """
-        other = ClarkeController(self._robot, self._rod_feedforward)
+        other = ClarkeController(self._robot, self._rod_feedforward)  # type: ignore[arg-type]
         other.set_settings(self.settings)
         other.pid.copy_state(self.pid)
         other.set_settings(settings)
@@ -153,7 +154,8 @@ class ClarkeController:
         self.forces.set(settings.tendon_forces, settings.pretension_n)
         self.pid.set_parameters(parameters)
         self.settings = settings
-        self.stiffness_gain, self.gravity_gain = settings.feedforward_stiffness, settings.feedforward_gravity
+        self.stiffness_gain = float(settings.feedforward_stiffness)
+        self.gravity_gain = float(settings.feedforward_gravity)
         self.feeds_forward = self._rod_feedforward is not None and (self.stiffness_gain + self.gravity_gain) > 0
         if not self.feeds_forward:
             for k in range(self.coordinate_count):
@@ -356,5 +358,5 @@ class ClarkeController:
 
     def feed_forward_from_python(self, position: Vector) -> None:
         """:meth:`feed_forward` by a Python function, at a position, shape (2m,), m."""
-        elastic, gravity = self._rod_feedforward(np.array(position))
+        elastic, gravity = self._rod_feedforward(np.array(position))  # type: ignore[operator]
         self.feedforward[:] = (self.stiffness_gain * elastic + self.gravity_gain * gravity).tolist()

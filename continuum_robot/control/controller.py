@@ -16,26 +16,23 @@ Vector = NDArray[np.float64]
 
 
 class MeasuredTendons(Protocol):
-    """What a controller sees of the tendons; a :class:`~continuum_robot.drivers.protocols.TendonReading` is one.
-
-    Attributes
-    ----------
-    stamp_s : monotonic time of the acquisition, s
-    displacement_m, velocity_m_per_s, tension_n : shape (N,); finite displacements and velocities, NaN where the
-        tension is unknown
-    """
+    """What a controller sees of the tendons; a :class:`~continuum_robot.drivers.protocols.TendonReading` is one."""
 
     @property
-    def stamp_s(self) -> float: ...  # noqa: D102
+    def stamp_s(self) -> float:
+        """Monotonic time of the acquisition, s."""
 
     @property
-    def displacement_m(self) -> Vector: ...  # noqa: D102
+    def displacement_m(self) -> Vector:
+        """Displacements, shape (N,), m; finite."""
 
     @property
-    def velocity_m_per_s(self) -> Vector: ...  # noqa: D102
+    def velocity_m_per_s(self) -> Vector:
+        """Velocities, shape (N,), m/s; finite."""
 
     @property
-    def tension_n(self) -> Vector: ...  # noqa: D102
+    def tension_n(self) -> Vector:
+        """Tensions, shape (N,), N; NaN where unknown."""
 
 
 class Controller(Protocol):

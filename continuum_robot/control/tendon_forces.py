@@ -89,7 +89,7 @@ class TendonForces:
             raise ParameterError("strategy", strategy, f"one of {', '.join(TENDON_FORCE_STRATEGIES)}")
         if strategy == "redistribute" and not self.around_circles:
             raise ParameterError("strategy", strategy, "shift or clip for tendons that do not stand around a circle")
-        self.strategy, self.pretension_n = codes[strategy], pretension_n
+        self.strategy, self.pretension_n = codes[strategy], float(pretension_n)
 
     @stepped
     def step(self, force: cython.double[::1]) -> cython.void:

@@ -65,7 +65,8 @@ class HoldingForce:
         self.coefficient_count, self.coordinate_count = shape.shape
         self.stiffness, self.shape = matrix(stiffness.tolist()), matrix(shape.tolist())
         self.elastic, self.gravity = vector(self.coordinate_count), vector(self.coordinate_count)
-        self.coefficients, self.load = memoryview(function.inputs[0]), memoryview(function.outputs[0])
+        self.coefficients = memoryview(function.inputs[0])  # type: ignore[arg-type]
+        self.load = memoryview(function.outputs[0])  # type: ignore[arg-type]
         self._function, self._run = function, function.run
         self.native = function.compiled
         self._address, self._arguments, self._results, self._integers, self._work = function.addresses
@@ -97,7 +98,8 @@ class HoldingForce:
     def call(self) -> cython.void:
         """Call the generated function on its buffers."""
         if cython.compiled:
-            cython.cast(CasadiFunction, self._address)(  # noqa: F821 - declared by runtime/compilation.py
+            # The type is declared by runtime/compilation.py.
+            cython.cast(CasadiFunction, self._address)(  # type: ignore[name-defined]  # noqa: F821
                 cython.cast(cython.pp_double, self._arguments),
                 cython.cast(cython.pp_double, self._results),
                 cython.cast(cython.p_longlong, self._integers),
@@ -105,7 +107,7 @@ class HoldingForce:
                 0,
             )
         else:
-            self._run()
+            self._run()  # type: ignore[operator]
 
     def __call__(self, clarke: Vector) -> tuple[Vector, Vector]:
         """Elastic and gravity generalised force (2m,), N, at Clarke coordinates (2m,), m."""

@@ -98,8 +98,8 @@ class ControllerCycle:
                 raise ParameterError(name, value, "a positive number")
         self.controller, self.reference = controller, reference
         self.foreign = controller if hasattr(controller, "take") else None
-        self.state_timeout_s, self.period_s = state_timeout_s, period_s
-        self.long_gap_s, self.longest_step_periods = long_gap_s, longest_step_periods
+        self.state_timeout_s, self.period_s = float(state_timeout_s), float(period_s)
+        self.long_gap_s, self.longest_step_periods = float(long_gap_s), float(longest_step_periods)
         self.tension, self.generalized_force = controller.tension, controller.force
         self.clarke, self.clarke_rate = controller.clarke, controller.clarke_rate
         self.last_sequence, self.last_stamp_s, self.last_answer_s = 0, 0.0, 0.0
@@ -132,7 +132,7 @@ class ControllerCycle:
         ParameterError : settings that do not fit; the old ones stay
         """
         self.controller.set_settings(settings)
-        self.state_timeout_s = settings.state_timeout_s
+        self.state_timeout_s = float(settings.state_timeout_s)
 
     def set_period(self, period_s: float) -> None:
         """Expect the states at other intervals.
@@ -147,7 +147,7 @@ class ControllerCycle:
         """
         if not period_s > 0:
             raise ParameterError("period_s", period_s, "a positive time in s")
-        self.period_s = period_s
+        self.period_s = float(period_s)
 
     def output(self) -> ClarkeOutput:
         """What the controller computed last, the terms of its PID too, as arrays of its own."""

@@ -64,7 +64,7 @@ class ReferenceInput:
     blend_start_s: cython.double
 
     def __init__(self, coordinate_count: int, blend_s: float = 1.0) -> None:
-        self.count, self.blend_s, self.refused = coordinate_count, blend_s, 0
+        self.count, self.blend_s, self.refused = coordinate_count, float(blend_s), 0
         self.mailbox = Mailbox(3 * coordinate_count + 1)
         self.newest = vector(3 * coordinate_count)
         self.held, self.stopped = vector(coordinate_count), vector(coordinate_count)
