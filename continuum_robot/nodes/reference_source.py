@@ -17,7 +17,7 @@ from rclpy.serialization import deserialize_message
 from std_srvs.srv import Trigger
 
 from continuum_robot.control.motion import Halt, MotionLimits, motion_limits
-from continuum_robot.control.references import ClarkeReference, Reference, make_reference
+from continuum_robot.control.references import ClarkeReference, Reference, blend, make_reference
 from continuum_robot.control.tip_control import TipControl, TipSettings
 from continuum_robot.errors import ParameterError
 from continuum_robot.msg import ClarkeState, Shape
@@ -27,7 +27,6 @@ from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import Settings
 from continuum_robot.nodes.reference.tip_way import SHAPE_AGE_S, TipStates, TipWay
 from continuum_robot.nodes.reference.writer import ReferenceWriter
-from continuum_robot.nodes.reference_input import blend
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.control_settings import ReferenceSettings
 from continuum_robot.robot.description import Robot

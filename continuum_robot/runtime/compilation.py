@@ -40,6 +40,13 @@ MODULES = (
     "drivers.safe_ramp",
     "drivers.safety_cycle",
     "drivers.tendon_safety",
+    "control.pid",
+    "control.tendon_forces",
+    "rod.holding_force",
+    "control.clarke_controller",
+    "control.blending",
+    "runtime.reference_input",
+    "runtime.controller_cycle",
 )
 """Modules of stepped code below ``continuum_robot``, each behind those that it imports."""
 
@@ -60,6 +67,8 @@ _STEPPED = "@cython.cfunc\n{0}@cython.nogil\n{0}@cython.exceptval(check=False)"
 
 _DECLARATIONS = """cdef extern from *:
     void __sync_synchronize() nogil
+
+ctypedef int (*CasadiFunction)(double**, double**, long long*, double*, int) noexcept nogil
 """
 
 
