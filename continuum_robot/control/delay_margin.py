@@ -262,11 +262,13 @@ def _spools(robot: Robot, W: Vector, pull: Vector, speed: Vector, driven: Vector
         raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
     motor = robot.actuators
     viscous = motor.viscous_friction_nms * (motor.gear_ratio / motor.spool_radius_m) ** 2
-    spool: Vector = np.linalg.solve(motor.reflected_mass_kg * W, driven - pull - viscous * W @ speed)
+    spool: Vector = np.asarray(
+        np.linalg.solve(motor.reflected_mass_kg * W, driven - pull - viscous * W @ speed), dtype=np.float64
+    )
     m, size = driven.shape
     B: Vector = np.zeros((size, m))
     B[size - m :] = np.eye(m) / motor.current_time_constant_s
-    lagged: Vector = -driven / motor.current_time_constant_s
+    lagged: Vector = np.asarray(-driven / motor.current_time_constant_s, dtype=np.float64)
     return spool, lagged, B
 
 
