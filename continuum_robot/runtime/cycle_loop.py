@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import cython
 
-from continuum_robot.runtime.driver_cycle import DriverCycle  # noqa: TC001 - a type of the compiled form
+from continuum_robot.runtime.driver_cycle import DriverCycle
 from continuum_robot.runtime.reports import LoopReport, ResponseReport
 from continuum_robot.runtime.timing import Deadlines, Histogram, LoopStatistics
 from continuum_robot.stepped.buffers import stepped
@@ -70,6 +70,8 @@ class CycleLoop:
     def arm(self) -> None:
         """Before :meth:`run`: what asked to leave until now is forgotten."""
         self.leaves = False
+        if monotonic_ns() - self.deadlines.deadline_ns > 100 * self.period_ns:
+            self.deadlines = Deadlines(self.period_ns)
 
     def run(self) -> None:
         """Run until :meth:`leave`; in the compiled form without the interpreter lock."""

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 
 import cython
 
-from continuum_robot.drivers.odri_can.motor_boards import MotorBoards  # noqa: TC001 - a type of the compiled form
+from continuum_robot.drivers.odri_can.motor_boards import MotorBoards
 from continuum_robot.drivers.protocols import TendonReading
-from continuum_robot.drivers.tendon_safety import TendonSafety  # noqa: TC001
+from continuum_robot.drivers.safety_cycle import STATE_ACTIVE
+from continuum_robot.drivers.tendon_safety import TendonSafety
 from continuum_robot.errors import ParameterError
-from continuum_robot.runtime.controller_cycle import ControllerCycle  # noqa: TC001
+from continuum_robot.runtime.controller_cycle import ControllerCycle
 from continuum_robot.runtime.cycle_log import CycleLog
 from continuum_robot.runtime.cycle_row import CycleRow
 from continuum_robot.stepped.buffers import UNKNOWN, stepped, vector
@@ -121,9 +122,9 @@ class DriverCycle:
     def control(self, now_s: cython.double) -> cython.void:
         """Ask the controller in the cycle for the tensions that answer the reading."""
         j: cython.int
-        following: cython.bint = self.controls and self.is_powered and self.safety.is_active()
+        following: cython.bint = self.controls and self.is_powered and self.safety.state_code == STATE_ACTIVE
         self.answered = self.controller.answer(
-            self.reading, self.safety.command if following else self.nothing, following, now_s, self.number
+            self.reading, self.safety.command_n if following else self.nothing, following, now_s, self.number
         )
         if self.answered:
             for j in range(self.tendon_count):
@@ -145,15 +146,17 @@ class DriverCycle:
         """Check what is wanted, write what the safety logic lets through, and note all in the log."""
         age_s: cython.double = now_s - self.wanted_s if self.wanted_size >= 0 else 0.0
         self.begin_row(now_s, missed)
-        self.safety.missed = missed
+        self.safety.missed = cython.cast(cython.int, missed)
         self.safety.step(
             self.reading, self.wanted, self.wanted_size, age_s, self.wanted_sequence, now_s, elapsed_s
         )
         self.written = False
         if self.is_powered and self.safety.write:
-            self.write(self.safety.tension, now_s)
+            self.write(self.safety.tension_n, now_s)
         elif self.takes_up:
             self.write(self.take_up_n, now_s)
+        if not self.written:
+            self.safety.latency_s = UNKNOWN
         self.end_row()
 
     @stepped
