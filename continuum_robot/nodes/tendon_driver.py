@@ -15,11 +15,10 @@ from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.safety_settings import SafetySettings
 from continuum_robot.drivers.zeroed import ZeroedActuators
 from continuum_robot.errors import ParameterError
-from continuum_robot.msg import Contact
 from continuum_robot.nodes import qos
 from continuum_robot.nodes.diagnostics import LoopThresholds
 from continuum_robot.nodes.driver.commands import CommandInput
-from continuum_robot.nodes.driver.devices import DriverDevices
+from continuum_robot.nodes.driver.devices import make_actuators
 from continuum_robot.nodes.driver.diagnosis import DriverDiagnosis
 from continuum_robot.nodes.driver.estop_listener import EstopListener
 from continuum_robot.nodes.driver.faults import DriverFaults
@@ -33,11 +32,8 @@ from continuum_robot.nodes.driver.states import OtherDriver, StatePublisher
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import Settings
 from continuum_robot.nodes.periodic import FrozenGarbage
-from continuum_robot.nodes.simulated_push import SimulatedPush
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.nodes.timing import LoopReport, RoundTripReport, RoundTripStatistics
-from continuum_robot.simulation.plant import Plant
-from continuum_robot.srv import InjectFault
 
 GRAPH_PERIOD_S = 0.5
 
@@ -51,7 +47,6 @@ class TendonDriver(ManagedNode):
     Attributes
     ----------
     loop : what runs while the driver is configured, None while not
-    devices : makes the actuators
     """
 
     # Not made where the constructor fails before.
@@ -68,19 +63,14 @@ class TendonDriver(ManagedNode):
         self._opened: DriverLoop | None = None
         self._frozen = False
 
-        self.devices = DriverDevices(self)
         self._faults = DriverFaults(self, self._get_loop, self._publish_status)
         self._homing = StoredHoming(self, self._get_loop, self._publish_status)
         self._procedures = ProcedureDrive(self, self._get_loop, self._publish_status)
         self._states = StatePublisher(self)
-        # The truth, of simulated contacts only.
-        self._truth = self.create_publisher(Contact, "simulated_contact", qos.state_publisher())
         self._status = self.create_publisher(DiagnosticStatus, "driver_status", qos.latched())
         self._commands = CommandInput(self)
         self.create_service(Trigger, "reset_estop", self._faults.serve_reset)
         self.create_service(Trigger, "reset_statistics", self._serve_reset_statistics)
-        self.create_service(InjectFault, "inject_fault", self._serve_inject_fault)
-        self._push = SimulatedPush(self, lambda: self.plant) if self.simulated else None
         self._other = OtherDriver(self, lambda: self.loop is not None)
         self._diagnosis = DriverDiagnosis(
             self, self._get_loop, thresholds, faults=self._faults, homing=self._homing, commands=self._commands
@@ -108,9 +98,8 @@ class TendonDriver(ManagedNode):
         self.parameters.forget_settings(self._limits)
         self._limits = self.parameters.declare_settings("limits", robot.limits)
         robot = robot.changed(limits=self._limits.value)
-        actuators = ZeroedActuators(self.devices.make(robot, self._limits.value))
+        actuators = ZeroedActuators(make_actuators(self, robot, self._limits.value))
         actuators.open()
-        touching = self.devices.true_contacts(actuators.inner, self._truth)
         safety = self._faults.prepare(robot, self._safety_settings.value)
         rate_hz = self.parameters.get("rate_hz")
         period_s = 1.0 / rate_hz
@@ -120,7 +109,6 @@ class TendonDriver(ManagedNode):
             simulated=self.simulated,
             decimation=max(1, round(rate_hz / self.parameters.get("decimated_rate_hz"))),
             trips=trips,
-            touching=touching,
         )
         self.loop = self._opened = loop = DriverLoop(
             robot,
@@ -131,7 +119,6 @@ class TendonDriver(ManagedNode):
             period_s=period_s,
             realtime=realtime_settings(self.parameters),
         )
-        self._touching = touching
         self._homing.read(loop)
         self._commands.listen(loop, trips)
         loop.start()
@@ -152,8 +139,7 @@ class TendonDriver(ManagedNode):
             loop.command = None
             loop.take_up = None
             loop.powered = True
-            if self._touching is not None:
-                self._touching.start()
+            self._diagnosis.activated_ns = round(now_s * 1e9)
 
         FrozenGarbage.hold()
         self._frozen = True
@@ -190,7 +176,6 @@ class TendonDriver(ManagedNode):
             self.get_logger().error("the driver's loop hangs in a call to the device")
         if self._opened is not None:
             self._opened.close()  # tried again by the next cleanup where it fails
-        self.devices.close()
         self._opened = None
         self._other.closed()
         self._publish_status()
@@ -245,26 +230,11 @@ class TendonDriver(ManagedNode):
         """Whether tensions are written to the actuators."""
         return self.loop is not None and self.loop.powered
 
-    @property
-    def plant(self) -> Plant:
-        """The plant behind simulated actuators.
-
-        Raises
-        ------
-        DeviceError : the driver is not configured
-        ParameterError : the actuators are real
-        """
-        return self.devices.plant(configured(self.loop).actuators.inner)
-
     # Callbacks
 
     def _serve_reset_statistics(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self.reset_statistics()
         response.success = True
-        return response
-
-    def _serve_inject_fault(self, request: InjectFault.Request, response: InjectFault.Response) -> InjectFault.Response:
-        response.success, response.message = self.devices.inject(request, self.loop)
         return response
 
     def _watch_graph(self) -> None:

@@ -15,7 +15,6 @@ from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import DeviceError
 from continuum_robot.msg import TendonStates
 from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.driver.simulated_contact import TrueContacts
 from continuum_robot.nodes.flat_messages import states_layout
 from continuum_robot.nodes.timing import RoundTripStatistics
 
@@ -44,7 +43,6 @@ class StatePublisher:
         simulated: bool,
         decimation: int,
         trips: RoundTripStatistics,
-        touching: TrueContacts | None,
     ) -> None:
         """Make the messages of a robot, before :meth:`publish`.
 
@@ -54,13 +52,12 @@ class StatePublisher:
         simulated : what the messages say of the devices
         decimation : every how many states a decimated one
         trips : are told of each state
-        touching : published with each decimated state, None for nothing
         """
         self._layout = states_layout(tendon_count)
         self._place = self._layout.place
         self._numbers, self._count = self._layout.editable(), tendon_count
         self._numbers[self._place["simulated"]] = simulated
-        self._decimation, self._trips, self._touching = decimation, trips, touching
+        self._decimation, self._trips = decimation, trips
 
     def publish(self, reading: TendonReading) -> int:
         """Publish a reading; its sequence number.
@@ -87,8 +84,6 @@ class StatePublisher:
         self._states.publish(data)
         if sequence % self._decimation == 0:
             self._due.append(data)
-            if self._touching is not None:
-                self._touching.publish(stamp_ns, sequence)
         return sequence
 
     def publish_decimated(self) -> None:
