@@ -14,11 +14,10 @@ from std_srvs.srv import Trigger
 from continuum_robot.drivers.protocols import TendonActuators, TendonReading
 from continuum_robot.drivers.safety_settings import SafetySettings
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.msg import Contact
 from continuum_robot.nodes import qos
 from continuum_robot.nodes.diagnostics import LoopThresholds
 from continuum_robot.nodes.driver.commands import CommandInput
-from continuum_robot.nodes.driver.devices import DriverDevices
+from continuum_robot.nodes.driver.devices import make_actuators
 from continuum_robot.nodes.driver.diagnosis import DriverDiagnosis
 from continuum_robot.nodes.driver.estop_listener import EstopListener
 from continuum_robot.nodes.driver.faults import DriverFaults
@@ -31,7 +30,6 @@ from continuum_robot.nodes.driver.states import OtherDriver, StatePublisher
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import Settings
 from continuum_robot.runtime.periodic import FrozenGarbage
-from continuum_robot.nodes.simulated_push import SimulatedPush
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.assembly import make_loop, real_time
@@ -39,8 +37,6 @@ from continuum_robot.runtime.driver_loop import DriverLoop, configured
 from continuum_robot.runtime.forms import Form, compiled_form, form_of, interpreted_form
 from continuum_robot.runtime.reports import LoopReport, ResponseReport, RoundTripReport
 from continuum_robot.runtime.round_trips import RoundTripStatistics
-from continuum_robot.simulation.plant import Plant
-from continuum_robot.srv import InjectFault
 
 GRAPH_PERIOD_S = 0.5
 
@@ -59,7 +55,6 @@ class TendonDriver(ManagedNode):
     ----------
     loop : what runs while the driver is configured, None while not
     form : of the cycle
-    devices : makes the actuators
     """
 
     # Not made where the constructor fails before.
@@ -78,19 +73,14 @@ class TendonDriver(ManagedNode):
         self._opened: DriverLoop | None = None
         self._frozen = False
 
-        self.devices = DriverDevices(self)
         self._faults = DriverFaults(self, self._get_loop, self._publish_status)
         self._homing = StoredHoming(self, self._get_loop, self._publish_status)
         self._procedures = ProcedureDrive(self, self._get_loop, self._publish_status)
         self._states = StatePublisher(self)
-        # The truth, of simulated contacts only.
-        self._truth = self.create_publisher(Contact, "simulated_contact", qos.state_publisher())
         self._status = self.create_publisher(DiagnosticStatus, "driver_status", qos.latched())
         self._commands = CommandInput(self, listens=slot is None)
         self.create_service(Trigger, "reset_estop", self._faults.serve_reset)
         self.create_service(Trigger, "reset_statistics", self._serve_reset_statistics)
-        self.create_service(InjectFault, "inject_fault", self._serve_inject_fault)
-        self._push = SimulatedPush(self, lambda: self.plant) if self.simulated else None
         self._other = OtherDriver(self, lambda: self.loop is not None)
         self._diagnosis = DriverDiagnosis(
             self,
@@ -125,7 +115,7 @@ class TendonDriver(ManagedNode):
         self._limits = self.parameters.declare_settings("limits", robot.limits)
         robot = robot.changed(limits=self._limits.value)
         wanted = self._wanted_form()
-        actuators = self.devices.make(robot, self._limits.value, wanted)
+        actuators = make_actuators(self, robot, self._limits.value, wanted)
         actuators.open()
         form = form_of(actuators, wanted)
         self.get_logger().info(f"the cycle runs {form.name}: {form.reason}")
@@ -171,6 +161,7 @@ class TendonDriver(ManagedNode):
         loop.switch_on()
         loop.take_up_slack(self.parameters.get("take_up_share"), self.get_logger().warning)
         loop.obey()
+        self._diagnosis.activated_ns = round(loop.pace.now_s() * 1e9)
         self.reset_statistics()
         self._publish_status()
 
@@ -200,7 +191,6 @@ class TendonDriver(ManagedNode):
             self.get_logger().error("the driver's loop hangs in a call to the device")
         if self._opened is not None:
             self._opened.close()  # tried again by the next cleanup where it fails
-        self.devices.close()
         self._opened = None
         self._other.closed()
         self._publish_status()
@@ -304,10 +294,6 @@ class TendonDriver(ManagedNode):
     def _serve_reset_statistics(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self.reset_statistics()
         response.success = True
-        return response
-
-    def _serve_inject_fault(self, request: InjectFault.Request, response: InjectFault.Response) -> InjectFault.Response:
-        response.success, response.message = self.devices.inject(request, self.loop)
         return response
 
     def _watch_graph(self) -> None:

@@ -28,6 +28,10 @@ class DriverDiagnosis:
     thresholds : of the loop's timing
     faults, homing, commands : of the driver
     form : gives the form of the cycle
+
+    Attributes
+    ----------
+    activated_ns : when it was activated last, on the clock of its cycle, ns; 0: never
     """
 
     def __init__(
@@ -43,6 +47,7 @@ class DriverDiagnosis:
     ) -> None:
         self._node, self._loop, self._thresholds = node, loop, thresholds
         self._faults, self._homing, self._commands, self._form = faults, homing, commands, form
+        self.activated_ns = 0
         for name, task in (
             ("driver", self._diagnose_driver),
             ("loop", self._diagnose_loop),
@@ -69,6 +74,7 @@ class DriverDiagnosis:
         status.add("estop", faults.estop_latched)
         status.add("estop_reason", reason)
         status.add("simulated", self._node.simulated)
+        status.add("activated_ns", self.activated_ns)
         status.add("powered", loop is not None and loop.powered)
         status.add("homed", not missing)
         if missing:
