@@ -19,7 +19,14 @@ from continuum_robot.msg import TendonCommands, TendonStates
 from continuum_robot.nodes import conversions
 
 _HEADER = "std_msgs/Header"
-_SIZES = {"uint64": ("Q", 8), "boolean": ("?", 1), "sequence<double>": ("d", 8), "sequence<uint8>": ("B", 1)}
+_SIZES = {
+    "uint64": ("Q", 8),
+    "int64": ("q", 8),
+    "boolean": ("?", 1),
+    "sequence<double>": ("d", 8),
+    "sequence<uint8>": ("B", 1),
+    "sequence<uint64>": ("Q", 8),
+}
 _ENCAPSULATION = 4
 _PADDING = 3
 """Bytes that the middleware may add to a message, to a multiple of four."""
@@ -33,7 +40,8 @@ class FlatLayout:
 
     Parameters
     ----------
-    message : with a header and the flat fields of TendonStates and TendonCommands; arrays have their final lengths
+    message : with a header, strings, and flat fields as those of TendonStates; arrays and strings are final but for the
+        values of numbers
 
     Attributes
     ----------
@@ -55,10 +63,16 @@ class FlatLayout:
 
     def _add(self, name: str, kind: str, value: Any) -> None:
         if kind == _HEADER:
-            text = value.frame_id.encode() + b"\0"
             self.place["sec"], self.place["nanosec"] = self._put("i", 4), self._put("I", 4)
+            self._add_text(value.frame_id)
+            return
+        if kind == "string":
+            self._add_text(value)
+            return
+        if kind == "sequence<string>":
             self._fixed.append(self._put("I", 4))
-            self._fixed.append(self._put(f"{len(text)}s", len(text), 1))
+            for text in value:
+                self._add_text(text)
             return
         code, size = _SIZES[kind]
         if not kind.startswith("sequence"):
@@ -69,6 +83,11 @@ class FlatLayout:
         for _ in range(len(value)):
             self._put(code, size)
         self.place[name] = slice(first, self._count)
+
+    def _add_text(self, text: str) -> None:
+        length = len(text.encode()) + 1
+        self._fixed.append(self._put("I", 4))
+        self._fixed.append(self._put(f"{length}s", length, 1))
 
     def _put(self, code: str, size: int, alignment: int | None = None) -> int:
         """Append a number at its own alignment, counted from behind the encapsulation; its index in the tuple."""
