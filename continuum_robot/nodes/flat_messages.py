@@ -80,6 +80,8 @@ class FlatLayout:
             return
         self._fixed.append(self._put("I", 4))
         first = self._count
+        if not len(value):
+            self._align(size)  # an empty array is aligned as its numbers would be
         for _ in range(len(value)):
             self._put(code, size)
         self.place[name] = slice(first, self._count)
@@ -91,11 +93,16 @@ class FlatLayout:
 
     def _put(self, code: str, size: int, alignment: int | None = None) -> int:
         """Append a number at its own alignment, counted from behind the encapsulation; its index in the tuple."""
-        padding = (_ENCAPSULATION - self._size) % (alignment or size)
-        self._format += "x" * padding + code
-        self._size += padding + size
+        self._align(alignment or size)
+        self._format += code
+        self._size += size
         self._count += 1
         return self._count - 1
+
+    def _align(self, alignment: int) -> None:
+        padding = (_ENCAPSULATION - self._size) % alignment
+        self._format += "x" * padding
+        self._size += padding
 
     def numbers(self, data: bytes) -> tuple[Any, ...]:
         """The tuple of numbers of received bytes; empty where their layout is another one.

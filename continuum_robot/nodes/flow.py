@@ -8,7 +8,7 @@ status stay with rclpy: they come while time stands still, or from people.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rclpy.clock import Clock as RosClock
@@ -109,14 +109,21 @@ class Flow(Protocol):
         callback : called when it is due
         """
 
-    def create_loop(self, name: str, period_s: float, cycle: Callable[[float, float], None]) -> FlowLoop:
-        """A loop, stopped; a cycle that raises ends it and is reported as a defect of the node.
+    def create_loop(
+        self,
+        name: str,
+        period_s: float,
+        cycle: Callable[[float, float], None],
+        on_failure: Callable[[BaseException], None],
+    ) -> FlowLoop:
+        """A loop, stopped.
 
         Parameters
         ----------
         name : of the loop's thread in real time
         period_s : of a cycle, s
         cycle : gets the monotonic time of its start and the time since the one before, s
+        on_failure : called with what a cycle raised; the loop has ended then
         """
 
     def hold(self, future: Future[Any]) -> None:
@@ -176,7 +183,7 @@ class RealFlow:
         profile: QoSProfile,
         *,
         raw: bool = False,
-        lazy: bool = False,
+        lazy: bool = False,  # noqa: ARG002
     ) -> None:
         """See :meth:`Flow.create_subscription`; ``lazy`` means nothing here."""
         self._node.create_subscription(kind, topic, callback, profile, raw=raw)
@@ -185,14 +192,15 @@ class RealFlow:
         """See :meth:`Flow.create_timer`."""
         return RealTimer(self._node, callback)
 
-    def create_loop(self, name: str, period_s: float, cycle: Callable[[float, float], None]) -> FlowLoop:
+    def create_loop(
+        self,
+        name: str,
+        period_s: float,
+        cycle: Callable[[float, float], None],
+        on_failure: Callable[[BaseException], None],
+    ) -> FlowLoop:
         """See :meth:`Flow.create_loop`."""
-        node = self._node
-
-        def refused(sentences: Sequence[str]) -> None:
-            node.warn_of_all(sentences)
-
-        return PeriodicThread(name, period_s, cycle, on_failure=node.on_loop_failure, on_refused=refused)
+        return PeriodicThread(name, period_s, cycle, on_failure=on_failure, on_refused=self._node.warn_of_all)
 
     def hold(self, future: Future[Any]) -> None:
         """Does nothing: real time waits for nobody.

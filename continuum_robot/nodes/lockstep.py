@@ -9,8 +9,10 @@ nodes/lockstep_participant.py.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -63,7 +65,9 @@ class LockstepCoordinator:
         self._step = 0
         self._awaited: tuple[str, int] | None = None
         self._asked: set[str] = set()
-        self._wake = threading.Semaphore(0)
+        self._wake = threading.Lock()
+        self._wake.acquire()
+        self._answers: deque[bytes] = deque()
         self._closed = False
         self._inboxes: list[Inbox] = []
         self._done_layouts: dict[bytes, FlatLayout] = {}
@@ -104,7 +108,7 @@ class LockstepCoordinator:
         callback : gets each message, in the thread that calls :meth:`wait_heard`
         raw : the callback takes bytes
         """
-        self._inboxes.append(Inbox(self._node, kind, topic, callback, raw, self._wake.release))
+        self._inboxes.append(Inbox(self._node, kind, topic, callback, raw=raw, on_heard=self._signal))
 
     def wait_heard(self) -> bool:
         """Handle everything that the participants have published on the topics that are listened to.
@@ -198,6 +202,7 @@ class LockstepCoordinator:
         DeviceError : a participant did not answer, or participants answer each other without end
         """
         self._clock.set_ns(now_ns)
+        self._take_answers()
         turns, before = self._turns, self._step
         while True:
             somebody = False
@@ -210,13 +215,15 @@ class LockstepCoordinator:
                 return True
             if self._step - before > _MOST_TURNS:
                 raise DeviceError(
-                    "lock-step", f"{_MOST_TURNS} turns at {now_ns * 1e-9:.6f} s", "Two nodes answer each other endlessly"
+                    "lock-step",
+                    f"{_MOST_TURNS} turns at {now_ns * 1e-9:.6f} s",
+                    "Two nodes answer each other endlessly",
                 )
 
     def close(self) -> None:
         """End a wait that is under way in another thread, and all later ones, at once. Safe to call at any time."""
         self._closed = True
-        self._wake.release()
+        self._signal()
 
     def reopen(self) -> None:
         """Wait again, after :meth:`close`."""
@@ -256,14 +263,19 @@ class LockstepCoordinator:
 
     def _wait(self, end_s: float) -> bool:
         """Until something came; False at the end."""
-        return self._wake.acquire(timeout=max(0.0, end_s - time.monotonic()))
+        came = self._wake.acquire(timeout=max(0.0, end_s - time.monotonic()))
+        self._take_answers()
+        return came
 
-    # In the executor's thread
+    def _take_answers(self) -> None:
+        answers = self._answers
+        while answers:
+            self._take_answer(answers.popleft())
 
     def _on_publish(self, publisher: CountedPublisher) -> None:
         self._turns.count(publisher.topic)
 
-    def _on_done(self, data: bytes) -> None:
+    def _take_answer(self, data: bytes) -> None:
         length = int.from_bytes(data[12:16], "little")
         key = data[16 : 16 + length]
         layout = self._done_layouts.get(key)
@@ -282,4 +294,13 @@ class LockstepCoordinator:
             self._asked.discard(name)
         elif self._awaited == (name, step):
             self._awaited = None
-        self._wake.release()
+
+    # In the executor's thread
+
+    def _on_done(self, data: bytes) -> None:
+        self._answers.append(data)
+        self._signal()
+
+    def _signal(self) -> None:
+        with contextlib.suppress(RuntimeError):  # it was signalled already
+            self._wake.release()

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 GO_TOPIC = "lockstep_go"
 """Below the name of the node whose turn it is."""
 DONE_TOPIC = "lockstep_done"
+UNASKED = 2**64 - 1
+"""Step of an answer that nobody asked for: something changed outside of a turn."""
 LAG_S = 0.1
 """What a node may be behind with topics that do not make it its turn, s."""
 
@@ -83,7 +85,14 @@ class Inbox:
     """
 
     def __init__(
-        self, node: Any, kind: Any, topic: str, callback: Callable[[Any], None], raw: bool, on_heard: Callable[[], None]
+        self,
+        node: Any,
+        kind: Any,
+        topic: str,
+        callback: Callable[[Any], None],
+        *,
+        raw: bool,
+        on_heard: Callable[[], None],
     ) -> None:
         self.topic = str(node.resolve_topic_name(topic))
         self.heard = 0
@@ -139,7 +148,7 @@ class SteppedLoop:
         self._before_s = self._clock.monotonic_s()
         self._timer.start(self.period_s)
 
-    def stop(self, timeout_s: float = 2.0) -> bool:
+    def stop(self, timeout_s: float = 2.0) -> bool:  # noqa: ARG002
         """End; True, it cannot hang.
 
         Parameters
@@ -149,7 +158,7 @@ class SteppedLoop:
         self._timer.cancel()
         return True
 
-    def call(self, function: Callable[[], Result], timeout_s: float = 0.5) -> Result:
+    def call(self, function: Callable[[], Result], timeout_s: float = 0.5) -> Result:  # noqa: ARG002
         """Run ``function`` at once: cycles and callbacks share a thread.
 
         Parameters
@@ -201,7 +210,7 @@ class LockstepParticipant:
         self._done = node.create_publisher(LockstepDone, DONE_TOPIC, qos.lockstep_turns())
         node.create_subscription(LockstepGo, f"~/{GO_TOPIC}", self._on_go, qos.lockstep_turns(), raw=True)
 
-    def create_publisher(self, kind: Any, topic: str, profile: QoSProfile) -> FlowPublisher:
+    def create_publisher(self, kind: Any, topic: str, profile: QoSProfile) -> FlowPublisher:  # noqa: ARG002
         """See :meth:`Flow.create_publisher`; ``profile`` is that of lock-step."""
         publisher = CountedPublisher(self._node, kind, topic, self._on_publish)
         self._publishers.append(publisher)
@@ -213,13 +222,13 @@ class LockstepParticipant:
         kind: Any,
         topic: str,
         callback: Callable[[Any], None],
-        profile: QoSProfile,
+        profile: QoSProfile,  # noqa: ARG002
         *,
         raw: bool = False,
         lazy: bool = False,
     ) -> None:
         """See :meth:`Flow.create_subscription`; ``profile`` is that of lock-step."""
-        inbox = Inbox(self._node, kind, topic, callback, raw, self._on_heard)
+        inbox = Inbox(self._node, kind, topic, callback, raw=raw, on_heard=self._on_heard)
         self._inboxes.append(inbox)
         if lazy and self._lag is None:
             # Lest the middleware keeps more than it can.
@@ -234,9 +243,15 @@ class LockstepParticipant:
         """See :meth:`Flow.create_timer`."""
         return self._timers.create(callback)
 
-    def create_loop(self, name: str, period_s: float, cycle: Callable[[float, float], None]) -> FlowLoop:
+    def create_loop(
+        self,
+        name: str,  # noqa: ARG002
+        period_s: float,
+        cycle: Callable[[float, float], None],
+        on_failure: Callable[[BaseException], None],
+    ) -> FlowLoop:
         """See :meth:`Flow.create_loop`; there is no thread for the ``name``."""
-        return SteppedLoop(self, period_s, cycle, self._node.on_loop_failure)
+        return SteppedLoop(self, period_s, cycle, on_failure)
 
     def hold(self, future: Future[Any]) -> None:
         """See :meth:`Flow.hold`.
@@ -325,7 +340,7 @@ class LockstepParticipant:
 
     def _on_change(self) -> None:
         if self._joined and not self._busy:
-            self._answer(0)
+            self._answer(UNASKED)
 
 
 def _nothing() -> None:
