@@ -9,7 +9,7 @@ Bytes of any other layout, e.g. of a sender with another frame_id, go through rc
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -23,13 +23,19 @@ _SIZES = {
     "uint64": ("Q", 8),
     "int64": ("q", 8),
     "boolean": ("?", 1),
+    "double": ("d", 8),
+    "uint8": ("B", 1),
+    "int32": ("i", 4),
+    "uint32": ("I", 4),
     "sequence<double>": ("d", 8),
     "sequence<uint8>": ("B", 1),
     "sequence<uint64>": ("Q", 8),
+    "sequence<boolean>": ("?", 1),
 }
 _ENCAPSULATION = 4
-_PADDING = 3
-"""Bytes that the middleware may add to a message, to a multiple of four."""
+_PADDING = 31
+"""Bytes that the middleware may add to a message: to a multiple of four, and four for each array that is empty, when it
+reckons the length. All lengths in the message are compared, so that nothing else can stand there."""
 
 
 _PER_TENDON = ("displacement", "velocity", "tension", "current", "temperature", "age", "commanded_tension")
@@ -45,8 +51,8 @@ class FlatLayout:
 
     Attributes
     ----------
-    place : index of a number in the tuple, or slice of an array's numbers, by the field's name; ``sec`` and
-        ``nanosec`` of the stamp too
+    place : index of a number in the tuple, or slice of an array's numbers, by the field's name, that of an inner
+        message's as in ``tip.position.x``; ``sec`` and ``nanosec`` of the stamp too
     """
 
     def __init__(self, message: Any) -> None:
@@ -57,7 +63,7 @@ class FlatLayout:
         for name, kind in message.get_fields_and_field_types().items():
             self._add(name, kind, getattr(message, name))
         self._struct = struct.Struct(self._format)
-        self._values = list(self._struct.unpack(serialize_message(message)))
+        self._values = list(self._struct.unpack_from(serialize_message(message)))
         self._shape: Callable[[Any], tuple[Any, ...]] = itemgetter(*self._fixed)
         self._expected = self._shape(self._values)
 
@@ -74,14 +80,16 @@ class FlatLayout:
             for text in value:
                 self._add_text(text)
             return
+        if "/" in kind and "[" not in kind and "<" not in kind:
+            for inner, inner_kind in value.get_fields_and_field_types().items():
+                self._add(f"{name}.{inner}", inner_kind, getattr(value, inner))
+            return
         code, size = _SIZES[kind]
         if not kind.startswith("sequence"):
             self.place[name] = self._put(code, size)
             return
         self._fixed.append(self._put("I", 4))
         first = self._count
-        if not len(value):
-            self._align(size)  # an empty array is aligned as its numbers would be
         for _ in range(len(value)):
             self._put(code, size)
         self.place[name] = slice(first, self._count)
@@ -93,16 +101,11 @@ class FlatLayout:
 
     def _put(self, code: str, size: int, alignment: int | None = None) -> int:
         """Append a number at its own alignment, counted from behind the encapsulation; its index in the tuple."""
-        self._align(alignment or size)
-        self._format += code
-        self._size += size
+        padding = (_ENCAPSULATION - self._size) % (alignment or size)
+        self._format += "x" * padding + code
+        self._size += padding + size
         self._count += 1
         return self._count - 1
-
-    def _align(self, alignment: int) -> None:
-        padding = (_ENCAPSULATION - self._size) % alignment
-        self._format += "x" * padding
-        self._size += padding
 
     def numbers(self, data: bytes) -> tuple[Any, ...]:
         """The tuple of numbers of received bytes; empty where their layout is another one.
@@ -129,7 +132,7 @@ class FlatLayout:
         """The numbers of the message that the layout was made of, to be changed at their places."""
         return list(self._values)
 
-    def to_bytes(self, values: list[Any]) -> bytes:
+    def to_bytes(self, values: Sequence[Any]) -> bytes:
         """Bytes that a publisher takes instead of a message object.
 
         Parameters
@@ -137,6 +140,36 @@ class FlatLayout:
         values : in the order of the layout
         """
         return self._struct.pack(*values)
+
+
+class CanonicalBytes:
+    """Serialises messages of one type to bytes that depend on their values only.
+
+    The middleware leaves the gaps of alignment as it finds them in memory, and some transports fill the last four
+    bytes; here all of these are 0.
+    """
+
+    def __init__(self) -> None:
+        self._layout: FlatLayout | None = None
+
+    def of(self, message: Any) -> bytes:
+        """The bytes.
+
+        Parameters
+        ----------
+        message : as of :class:`FlatLayout`, or its serialised bytes without gaps
+        """
+        if isinstance(message, bytes):
+            data = message
+        else:
+            found = serialize_message(message)
+            layout = self._layout
+            numbers = layout.numbers(found) if layout is not None else ()
+            if layout is None or not numbers:
+                layout = self._layout = FlatLayout(message)
+                numbers = layout.numbers(found)
+            data = layout.to_bytes(numbers)
+        return data + bytes(-len(data) % 4)
 
 
 def states_layout(tendon_count: int) -> FlatLayout:

@@ -14,7 +14,7 @@ from rclpy.task import Future
 
 from continuum_robot.msg import LockstepDone, LockstepGo
 from continuum_robot.nodes import qos
-from continuum_robot.nodes.flat_messages import FlatLayout
+from continuum_robot.nodes.flat_messages import CanonicalBytes, FlatLayout
 from continuum_robot.nodes.flow import FlowLoop, FlowPublisher, FlowTimer
 from continuum_robot.nodes.periodic import Result
 from continuum_robot.nodes.timing import LoopStatistics
@@ -51,13 +51,13 @@ class CountedPublisher:
 
     def __init__(self, node: Any, kind: Any, topic: str, on_publish: Callable[[CountedPublisher], None]) -> None:
         self._publisher = node.create_publisher(kind, topic, qos.lockstep())
-        self._on_publish = on_publish
+        self._on_publish, self._bytes = on_publish, CanonicalBytes()
         self.topic = str(self._publisher.topic_name)
         self.count = 0
 
     def publish(self, msg: Any) -> None:
         """Publish a message, ``msg``, or the bytes of a serialised one."""
-        self._publisher.publish(msg)
+        self._publisher.publish(self._bytes.of(msg))
         self.count += 1
         self._on_publish(self)
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import subprocess
 import sys
 from collections import defaultdict
@@ -18,6 +17,7 @@ from rclpy.node import Node
 
 from continuum_robot.nodes import conversions
 from continuum_robot.nodes.contact_monitor import ContactMonitorNode
+from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.lockstep import LockstepCoordinator
 from continuum_robot.nodes.recorder import Recorder
 from continuum_robot.nodes.reference_source import ReferenceSource
@@ -62,6 +62,7 @@ class ScriptedDriver:
         self.spinner = Spinner([self.node], self.context)
         self.spinner.start()
         self.cycles = 0
+        self.nodes: dict[str, ManagedNode] = {}
 
     def close(self) -> None:
         self.coordinator.close()
@@ -69,6 +70,10 @@ class ScriptedDriver:
         self.link.close()
         self.node.destroy_node()
         self.context.try_shutdown()
+
+    def count_decimated(self) -> None:
+        """A state without numbers, without a turn."""
+        self._decimated.publish(TendonStates())
 
     def run(self, cycles: int) -> None:
         count, manifold = self.robot.tendon_count, clarke_manifold(self.robot)
@@ -134,8 +139,10 @@ def in_processes(
     processes = {}
     try:
         for name in names:
-            values = {"robot": robot, "clock": "lockstep", "activate": True, **parameters.get(name, {})}
-            words = [f"{key}:={str(value).lower() if isinstance(value, bool) else value}" for key, value in values.items()]
+            values = {"robot": robot, "clock": "lockstep", "activate": "true", **parameters.get(name, {})}
+            words = [
+                f"{key}:={str(value).lower() if isinstance(value, bool) else value}" for key, value in values.items()
+            ]
             command = [sys.executable, "-m", f"continuum_robot.nodes.{name}", "--ros-args"]
             command += [word for value in words for word in ("-p", value)]
             processes[name] = subprocess.Popen(command)
@@ -149,9 +156,6 @@ def in_processes(
         for process in processes.values():
             process.wait(20)
         driver.close()
-
-
-import time
 
 
 def wait_until_active(driver: ScriptedDriver, names: list[str]) -> None:
@@ -173,12 +177,6 @@ def wait_until_active(driver: ScriptedDriver, names: list[str]) -> None:
         assert wait_for(active(client), 90.0, 0.1), f"{name} is not active"
 
 
-@dataclasses.dataclass(frozen=True)
-class Run:
+def heard_of(driver: ScriptedDriver) -> dict[str, list[bytes]]:
     """What the nodes published, as bytes, by topic."""
-
-    heard: dict[str, list[bytes]]
-
-    @classmethod
-    def of(cls, driver: ScriptedDriver) -> Run:
-        return cls({topic: list(found) for topic, found in driver.heard.items() if found})
+    return {topic: list(found) for topic, found in driver.heard.items() if found}
