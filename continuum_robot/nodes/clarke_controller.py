@@ -22,13 +22,13 @@ from continuum_robot.nodes.flat_messages import commands_layout, states_layout
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import Settings
 from continuum_robot.nodes.spinning import run_node
-from continuum_robot.runtime.timing import Histogram
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.runtime.controller_cycle import ControllerCycle
 from continuum_robot.runtime.reference_input import ReferenceInput
+from continuum_robot.runtime.timing import Histogram
 from continuum_robot.stepped.reading import ReadingBuffer
 
 _LONGEST_PERIOD_S = 0.1

@@ -40,13 +40,13 @@ from continuum_robot.nodes.spinning import (
 from continuum_robot.nodes.string_encoder import StringEncoder
 from continuum_robot.nodes.supervisor import MANAGED_NODES, Supervisor
 from continuum_robot.nodes.tendon_driver import TendonDriver
-from continuum_robot.runtime.reports import LoopReport, RoundTripReport
 from continuum_robot.nodes.tip_approach import TipApproachNode
 from continuum_robot.nodes.tip_tracker import TipTracker
 from continuum_robot.robot.coordinates import without_clarke
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.tendons import beyond_bending
+from continuum_robot.runtime.reports import LoopReport, RoundTripReport
 from continuum_robot.simulation.plant import Plant
 
 NODES: dict[str, Callable[..., ManagedNode]] = {

@@ -31,10 +31,10 @@ from continuum_robot.nodes.flow import FlowTimer
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import Settings
 from continuum_robot.nodes.spinning import run_node
-from continuum_robot.runtime.timing import Histogram
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.rod.code_generation import compile_functions
+from continuum_robot.runtime.timing import Histogram
 from continuum_robot.srv import SetContactThresholds
 
 Vector = NDArray[np.float64]

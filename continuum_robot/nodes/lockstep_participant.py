@@ -16,9 +16,9 @@ from continuum_robot.msg import LockstepDone, LockstepGo
 from continuum_robot.nodes import qos
 from continuum_robot.nodes.flat_messages import CanonicalBytes, FlatLayout
 from continuum_robot.nodes.flow import FlowLoop, FlowPublisher, FlowTimer
+from continuum_robot.runtime.clock import SteppedClock
 from continuum_robot.runtime.periodic import Result
 from continuum_robot.runtime.timing import LoopStatistics
-from continuum_robot.runtime.clock import SteppedClock
 from continuum_robot.runtime.turns import SteppedTimers
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.spinning import run_node
-from continuum_robot.runtime.timing import Histogram
 from continuum_robot.robot.schema import Quantity
+from continuum_robot.runtime.timing import Histogram
 
 Vector = NDArray[np.float64]
 

@@ -16,11 +16,11 @@ from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.choices import CLOCKS, FAKE_LEVELS
 from continuum_robot.nodes.diagnostics import Level, LoopThresholds, StatusBuilder, values_of
 from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.runtime.periodic import PeriodicThread
 from continuum_robot.nodes.simulated_contact import TrueContacts
 from continuum_robot.nodes.simulated_push import SimulatedPush
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.schema import Quantity
+from continuum_robot.runtime.periodic import PeriodicThread
 from continuum_robot.simulation.contact import load_contacts
 from continuum_robot.simulation.lockstep_server import LockstepServer
 from continuum_robot.simulation.plant import Plant

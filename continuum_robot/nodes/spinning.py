@@ -32,8 +32,8 @@ from rclpy.task import Future
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.loopback import keep_to_loopback
-from continuum_robot.runtime.periodic import ask_for_short_slices
 from continuum_robot.nodes.shared_memory import avoid_dead_ports
+from continuum_robot.runtime.periodic import ask_for_short_slices
 
 SPIN_TIMEOUT_S = 30.0
 LARGEST_DOMAIN = 232

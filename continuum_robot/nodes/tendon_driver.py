@@ -29,12 +29,12 @@ from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.driver.states import OtherDriver, StatePublisher
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import Settings
-from continuum_robot.runtime.periodic import FrozenGarbage
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.assembly import make_loop, real_time
 from continuum_robot.runtime.driver_loop import DriverLoop, configured
 from continuum_robot.runtime.forms import Form, compiled_form, form_of, interpreted_form
+from continuum_robot.runtime.periodic import FrozenGarbage
 from continuum_robot.runtime.reports import LoopReport, ResponseReport, RoundTripReport
 from continuum_robot.runtime.round_trips import RoundTripStatistics
 

@@ -47,6 +47,13 @@ MODULES = (
     "control.blending",
     "runtime.reference_input",
     "runtime.controller_cycle",
+    "drivers.tendon_currents",
+    "drivers.odri_can.frames",
+    "drivers.odri_can.telemetry",
+    "drivers.odri_can.frame_port",
+    "drivers.odri_can.fault_codes",
+    "drivers.odri_can.board",
+    "drivers.odri_can.motor_boards",
 )
 """Modules of stepped code below ``continuum_robot``, each behind those that it imports."""
 

@@ -6,11 +6,11 @@ The cycle is that of the driver's node, the very same code. Whatever time passes
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import can
 import numpy as np
 from numpy.typing import NDArray
 
@@ -111,13 +111,13 @@ class PluggableHardware(SimulatedHardware):
             robot, plant, rng, alignment_s=ALIGNMENT_S, start_rev=start_rev, strings=bool(robot.strings), force=True
         )
         self._unplugged: set[str] = set()
-        self._hosts: dict[str, can.BusABC] = {}
+        self._hosts: dict[str, socket.socket] = {}
 
-    def bus(self, channel: str) -> can.BusABC:
+    def host_socket(self, channel: str) -> socket.socket:
         """As the simulated hardware's; nothing where the adapter is out."""
         if channel in self._unplugged:
             raise DeviceError(f"CAN channel {channel}", "there is no such device", "Plug the adapter in.")
-        self._hosts[channel] = super().bus(channel)
+        self._hosts[channel] = super().host_socket(channel)
         return self._hosts[channel]
 
     def unplug(self, channel: str) -> None:
@@ -128,7 +128,7 @@ class PluggableHardware(SimulatedHardware):
         channel : its name
         """
         self._unplugged.add(channel)
-        self._hosts[channel].shutdown()
+        self._hosts[channel].shutdown(socket.SHUT_RDWR)
 
     def plug_in(self) -> None:
         """Plug all adapters in again."""

@@ -13,9 +13,9 @@ from continuum_robot.nodes.diagnostics import Level, LoopThresholds, StatusBuild
 from continuum_robot.nodes.driver.commands import CommandInput
 from continuum_robot.nodes.driver.faults import DriverFaults
 from continuum_robot.nodes.driver.homing import StoredHoming
+from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.runtime.driver_loop import DriverLoop
 from continuum_robot.runtime.forms import Form
-from continuum_robot.nodes.lifecycle import ManagedNode
 
 
 class DriverDiagnosis:

@@ -9,15 +9,15 @@ from collections.abc import Callable, Sequence
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
+from continuum_robot.control.delay_margin import late_latency_s
 from continuum_robot.drivers.safety_settings import SafetySettings
 from continuum_robot.drivers.tendon_faults import ESTOP, FAULTS
 from continuum_robot.drivers.tendon_safety import TendonSafety
 from continuum_robot.errors import ContinuumRobotError
-from continuum_robot.runtime.driver_loop import DriverLoop
 from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.control.delay_margin import late_latency_s
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.assembly import make_safety
+from continuum_robot.runtime.driver_loop import DriverLoop
 from continuum_robot.runtime.forms import Form
 
 OWN_REASONS = ("two_writers", "internal_error")

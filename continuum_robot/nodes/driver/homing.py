@@ -16,8 +16,8 @@ from continuum_robot.identification.procedures.record import (
     record_path,
     simulated_folder,
 )
-from continuum_robot.runtime.driver_loop import DriverLoop, configured
 from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.runtime.driver_loop import DriverLoop, configured
 
 
 class StoredHoming:

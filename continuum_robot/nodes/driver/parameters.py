@@ -9,8 +9,8 @@ from typing import Any
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.choices import FAKE_LEVELS, HOMING_POLICIES
 from continuum_robot.nodes.parameters import ParameterServer
-from continuum_robot.runtime.periodic import RealtimeSettings
 from continuum_robot.robot.schema import Quantity
+from continuum_robot.runtime.periodic import RealtimeSettings
 
 
 def declare_parameters(parameters: ParameterServer) -> None:

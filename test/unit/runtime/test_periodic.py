@@ -10,8 +10,6 @@ import time
 
 import pytest
 
-
-
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.runtime.periodic import PeriodicThread, RealtimeSettings, apply_realtime, ask_for_short_slices
 
