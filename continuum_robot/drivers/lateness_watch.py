@@ -67,8 +67,9 @@ class LatenessWatch:
     @property
     def missed_fraction(self) -> float:
         """Missed cycles over the last second, as a fraction of all that were due; NaN before the first."""
-        due: cython.longlong = self._missed + self._cycles
-        return self._missed / due if due else UNKNOWN
+        missed: cython.double = self._missed
+        due: cython.double = self._missed + self._cycles
+        return missed / due if due > 0.0 else UNKNOWN
 
     @property
     def worst_latency_s(self) -> float:
