@@ -147,6 +147,17 @@ def test_one_bad_state_skips_one_answer_and_nothing_else(fault):
     assert (stale, not_finite) == ((0, 1) if "displacement" in fault or "velocity" in fault else (1, 0))
 
 
+def test_it_reports_since_when_it_is_silent():
+    loop = Loop()
+    assert loop.state()
+    assert loop.cycle.silent_since_s is None
+    for _ in range(3):
+        assert not loop.state(age_s=np.ones(5))
+    assert loop.cycle.silent_since_s == pytest.approx(loop.now_s - 2 * PERIOD_S)
+    assert loop.state()
+    assert loop.cycle.silent_since_s is None
+
+
 def test_the_integral_advances_by_a_few_periods_at_most():
     loop = Loop(robot_with(gains={"p": 0.0, "d": 0.0, "i": 1000.0, "antiwindup_strategy": "none"}))
     loop.state()
