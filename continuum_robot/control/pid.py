@@ -161,7 +161,9 @@ class Pid:
         feedforward: cython.double[::1],
         reference_rate: cython.double[::1],
     ) -> cython.void:
-        """Restart as :meth:`reset`; an output, reference or measurement that is not known is NaN."""
+        """Restart as :meth:`reset`; an ``output``, ``reference`` or ``measurement`` that is not known is NaN, a
+        ``measurement_rate``, ``feedforward`` or ``reference_rate`` 0.
+        """
         k: cython.int
         for k in range(self.size):
             self.measurement[k] = measurement[k]
@@ -310,7 +312,10 @@ class Pid:
         reference_rate: cython.double[::1],
         dt: cython.double,
     ) -> cython.void:
-        """One cycle as :meth:`update`; without ``rate_measured``, the measurement is differentiated."""
+        """One cycle as :meth:`update`; without ``rate_measured``, the measurement is differentiated.
+
+        ``reference``, ``measurement``, ``measurement_rate``, ``feedforward``, ``reference_rate`` and ``dt`` as there.
+        """
         k: cython.int
         if dt <= 0.0:
             return

@@ -173,7 +173,7 @@ def distribute(strategy: str, generalized_force: Vector, manifold: ClarkeManifol
 
     Parameters
     ----------
-    strategy : ``shift``, ``redistribute`` or ``clip``
+    strategy : ``shift``, muhmann (28), ``redistribute`` or ``clip``
     generalized_force : wanted, shape (2m,), N
     manifold : of the robot's tendons
     pretension_n : least tension that is left on every tendon, N, at least 0
