@@ -173,7 +173,7 @@ class Telemetry:
             self.status_s = stamp_s
             self.status_bits = frame[8]
             self.has_status = True
-        elif identifier == ID_COMMAND or identifier == ID_CURRENT_REFERENCE:
+        elif identifier in (ID_COMMAND, ID_CURRENT_REFERENCE):
             self.other_host = True
 
     @stepped
@@ -224,9 +224,9 @@ class Telemetry:
         if not (self._has_current and self._has_velocity):
             return
         oldest_s: cython.double = self._position_s
-        if self._current_s < oldest_s:
+        if self._current_s < oldest_s:  # noqa: PLR1730
             oldest_s = self._current_s
-        if self._velocity_s < oldest_s:
+        if self._velocity_s < oldest_s:  # noqa: PLR1730
             oldest_s = self._velocity_s
         samples: cython.double[::1] = self.samples
         at: cython.int = self.at

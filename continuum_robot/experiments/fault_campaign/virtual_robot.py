@@ -8,11 +8,11 @@ in the next cycle. Whatever time passes, the truth of the plant is written down 
 from __future__ import annotations
 
 import math
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import socket
 import numpy as np
 from numpy.typing import NDArray
 
