@@ -29,7 +29,7 @@ from continuum_robot.stepped.buffers import INFINITE, UNKNOWN, stepped, vector
 FASTEST_REV_PER_S = cython.declare(cython.double, 200.0)
 POSITION_JUMP_REV = cython.declare(cython.double, 0.5)
 POSITION_JUMP_SAMPLES = cython.declare(cython.int, 3)
-KRPM_REV_PER_S = cython.declare(cython.double, 1000 / 60)
+KRPM_REV_PER_S = cython.declare(cython.double, 1000.0 / 60.0)
 
 SAMPLE_SIZE = cython.declare(cython.int, 8)
 """Numbers of a sample: its stamp, its oldest value's stamp; positions, velocities and currents of both motors."""

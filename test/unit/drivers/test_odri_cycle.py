@@ -201,17 +201,18 @@ def test_a_stall_of_50_ms_loses_no_frame(stand: OdriStand) -> None:
 def test_a_full_queue_loses_frames_which_are_counted_and_is_a_fault(stand: OdriStand) -> None:
     stand.up()
     channel = stand.actuators.channels[0]
-    for number in range(100_000):
+    sent = 0
+    while not channel.failed and sent < 100_000:
         stand.actuators.cycle.write(stand.actuators._vector(np.ones(5)), stand.now_s)
-        if channel.failed:
-            break
+        sent += 1
     counters = stand.actuators.counters()["can0"]
     assert counters["send_errors"] == 3
-    assert number > 150
+    assert sent > 150
     assert counters["last_error"] == "Resource temporarily unavailable"
     faults = stand.actuators.read(stand.now_s).device_faults
     assert "can0: bus_error" in faults
-    # The board reads again: sending works, and nothing had to be opened anew.
+    # The boards read again: sending works, and nothing had to be opened anew.
+    stand.run(0.001, np.ones(5))
     stand.actuators.clear_faults()
     reading = stand.run(0.01, np.ones(5))
     assert reading.device_faults == ()
@@ -224,7 +225,8 @@ def test_a_line_that_hangs_up_is_a_fault_and_is_opened_again_after_half_a_second
     reading = stand.run(0.001, np.ones(5))
     assert reading.device_faults == ("can1: bus_error",)
     assert stand.actuators.cycle.needs_service()
-    assert stand.actuators.channels[1].last_error == "the other end hung up"
+    # Which one depends on whether the board had read all.
+    assert stand.actuators.channels[1].last_error in {"the other end hung up", "Connection reset by peer"}
     stand.run(0.4)
     assert stand.actuators.counters()["can1"]["reopened"] == 0
     stand.run(0.2)
@@ -283,8 +285,11 @@ def test_in_real_time_frames_are_as_old_as_their_reading(compiled: Any) -> None:
             return host
 
         names = ("a", "b", "c")
+        def passing(_duration_s: float, ends: dict[str, FrameSocketWire] = ends) -> None:
+            answer(ends)
+
         actuators = OdriTendonActuators(
-            five_tendons(), wiring(names, "socketcan"), socket_factory=opened, form=form, sleep=lambda _s: answer(ends)
+            five_tendons(), wiring(names, "socketcan"), socket_factory=opened, form=form, sleep=passing
         )
         actuators.open()
         answer(ends)
