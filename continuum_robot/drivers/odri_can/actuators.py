@@ -73,6 +73,10 @@ class OdriTendonActuators:
     compiled : whether the cycle is in the compiled form
     cycle : reads and writes, in that form
     channels, boards : in the order of the robot file, those that have a motor
+
+    Raises
+    ------
+    ParameterError : a robot without this hardware, or a tendon without a motor or with two
     """
 
     def __init__(

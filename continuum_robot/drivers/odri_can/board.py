@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One dual-motor board as the host sees it: how it is switched on and off, and what is wrong with it.
 
-No clock in here: the time comes in as an argument. The cycle calls what is stepped; all else is called between two of
-its cycles.
+The time comes in as an argument. The cycle calls what is stepped; all else is called between two of its cycles.
 """
 
 from __future__ import annotations
@@ -292,14 +291,14 @@ class Board:
 
     @stepped
     def receive(self, arrival_s: cython.double) -> cython.void:
-        """Take what arrived here and behind in the chain."""
+        """Take what arrived, at ``arrival_s`` (s), here and behind in the chain."""
         self.port.drain(self._telemetry, arrival_s)
         if self.following is not None:
             self.following.receive(arrival_s)
 
     @stepped
     def cycle(self, now_s: cython.double, arrival_s: cython.double) -> cython.int:
-        """Take what arrived, and look for faults, here and behind in the chain: how many are latched."""
+        """Take what arrived, at ``arrival_s`` (s), and look for faults, in all of the chain: how many are latched."""
         self.port.drain(self._telemetry, arrival_s)
         self.look(now_s, self.port.bus_off, self.port.has_failed())
         if self.following is not None:
@@ -313,18 +312,16 @@ class Board:
 
     @stepped
     def write_all(self, wire_a: cython.double[::1], now_s: cython.double) -> cython.void:
-        """Send each board of the chain the currents of its two motors, A."""
+        """Send each board of the chain the currents of its two motors, which stand in ``wire_a`` (A)."""
         self.write(wire_a[self._wire_at], wire_a[self._wire_at + 1], now_s)
         if self.following is not None:
             self.following.write_all(wire_a, now_s)
 
     @stepped
     def write(self, motor_1_a: cython.double, motor_2_a: cython.double, now_s: cython.double) -> cython.bint:
-        """Send currents (A); nothing where the motors are not on, whose mailbox would keep them, nor what Q24 is not.
+        """Send ``motor_1_a`` and ``motor_2_a`` (A); whether they were sent.
 
-        Returns
-        -------
-        whether they were sent
+        They are not where the motors are not on, whose mailbox would keep them, nor where no Q24 can hold them.
         """
         if not self._on:
             return False

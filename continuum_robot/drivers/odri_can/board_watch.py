@@ -74,7 +74,7 @@ class BoardWatch:
 
     @stepped
     def look(self, seen: Telemetry, faults: LatchedFaults, now_s: cython.double) -> cython.void:
-        """Look for silence, and for more frames than one board sends."""
+        """Look for silence in what was ``seen``, and for more frames than one board sends."""
         stalled: cython.bint = not 0.0 <= now_s - self._looked_s < SILENCE_GRACE_S
         self._looked_s = now_s
         oldest_s: cython.double = seen.samples[seen.at + 1]  # -infinity before the first
@@ -109,7 +109,7 @@ class BoardWatch:
     def compare(
         self, seen: Telemetry, faults: LatchedFaults, commanded_1_a: cython.double, commanded_2_a: cython.double
     ) -> cython.void:
-        """Compare measured currents with those that were sent, where there is a new sample."""
+        """Compare each sample's currents, as ``seen``, with ``commanded_1_a`` and ``commanded_2_a`` (A)."""
         at: cython.int = seen.at
         stamp_s: cython.double = seen.samples[at]
         if not seen.has_sample or stamp_s == self._mismatch_seen_s:

@@ -47,7 +47,7 @@ class CommandQueue:
 
     @stepped
     def append(self, code: cython.int, value: cython.int) -> cython.void:
-        """Let a command wait."""
+        """Let a command wait: ``code`` and ``value`` as :mod:`.codec` has them."""
         at: cython.int = (self._head + self.waiting) & (COMMANDS_WAITING - 1)
         self._codes[at] = code
         self._values[at] = value

@@ -26,7 +26,7 @@ ERROR_BUS_OFF_BIT = cython.declare(cython.int, 0x40)
 
 @stepped
 def device_is_gone(error: cython.int) -> cython.bint:
-    """Whether an errno says that the socket is of no use any more.
+    """Whether the errno ``error`` says that the socket is of no use any more.
 
     ENXIO, EBADF, ENODEV, EPIPE, ECONNRESET, ENOTCONN.
     """
@@ -106,7 +106,7 @@ class FramePort:
 
     @stepped
     def send(self, identifier: cython.int, first: cython.longlong, second: cython.longlong) -> cython.bint:
-        """Send a frame of two 32-bit words, highest byte first; whether it was taken."""
+        """Send ``identifier`` and the 32-bit words ``first`` and ``second``, big-endian; whether it was taken."""
         if self.gone:
             self._failures_in_a_row += 1
             return False

@@ -48,7 +48,7 @@ def signed_word(data: cython.uchar[::1], at: cython.int) -> cython.int:
 
 @stepped
 def q24_counts(value: cython.double) -> cython.longlong:
-    """The nearest Q24 of a number, the even one of two; ``NO_Q24`` where it is not finite or not in [-128, 128)."""
+    """The nearest Q24 of ``value`` (a number), the even one of two; ``NO_Q24`` where it is not in [-128, 128)."""
     scaled: cython.double = value * Q24_ONE
     if not (-2147483648.5 <= scaled < 2147483647.5):
         return NO_Q24
@@ -63,7 +63,7 @@ def q24_counts(value: cython.double) -> cython.longlong:
 
 @stepped
 def is_command_code(code: cython.int) -> cython.bint:
-    """Whether the firmware knows a command."""
+    """Whether the firmware knows the command ``code``."""
     return 1 <= code <= 5 or 12 <= code <= 16 or code in (20, 30, 31)
 
 

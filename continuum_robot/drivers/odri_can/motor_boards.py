@@ -84,7 +84,7 @@ class MotorBoards:
 
     @stepped
     def read_into(self, reading: ReadingBuffer, now_s: cython.double) -> cython.bint:
-        """Take what arrived and look for faults; False, and nothing is read, where the boards are not open."""
+        """Take what arrived, look for faults, fill ``reading``; False, and it stays, where the boards are not open."""
         j: cython.int
         if not self._is_open:
             return False

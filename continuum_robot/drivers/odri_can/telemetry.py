@@ -37,7 +37,7 @@ SAMPLE_SIZE = cython.declare(cython.int, 8)
 
 @stepped
 def shortest_turn(turns: cython.double) -> cython.double:
-    """A difference of two positions of the wire (rev), the shorter way round the rollover."""
+    """``turns``, a difference of two positions of the wire (rev), the shorter way round the rollover."""
     if turns > HIGHEST_POSITION_REV:
         return turns - ROLLOVER_REV
     if turns < -HIGHEST_POSITION_REV:
@@ -134,7 +134,10 @@ class Telemetry:
     def take(
         self, identifier: cython.int, length: cython.int, frame: cython.uchar[::1], stamp_s: cython.double
     ) -> cython.void:
-        """Take a frame, whose bytes begin at 8; one that is not of the protocol is counted and otherwise ignored."""
+        """Take a frame with ``identifier`` and ``length``, whose bytes begin at 8 and which arrived at ``stamp_s`` (s).
+
+        One that is not of the protocol is counted and otherwise ignored.
+        """
         first: cython.int = 0
         second: cython.int = 0
         if length == 8:

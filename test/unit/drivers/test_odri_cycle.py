@@ -107,7 +107,7 @@ def lived(script: list[list[tuple[Any, ...]]], form: Any) -> list[tuple[Any, ...
 
 @pytest.mark.parametrize("seed", range(3))
 def test_both_forms_say_the_same_over_all_faults_of_the_boards(seed: int, compiled: Any) -> None:
-    script = happenings(seed, 4.0)
+    script = happenings(seed, 2.0)
     assert lived(script, None) == lived(script, compiled)
 
 
@@ -285,6 +285,7 @@ def test_in_real_time_frames_are_as_old_as_their_reading(compiled: Any) -> None:
             return host
 
         names = ("a", "b", "c")
+
         def passing(_duration_s: float, ends: dict[str, FrameSocketWire] = ends) -> None:
             answer(ends)
 
