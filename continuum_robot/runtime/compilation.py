@@ -50,6 +50,8 @@ MODULES = (
     "drivers.odri_can.telemetry",
     "drivers.odri_can.frame_port",
     "drivers.odri_can.fault_codes",
+    "drivers.odri_can.command_queue",
+    "drivers.odri_can.board_watch",
     "drivers.odri_can.board",
     "drivers.odri_can.motor_boards",
     "runtime.reference_input",
