@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from continuum_robot.app.output import write_json
+from continuum_robot.control.delay_margin import MOTORS, delay_margin_s
 from continuum_robot.errors import ConvergenceError
 from continuum_robot.mechanisms.equilibrium_modulation.building import make_moment_error, make_segment
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobians
@@ -102,6 +103,7 @@ def _check_modulation(robot: Robot, mechanism: EquilibriumModulation, console: C
         "micro_motion_um": way_um,
         "turning_point_m": math.nan if turn is None else turn,
         "assumed": list(robot.assumed),
+        **_margins(robot),
     }
 
 
@@ -119,6 +121,7 @@ def _check_rolling_joint(robot: Robot, mechanism: RollingJoint, console: Console
         "contact_low_m": [float(value) for value in linkage.limits_m[:, 0]],
         "contact_high_m": [float(value) for value in linkage.limits_m[:, 1]],
         "assumed": list(robot.assumed),
+        **_margins(robot),
     }
 
 
@@ -200,6 +203,7 @@ def summary(robot: Robot, frequencies_hz: Vector) -> dict[str, object]:
         "bending_stiffness_y_nm2": [segment.backbone.bending_stiffnesses_nm2[1] for segment in robot.segments],
         "natural_frequencies_hz": [float(value) for value in frequencies_hz],
         "assumed": list(robot.assumed),
+        **_margins(robot),
     }
 
 
@@ -296,6 +300,8 @@ def _setting_lines(robot: Robot) -> list[str]:
         )
     if robot.control is not None:
         lines.append(f"Control: PID on Clarke coordinates, {robot.control.tendon_forces}, {_gains(robot)}")
+        if robot.actuators is not None:
+            lines.append(_margin_line(robot))
     if robot.reference is not None:
         amplitudes = ", ".join(f"{value * 1e3:g}" for value in robot.reference.amplitude_m)
         lines.append(f"Reference: {robot.reference.kind}, amplitudes {amplitudes or 'none'} mm")
@@ -310,6 +316,35 @@ def _setting_lines(robot: Robot) -> list[str]:
             f"fitted from {robot.recording.fitted_from or 'nothing'}, {robot.recording.fitted_rmse_mm:.3g} mm RMSE"
         )
     return lines
+
+
+def _margins(robot: Robot) -> dict[str, object]:
+    """Margins of the Clarke loop; empty for a robot without actuators or control."""
+    if robot.actuators is None or robot.control is None:
+        return {}
+    found = delay_margin_s(robot)
+    return {
+        "delay_margin_s": found.margin_s,
+        "delay_margin_crossover_hz": found.crossover_hz,
+        "phase_margin_rad": found.phase_margin_rad,
+        "gain_margin": found.gain_margin,
+        "delay_margin_plant": found.plant,
+    }
+
+
+def _margin_line(robot: Robot) -> str:
+    found = delay_margin_s(robot)
+    of = ", of the motors' mass alone" if found.plant == MOTORS else ""
+    if found.margin_s == 0:
+        return f"[red]Delay margin: none, the loop is unstable on the linear plant{of}: reduce the gains[/red]"
+    if math.isinf(found.margin_s):
+        return f"Delay margin: no delay makes the loop unstable{of}"
+    part = robot.part_names[found.coordinate * len(robot.part_names) // robot.coordinate_count]
+    return (
+        f"Delay margin: {found.margin_s * 1e3:.3g} ms more than a cycle between reading and command{of}; it then rings "
+        f"at {found.crossover_hz:.3g} Hz in {part}; phase margin "
+        f"{math.degrees(found.phase_margin_rad):.3g}°, gain margin {found.gain_margin:.3g}"
+    )
 
 
 def _gains(robot: Robot) -> str:

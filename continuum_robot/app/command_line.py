@@ -118,6 +118,7 @@ command(
 command(epilog="Example: continuum-robot report runs/2026-01-31_12-00-00 --out redrawn")(recordings.report)
 command(epilog="Example: continuum-robot repair runs/2026-01-31_12-00-00")(recordings.repair)
 command(epilog="Example: continuum-robot bench --seconds 30 --json bench.json")(experiments.bench)
+command(epilog="Example: continuum-robot realtime --seconds 60 --json realtime.json")(experiments.realtime)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

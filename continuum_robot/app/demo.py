@@ -134,7 +134,7 @@ def run_demo(
             contact=touching is not None,
             parameters={}
             if touching is None
-            else {"tendon_driver": {"contacts": str(touching)}, "contact_monitor": CONTACT_LEAST},
+            else {"simulator": {"contacts": str(touching)}, "contact_monitor": CONTACT_LEAST},
         )
         with StopRequest() as stop, PageCompanion(robot, console, wanted=view, out=out) as page:
             outcome = _track(options, duration_s, stop, console, devices=f"simulated: {level.reason}", page=page)

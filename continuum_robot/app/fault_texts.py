@@ -65,6 +65,22 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
         "`limits.command_timeout_s`; after activation it waits `safety.activation_grace_s` longer for the first one.",
         ("See in `stack_status` whether clarke_controller runs and is active.", "Relieve the computer.", RESET),
     ),
+    "loop_too_slow": (
+        (
+            "the computer is too slow or too busy for the control loop",
+            "the loop has no real-time priority beside other programs",
+            "the controller runs in a program of its own, or waits for another one",
+            "the CAN adapter or its driver holds frames back",
+        ),
+        "While active, `safety.late_cycles` commands in a row were written later after the state that they answer than "
+        "the control loop bears (`safety.late_latency_s`), or more than `safety.missed_fraction` of the cycles of the "
+        "last second were missed. At half of either limit `/diagnostics` warns, with both numbers.",
+        (
+            "End other programs, or give the loop priority and a processor of its own.",
+            "Run the controller inside the driver's cycle, or lower the rate.",
+            RESET,
+        ),
+    ),
     "command_not_finite": (
         ("the program that writes `tendon_commands` divides by zero, or passes an unknown reading on",),
         "At once: nothing that is not finite reaches a motor.",

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
@@ -20,9 +18,8 @@ from rich.table import Table
 
 from continuum_robot.app.output import write_json
 from continuum_robot.drivers import backends
-from continuum_robot.drivers.protocols import StringEncoders, TendonActuators, TendonReading
+from continuum_robot.drivers.protocols import StringEncoders, TendonActuators
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
-from continuum_robot.drivers.tendon_safety import TendonSafety
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.identification.procedures.homing import Homing, HomingSettings
 from continuum_robot.identification.procedures.hung_weight import HungWeight, HungWeightResult, fit_torque_constant
@@ -38,16 +35,16 @@ from continuum_robot.identification.procedures.record import (
 from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
 from continuum_robot.identification.procedures.tendon_check import OK, TendonCheck, TendonCheckSettings
 from continuum_robot.identification.robot_file import write_fitted_robot
-from continuum_robot.nodes.periodic import PeriodicThread
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.runtime.assembly import PERIOD_S, QuietWatcher, make_loop
+from continuum_robot.runtime.pace import Pace, RealTimePace, VirtualPace
 from continuum_robot.simulation.hung_weight import HungWeightBench
 from continuum_robot.simulation.wire.hardware import wired
 from continuum_robot.simulation.wire.power_on import switched_on
 
 Vector = NDArray[np.float64]
 
-PERIOD_S = 0.001
 STRING_CYCLES = 5
 # What the simulated motor's torque constant is, relative to the robot file's: something to be found.
 SIMULATED_TORQUE_SHARE = 1.08
@@ -55,117 +52,81 @@ STRING_ZERO_LOOKS = 10
 LOOK_S = 0.05
 
 
-class _VirtualTime:
-    """Time that passes as fast as it is simulated, and not at all while this computer does something else."""
+class _Devices(QuietWatcher):
+    """Open devices in the driver's loop, in real time or in virtual time; a procedure may drive."""
 
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def clock(self) -> float:
-        """Now, s."""
-        return self.now_s
-
-    def sleep(self, duration_s: float) -> None:
-        """Let time pass."""
-        self.now_s += duration_s
-
-
-@dataclass
-class _Devices:
-    """Open devices, read in a thread, or in virtual time by :meth:`wait`; a procedure may drive."""
-
-    robot: Robot
-    actuators: TendonActuators
-    strings: StringEncoders | None = None
-    virtual: _VirtualTime | None = None
-    run: ProcedureRun | None = None
-    string_readings: list[Vector] = field(default_factory=list)
-    failure: str = ""
-
-    def __post_init__(self) -> None:
-        self.safety = TendonSafety(self.robot)
-        self.safety.positions_known = False
-        self._cycles = 0
-        self._loop = PeriodicThread(
-            "procedure", PERIOD_S, self._cycle, on_failure=self._on_failure, on_refused=lambda _sentences: None
-        )
+    def __init__(self, robot: Robot, actuators: TendonActuators, strings: StringEncoders | None, pace: Pace) -> None:
+        self.robot, self.strings, self.pace = robot, strings, pace
+        self.string_readings: list[Vector] = []
+        self.failure = ""
+        self.loop = make_loop(robot, actuators, self, lambda _cycle, _form: pace)
+        self.loop.safety.positions_known = False
 
     def start(self) -> None:
         """Begin to read."""
-        if self.virtual is None:
-            self._loop.start()
+        self.loop.start()
 
     def stop(self) -> None:
-        """End the thread."""
-        self._loop.stop()
+        """End the cycle."""
+        self.loop.stop()
 
     def wait(self, duration_s: float) -> bool:
         """Let time pass; whether the cycle still runs."""
-        if self.virtual is None:
-            time.sleep(duration_s)
-            return self._loop.running
-        for _ in range(round(duration_s / PERIOD_S)):
-            self.virtual.sleep(PERIOD_S)
-            self._cycle(self.virtual.now_s, PERIOD_S)
-        return True
+        self.pace.wait(lambda: False, duration_s)
+        return self.loop.running
 
     def call(self, function: Callable[[], None]) -> None:
         """Run something between two cycles."""
-        self._loop.call(function)
+        self.loop.call(function)
 
-    def _cycle(self, now_s: float, elapsed_s: float) -> None:
-        self._cycles += 1
-        try:
-            reading: TendonReading | None = self.actuators.read(now_s)
-        except ContinuumRobotError:
-            reading = None  # the safety logic's reading timeout decides how long
-        if self.strings is not None and self._cycles % STRING_CYCLES == 0:
-            self._read_strings(self.strings, now_s)
-        run = self.run
-        if run is None:
-            return
-        wanted = run.wanted(reading, elapsed_s)
-        output = self.safety.update(reading, wanted, 0.0, now_s, elapsed_s, command_sequence=self._cycles)
-        if output.write:
-            self.actuators.write(output.tension, now_s)
+    def begin(self, procedure: Procedure) -> ProcedureRun:
+        """Switch the torque on and begin. Raises :class:`DeviceError`."""
+        self.loop.switch_on()
+        run = ProcedureRun(procedure, self.loop.safety)
+        # The first reading with the torque on.
+        self.pace.wait(lambda: self.loop.reading is not None, LOOK_S)
+        self.loop.begin_procedure(run)
+        return run
 
-    def _read_strings(self, strings: StringEncoders, now_s: float) -> None:
+    def end(self) -> None:
+        """Switch the torque off."""
+        run = self.loop.procedure
+        if run is not None:
+            self.loop.end_procedure(run, self.loop.cycle.zero)
+        else:
+            self.call(self.loop.power_off)
+
+    # What happens in the loop
+
+    def on_row(self, row: list[float]) -> None:
+        """Read the strings now and then.
+
+        Parameters
+        ----------
+        row : of the cycle's log
+        """
+        strings = self.strings
+        if strings is None or int(row[self.loop.row.number]) % STRING_CYCLES:
+            return
         try:
-            extension = strings.read(now_s).extension_m
+            extension = strings.read(row[self.loop.row.now_s]).extension_m
         except ContinuumRobotError:
             return
-        procedure = None if self.run is None else self.run.procedure
+        run = self.loop.procedure
+        procedure = None if run is None else run.procedure
         if isinstance(procedure, Homing) and procedure.measuring:
             self.string_readings.append(extension)
         elif isinstance(procedure, TendonCheck):
             procedure.take_strings(extension)
 
-    def _on_failure(self, error: BaseException) -> None:
-        self.actuators.disable()
+    def on_failure(self, error: BaseException) -> None:
+        """Note why the cycle ended.
+
+        Parameters
+        ----------
+        error : the defect
+        """
         self.failure = repr(error)
-
-    def begin(self, procedure: Procedure) -> ProcedureRun:
-        """Switch the torque on and begin. Raises :class:`DeviceError`."""
-        self.actuators.enable()
-        run = ProcedureRun(procedure, self.safety)
-
-        def start() -> None:
-            now_s = time.monotonic() if self.virtual is None else self.virtual.now_s
-            run.begin(self.actuators.read(now_s), now_s)
-            self.run = run
-
-        self.call(start)
-        return run
-
-    def end(self) -> None:
-        """Switch the torque off."""
-
-        def off() -> None:
-            self.actuators.disable()
-            self.safety.torque_off()
-            self.run = None
-
-        self.call(off)
 
 
 def run_home(
@@ -376,15 +337,15 @@ def _open(
         stack.enter_context(_unclaimed())
         stack.enter_context(_terminated_as_interrupted())
         strings: StringEncoders | None = None
-        virtual = _VirtualTime() if simulated else None
+        pace = VirtualPace(PERIOD_S) if simulated else RealTimePace(PERIOD_S)
         if actuators is not None:
             pass
-        elif virtual is not None:
+        elif isinstance(pace, VirtualPace):
             with console.status(f"{robot.name}: preparing the simulated robot ..."):
                 hardware = switched_on(robot)
             stack.callback(hardware.close)
             robot = hardware.robot
-            actuators = hardware.tendon_actuators(clock=virtual.clock, sleep=virtual.sleep)
+            actuators = hardware.tendon_actuators(clock=pace.now_s, sleep=pace.pass_time)
             strings = None if hardware.string_board is None else hardware.string_encoders(answer_timeout_s=0.0)
         else:
             actuators = backends.tendon_actuators(robot)
@@ -395,7 +356,7 @@ def _open(
         if strings is not None:
             stack.callback(strings.close)
             strings.open()
-        devices = _Devices(robot, actuators, strings, virtual)
+        devices = _Devices(robot, actuators, strings, pace)
         stack.callback(devices.end)
         stack.callback(devices.stop)
         devices.start()

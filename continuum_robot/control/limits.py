@@ -1,41 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits on commanded tensions: not finite, absolute, rate, total. What was limited is always reported."""
+"""Limits on commanded tensions: not finite, absolute, rate, total. What was limited is always reported.
+
+Stepped code: see :mod:`continuum_robot.stepped`.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+import cython
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from continuum_robot.control.limited_tension import LimitedTension
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.actuation import TensionLimits
-
-Vector = NDArray[np.float64]
+from continuum_robot.stepped.buffers import integers, stepped, vector
 
 # Bits of LimitedTension.limited; the same as the constants of msg/TendonStates.
-LIMITED_NOT_FINITE = 1
-LIMITED_MINIMUM = 2
-LIMITED_MAXIMUM = 4
-LIMITED_RATE = 8
-LIMITED_TOTAL = 16
+LIMITED_NOT_FINITE = cython.declare(cython.int, 1)
+LIMITED_MINIMUM = cython.declare(cython.int, 2)
+LIMITED_MAXIMUM = cython.declare(cython.int, 4)
+LIMITED_RATE = cython.declare(cython.int, 8)
+LIMITED_TOTAL = cython.declare(cython.int, 16)
 
 
-@dataclass(frozen=True, slots=True)
-class LimitedTension:
-    """A command within all limits.
-
-    Attributes
-    ----------
-    tension : shape (N,), N
-    limited : for each tendon the LIMITED_ bits of the limits that changed it, 0 for none; shape (N,), uint8
-    """
-
-    tension: Vector
-    limited: NDArray[np.uint8]
-
-
+@cython.cclass
 class TensionLimiter:
     """Brings wanted tensions within a robot's limits, in this order.
 
@@ -56,10 +46,27 @@ class TensionLimiter:
     limits : of the robot
     tendon_count : N
 
+    Attributes
+    ----------
+    limits : in use
+    command : the newest command, N numbers in N; stepped code may share it
+    limited : the LIMITED_ bits of the newest step, N numbers
+
     Raises
     ------
     ParameterError : the minimum of all tendons together exceeds the total
     """
+
+    limits = cython.declare(object, visibility="readonly")
+    command: cython.double[::1]
+    limited: cython.int[::1]
+    _count: cython.int
+    _minimum_n: cython.double
+    _maximum_n: cython.double
+    _rate_n_per_s: cython.double
+    _total_n: cython.double
+    _target: cython.double[::1]
+    _floor: cython.double[::1]
 
     def __init__(self, limits: TensionLimits, tendon_count: int) -> None:
         if limits.minimum_n * tendon_count > limits.total_n:
@@ -69,12 +76,16 @@ class TensionLimiter:
                 f"at least {tendon_count} tendons x minimum_n = {limits.minimum_n * tendon_count:g} N",
             )
         self.limits = limits
-        self._previous = np.zeros(tendon_count)
+        self._count = tendon_count
+        self._minimum_n, self._maximum_n = limits.minimum_n, limits.maximum_n
+        self._rate_n_per_s, self._total_n = limits.rate_n_per_s, limits.total_n
+        self.command, self._target, self._floor = vector(tendon_count), vector(tendon_count), vector(tendon_count)
+        self.limited = integers(tendon_count)
 
     @property
-    def previous(self) -> Vector:
+    def previous(self) -> NDArray[np.float64]:
         """The previous command, shape (N,), N."""
-        return self._previous.copy()
+        return np.array(self.command, dtype=float)
 
     def reset(self, tension: ArrayLike) -> None:
         """Take a tension as the previous command, so that the next one starts from it.
@@ -87,10 +98,12 @@ class TensionLimiter:
         ------
         ParameterError : wrong shape, negative or not finite
         """
+        j: cython.int
         tension = np.array(tension, dtype=float)
-        if tension.shape != self._previous.shape or not np.all((tension >= 0) & (tension < math.inf)):
-            raise ParameterError("tension", tension, f"{self._previous.size} tensions of at least 0 N")
-        self._previous = tension
+        if tension.shape != (self._count,) or not np.all((tension >= 0) & (tension < math.inf)):
+            raise ParameterError("tension", tension, f"{self._count} tensions of at least 0 N")
+        for j in range(self._count):
+            self.command[j] = float(tension[j])
 
     def update(self, wanted: ArrayLike, dt: float) -> LimitedTension:
         """The command for wanted tensions.
@@ -109,48 +122,103 @@ class TensionLimiter:
         ParameterError : wrong shape, or dt negative or not finite
         """
         wanted = np.asarray(wanted, dtype=float)
-        previous, limits = self._previous, self.limits
-        if wanted.shape != previous.shape:
-            raise ParameterError("wanted", wanted, f"{previous.size} tensions, one a tendon")
+        if wanted.shape != (self._count,):
+            raise ParameterError("wanted", wanted, f"{self._count} tensions, one a tendon")
         if not (0 <= dt < math.inf):
             raise ParameterError("dt", dt, "a time step of at least 0 s")
-        limited = np.zeros(previous.size, dtype=np.uint8)
-        if self._admits(wanted.tolist(), limits.rate_n_per_s * dt):
-            self._previous = wanted.copy()
-            return LimitedTension(wanted.copy(), limited)
-        if not np.isfinite(wanted).all():
-            unknown = ~np.isfinite(wanted)
-            wanted = np.where(unknown, previous, wanted)
-            limited[unknown] |= LIMITED_NOT_FINITE
+        self.step(vector(wanted), dt)
+        return LimitedTension(self.previous, np.array(self.limited, dtype=np.uint8))
 
-        target = np.minimum(np.maximum(wanted, limits.minimum_n), limits.maximum_n)
-        limited[wanted < limits.minimum_n] |= LIMITED_MINIMUM
-        limited[wanted > limits.maximum_n] |= LIMITED_MAXIMUM
-        target = self._within_total(target, np.full_like(target, limits.minimum_n), limited)
+    @stepped
+    def step(self, wanted: cython.double[::1], dt: cython.double) -> cython.void:
+        """Bring ``wanted`` (N) into ``command`` and ``limited``; ``dt`` (s) is known and not negative."""
+        j: cython.int
+        command: cython.double[::1] = self.command
+        limited: cython.int[::1] = self.limited
+        minimum_n: cython.double = self._minimum_n
+        maximum_n: cython.double = self._maximum_n
+        step_n: cython.double = self._rate_n_per_s * dt
+        value: cython.double
+        change: cython.double
+        total: cython.double = 0.0
+        # Nothing has to be limited in nearly every cycle. A comparison with NaN is false.
+        admitted: cython.bint = True
+        for j in range(self._count):
+            value = wanted[j]
+            change = value - command[j]
+            total += value
+            if not (minimum_n <= value <= maximum_n and -step_n <= change <= step_n):
+                admitted = False
+        if admitted and total <= self._total_n:
+            for j in range(self._count):
+                command[j] = wanted[j]
+                limited[j] = 0
+        else:
+            self._limit(wanted, step_n)
 
-        step = limits.rate_n_per_s * dt
-        lowest = previous - step
-        command = np.minimum(np.maximum(target, lowest), previous + step)
-        limited[command != target] |= LIMITED_RATE
-        command = self._within_total(command, np.minimum(command, np.maximum(lowest, limits.minimum_n)), limited)
-        self._previous = command
-        return LimitedTension(command.copy(), limited)
+    @stepped
+    def _limit(self, wanted: cython.double[::1], step_n: cython.double) -> cython.void:
+        j: cython.int
+        command: cython.double[::1] = self.command
+        limited: cython.int[::1] = self.limited
+        target: cython.double[::1] = self._target
+        floor: cython.double[::1] = self._floor
+        minimum_n: cython.double = self._minimum_n
+        value: cython.double
+        lowest: cython.double
+        for j in range(self._count):
+            value = wanted[j]
+            limited[j] = 0
+            if value - value != 0.0:  # infinity and NaN
+                value = command[j]
+                limited[j] = LIMITED_NOT_FINITE
+            if value < minimum_n:
+                value = minimum_n
+                limited[j] |= LIMITED_MINIMUM
+            elif value > self._maximum_n:
+                value = self._maximum_n
+                limited[j] |= LIMITED_MAXIMUM
+            target[j] = value
+            floor[j] = minimum_n
+        self._keep_total(target)
+        for j in range(self._count):
+            lowest = command[j] - step_n
+            value = target[j]
+            if value < lowest:
+                value = lowest
+                limited[j] |= LIMITED_RATE
+            if value > command[j] + step_n:
+                value = command[j] + step_n
+                limited[j] |= LIMITED_RATE
+            lowest = lowest if lowest > minimum_n else minimum_n
+            command[j] = value
+            floor[j] = lowest if lowest < value else value
+        self._keep_total(command)
 
-    def _admits(self, wanted: list[float], step: float) -> bool:
-        """Whether nothing has to be limited, which is so in nearly every cycle; false for NaN."""
-        limits = self.limits
-        return (
-            sum(wanted) <= limits.total_n
-            and all(limits.minimum_n <= value <= limits.maximum_n for value in wanted)
-            and all(abs(new - old) <= step for new, old in zip(wanted, self._previous.tolist(), strict=True))
-        )
-
-    def _within_total(self, tension: Vector, floor: Vector, limited: NDArray[np.uint8]) -> Vector:
-        """Scale what lies above a floor so that the sum is at most the total; sets the bit where it changed."""
-        if tension.sum() <= self.limits.total_n:
-            return tension
-        above = tension - floor
-        room = max(0.0, self.limits.total_n - floor.sum())
-        scaled = floor + above * min(1.0, room / max(above.sum(), math.ulp(0.0)))
-        limited[scaled != tension] |= LIMITED_TOTAL
-        return scaled
+    @stepped
+    def _keep_total(self, tension: cython.double[::1]) -> cython.void:
+        """Scale what lies above the floor so that the sum is at most the total; sets the bit where it changed."""
+        j: cython.int
+        floor: cython.double[::1] = self._floor
+        limited: cython.int[::1] = self.limited
+        total: cython.double = 0.0
+        least: cython.double = 0.0
+        above: cython.double = 0.0
+        room: cython.double
+        scaled: cython.double
+        for j in range(self._count):
+            total += tension[j]
+            least += floor[j]
+            above += tension[j] - floor[j]
+        if total <= self._total_n:
+            return
+        room = self._total_n - least
+        room = room if room > 0.0 else 0.0
+        if above <= room:
+            return
+        room = room / above
+        for j in range(self._count):
+            scaled = floor[j] + (tension[j] - floor[j]) * room
+            if scaled != tension[j]:
+                limited[j] |= LIMITED_TOTAL
+            tension[j] = scaled

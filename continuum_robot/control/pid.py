@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: PLR0917, PLR1730
 """PID on a vector of coordinates, with the names and the meaning of ros2_control's pid_controller.
 
 A PD controller is a PID controller with i = 0. What a user of ros2_control knows holds here: a not finite error gives a
@@ -8,105 +9,24 @@ integral is advanced after the output is computed.
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
+import cython
 import numpy as np
+from cython.cimports.libc.math import exp, expm1, isfinite
 from numpy.typing import ArrayLike, NDArray
 
+from continuum_robot.control.pid_parameters import PidParameters, PidTerms
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.control_settings import PidGains
+from continuum_robot.stepped.buffers import UNKNOWN, integers, stepped, vector
 
 Vector = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
-START_FADE_TIME_S = 0.5  # time constant with which a start output that no integral can hold goes away
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PidParameters:
-    """Parameters of :class:`Pid`, each an array of shape (coordinates,); units for coordinates in m, outputs in N.
-
-    Attributes
-    ----------
-    p, i, d : gains, N/m, N/(m.s), N.s/m
-    u_clamp_min, u_clamp_max : bounds of the output, N
-    i_clamp_min, i_clamp_max : bounds of the integral term, N
-    back_calculation_rate : 1 / tracking time constant where back-calculation is the strategy, else 0; 1/s
-    conditional_integration : where the integral rests while it would drive the output further into its bound
-    error_deadband : error up to which the integral rests, m
-    derivative_filter_time : time constant of the first-order low-pass on the measured rate, s; 0: none
-    reference_velocity_weight : share of the reference's velocity in the derivative term
-    """
-
-    p: Vector
-    i: Vector
-    d: Vector
-    u_clamp_min: Vector
-    u_clamp_max: Vector
-    i_clamp_min: Vector
-    i_clamp_max: Vector
-    back_calculation_rate: Vector
-    conditional_integration: Flags
-    error_deadband: Vector
-    derivative_filter_time: Vector
-    reference_velocity_weight: Vector
-
-    @classmethod
-    def from_gains(cls, gains: Sequence[PidGains], coordinates_per_entry: int = 2) -> PidParameters:
-        """Parameters from the gains of a robot file.
-
-        Parameters
-        ----------
-        gains : one entry a segment
-        coordinates_per_entry : number of consecutive coordinates that share an entry
-        """
-
-        def spread(values: Sequence[float]) -> Vector:
-            return np.repeat(np.array(values, dtype=float), coordinates_per_entry)
-
-        conditional = [one.antiwindup_strategy == "conditional_integration" for one in gains]
-        return cls(
-            p=spread([one.p for one in gains]),
-            i=spread([one.i for one in gains]),
-            d=spread([one.d for one in gains]),
-            u_clamp_min=spread([one.u_clamp_min for one in gains]),
-            u_clamp_max=spread([one.u_clamp_max for one in gains]),
-            i_clamp_min=spread([one.i_clamp_min for one in gains]),
-            i_clamp_max=spread([one.i_clamp_max for one in gains]),
-            back_calculation_rate=spread([_back_calculation_rate(one) for one in gains]),
-            conditional_integration=np.repeat(np.array(conditional, dtype=bool), coordinates_per_entry),
-            error_deadband=spread([one.error_deadband for one in gains]),
-            derivative_filter_time=spread([one.derivative_filter_time for one in gains]),
-            reference_velocity_weight=spread([one.reference_velocity_weight for one in gains]),
-        )
+START_FADE_TIME_S = cython.declare(cython.double, 0.5)
+"""Time constant with which a start output that no integral can hold goes away, s."""
 
 
-@dataclass(frozen=True, slots=True)
-class PidTerms:
-    """What one cycle of :class:`Pid` computed; arrays of shape (coordinates,).
-
-    Attributes
-    ----------
-    error : reference less measurement, m
-    p_term, d_term : N
-    i_term : the integral, and what is left of the output that the controller started from, N
-    feedforward : as given, N
-    output : sum of the four terms, within its bounds, N
-    saturated : where a bound changed the output
-    """
-
-    error: Vector
-    p_term: Vector
-    i_term: Vector
-    d_term: Vector
-    feedforward: Vector
-    output: Vector
-    saturated: Flags
-
-
+@cython.cclass
 class Pid:
     """PID controllers on several coordinates, each with its own parameters.
 
@@ -115,8 +35,8 @@ class Pid:
     reference does not kick. The filter is a first-order low-pass, discretised exactly: y += (1 - exp(-dt/T)) (x - y).
     The integral advances by forward Euler after the output:
 
-    - ``back_calculation``: dt (i error + (output - unbounded output) / tracking_time_constant), the second part's share
-      dt / tracking_time_constant at most 1,
+    - ``back_calculation``: dt (i error + (output - unbounded output) / tracking_time_constant), where the factor
+      dt / tracking_time_constant is at most 1,
     - ``conditional_integration``: dt i error, except while the output is bounded and the error would push it further,
     - ``none``: dt i error;
 
@@ -125,19 +45,65 @@ class Pid:
     Parameters
     ----------
     parameters : with arrays of shape (coordinates,)
+
+    Attributes
+    ----------
+    size : number of coordinates
+    error, p_term, i_term, d_term, feedforward, output, saturated : of the last step, see :class:`PidTerms`
     """
 
+    parameters = cython.declare(object, visibility="readonly")
+    size: cython.int
+    p: cython.double[::1]
+    i: cython.double[::1]
+    d: cython.double[::1]
+    output_min: cython.double[::1]
+    output_max: cython.double[::1]
+    integral_min: cython.double[::1]
+    integral_max: cython.double[::1]
+    back_calculation_rate: cython.double[::1]
+    conditional: cython.int[::1]
+    deadband: cython.double[::1]
+    filter_rate: cython.double[::1]
+    velocity_weight: cython.double[::1]
+    # State
+    measurement: cython.double[::1]
+    rate: cython.double[::1]
+    integral: cython.double[::1]
+    start: cython.double[::1]
+    # Terms of the last step
+    error: cython.double[::1]
+    p_term: cython.double[::1]
+    i_term: cython.double[::1]
+    d_term: cython.double[::1]
+    feedforward: cython.double[::1]
+    output: cython.double[::1]
+    saturated: cython.int[::1]
+
     def __init__(self, parameters: PidParameters) -> None:
-        self._set_parameters(parameters)
+        size = int(parameters.p.size)
+        self.size = size
+        self.measurement, self.rate = vector(size), vector(size)
+        self.integral, self.start = vector(size), vector(size)
+        self.error, self.p_term, self.i_term, self.d_term = vector(size), vector(size), vector(size), vector(size)
+        self.feedforward, self.output, self.saturated = vector(size), vector(size), integers(size)
+        self._take_parameters(parameters)
         self.reset()
 
-    def _set_parameters(self, parameters: PidParameters) -> None:
-        self.parameters = parameters
+    def _take_parameters(self, parameters: PidParameters) -> None:
+        k = parameters
         with np.errstate(divide="ignore"):
-            self._filter_rate = 1 / parameters.derivative_filter_time
-        self._back_calculation = bool(np.any(parameters.back_calculation_rate > 0))
-        self._conditional = bool(np.any(parameters.conditional_integration))
-        self._deadband = bool(np.any(parameters.error_deadband > 0))
+            filter_rate = 1 / k.derivative_filter_time
+        self.parameters = parameters
+        self.p, self.i, self.d = vector(k.p), vector(k.i), vector(k.d)
+        self.output_min, self.output_max = vector(k.u_clamp_min), vector(k.u_clamp_max)
+        self.integral_min, self.integral_max = vector(k.i_clamp_min), vector(k.i_clamp_max)
+        self.back_calculation_rate, self.conditional = (
+            vector(k.back_calculation_rate),
+            integers(k.conditional_integration),
+        )
+        self.deadband, self.filter_rate = vector(k.error_deadband), vector(filter_rate)
+        self.velocity_weight = vector(k.reference_velocity_weight)
 
     def reset(
         self,
@@ -149,7 +115,7 @@ class Pid:
         feedforward: ArrayLike | None = None,
         reference_rate: ArrayLike | None = None,
     ) -> None:
-        """Start anew; with an ``output``, so that the next update with the same inputs gives just that output.
+        """Restart; with an ``output``, so that the next update with the same inputs gives just that output.
 
         The integral takes what the other terms leave of ``output``. What it cannot hold (beyond i_clamp, or with i = 0)
         starts as an offset that fades with a time constant of 0.5 s. Arrays of shape (coordinates,).
@@ -167,42 +133,98 @@ class Pid:
         ------
         ParameterError : a value that is not finite
         """
-        zero = np.zeros_like(self.parameters.p)
-        zero.setflags(write=False)  # shared by the state and the terms
-        given = {
-            "output": output,
-            "reference": reference,
-            "measurement": measurement,
-            "measurement_rate": measurement_rate,
-            "feedforward": feedforward,
-            "reference_rate": reference_rate,
-        }
-        values = {name: None if value is None else np.array(value, dtype=float) for name, value in given.items()}
-        for name, value in values.items():
-            if value is not None and not (value.shape == zero.shape and np.all(np.isfinite(value))):
-                raise ParameterError(name, value, f"{zero.size} finite values, one a coordinate")
-        measured = values["measurement"]
-        self._measurement: Vector = zero * np.nan if measured is None else measured
-        self._rate: Vector = zero if values["measurement_rate"] is None else values["measurement_rate"]
-        self._integral: Vector = zero
-        self._start: Vector = zero
-        error = zero
-        if values["reference"] is not None and measured is not None:
-            error = values["reference"] - measured
-        wanted_rate = zero if values["reference_rate"] is None else values["reference_rate"]
-        p_term = self.parameters.p * error
-        d_term = self.parameters.d * (self.parameters.reference_velocity_weight * wanted_rate - self._rate)
-        forward = zero if values["feedforward"] is None else values["feedforward"]
-        if values["output"] is not None:
-            self._start = values["output"] - p_term - d_term - forward
-        self._settle_integral()
-        i_term = self._integral + self._start
-        unbounded = p_term + i_term + d_term + forward
-        bounded = np.minimum(np.maximum(unbounded, self.parameters.u_clamp_min), self.parameters.u_clamp_max)
-        self._last = PidTerms(error, p_term, i_term, d_term, forward, bounded, bounded != unbounded)
+        unknown, zero = np.full(self.size, np.nan), np.zeros(self.size)
+        self.begin(
+            vector(self._finite("output", output, unknown)),
+            vector(self._finite("reference", reference, unknown)),
+            vector(self._finite("measurement", measurement, unknown)),
+            vector(self._finite("measurement_rate", measurement_rate, zero)),
+            vector(self._finite("feedforward", feedforward, zero)),
+            vector(self._finite("reference_rate", reference_rate, zero)),
+        )
+
+    def _finite(self, name: str, value: ArrayLike | None, default: Vector) -> Vector:
+        if value is None:
+            return default
+        array = np.array(value, dtype=float)
+        if array.shape != default.shape or not np.all(np.isfinite(array)):
+            raise ParameterError(name, array, f"{self.size} finite values, one a coordinate")
+        return array
+
+    @stepped
+    def begin(
+        self,
+        output: cython.double[::1],
+        reference: cython.double[::1],
+        measurement: cython.double[::1],
+        measurement_rate: cython.double[::1],
+        feedforward: cython.double[::1],
+        reference_rate: cython.double[::1],
+    ) -> cython.void:
+        """Restart as :meth:`reset`; an output, reference or measurement that is not known is NaN."""
+        k: cython.int
+        for k in range(self.size):
+            self.measurement[k] = measurement[k]
+            self.rate[k] = measurement_rate[k]
+            self.error[k] = reference[k] - measurement[k]
+            if not isfinite(self.error[k]):
+                self.error[k] = 0.0
+            self.p_term[k] = self.p[k] * self.error[k]
+            self.d_term[k] = self.d[k] * (self.velocity_weight[k] * reference_rate[k] - self.rate[k])
+            self.feedforward[k] = feedforward[k]
+            self.integral[k] = self.start[k] = 0.0
+            if isfinite(output[k]):
+                self.start[k] = output[k] - self.p_term[k] - self.d_term[k] - feedforward[k]
+        self.settle()
+        for k in range(self.size):
+            self.i_term[k] = self.integral[k] + self.start[k]
+            self.bound(k, self.p_term[k] + self.i_term[k] + self.d_term[k] + self.feedforward[k])
+
+    @stepped
+    def settle(self) -> cython.void:
+        """Let the integral take as much of integral and start offset as it can hold, and leave the rest to fade."""
+        k: cython.int
+        for k in range(self.size):
+            whole: cython.double = self.integral[k] + self.start[k]
+            held: cython.double = 0.0
+            if self.i[k] > 0.0:
+                held = whole
+                if held < self.integral_min[k]:
+                    held = self.integral_min[k]
+                if held > self.integral_max[k]:
+                    held = self.integral_max[k]
+            self.integral[k] = held
+            self.start[k] = whole - held
+
+    @stepped
+    def bound(self, k: cython.int, unbounded: cython.double) -> cython.void:
+        """Output of coordinate ``k`` (an index) from the sum ``unbounded`` of its terms, N."""
+        output: cython.double = unbounded
+        if output < self.output_min[k]:
+            output = self.output_min[k]
+        if output > self.output_max[k]:
+            output = self.output_max[k]
+        self.output[k] = output
+        self.saturated[k] = 1 if output != unbounded else 0
 
     def with_parameters(self, parameters: PidParameters) -> Pid:
-        """The same controller in the same state with other parameters.
+        """The same controller in the same state with other parameters; see :meth:`set_parameters`.
+
+        Parameters
+        ----------
+        parameters : for the same number of coordinates
+
+        Raises
+        ------
+        ParameterError : another number of coordinates
+        """
+        other = Pid(self.parameters)
+        other.copy_state(self)
+        other.set_parameters(parameters)
+        return other
+
+    def set_parameters(self, parameters: PidParameters) -> None:
+        """Go on in the same state with other parameters.
 
         The integral is kept in N, so a new i does not make the output jump. An integral that the new parameters cannot
         hold (i = 0, or narrower i_clamp) fades as in :meth:`reset`.
@@ -216,18 +238,24 @@ class Pid:
         ParameterError : another number of coordinates
         """
         if parameters.p.shape != self.parameters.p.shape:
-            raise ParameterError("parameters", parameters.p.size, f"gains for {self.parameters.p.size} coordinates")
-        other = copy.copy(self)  # state arrays are replaced, never written into, so they may be shared
-        other._set_parameters(parameters)
-        other._settle_integral()
-        return other
+            raise ParameterError("parameters", parameters.p.size, f"gains for {self.size} coordinates")
+        self._take_parameters(parameters)
+        self.settle()
 
-    def _settle_integral(self) -> None:
-        """Let the integral take as much of integral and start offset as it can hold, and leave the rest to fade."""
-        whole = self._integral + self._start
-        held = np.minimum(np.maximum(whole, self.parameters.i_clamp_min), self.parameters.i_clamp_max)
-        self._integral = np.where(self.parameters.i > 0, held, 0.0)
-        self._start = whole - self._integral
+    def copy_state(self, other: Pid) -> None:
+        """Take over the state and the last terms of another controller.
+
+        Parameters
+        ----------
+        other : on as many coordinates
+        """
+        k: cython.int
+        for k in range(self.size):
+            self.measurement[k], self.rate[k] = other.measurement[k], other.rate[k]
+            self.integral[k], self.start[k] = other.integral[k], other.start[k]
+            self.error[k], self.p_term[k], self.i_term[k] = other.error[k], other.p_term[k], other.i_term[k]
+            self.d_term[k], self.feedforward[k] = other.d_term[k], other.feedforward[k]
+            self.output[k], self.saturated[k] = other.output[k], other.saturated[k]
 
     def update(
         self,
@@ -259,53 +287,85 @@ class Pid:
         """
         if not (0 <= dt < math.inf):
             raise ParameterError("dt", dt, "a time step of at least 0 s")
-        if dt == 0:
-            return self._last
-        k = self.parameters
-        error = reference - measurement
-        if measurement_rate is None:
-            # After a gap nobody knows the time that the difference took: the rate stays as it was for one cycle.
-            gap = np.isnan(self._measurement)
-            measurement_rate = np.where(gap, self._rate, (measurement - self._measurement) / dt)
-        if feedforward is None:
-            feedforward = np.zeros_like(error)
+        zero = vector(self.size)
+        self.step(
+            vector(reference),
+            vector(measurement),
+            zero if measurement_rate is None else vector(measurement_rate),
+            measurement_rate is not None,
+            zero if feedforward is None else vector(feedforward),
+            zero if reference_rate is None else vector(reference_rate),
+            dt,
+        )
+        return self.terms()
 
-        rate = self._rate + (measurement_rate - self._rate) * -np.expm1(-dt * self._filter_rate)
-        p_term = k.p * error
-        i_term = self._integral + self._start
-        wanted_rate = 0.0 if reference_rate is None else k.reference_velocity_weight * reference_rate
-        d_term = k.d * (wanted_rate - rate)
-        unbounded = p_term + i_term + d_term + feedforward
-        known = None
-        if not math.isfinite(unbounded.sum()):
-            known = np.isfinite(unbounded)
-            error, unbounded = np.where(known, error, np.nan), np.where(known, unbounded, np.nan)
-        output = np.minimum(np.maximum(unbounded, k.u_clamp_min), k.u_clamp_max)
-        saturated = output != unbounded
+    @stepped
+    def step(
+        self,
+        reference: cython.double[::1],
+        measurement: cython.double[::1],
+        measurement_rate: cython.double[::1],
+        rate_measured: cython.bint,
+        feedforward: cython.double[::1],
+        reference_rate: cython.double[::1],
+        dt: cython.double,
+    ) -> cython.void:
+        """One cycle as :meth:`update`; without ``rate_measured``, the measurement is differentiated."""
+        k: cython.int
+        if dt <= 0.0:
+            return
+        fade: cython.double = exp(-dt / START_FADE_TIME_S)
+        for k in range(self.size):
+            error: cython.double = reference[k] - measurement[k]
+            now: cython.double = self.rate[k]
+            if rate_measured:
+                now = measurement_rate[k]
+            elif self.measurement[k] == self.measurement[k]:
+                now = (measurement[k] - self.measurement[k]) / dt
+            # else: after a gap the time that the difference took is unknown, and the rate stays for one cycle.
+            rate: cython.double = self.rate[k] + (now - self.rate[k]) * -expm1(-dt * self.filter_rate[k])
+            p_term: cython.double = self.p[k] * error
+            i_term: cython.double = self.integral[k] + self.start[k]
+            d_term: cython.double = self.d[k] * (self.velocity_weight[k] * reference_rate[k] - rate)
+            unbounded: cython.double = p_term + i_term + d_term + feedforward[k]
+            self.p_term[k], self.i_term[k], self.d_term[k] = p_term, i_term, d_term
+            self.feedforward[k] = feedforward[k]
+            if not isfinite(unbounded):
+                self.error[k] = self.output[k] = UNKNOWN
+                self.saturated[k] = 0
+                self.measurement[k] = UNKNOWN
+                continue
+            self.error[k] = error
+            self.bound(k, unbounded)
+            integrated: cython.double = error
+            if -self.deadband[k] <= error <= self.deadband[k]:
+                integrated = 0.0
+            advance: cython.double = dt * self.i[k] * integrated
+            if self.conditional[k] and self.saturated[k] and error * unbounded > 0.0:
+                advance = 0.0
+            if self.back_calculation_rate[k] > 0.0:
+                taken_back: cython.double = dt * self.back_calculation_rate[k]
+                if taken_back > 1.0:
+                    taken_back = 1.0
+                advance = advance + taken_back * (self.output[k] - unbounded)
+            integral: cython.double = self.integral[k] + advance
+            if integral < self.integral_min[k]:
+                integral = self.integral_min[k]
+            if integral > self.integral_max[k]:
+                integral = self.integral_max[k]
+            self.integral[k] = integral
+            self.start[k] = self.start[k] * fade
+            self.rate[k] = rate
+            self.measurement[k] = measurement[k]
 
-        integrated = np.where(np.abs(error) <= k.error_deadband, 0.0, error) if self._deadband else error
-        step = dt * k.i * integrated
-        if self._conditional:
-            step = np.where(k.conditional_integration & saturated & (error * unbounded > 0), 0.0, step)
-        if self._back_calculation:
-            step = step + np.minimum(dt * k.back_calculation_rate, 1.0) * (output - unbounded)
-        integral = np.minimum(np.maximum(self._integral + step, k.i_clamp_min), k.i_clamp_max)
-        start = self._start * math.exp(-dt / START_FADE_TIME_S)
-
-        if known is not None:
-            saturated = saturated & known
-            integral, start = np.where(known, integral, self._integral), np.where(known, start, self._start)
-            rate, measurement = np.where(known, rate, self._rate), np.where(known, measurement, np.nan)
-        self._integral, self._start, self._rate, self._measurement = integral, start, rate, measurement
-        self._last = PidTerms(error, p_term, i_term, d_term, feedforward, output, saturated)
-        return self._last
-
-
-def _back_calculation_rate(gains: PidGains) -> float:
-    if gains.antiwindup_strategy != "back_calculation" or gains.i == 0:
-        return 0.0
-    time_constant = gains.tracking_time_constant
-    if time_constant == 0:
-        time_constant = math.sqrt(gains.d / gains.i) if gains.d > 0 else gains.p / gains.i
-    # An integral controller alone has no time constant of its own: take back all of the excess at once.
-    return math.inf if time_constant == 0 else 1 / time_constant
+    def terms(self) -> PidTerms:
+        """What the last step computed, as arrays of its own."""
+        return PidTerms(
+            np.array(self.error),
+            np.array(self.p_term),
+            np.array(self.i_term),
+            np.array(self.d_term),
+            np.array(self.feedforward),
+            np.array(self.output),
+            np.array(self.saturated, dtype=bool),
+        )

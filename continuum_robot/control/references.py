@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.control.blending import blend_from, quintic, quintic_curvature, quintic_slope
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.robot.control_settings import ReferenceSettings
 
@@ -99,6 +100,27 @@ def make_reference(
     if settings.kind == "circle":
         return Circle(amplitude_m, frequency_hz, settings.frequency_rate_hz_per_s, settings.period_s)
     raise ParameterError("kind", settings.kind, "chirp, steps, circle, rest_to_rest, hold or csv")
+
+
+def blend(start: Vector, reference: ClarkeReference, x: float, duration_s: float) -> ClarkeReference:
+    """From a standing position into a moving reference: ``start + w (reference - start)``, w a quintic polynomial.
+
+    Parameters
+    ----------
+    start : shape (2m,), m
+    reference : arrays of shape (2m,)
+    x : fraction of the duration that has passed, from 0 to 1
+    duration_s : of the blend, s
+
+    Returns
+    -------
+    position, velocity and acceleration, consistent with each other
+    """
+    position, velocity, acceleration = (
+        [float(value) for value in part] for part in (reference.position, reference.velocity, reference.acceleration)
+    )
+    blend_from([float(value) for value in start], position, velocity, acceleration, len(position), x, duration_s)
+    return ClarkeReference(np.array(position), np.array(velocity), np.array(acceleration))
 
 
 @dataclass(frozen=True)
@@ -357,8 +379,4 @@ def _phase(frequency_hz: Vector, rate_hz_per_s: float, t_s: float) -> tuple[Vect
 def _quintic(t_s: float, duration_s: float) -> tuple[float, float, float]:
     """10 x^3 - 15 x^4 + 6 x^5 of x = t / duration within [0, 1], and its first two derivatives in time."""
     x = min(max(t_s / duration_s, 0.0), 1.0)
-    return (
-        x**3 * (10 - 15 * x + 6 * x**2),
-        30 * x**2 * (1 - x) ** 2 / duration_s,
-        60 * x * (1 - x) * (1 - 2 * x) / duration_s**2,
-    )
+    return quintic(x), quintic_slope(x) / duration_s, quintic_curvature(x) / duration_s**2

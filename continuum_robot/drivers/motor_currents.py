@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from continuum_robot.drivers.tendon_currents import TendonCurrents
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import Dynamixel, DynamixelMotor, OdriCan, OdriMotor
@@ -49,7 +50,7 @@ class MotorCurrents(Generic[Motor]):
         self.polarity: Vector = np.array([entry.polarity for entry in self.motors], dtype=float)
         self.ampere_per_newton: Vector = 1.0 / np.array([entry.newton_per_ampere(actuators) for entry in self.motors])
         self.signed_m_per_rev = self.polarity * np.array([entry.meter_per_turn(actuators) for entry in self.motors])
-        self._highest_a = settings.maximum_current_a
+        self._currents = TendonCurrents(self.ampere_per_newton.tolist(), settings.maximum_current_a)
 
     def currents(self, tension_n: ArrayLike) -> tuple[Vector, NDArray[np.bool_]]:
         """Currents towards the motors, before polarity, shape (N,), A, and which of them were limited.
@@ -65,6 +66,5 @@ class MotorCurrents(Generic[Motor]):
         tension = np.asarray(tension_n, dtype=float)
         if tension.shape != self.polarity.shape or not math.isfinite(tension.sum()):
             raise ParameterError("tension_n", tension_n, f"{self.polarity.size} finite tensions in N")
-        wanted = tension * self.ampere_per_newton
-        current = np.clip(wanted, -self._highest_a, self._highest_a)
-        return current, current != wanted
+        self._currents.convert(tension.tolist())
+        return np.array(self._currents.current_a), np.array(self._currents.limited, dtype=bool)

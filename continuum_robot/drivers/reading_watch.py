@@ -1,31 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looks for what is wrong with the readings of tendons: old, not finite, jumped, frozen, or of no shape."""
+"""Looks for what is wrong with the readings of tendons: old, not finite, jumped, frozen, or of no shape.
+
+Stepped code: see :mod:`continuum_robot.stepped`.
+"""
 
 from __future__ import annotations
 
-import math
-
+import cython
 import numpy as np
-from numpy.typing import NDArray
 
-from continuum_robot.drivers.protocols import TendonReading
-from continuum_robot.drivers.safety_settings import SafetySettings
-from continuum_robot.drivers.tendon_faults import (
-    DEVICE_FAULT,
-    DISPLACEMENT_JUMP,
-    DISPLACEMENT_OUT_OF_RANGE,
-    FROZEN_READING,
-    INCONSISTENT_DISPLACEMENT,
-    READING_NOT_FINITE,
-    READING_TIMEOUT,
-    TENSION_OUT_OF_RANGE,
+from continuum_robot.drivers.fault_codes import (
+    DEVICE_FAULT_BIT,
+    DISPLACEMENT_JUMP_BIT,
+    DISPLACEMENT_OUT_OF_RANGE_BIT,
+    FROZEN_READING_BIT,
+    INCONSISTENT_DISPLACEMENT_BIT,
+    READING_NOT_FINITE_BIT,
+    READING_TIMEOUT_BIT,
+    TENSION_OUT_OF_RANGE_BIT,
 )
+from continuum_robot.drivers.safety_settings import SafetySettings
 from continuum_robot.geometry.clarke import ClarkeManifold
 from continuum_robot.robot.actuation import TensionLimits
+from continuum_robot.stepped.buffers import integers, matrix, stepped, vector
+from continuum_robot.stepped.reading import ReadingBuffer
 
-Vector = NDArray[np.float64]
 
-
+@cython.cclass
 class ReadingWatch:
     """Judges each reading by itself and beside the previous one. Pure.
 
@@ -36,146 +37,294 @@ class ReadingWatch:
     settings : further thresholds
     """
 
+    _count: cython.int
+    _segment_count: cython.int
+    _coordinate_count: cython.int
+    _segment_end: cython.int[::1]
+    _timeout_s: cython.double
+    _maximum_displacement_m: cython.double
+    _highest_n: cython.double
+    _lowest_n: cython.double
+    _jump_m: cython.double
+    _speed_m_per_s: cython.double
+    _frozen_time_s: cython.double
+    _frozen_motion_m: cython.double
+    _frozen_force_n: cython.double
+    _square_m2: cython.double[::1]
+    _off_manifold: cython.double[::1]
+    _first: cython.int[::1]
+    _last: cython.int[::1]
+    _leave_one_out: cython.double[::1]
+    _displacement_matrix: cython.double[::1]
+    # The newest good reading: its displacements, tensions, ages, stamp and faults.
+    _previous: ReadingBuffer
+    _predicted: cython.double[::1]
+    _inconsistent: cython.bint
+    # When each displacement changed last, what the others predicted then, and which stand though they must move.
+    _started: cython.bint
+    _changed_s: cython.double[::1]
+    _at_change: cython.double[::1]
+    _command_at_change: cython.double[::1]
+    _stands: cython.int[::1]
+
     def __init__(self, limits: TensionLimits, manifold: ClarkeManifold, settings: SafetySettings) -> None:
-        self._limits = limits
-        self._settings = settings
-        self._manifold = manifold
-        # One product gives what misses the manifold and what the other tendons predict.
-        off_manifold = np.eye(manifold.tendon_count) - manifold.displacement_matrix @ manifold.clarke_matrix
-        self._observed = np.vstack([off_manifold, _leave_one_out(manifold.displacement_matrix)])
+        count, slices = manifold.tendon_count, manifold.tendon_slices
+        self._count, self._segment_count = count, len(slices)
+        self._segment_end = integers([rows.stop for rows in slices])
+        self._square_m2 = vector([limits.inconsistency_m**2 * (rows.stop - rows.start) for rows in slices])
+        fitted = manifold.displacement_matrix @ manifold.clarke_matrix
+        off_manifold = np.eye(count) - fitted
+        off_manifold[np.abs(off_manifold) < 1e-12] = 0.0
+        self._off_manifold = matrix(off_manifold.tolist())
+        # Between its first and last entry a row is not zero: tendons of other segments say nothing.
+        entries = [np.flatnonzero(row) for row in off_manifold]
+        self._first = integers([int(row[0]) if len(row) else 0 for row in entries])
+        self._last = integers([int(row[-1]) + 1 if len(row) else 0 for row in entries])
+        # The least-squares prediction of a tendon from all others is q_j - r_j / (1 - h_jj), where r is what misses
+        # the manifold and h the matrix that projects on it. Where h_jj = 1 the others say nothing about it.
+        self._leave_one_out = vector([1.0 / one if one > 0.0 else 0.0 for one in np.diag(off_manifold).tolist()])
+        self._coordinate_count = manifold.displacement_matrix.shape[1]
+        self._displacement_matrix = matrix(manifold.displacement_matrix.tolist())
+        self._timeout_s, self._maximum_displacement_m = limits.reading_timeout_s, limits.maximum_displacement_m
+        self._highest_n = limits.maximum_n + settings.tension_margin_n
+        self._lowest_n = -settings.tension_margin_n
+        self._jump_m, self._speed_m_per_s = settings.jump_m, settings.maximum_speed_m_per_s
+        self._frozen_time_s, self._frozen_motion_m = settings.frozen_time_s, settings.frozen_motion_m
+        self._frozen_force_n = settings.frozen_force_n
+        self._previous = ReadingBuffer(count)
+        self._predicted, self._changed_s = vector(count), vector(count)
+        self._at_change, self._command_at_change = vector(count), vector(count)
+        self._stands = integers(count)
+        self._inconsistent = False
         self.restart()
 
     def restart(self) -> None:
         """Forget the past, so that a gap in the readings is no jump and no standstill."""
-        self._previous: TendonReading | None = None
-        self._changed_s: list[float] | None = None
+        self._started = False
 
-    def check(
-        self, reading: TendonReading | None, now_s: float, command: Vector, *, moving: bool, known: bool
-    ) -> list[str]:
-        """Names of what is wrong with the newest reading.
+    @stepped
+    def step(
+        self,
+        reading: ReadingBuffer,
+        now_s: cython.double,
+        command: cython.double[::1],
+        moving: cython.bint,
+        known: cython.bint,
+    ) -> cython.int:
+        """Bits of what is wrong at ``now_s``, on the clock of the reading's stamp.
 
-        Parameters
-        ----------
-        reading : the newest; None where none came, its predecessor then grows old
-        now_s : on the clock of the reading's stamp, s
-        command : newest tensions to the actuators, shape (N,), N
-        moving : the tendons are tight and may be told to move
-        known : displacements count from home
+        Where none came (``reading`` not valid), its predecessor grows old. ``command`` holds the newest tensions to the
+        actuators, N; ``moving``: the tendons are tight and may move; ``known``: displacements count from home.
         """
-        if reading is None:
-            reading = self._previous
-            if reading is None:
-                return [READING_TIMEOUT]
-        # Lists and built-in functions: for a handful of tendons they take a tenth of NumPy's time, in every cycle.
-        found = []
-        limits, settings = self._limits, self._settings
-        since_s = now_s - reading.stamp_s
-        if not all(since_s + age <= limits.reading_timeout_s for age in (0.0, *reading.age_s.tolist())):
-            found.append(READING_TIMEOUT)
-        if reading.device_faults:
-            found.append(DEVICE_FAULT)
-        if not _finite(reading):
-            found.append(READING_NOT_FINITE)
-            return found
-        q, tensions = reading.displacement_m.tolist(), reading.tension_n.tolist()
-        observed = (self._observed @ reading.displacement_m).tolist()
-        if known and max(map(abs, q)) > limits.maximum_displacement_m:
-            found.append(DISPLACEMENT_OUT_OF_RANGE)
-        elif known and self._inconsistent(observed):
-            found.append(INCONSISTENT_DISPLACEMENT)
-        margin = settings.tension_margin_n
-        if max(tensions) > limits.maximum_n + margin or min(tensions) < -margin:
-            found.append(TENSION_OUT_OF_RANGE)
-        before = None if self._previous is None else self._previous.displacement_m.tolist()
-        if before is not None and self._jumped(reading, q, before):
-            found.append(DISPLACEMENT_JUMP)
-        if self._frozen(reading.stamp_s, q, before, observed[len(q) :], command=command, moving=moving and known):
-            found.append(FROZEN_READING)
-        self._previous = reading
+        j: cython.int
+        total: cython.double
+        found: cython.int
+        if not reading.valid:
+            if not self._started:
+                return READING_TIMEOUT_BIT
+            return self._judge(self._previous, self._old(self._previous, now_s), command, moving, known)
+        found = self._old(reading, now_s)
+        # A sum is finite only if all its terms are; it is the cheapest test.
+        total = reading.stamp_s
+        for j in range(self._count):
+            total += reading.displacement_m[j]
+        if (
+            total - total != 0.0  # infinity and NaN
+            or partly_unknown(reading.velocity_m_per_s, self._count)
+            or partly_unknown(reading.tension_n, self._count)
+            or partly_unknown(reading.current_a, self._count)
+        ):
+            return found | READING_NOT_FINITE_BIT
+        found = self._judge(reading, found, command, moving, known)
+        self._keep(reading)
         return found
 
-    def _inconsistent(self, missed: list[float]) -> bool:
-        """Whether the root mean square over a segment's tendons of what misses the manifold exceeds the limit."""
-        square_m2 = self._limits.inconsistency_m**2
-        return any(
-            sum(value * value for value in missed[rows]) > square_m2 * (rows.stop - rows.start)
-            for rows in self._manifold.tendon_slices
-        )
+    @stepped
+    def _old(self, reading: ReadingBuffer, now_s: cython.double) -> cython.int:
+        """Age and faults of a reading; an age that is unknown is too old."""
+        j: cython.int
+        since_s: cython.double = now_s - reading.stamp_s
+        found: cython.int = DEVICE_FAULT_BIT if reading.device_faults > 0 else 0
+        age_s: cython.double[::1] = reading.age_s
+        timeout_s: cython.double = self._timeout_s
+        if not (since_s <= timeout_s):
+            return found | READING_TIMEOUT_BIT
+        for j in range(self._count):
+            if not (since_s + age_s[j] <= timeout_s):
+                return found | READING_TIMEOUT_BIT
+        return found
 
-    def _jumped(self, reading: TendonReading, q: list[float], before: list[float]) -> bool:
-        previous = self._previous
-        if previous is None or reading.stamp_s <= previous.stamp_s:
-            return False
+    @stepped
+    def _judge(
+        self,
+        reading: ReadingBuffer,
+        found: cython.int,
+        command: cython.double[::1],
+        moving: cython.bint,
+        known: cython.bint,
+    ) -> cython.int:
+        j: cython.int
+        tension_n: cython.double[::1] = reading.tension_n
+        displacement_m: cython.double[::1] = reading.displacement_m
+        value: cython.double
+        out_of_range: cython.bint = False
+        self._predict(displacement_m)
+        for j in range(self._count):
+            value = displacement_m[j]
+            if not (-self._maximum_displacement_m <= value <= self._maximum_displacement_m):
+                out_of_range = True
+            value = tension_n[j]
+            if value > self._highest_n or value < self._lowest_n:
+                found |= TENSION_OUT_OF_RANGE_BIT
+        if known and out_of_range:
+            found |= DISPLACEMENT_OUT_OF_RANGE_BIT
+        elif known and self._inconsistent:
+            found |= INCONSISTENT_DISPLACEMENT_BIT
+        if self._started and self._jumped(reading):
+            found |= DISPLACEMENT_JUMP_BIT
+        if self._frozen(reading.stamp_s, displacement_m, command, moving and known):
+            found |= FROZEN_READING_BIT
+        return found
+
+    @stepped
+    def _predict(self, displacement_m: cython.double[::1]) -> cython.void:
+        """What the others predict of each tendon, and whether a segment misses the manifold.
+
+        It does where the root mean square over its tendons of what misses it exceeds the limit.
+        """
+        i: cython.int
+        j: cython.int = 0
+        k: cython.int
+        row: cython.int
+        end: cython.int
+        off_manifold: cython.double[::1] = self._off_manifold
+        predicted: cython.double[::1] = self._predicted
+        missed: cython.double
+        square: cython.double
+        self._inconsistent = False
+        for i in range(self._segment_count):
+            end = self._segment_end[i]
+            square = 0.0
+            while j < end:
+                row = j * self._count
+                missed = 0.0
+                for k in range(self._first[j], self._last[j]):
+                    missed += off_manifold[row + k] * displacement_m[k]
+                predicted[j] = displacement_m[j] - missed * self._leave_one_out[j]
+                square += missed * missed
+                j += 1
+            if square > self._square_m2[i]:
+                self._inconsistent = True
+
+    @stepped
+    def _jumped(self, reading: ReadingBuffer) -> cython.bint:
+        j: cython.int
+        displacement_m: cython.double[::1] = reading.displacement_m
+        before: cython.double[::1] = self._previous.displacement_m
+        age_s: cython.double[::1] = self._previous.age_s
         # Values that the device repeated, with their age, may make up for it in one reading.
-        jump_m, speed = self._settings.jump_m, self._settings.maximum_speed_m_per_s
-        elapsed_s = reading.stamp_s - previous.stamp_s
-        return any(
-            abs(new - old) > jump_m + speed * (elapsed_s + age)
-            for new, old, age in zip(q, before, previous.age_s.tolist(), strict=True)
-        )
+        elapsed_s: cython.double = reading.stamp_s - self._previous.stamp_s
+        change_m: cython.double
+        if elapsed_s <= 0.0:
+            return False
+        for j in range(self._count):
+            change_m = displacement_m[j] - before[j]
+            if change_m < 0.0:
+                change_m = -change_m
+            if change_m > self._jump_m and change_m > self._jump_m + self._speed_m_per_s * (elapsed_s + age_s[j]):
+                return True
+        return False
 
+    @stepped
     def _frozen(
         self,
-        stamp_s: float,
-        q: list[float],
-        before: list[float] | None,
-        predicted: list[float],
-        *,
-        command: Vector,
-        moving: bool,
-    ) -> bool:
+        stamp_s: cython.double,
+        displacement_m: cython.double[::1],
+        command: cython.double[::1],
+        moving: cython.bint,
+    ) -> cython.bint:
         """Whether a tendon repeats its value while the others, or the commanded forces, say that it must move.
 
         Without tension a tendon may rest where its motor's cogging holds it: then nothing is found. A tendon that was
         found frozen stays so until its value changes.
         """
-        if before is None or self._changed_s is None:
-            self._changed_s = [stamp_s] * len(q)
-            self._at_change = predicted
-            self._command_at_change = command
-            self._stands = [False] * len(q)
-            return False
-        settings, stood = self._settings, 0
-        if not moving or q != before:
-            self._command_at_change = command
-        for j, value in enumerate(q):
-            moved = value != before[j]
-            if moved:
-                self._stands[j] = False
-            if moved or not moving:
-                self._changed_s[j] = stamp_s
-                self._at_change[j] = predicted[j]
-            if stamp_s - self._changed_s[j] >= settings.frozen_time_s:
+        j: cython.int
+        before: cython.double[::1] = self._previous.displacement_m
+        predicted: cython.double[::1] = self._predicted
+        at_change: cython.double[::1] = self._at_change
+        changed_s: cython.double[::1] = self._changed_s
+        change_m: cython.double
+        stood: cython.int = 0
+        any_stands: cython.bint = False
+        any_moved: cython.bint = not moving or not self._started
+        for j in range(self._count):
+            if not self._started or displacement_m[j] != before[j]:
+                self._stands[j] = 0
+                any_moved = True
+                changed_s[j] = stamp_s
+                at_change[j] = predicted[j]
+            elif not moving:
+                changed_s[j] = stamp_s
+                at_change[j] = predicted[j]
+            if self._started and stamp_s - changed_s[j] >= self._frozen_time_s:
                 stood += 1
-                if abs(predicted[j] - self._at_change[j]) > settings.frozen_motion_m:
-                    self._stands[j] = True
-        if stood == len(q):
-            force = self._manifold.generalized_force(command - self._command_at_change)
-            if np.abs(force).max() > settings.frozen_force_n:
-                self._stands = [True] * len(q)
-        return any(self._stands)
+                change_m = predicted[j] - at_change[j]
+                if change_m > self._frozen_motion_m or change_m < -self._frozen_motion_m:
+                    self._stands[j] = 1
+            if self._stands[j]:
+                any_stands = True
+        if any_moved:
+            for j in range(self._count):
+                self._command_at_change[j] = command[j]
+        elif stood == self._count and self._pulled(command):
+            any_stands = True
+            for j in range(self._count):
+                self._stands[j] = 1
+        return any_stands
 
-
-def _finite(reading: TendonReading) -> bool:
-    """Whether displacements are finite, and so are tensions and currents unless the device measures none of them."""
-    # A sum is finite only if all its terms are; it is the cheapest test.
-    if not math.isfinite(reading.stamp_s + sum(reading.displacement_m.tolist())):
+    @stepped
+    def _pulled(self, command: cython.double[::1]) -> cython.bint:
+        """Whether the generalised force changed enough since the last motion that some tendon must have moved."""
+        i: cython.int
+        j: cython.int
+        force_n: cython.double
+        for i in range(self._coordinate_count):
+            force_n = 0.0
+            for j in range(self._count):
+                force_n += self._displacement_matrix[j * self._coordinate_count + i] * (
+                    command[j] - self._command_at_change[j]
+                )
+            if force_n > self._frozen_force_n or force_n < -self._frozen_force_n:
+                return True
         return False
-    for values in (reading.velocity_m_per_s, reading.tension_n, reading.current_a):
-        if math.isfinite(sum(values.tolist())):
-            continue
-        finite = np.isfinite(values)
-        if not finite.all() and not np.isnan(values).all():
-            return False
-    return True
+
+    @stepped
+    def _keep(self, reading: ReadingBuffer) -> cython.void:
+        j: cython.int
+        for j in range(self._count):
+            self._previous.displacement_m[j] = reading.displacement_m[j]
+            self._previous.tension_n[j] = reading.tension_n[j]
+            self._previous.age_s[j] = reading.age_s[j]
+        self._previous.stamp_s = reading.stamp_s
+        self._previous.device_faults = reading.device_faults
+        self._started = True
 
 
-def _leave_one_out(displacement_matrix: Vector) -> Vector:
-    """Matrix L with a zero diagonal: L q predicts each tendon's displacement from all others, least squares."""
-    count = displacement_matrix.shape[0]
-    predictor = np.zeros((count, count))
+@stepped
+def partly_unknown(values: cython.double[::1], count: cython.int) -> cython.bint:
+    """Whether some of ``count`` values are not finite, unless all are NaN: what the device does not measure."""
+    j: cython.int
+    total: cython.double = 0.0
+    finite: cython.int = 0
+    unknown: cython.int = 0
     for j in range(count):
-        others = np.delete(np.arange(count), j)
-        predictor[j, others] = displacement_matrix[j] @ np.linalg.pinv(displacement_matrix[others])
-    return predictor
+        total += values[j]
+    if total - total == 0.0:
+        return False
+    for j in range(count):
+        total = values[j]
+        if total - total == 0.0:
+            finite += 1
+        elif total != total:  # noqa: PLR0124
+            unknown += 1
+    return finite < count and unknown < count

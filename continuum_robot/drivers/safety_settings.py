@@ -72,5 +72,29 @@ class SafetySettings:
         "longest time for which motors are braked after a fault; 0: never", "s", default=0.1, ge=0, le=10
     )
     maximum_step_s: float = quantity(
-        "longest time step that rate limits count, so that a stalled cycle does not jump", "s", default=0.01, gt=0, le=1
+        "longest time step of the ramp to the safe tension, so that a stalled cycle does not jump",
+        "s",
+        default=0.01,
+        gt=0,
+        le=1,
+    )
+    credit_periods: float = quantity(
+        "periods for which the rate limit counts the time since the previous command, at most: a stall gives no credit "
+        "for its whole length",
+        "",
+        default=3.0,
+        ge=1,
+        le=1000,
+    )
+    late_latency_s: float = quantity(
+        "age of a state beyond which the command that answers it is late; 0: the delay that the robot's control loop "
+        "bears, or half of limits.command_timeout_s where that is unknown",
+        "s",
+        default=0.0,
+        ge=0,
+        le=5,
+    )
+    late_cycles: int = quantity("late commands in a row that make the loop too slow", "", default=20, ge=1, le=100000)
+    missed_fraction: float = quantity(
+        "fraction of the cycles of a second that, missed, make the loop too slow", "", default=0.2, gt=0, le=1
     )

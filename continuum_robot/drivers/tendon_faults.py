@@ -3,35 +3,60 @@
 
 from __future__ import annotations
 
-COMMAND_TIMEOUT = "command_timeout"
-COMMAND_NOT_FINITE = "command_not_finite"
-COMMAND_WRONG_SIZE = "command_wrong_size"
-COMMAND_OUT_OF_RANGE = "command_out_of_range"
 READING_TIMEOUT = "reading_timeout"
-READING_NOT_FINITE = "reading_not_finite"
-FROZEN_READING = "frozen_reading"
-DISPLACEMENT_JUMP = "displacement_jump"
-INCONSISTENT_DISPLACEMENT = "inconsistent_displacement"
-DISPLACEMENT_OUT_OF_RANGE = "displacement_out_of_range"
-TENSION_OUT_OF_RANGE = "tension_out_of_range"
-CURRENT_MISMATCH = "current_mismatch"
 DEVICE_FAULT = "device_fault"
+READING_NOT_FINITE = "reading_not_finite"
+DISPLACEMENT_OUT_OF_RANGE = "displacement_out_of_range"
+INCONSISTENT_DISPLACEMENT = "inconsistent_displacement"
+TENSION_OUT_OF_RANGE = "tension_out_of_range"
+DISPLACEMENT_JUMP = "displacement_jump"
+FROZEN_READING = "frozen_reading"
+CURRENT_MISMATCH = "current_mismatch"
+COMMAND_WRONG_SIZE = "command_wrong_size"
+COMMAND_NOT_FINITE = "command_not_finite"
+COMMAND_OUT_OF_RANGE = "command_out_of_range"
+COMMAND_TIMEOUT = "command_timeout"
+LOOP_TOO_SLOW = "loop_too_slow"
 ESTOP = "estop"
 
+# In the order of the bits of fault_codes.py, which is that in which faults of one cycle latch.
 FAULTS: dict[str, str] = {
-    COMMAND_TIMEOUT: "no fresh command within limits.command_timeout_s",
-    COMMAND_NOT_FINITE: "a command holds NaN or infinity",
-    COMMAND_WRONG_SIZE: "a command does not hold one tension a tendon",
-    COMMAND_OUT_OF_RANGE: "a command lies so far outside of the limits that its sender cannot be in order",
     READING_TIMEOUT: "the newest reading is older than limits.reading_timeout_s",
-    READING_NOT_FINITE: "a reading holds NaN or infinity",
-    FROZEN_READING: "a displacement repeats bit by bit although the robot moves",
-    DISPLACEMENT_JUMP: "a displacement changed faster than a tendon can move",
-    INCONSISTENT_DISPLACEMENT: "displacements of a segment miss the Clarke manifold: slack, slipped or broken tendon",
-    DISPLACEMENT_OUT_OF_RANGE: "a displacement exceeds limits.maximum_displacement_m",
-    TENSION_OUT_OF_RANGE: "a measured tension exceeds limits.maximum_n, or is negative, by more than the margin",
-    CURRENT_MISMATCH: "measured and commanded current disagree",
     DEVICE_FAULT: "an actuator reports a fault",
+    READING_NOT_FINITE: "a reading holds NaN or infinity",
+    DISPLACEMENT_OUT_OF_RANGE: "a displacement exceeds limits.maximum_displacement_m",
+    INCONSISTENT_DISPLACEMENT: "displacements of a segment miss the Clarke manifold: slack, slipped or broken tendon",
+    TENSION_OUT_OF_RANGE: "a measured tension exceeds limits.maximum_n, or is negative, by more than the margin",
+    DISPLACEMENT_JUMP: "a displacement changed faster than a tendon can move",
+    FROZEN_READING: "a displacement repeats bit by bit although the robot moves",
+    CURRENT_MISMATCH: "measured and commanded current disagree",
+    COMMAND_WRONG_SIZE: "a command does not hold one tension a tendon",
+    COMMAND_NOT_FINITE: "a command holds NaN or infinity",
+    COMMAND_OUT_OF_RANGE: "a command lies so far outside of the limits that its sender cannot be in order",
+    COMMAND_TIMEOUT: "no fresh command within limits.command_timeout_s",
+    LOOP_TOO_SLOW: "commands answer states that are too old for the control loop, or too many deadlines are missed",
     ESTOP: "the emergency stop was requested",
 }
 """Name and meaning of every fault that latches the safe state."""
+
+_BY_CODE = tuple(FAULTS)
+
+
+def fault_name(code: int) -> str:
+    """The name of a fault.
+
+    Parameters
+    ----------
+    code : number of its bit in fault_codes.py
+    """
+    return _BY_CODE[code]
+
+
+def fault_names(bits: int) -> tuple[str, ...]:
+    """The names of faults, in the order of their bits.
+
+    Parameters
+    ----------
+    bits : of fault_codes.py
+    """
+    return tuple(name for code, name in enumerate(_BY_CODE) if bits >> code & 1)

@@ -1,61 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tendon driver's state machine: what may be sent to the actuators, and what happens when something is wrong."""
+"""The tendon driver's state machine: what may be sent to the actuators, and what happens when something is wrong.
+
+Stepped code: see :mod:`continuum_robot.stepped`.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+import cython
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.control.limits import LIMITED_MAXIMUM, LIMITED_RATE, TensionLimiter
 from continuum_robot.drivers.protocols import TendonReading
-from continuum_robot.drivers.reading_watch import ReadingWatch
+from continuum_robot.drivers.safety_cycle import STATE_ACTIVE, STATE_INACTIVE, STATE_SAFE, SafetyCycle
+from continuum_robot.drivers.safety_output import ACTIVE, INACTIVE, SAFE, STATES, SafetyOutput
 from continuum_robot.drivers.safety_settings import SafetySettings
-from continuum_robot.drivers.tendon_faults import (
-    COMMAND_NOT_FINITE,
-    COMMAND_OUT_OF_RANGE,
-    COMMAND_TIMEOUT,
-    COMMAND_WRONG_SIZE,
-    CURRENT_MISMATCH,
-    ESTOP,
-    FAULTS,
-)
+from continuum_robot.drivers.tendon_faults import ESTOP, FAULTS, fault_name, fault_names
 from continuum_robot.errors import DeviceError, ParameterError
-from continuum_robot.robot.coordinates import tendon_manifold
 from continuum_robot.robot.description import Robot
+from continuum_robot.stepped.buffers import vector
+from continuum_robot.stepped.reading import ReadingBuffer
 
-Vector = NDArray[np.float64]
-
-INACTIVE, ACTIVE, SAFE = "inactive", "active", "safe"
-
-
-@dataclass(frozen=True, slots=True)
-class SafetyOutput:
-    """What the driver sends in this cycle, and why.
-
-    Attributes
-    ----------
-    tension : shape (N,), N; always finite, in [0, maximum_n]; shortly after a fault down to -maximum_n for a motor that
-        winds in fast what nothing holds: it is braked, before the slack runs out with a jerk
-    limited : LIMITED_ bits of control/limits.py for each tendon, shape (N,), uint8
-    state : "inactive", "active" or "safe"
-    write : whether to send it. False in a cycle without a fresh command, so that the driver never feeds the motor
-        board's own watchdog with an old command, and before the first activation
-    faults : latched faults, in the order in which they came
-    new_faults : those that latched since the previous output
-    """
-
-    tension: Vector
-    limited: NDArray[np.uint8]
-    state: str
-    write: bool
-    faults: tuple[str, ...]
-    new_faults: tuple[str, ...]
+__all__ = ["ACTIVE", "INACTIVE", "SAFE", "SafetyOutput", "TendonSafety"]
 
 
-class TendonSafety:
+@cython.cclass
+class TendonSafety(SafetyCycle):
     """Decides in each cycle of the tendon driver which tensions are sent.
 
     States: *inactive* (commands are ignored), *active* (commands pass through the limits), *safe* (a fault latched).
@@ -63,89 +34,88 @@ class TendonSafety:
     ``limits.safe_rate_n_per_s``, after a fault in ``safe_within_s`` at most, and holds them there. From *safe* only
     :meth:`reset` leads to *inactive*, and from there only :meth:`activate` to *active*. Pure: no clock, no thread.
 
+    Methods are called between two cycles; only :meth:`ask_estop` and :meth:`release_estop` at any time.
+
     Parameters
     ----------
-    robot : with ``limits``
-    settings : further thresholds
+    robot, settings, period_s, delay_margin_s : as of :class:`SafetyCycle`
 
     Attributes
     ----------
-    limits, settings : in use
-    positions_known : False: displacements count from nowhere (not homed yet, or a procedure looks for slack), and are
-        only checked for jumps; may be written
-    last_fault : name of the newest fault, kept after a reset; "" before the first
     estop_reason : reason of the latest emergency stop, kept after a reset
-
-    Raises
-    ------
-    ParameterError : a robot without limits
     """
 
-    def __init__(self, robot: Robot, settings: SafetySettings | None = None) -> None:
-        if robot.limits is None:
-            raise ParameterError("robot.limits", None, f"limits in the file of robot {robot.name!r}")
-        self.limits = robot.limits
-        self.settings = settings or SafetySettings()
-        self.positions_known = True
-        self.last_fault = ""
+    estop_reason = cython.declare(object, visibility="public")
+    _newton_per_ampere: object
+    # What Python code gives to update().
+    _taken: ReadingBuffer
+    _given: cython.double[::1]
+
+    def __init__(
+        self,
+        robot: Robot,
+        settings: SafetySettings | None = None,
+        period_s: float = 0.001,
+        delay_margin_s: float | None = None,
+    ) -> None:
+        SafetyCycle.__init__(self, robot, settings, period_s, delay_margin_s)
         self.estop_reason = ""
-        self._count = robot.tendon_count
-        self._actuators = robot.actuators
         self._newton_per_ampere = robot.newton_per_ampere
-        self._ampere_per_newton = (1.0 / self._newton_per_ampere).tolist()
-        self._limiter = TensionLimiter(robot.limits, self._count)
-        self._watch = ReadingWatch(robot.limits, tendon_manifold(robot), self.settings)
-        self._state = INACTIVE
-        self._faults: tuple[str, ...] = ()
-        self._reported = 0
-        self._command = np.zeros(self._count)
-        self._engaged = False
-        self._estop_held = False
-        self._conditions: tuple[str, ...] = ()
-        self._mismatch_s = 0.0
-        self._since_command_s = 0.0
-        self._activated_s = self._arrived_s = -math.inf
-        self._ramp_rate_n_per_s = self.limits.safe_rate_n_per_s
-        self._braked_s = math.inf
-        self._runs_in = np.zeros(self._count, dtype=bool)
-        mass_kg = 0.0 if robot.actuators is None else robot.actuators.reflected_mass_kg
-        self._brake_ns_per_m = mass_kg / self.settings.brake_time_s
-        self._sequence: int | None = None
-        self._waiting = True
+        self._taken, self._given = ReadingBuffer(self._count), vector(self._count)
 
     # --- what the state is
 
     @property
     def state(self) -> str:
         """Which of "inactive", "active" and "safe"."""
-        return self._state
+        return STATES[self.state_code]
 
     @property
     def faults(self) -> tuple[str, ...]:
         """Latched faults, in the order in which they came."""
-        return self._faults
+        return tuple([fault_name(self._latched_codes[k]) for k in range(self._latched_count)])
+
+    @property
+    def last_fault(self) -> str:
+        """Name of the newest fault, kept after a reset; "" before the first."""
+        return fault_name(self._newest_code) if self._newest_code >= 0 else ""
 
     @property
     def conditions(self) -> tuple[str, ...]:
         """Faults that the newest reading would cause now, latched or not."""
-        return self._conditions
+        return fault_names(self._conditions)
 
     @property
-    def tension(self) -> Vector:
+    def tension(self) -> NDArray[np.float64]:
         """The newest command to the actuators, shape (N,), N."""
-        return self._command.copy()
+        return np.array(self.command_n, dtype=float)
 
     @property
     def released(self) -> bool:
         """Whether the ramp to the safe tension has ended (or nothing was ever sent), so that torque may go off."""
-        if self._state == ACTIVE:
+        if self.state_code == STATE_ACTIVE:
             return False
-        return not self._engaged or bool(np.all(np.abs(self._command - self.limits.safe_n) < 1e-9))
+        return not self._engaged or bool(np.all(np.abs(self.tension - self.limits.safe_n) < 1e-9))
 
     @property
-    def estop_held(self) -> bool:
-        """Whether the e-stop's input is still held."""
-        return self._estop_held
+    def late_latency_s(self) -> float:
+        """Age of a state beyond which the command that answers it is late, s."""
+        return self._lateness.late_latency_s
+
+    @property
+    def late_warning(self) -> bool:
+        """Whether commands are late, or cycles missed, half as much as makes the loop too slow."""
+        return bool(self._lateness.late_warning)
+
+    @property
+    def missed_fraction(self) -> float:
+        """Missed cycles over the last second, as a fraction of all that were due; NaN before the first."""
+        return self._lateness.missed_fraction
+
+    @property
+    def worst_latency_s(self) -> float:
+        """The oldest state that a command answered over the last second, s; NaN where none did."""
+        return self._lateness.worst_latency_s
 
     # --- requests
 
@@ -163,36 +133,38 @@ class TendonSafety:
         ------
         DeviceError : already active, a latched fault, or a reading outside of the limits; names which
         """
-        if self._state == ACTIVE:
+        self._obey_estop()
+        if self.state_code == STATE_ACTIVE:
             raise DeviceError("tendon driver", "is already active", "Deactivate it first.")
         self.refuse_faults()
-        now_s = reading.stamp_s if now_s is None else now_s
+        limits, at_s = self.limits, reading.stamp_s if now_s is None else now_s
         self._watch.restart()
         tension = self._measured_tension(reading)
-        found = self._watch.check(reading, now_s, self._command, moving=False, known=self.positions_known)
-        problems = [FAULTS[name] for name in found] + list(reading.device_faults)
-        if np.any(tension > self.limits.maximum_n):
-            problems.append(f"measured tension {tension.max():.3g} N > maximum_n = {self.limits.maximum_n:g} N")
-        start = np.clip(tension, self.limits.minimum_n, self.limits.maximum_n)
-        if start.sum() > self.limits.total_n:
-            problems.append(f"sum of tensions {start.sum():.3g} N > total_n = {self.limits.total_n:g} N")
+        self._taken.set(reading)
+        found = self._watch.step(self._taken, at_s, self.command_n, False, self.positions_known)
+        problems = [FAULTS[name] for name in fault_names(found)] + list(reading.device_faults)
+        if np.any(tension > limits.maximum_n):
+            problems.append(f"measured tension {tension.max():.3g} N > maximum_n = {limits.maximum_n:g} N")
+        start = np.clip(tension, limits.minimum_n, limits.maximum_n)
+        if start.sum() > limits.total_n:
+            problems.append(f"sum of tensions {start.sum():.3g} N > total_n = {limits.total_n:g} N")
         if problems:
             raise DeviceError(
                 "tendon driver", f"cannot be activated: {'; '.join(problems)}", "Bring the robot within its limits."
             )
         self._limiter.reset(start)
-        self._command = start
         self._engaged = True
         self._mismatch_s = self._since_command_s = 0.0
-        self._forget_commands(now_s)
-        self._state = ACTIVE
+        self._commands.restart(at_s)
+        self._lateness.restart()
+        self.state_code = STATE_ACTIVE
 
     def refuse_faults(self) -> None:
         """Raise :class:`DeviceError` where a fault is latched; it names all."""
-        if self._faults:
+        if self._latched:
             raise DeviceError(
                 "tendon driver",
-                f"latched faults: {', '.join(self._faults)}",
+                f"latched faults: {', '.join(self.faults)}",
                 "Remove the cause, then reset the faults.",
             )
 
@@ -201,36 +173,50 @@ class TendonSafety:
 
         Latched faults stay latched. Allowed in every state.
         """
-        if self._state == ACTIVE:
-            self._ramp_rate_n_per_s = self.limits.safe_rate_n_per_s
-        self._state = SAFE if self._faults else INACTIVE
+        if self.state_code == STATE_ACTIVE:
+            self._ramp.begin_slowly()
+        self.state_code = STATE_SAFE if self._latched else STATE_INACTIVE
 
     def torque_off(self) -> None:
         """The driver switched torque off or closed the bus: nothing is sent until the next activation.
 
         What earlier readings said is forgotten, so that an e-stop can be reset while there are none.
         """
+        j: cython.int
         self.deactivate()
         self._engaged = False
-        self._command = np.zeros(self._count)
-        self._conditions = ()
+        for j in range(self._count):
+            self.command_n[j] = 0.0
+        self._conditions = 0
         self._watch.restart()
 
+    def ask_estop(self, reason: str, *, held: bool = False) -> None:
+        """Let the next step latch the emergency stop. Allowed at any time, from any thread.
+
+        Parameters
+        ----------
+        reason : who asked for it, for the diagnostics
+        held : as of :meth:`estop`
+        """
+        self.estop_reason = reason
+        if held:
+            self.estop_held = True
+        self.estop_asked = True
+
     def estop(self, reason: str, *, held: bool = False) -> None:
-        """Latch the emergency stop. Allowed in every state.
+        """Latch the emergency stop now. Allowed in every state.
 
         Parameters
         ----------
         reason : who asked for it, for the diagnostics
         held : the input stays pressed: a reset is refused until :meth:`release_estop`
         """
-        self.estop_reason = reason
-        self._estop_held = self._estop_held or held
-        self._latch([ESTOP])
+        self.ask_estop(reason, held=held)
+        self._obey_estop()
 
     def release_estop(self) -> None:
         """The e-stop's input is no longer held; the fault stays latched until :meth:`reset`."""
-        self._estop_held = False
+        self.estop_held = False
 
     def reset(self) -> tuple[str, ...]:
         """Clear latched faults, if all inputs are neutral; leads to *inactive*.
@@ -240,13 +226,19 @@ class TendonSafety:
         what is not neutral: names of faults that the newest reading would cause again, "estop" while its input is
         held; empty when the faults were cleared
         """
-        blocking = self._conditions + ((ESTOP,) if self._estop_held else ())
+        self._obey_estop()
+        blocking = self.conditions + ((ESTOP,) if self.estop_held else ())
         if not blocking:
-            self._faults = ()
-            self._reported = 0
-            if self._state == SAFE:
-                self._state = INACTIVE
+            self._latched = self._latched_count = self._reported_count = 0
+            if self.state_code == STATE_SAFE:
+                self.state_code = STATE_INACTIVE
         return blocking
+
+    def new_faults(self) -> tuple[str, ...]:
+        """The faults that latched since the previous call, in their order."""
+        new = self.faults[self._reported_count :]
+        self._reported_count = self._latched_count
+        return new
 
     # --- the cycle
 
@@ -260,10 +252,7 @@ class TendonSafety:
         *,
         command_sequence: int | None = None,
     ) -> SafetyOutput:
-        """One cycle of the driver.
-
-        A command is fresh if its sequence differs from the previous one's, or, without a sequence, if it arrived
-        later; and in both cases if it arrived after the activation and is younger than the timeout.
+        """One cycle of the driver, for Python code: :meth:`step` with arrays and names.
 
         Parameters
         ----------
@@ -282,145 +271,35 @@ class TendonSafety:
         ------
         ParameterError : dt negative or not finite, now_s not finite
         """
+        j: cython.int
+        size: cython.int = -1
         if not 0 <= dt < math.inf:
             raise ParameterError("dt", dt, "a time step of at least 0 s")
         if not math.isfinite(now_s):
             raise ParameterError("now_s", now_s, "a finite time in s")
-        moving, known = self._state == ACTIVE, self.positions_known
-        found = self._watch.check(reading, now_s, self._command, moving=moving, known=known)
-        if self._current_mismatch(reading, dt):
-            found.append(CURRENT_MISMATCH)
-        self._conditions = tuple(found)
-        wanted = None
-        first = self._waiting
-        if self._state == ACTIVE:
-            wanted = self._fresh_command(command, command_age_s, now_s, command_sequence, found)
-            if found:
-                self._latch(found)
-        new_faults = self._faults[self._reported :]
-        self._reported = len(self._faults)
-        limited = np.zeros(self._count, dtype=np.uint8)
-        step_s = min(dt, self.settings.maximum_step_s)
-        # Time with nothing but the hold after activation gives no credit for the first step.
-        credit_s = 0.0 if first else self._since_command_s
-        self._since_command_s = min(credit_s + dt, self.settings.maximum_step_s)
-        brake: Vector | float = 0.0
-        if self._state != ACTIVE:
-            self._ramp(step_s)
-            brake = self._brake(reading, step_s)
-            write = self._engaged
-        elif wanted is not None:
-            soft = self._softened(wanted, self._since_command_s)
-            result = self._limiter.update(soft, self._since_command_s)
-            self._since_command_s = 0.0
-            self._command, limited = result.tension, result.limited
-            if soft is not wanted:
-                limited[soft < wanted] |= LIMITED_RATE
-                limited[wanted > self.limits.maximum_n] |= LIMITED_MAXIMUM
-            write = True
-        else:
-            # Until the first command the driver itself holds the tension; afterwards only commands are sent.
-            write = self._waiting
-        return SafetyOutput(self._command - brake, limited, self._state, write, self._faults, new_faults)
+        self._taken.valid = False
+        if reading is not None:
+            self._taken.set(reading)
+        if command is not None:
+            wanted = np.asarray(command, dtype=float)
+            size = 0
+            if wanted.shape == (self._count,):
+                size = self._count
+                for j, value in enumerate(wanted.tolist()):
+                    self._given[j] = value
+        self.step(self._taken, self._given, size, command_age_s, command_sequence or 0, now_s, dt)
+        return SafetyOutput(
+            np.array(self.tension_n, dtype=float),
+            np.array(self.limited, dtype=np.uint8),
+            self.state,
+            bool(self.write),
+            self.faults,
+            self.new_faults(),
+        )
 
-    def _fresh_command(
-        self, command: ArrayLike | None, age_s: float, now_s: float, sequence: int | None, found: list[str]
-    ) -> Vector | None:
-        wanted = None
-        arrived_s = now_s - age_s
-        if command is not None and arrived_s >= self._activated_s and age_s <= self.limits.command_timeout_s:
-            numbered = bool(sequence)
-            later = arrived_s > self._arrived_s + 1e-6
-            if (sequence != self._sequence) if numbered else later:
-                self._sequence, self._arrived_s, self._waiting = sequence, arrived_s, False
-                wanted = np.asarray(command, dtype=float)
-                if wanted.shape != (self._count,):
-                    found.append(COMMAND_WRONG_SIZE)
-                elif not np.isfinite(wanted).all():
-                    found.append(COMMAND_NOT_FINITE)
-                elif self._is_out_of_range(wanted.tolist()):
-                    found.append(COMMAND_OUT_OF_RANGE)
-        grace_s = self.settings.activation_grace_s if self._waiting else 0.0
-        if now_s - self._arrived_s > self.limits.command_timeout_s + grace_s:
-            found.append(COMMAND_TIMEOUT)
-        return None if found else wanted
-
-    def _is_out_of_range(self, wanted: list[float]) -> bool:
-        margin_n = self.settings.command_share * self.limits.maximum_n
-        return min(wanted) < -margin_n or max(wanted) > self.limits.maximum_n + margin_n
-
-    def _softened(self, wanted: Vector, dt: float) -> Vector:
-        """Wanted tensions that rise slowly towards the maximum; the very same array where nothing has to be done.
-
-        A step to the maximum would let a motor swing on its elastic tendon, up to twice as far as it was told.
-        """
-        settings = self.settings
-        highest = (1 - settings.headroom_share) * self.limits.maximum_n
-        soft_n = min(highest, settings.soft_share * self.limits.maximum_n)
-        if wanted.max() <= soft_n:
-            return wanted
-        approach = self._command + (highest - self._command) * min(1.0, dt / settings.soft_time_s)
-        ceiling = np.maximum(soft_n, approach)
-        return np.minimum(wanted, ceiling) if (wanted > ceiling).any() else wanted
-
-    def _forget_commands(self, now_s: float) -> None:
-        self._activated_s = self._arrived_s = now_s
-        self._sequence = None
-        self._waiting = True
-
-    def _latch(self, names: list[str]) -> None:
-        added = [name for name in dict.fromkeys(names) if name not in self._faults]
-        if added:
-            self._faults = (*self._faults, *added)
-            self.last_fault = added[-1]
-        if self._state == ACTIVE:
-            fall_n = float(self._command.max()) - self.limits.safe_n
-            self._ramp_rate_n_per_s = max(self.limits.safe_rate_n_per_s, fall_n / self.settings.safe_within_s)
-            self._braked_s, self._runs_in = 0.0, np.ones(self._count, dtype=bool)
-        self._state = SAFE
-
-    def _ramp(self, dt: float) -> None:
-        """Towards the safe tension; what rises waits for what falls where the total would be exceeded."""
-        if not self._engaged:
-            return
-        step = self._ramp_rate_n_per_s * dt
-        change = np.clip(self.limits.safe_n - self._command, -step, step)
-        lowered = self._command + np.minimum(change, 0.0)
-        rise = np.maximum(change, 0.0)
-        room = max(0.0, self.limits.total_n - lowered.sum())
-        wanted = rise.sum()
-        self._command = lowered + (rise if wanted <= room else rise * (room / wanted))
-
-    def _brake(self, reading: TendonReading | None, dt: float) -> Vector | float:
-        """What motors that wind in fast get less than the ramp, from the fault until they are slow, (N,), N."""
-        self._braked_s += dt
-        if reading is None or not self._engaged or self._braked_s > self.settings.brake_duration_s:
-            return 0.0
-        speed = np.asarray(reading.velocity_m_per_s, dtype=float)
-        # Faster than a tendon can be is no measurement.
-        speed = np.where(np.abs(speed) < self.settings.maximum_speed_m_per_s, speed, 0.0)
-        excess = np.maximum(speed - self.settings.brake_speed_m_per_s, 0.0)
-        # A robot that springs back may pull a tendon to and fro: that is no winding in.
-        self._runs_in &= excess > 0
-        force = np.where(self._runs_in, self._brake_ns_per_m * excess, 0.0)
-        return np.asarray(np.minimum(force, self._command + self.limits.maximum_n))
-
-    def _measured_tension(self, reading: TendonReading) -> Vector:
+    def _measured_tension(self, reading: TendonReading) -> NDArray[np.float64]:
         tension = np.asarray(reading.tension_n, dtype=float)
-        if self._actuators is not None:
+        if self._has_actuators:
             from_current = np.asarray(reading.current_a, dtype=float) * self._newton_per_ampere
             tension = np.where(np.isfinite(tension), tension, from_current)
         return np.where(np.isfinite(tension), tension, self.limits.minimum_n)
-
-    def _current_mismatch(self, reading: TendonReading | None, dt: float) -> bool:
-        if reading is None or self._actuators is None or not self._engaged:
-            self._mismatch_s = 0.0
-            return False
-        tolerated_a = self.settings.current_mismatch_share * self._actuators.maximum_current_a
-        pairs = zip(reading.current_a.tolist(), self._command.tolist(), self._ampere_per_newton, strict=True)
-        if not any(abs(current - tension * ratio) > tolerated_a for current, tension, ratio in pairs):
-            self._mismatch_s = 0.0
-            return False
-        self._mismatch_s += dt
-        # Once torque is off (not active, ramp at its end) the current is rightly zero.
-        return self._state == ACTIVE and self._mismatch_s > self.settings.current_mismatch_time_s

@@ -5,3 +5,4 @@ from __future__ import annotations
 
 FAKE_LEVELS = ("dynamics", "mirror", "wire")
 HOMING_POLICIES = ("auto", "required", "ignored")
+CLOCKS = ("real", "lockstep")

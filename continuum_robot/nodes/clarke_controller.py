@@ -6,13 +6,12 @@ from __future__ import annotations
 import math
 import sys
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
-from numpy.typing import NDArray
 
-from continuum_robot.control.clarke_controller import ClarkeController, ClarkeOutput
+from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
 from continuum_robot.mechanisms.parts import make_feedforward
@@ -22,39 +21,27 @@ from continuum_robot.nodes.diagnostics import Level, StatusBuilder, values_of
 from continuum_robot.nodes.flat_messages import commands_layout, states_layout
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import Settings
-from continuum_robot.nodes.reference_input import ReferenceInput
 from continuum_robot.nodes.spinning import run_node
-from continuum_robot.nodes.timing import Histogram
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.rod.feedforward import clarke_feedforward
+from continuum_robot.runtime.controller_cycle import ControllerCycle
+from continuum_robot.runtime.reference_input import ReferenceInput
+from continuum_robot.runtime.timing import Histogram
+from continuum_robot.stepped.reading import ReadingBuffer
 
-Vector = NDArray[np.float64]
-
-_LONGEST_STEP_S = 0.1
-_LARGEST_GAP = 20
-_NOMINAL_STEP_S = 0.001
-
-
-class _States(NamedTuple):
-    """What the controller reads of TendonStates; one number a tendon where it is not one for all."""
-
-    stamp_ns: int
-    sequence: int
-    simulated: bool
-    displacement: Vector
-    velocity: Vector
-    tension: tuple[float, ...]
-    age_s: tuple[float, ...]
-    commanded_tension: tuple[float, ...]
+_LONGEST_PERIOD_S = 0.1
+_LARGEST_CLOCK_ERROR_S = 0.1
+_NOMINAL_PERIOD_S = 0.001
+_PERIOD_WEIGHT = 0.05
 
 
 class ClarkeControllerNode(ManagedNode):
     """PID on the Clarke coordinates, event-driven: no timer, no thread, the driver's cycle is the clock.
 
-    A state that is old or not finite gets no answer, so the driver's command timeout acts. Whenever the driver does not
-    follow (not active, after a gap in its sequence), the controller starts anew without a jump.
+    What is answered, and when the controller restarts, is decided by :class:`ControllerCycle`. A state that is old or
+    not finite gets no answer, so the driver's command timeout acts where no other state follows.
     """
 
     def __init__(self, **node_options: Any) -> None:
@@ -73,20 +60,19 @@ class ClarkeControllerNode(ManagedNode):
         self.parameters.on_change(self._on_parameters)
         self._settings: Settings | None = None
         self._robot: Robot | None = None
-        self._controller: ClarkeController | None = None
+        self._controller: ControllerCycle | None = None
         self._reference: ReferenceInput | None = None
         self._pending: ControlSettings | None = None
         self._publish_pid = bool(self.parameters.get("publish_pid_state"))
         self._active = False
         self._driver_active = False
-        self._aligned = False
-        self._last_sequence = 0
-        self._last_stamp_ns = 0
-        self._last_step_s = _NOMINAL_STEP_S
+        self._simulated = False
+        self._stamp_ns = 0
+        self._sequence = 0
+        self._period_s = _NOMINAL_PERIOD_S
+        self._period_known = False
         self._next_state_ns = 0
         self._state_period_ns = 0
-        self._timeout_s = math.inf
-        self._received = self._answered = self._stale = self._not_finite = self._lost = self._restarts = 0
         self._execution = Histogram()
         self._problem = ""
 
@@ -121,18 +107,18 @@ class ClarkeControllerNode(ManagedNode):
         )
         settings = self._settings.value
         controller = self._make_controller(robot, settings)
-        self._timeout_s = settings.state_timeout_s
         self._state_period_ns = round(1e9 / self.parameters.get("clarke_state.rate_hz"))
         self._reference = ReferenceInput(robot.coordinate_count, self.parameters.get("reference.blend_s"))
+        self._reading = ReadingBuffer(robot.tendon_count)
         self._prepare_messages(robot)
-        self._aligned = False
         self._pending = None
-        self._controller = controller
+        self._controller = ControllerCycle(controller, self._reference, settings.state_timeout_s, _NOMINAL_PERIOD_S)
+        self._period_known = False
 
     def activate(self) -> None:
         """Answer from the next state on, starting at the measured position with the tensions as they are."""
-        self._aligned = False
-        self._received = self._answered = self._stale = self._not_finite = self._lost = self._restarts = 0
+        if self._controller is not None:
+            self._controller.reset()
         self._execution.reset()
         self._active = True
 
@@ -148,115 +134,77 @@ class ClarkeControllerNode(ManagedNode):
     # Callbacks
 
     def _on_states(self, data: bytes) -> None:
-        controller = self._controller
-        if controller is None:
+        cycle = self._controller
+        if cycle is None:
             return
         start_ns = time.monotonic_ns()
-        states = self._read(data)
-        if states is None:
+        if not self._read(data):
             return
-        step_s = self._advance(states.sequence, states.stamp_ns)
-        # NaN: the driver's torque is off.
-        if self._active and self._driver_active and math.isfinite(states.commanded_tension[0]):
-            output = self._answer(controller, states, step_s)
-        else:
-            output = None
-            self._aligned = False
-        if states.stamp_ns >= self._next_state_ns:
-            self._publish_clarke_state(controller, states, output)
-            late = states.stamp_ns - self._next_state_ns > self._state_period_ns
-            self._next_state_ns = (states.stamp_ns if late else self._next_state_ns) + self._state_period_ns
-        self._execution.add(time.monotonic_ns() - start_ns)
-
-    def _read(self, data: bytes) -> _States | None:
-        numbers, place = self._states_layout.numbers(data), self._states_layout.place
-        if numbers:
-            return _States(
-                numbers[place["sec"]] * conversions.NS_PER_S + numbers[place["nanosec"]],
-                numbers[place["sequence"]],
-                numbers[place["simulated"]],
-                np.array(numbers[place["displacement"]]),
-                np.array(numbers[place["velocity"]]),
-                numbers[place["tension"]],
-                numbers[place["age"]],
-                numbers[place["commanded_tension"]],
-            )
-        message: TendonStates = self._states_layout.message(data)
-        counts = {len(field) for field in (message.displacement, message.velocity, message.commanded_tension)}
-        if counts != {self._tendon_count}:
-            self._complain(
-                f"tendon_states has {len(message.displacement)} tendons, the robot file {self._tendon_count}"
-            )
-            return None
-        return _States(
-            conversions.stamp_ns(message.header.stamp),
-            message.sequence,
-            message.simulated,
-            np.array(message.displacement),
-            np.array(message.velocity),
-            tuple(message.tension),
-            tuple(message.age),
-            tuple(message.commanded_tension),
-        )
-
-    def _answer(self, controller: ClarkeController, states: _States, step_s: float) -> ClarkeOutput | None:
-        self._received += 1
-        age_s = (conversions.now_ns(self.get_clock()) - states.stamp_ns) * 1e-9
-        if not age_s + max(states.age_s, default=0.0) <= self._timeout_s:
-            self._stale += 1
-            self._aligned = False
-            return None
         pending, self._pending = self._pending, None
         if pending is not None:
-            controller = self._controller = controller.with_settings(pending)
-        if not self._aligned and not self._align(controller, states):
-            self._not_finite += 1
-            return None
-        output = controller.update(states.displacement, states.velocity, self._wanted(states.stamp_ns), step_s)
-        tension = output.tension.tolist()
-        if not math.isfinite(sum(tension)):
-            self._not_finite += 1
-            return None
+            cycle.set_settings(pending)
+        # NaN: the driver's torque is off.
+        following = self._active and self._driver_active and math.isfinite(self._commanded[0])
+        now_s, now_ns = self._now()
+        # A stamp in the future, of a clock that is ahead, is now.
+        self._reading.stamp_s = now_s - max(now_ns - self._stamp_ns, 0) * 1e-9
+        if cycle.answer(self._reading, self._commanded, following, now_s, self._sequence):
+            self._publish_command(cycle)
+        if self._stamp_ns >= self._next_state_ns:
+            self._publish_clarke_state(cycle)
+            late = self._stamp_ns - self._next_state_ns > self._state_period_ns
+            self._next_state_ns = (self._stamp_ns if late else self._next_state_ns) + self._state_period_ns
+        self._execution.add(time.monotonic_ns() - start_ns)
+
+    def _read(self, data: bytes) -> bool:
+        """Take over a message; False where it is of another robot."""
+        numbers, place, reading = self._states_layout.numbers(data), self._states_layout.place, self._reading
+        if numbers:
+            stamp_ns = numbers[place["sec"]] * conversions.NS_PER_S + numbers[place["nanosec"]]
+            sequence, self._simulated = numbers[place["sequence"]], numbers[place["simulated"]]
+            names = ("displacement", "velocity", "tension", "age", "commanded_tension")
+            displacement, velocity, tension, age, self._commanded = (numbers[place[name]] for name in names)
+        else:
+            message: TendonStates = self._states_layout.message(data)
+            displacement, velocity, tension = message.displacement, message.velocity, message.tension
+            age, self._commanded = message.age, message.commanded_tension
+            counts = {len(field) for field in (displacement, velocity, tension, age, self._commanded)}
+            if counts != {self._tendon_count}:
+                self._complain(f"tendon_states has {len(displacement)} tendons, the robot file {self._tendon_count}")
+                return False
+            stamp_ns, sequence = conversions.stamp_ns(message.header.stamp), message.sequence
+            self._simulated = message.simulated
+        reading.displacement_m[:], reading.velocity_m_per_s[:] = displacement, velocity
+        reading.tension_n[:], reading.age_s[:] = tension, age
+        self._expect_period((stamp_ns - self._stamp_ns) * 1e-9, sequence - self._sequence)
+        self._stamp_ns, self._sequence = stamp_ns, sequence
+        return True
+
+    def _expect_period(self, passed_s: float, steps: int) -> None:
+        """Follow the rate of the driver, which is set in another node."""
+        if self._controller is None or steps < 1 or not 0 < passed_s / steps < _LONGEST_PERIOD_S:
+            return
+        period_s = passed_s / steps
+        weight = _PERIOD_WEIGHT if self._period_known else 1.0
+        self._period_s += weight * (period_s - self._period_s)
+        self._period_known = True
+        self._controller.set_period(self._period_s)
+
+    def _now(self) -> tuple[float, int]:
+        """Now on the monotonic clock, s, and on that of the stamps, ns. Simulated time is both."""
+        clock = self.get_clock()
+        now_ns = conversions.now_ns(clock)
+        return (now_ns * 1e-9 if clock.ros_time_is_active else time.monotonic()), now_ns
+
+    def _publish_command(self, cycle: ControllerCycle) -> None:
         command, place = self._command, self._command_layout.place
-        command[place["sequence"]] = states.sequence
-        command[place["tension"]] = tension
+        command[place["sequence"]] = self._sequence
+        command[place["tension"]] = cycle.tension
         now_ns = conversions.now_ns(self.get_clock())
         command[place["sec"]], command[place["nanosec"]] = divmod(now_ns, conversions.NS_PER_S)
         self._commands.publish(self._command_layout.to_bytes(command))
-        self._answered += 1
         if self._publish_pid:
-            self._publish_pid_state(states, output)
-        return output
-
-    def _align(self, controller: ClarkeController, states: _States) -> bool:
-        """Start at the measured position with the tensions that are on the tendons now."""
-        tension = states.commanded_tension
-        if not math.isfinite(sum(tension)):
-            tension = states.tension
-        if not math.isfinite(states.displacement.sum() + states.velocity.sum() + sum(tension)):
-            return False
-        reference = self._reference_input()
-        reference.start(controller.manifold.clarke(states.displacement))
-        controller.reset(states.displacement, tension, velocity=states.velocity)
-        self._aligned = True
-        self._restarts += 1
-        return True
-
-    def _advance(self, sequence: int, stamp_ns: int) -> float:
-        """Time step since the previous state, and notice of gaps."""
-        steps = sequence - self._last_sequence
-        step_s = (stamp_ns - self._last_stamp_ns) * 1e-9
-        if steps > 1:
-            self._lost += steps - 1
-        if steps <= 0 or steps > _LARGEST_GAP:
-            self._aligned = False
-        if 0 < step_s < _LONGEST_STEP_S:
-            self._last_step_s = step_s / max(steps, 1)
-        else:
-            # The wall clock was set, or these are the first states: the driver's period is the better guess.
-            step_s = self._last_step_s
-        self._last_sequence, self._last_stamp_ns = sequence, stamp_ns
-        return step_s
+            self._publish_pid_state(cycle)
 
     def _on_reference(self, message: ClarkeState) -> None:
         reference = self._reference
@@ -265,11 +213,10 @@ class ClarkeControllerNode(ManagedNode):
         position = conversions.vector(message.position)
         velocity = conversions.vector(message.velocity) if message.velocity else np.zeros_like(position)
         acceleration = conversions.vector(message.acceleration) if message.acceleration else np.zeros_like(position)
-        stamp_s = conversions.stamp_ns(message.header.stamp) * 1e-9
-        now_s = conversions.now_ns(self.get_clock()) * 1e-9
+        now_s, now_ns = self._now()
+        age_s = (now_ns - conversions.stamp_ns(message.header.stamp)) * 1e-9
         # Without a stamp, or from a machine with another clock, the time of arrival is the best there is.
-        if not abs(now_s - stamp_s) < _LONGEST_STEP_S:
-            stamp_s = now_s
+        stamp_s = now_s - age_s if abs(age_s) < _LARGEST_CLOCK_ERROR_S else now_s
         if not reference.receive(ClarkeReference(position, velocity, acceleration), stamp_s):
             self._complain(f"clarke_reference with {position.size} values, or one that is not finite, was refused")
 
@@ -287,14 +234,6 @@ class ClarkeControllerNode(ManagedNode):
             self._pending = self._settings.value
 
     # Helpers
-
-    def _wanted(self, stamp_ns: int) -> ClarkeReference:
-        return self._reference_input().at(stamp_ns * 1e-9)
-
-    def _reference_input(self) -> ReferenceInput:
-        if self._reference is None:
-            raise ParameterError("clarke_controller", self.state, "a configured node")
-        return self._reference
 
     def _check_settings(self, settings: ControlSettings) -> None:
         limits = self._robot.limits if self._robot is not None else None
@@ -325,25 +264,20 @@ class ClarkeControllerNode(ManagedNode):
         # Never measured, and NaN rather than empty: readers of recordings stumble over empty arrays.
         conversions.preallocate(self._state_message, "acceleration", coordinates)
 
-    def _publish_clarke_state(self, controller: ClarkeController, states: _States, output: ClarkeOutput | None) -> None:
+    def _publish_clarke_state(self, cycle: ControllerCycle) -> None:
         message = self._state_message
-        conversions.set_stamp(message.header.stamp, states.stamp_ns)
-        message.sequence = states.sequence
-        message.simulated = states.simulated
-        if output is None:
-            self._position[:] = controller.manifold.clarke(states.displacement)
-            self._velocity[:] = controller.manifold.clarke(states.velocity)
-            self._force[:] = np.nan
-        else:
-            self._position[:] = output.clarke
-            self._velocity[:] = output.clarke_rate
-            self._force[:] = output.generalized_force
+        conversions.set_stamp(message.header.stamp, self._stamp_ns)
+        message.sequence = self._sequence
+        message.simulated = self._simulated
+        self._position[:], self._velocity[:] = cycle.clarke, cycle.clarke_rate
+        self._force[:] = cycle.generalized_force
         self._clarke.publish(message)
 
-    def _publish_pid_state(self, states: _States, output: ClarkeOutput) -> None:
-        terms, array = output.terms, conversions.float_array
-        message = PidState(sequence=states.sequence)
-        conversions.set_stamp(message.header.stamp, states.stamp_ns)
+    def _publish_pid_state(self, cycle: ControllerCycle) -> None:
+        output, array = cycle.output(), conversions.float_array
+        terms = output.terms
+        message = PidState(sequence=self._sequence)
+        conversions.set_stamp(message.header.stamp, self._stamp_ns)
         message.reference = array(output.clarke + terms.error)
         message.measurement = array(output.clarke)
         message.error = array(terms.error)
@@ -360,18 +294,23 @@ class ClarkeControllerNode(ManagedNode):
     def _diagnose(self, status: StatusBuilder) -> None:
         if self._problem:
             status.summary(Level.WARN, self._problem)
+        cycle = self._controller
+        counters = ("received", "answered", "stale", "not_finite", "lost", "restarts")
+        received, answered, stale, not_finite, lost, restarts = (
+            0 if cycle is None else getattr(cycle, name) for name in counters
+        )
         if self._active and self._driver_active:
-            if self._stale or self._not_finite:
-                status.summary(Level.WARN, f"{self._stale} states too old, {self._not_finite} not finite: no answer")
+            if stale or not_finite:
+                status.summary(Level.WARN, f"{stale} states too old, {not_finite} not finite: no answer")
             status.summary(Level.OK, "in closed loop")
         status.summary(Level.OK, "waiting for the driver" if self._active else self.state)
         for key, value in (
-            ("states_received", self._received),
-            ("commands_sent", self._answered),
-            ("states_stale", self._stale),
-            ("states_not_finite", self._not_finite),
-            ("states_lost", self._lost),
-            ("bumpless_starts", self._restarts),
+            ("states_received", received),
+            ("commands_sent", answered),
+            ("states_stale", stale),
+            ("states_not_finite", not_finite),
+            ("states_lost", lost),
+            ("bumpless_starts", restarts),
             ("references_refused", self._reference.refused if self._reference is not None else 0),
             ("execution_mean_us", self._execution.mean_us),
             ("execution_p99_us", self._execution.quantile_us(0.99)),

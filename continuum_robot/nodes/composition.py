@@ -27,6 +27,7 @@ from continuum_robot.nodes.recorder import Recorder
 from continuum_robot.nodes.reference_source import ReferenceSource
 from continuum_robot.nodes.robot_visualizer import RobotVisualizer
 from continuum_robot.nodes.shape_estimator import ShapeEstimatorNode
+from continuum_robot.nodes.simulator import SimulatorNode
 from continuum_robot.nodes.spinning import (
     Spinner,
     StopRequest,
@@ -39,15 +40,17 @@ from continuum_robot.nodes.spinning import (
 from continuum_robot.nodes.string_encoder import StringEncoder
 from continuum_robot.nodes.supervisor import MANAGED_NODES, Supervisor
 from continuum_robot.nodes.tendon_driver import TendonDriver
-from continuum_robot.nodes.timing import LoopReport, RoundTripReport
 from continuum_robot.nodes.tip_approach import TipApproachNode
 from continuum_robot.nodes.tip_tracker import TipTracker
 from continuum_robot.robot.coordinates import without_clarke
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.tendons import beyond_bending
+from continuum_robot.runtime.reports import LoopReport, RoundTripReport
+from continuum_robot.simulation.plant import Plant
 
 NODES: dict[str, Callable[..., ManagedNode]] = {
+    "simulator": SimulatorNode,
     "tendon_driver": TendonDriver,
     "string_encoder": StringEncoder,
     "force_sensor": ForceSensorNode,
@@ -105,7 +108,7 @@ class StackOptions:
     @property
     def node_names(self) -> tuple[str, ...]:
         """The managed nodes, in the order of configuration."""
-        left_out = set()
+        left_out = set() if self.simulated else {"simulator"}
         if self.record_directory is None:
             left_out.add("recorder")
         if not self.visualize:
@@ -129,7 +132,8 @@ class StackOptions:
         """ROS parameters of the node ``name``, composed or in a process of its own."""
         base_frame = f"{self.prefix}base"
         own: dict[str, dict[str, Any]] = {
-            "tendon_driver": {"fake_level": self.fake_level, "base_frame": base_frame},
+            "simulator": {"fake_level": self.fake_level, "base_frame": base_frame},
+            "tendon_driver": {"fake_level": self.fake_level},
             "string_encoder": {"fake_level": self.fake_level},
             "force_sensor": {"fake_level": self.fake_level},
             "shape_estimator": {"base_frame": base_frame},
@@ -248,6 +252,19 @@ class ComposedStack:
         if not isinstance(node, TendonDriver):
             raise DeviceError("stack", "is not started", "Call start() first")
         return node
+
+    @property
+    def plant(self) -> Plant:
+        """The simulated rod.
+
+        Raises
+        ------
+        DeviceError : the stack is not up, on hardware, or a robot without a plant
+        """
+        node = self.nodes.get("simulator")
+        if not isinstance(node, SimulatorNode):
+            raise DeviceError("stack", "has no plant", "Start it, with simulated hardware")
+        return node.plant
 
     @property
     def recording(self) -> Path | None:

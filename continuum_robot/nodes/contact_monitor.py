@@ -13,6 +13,7 @@ from collections import deque
 from typing import Any
 
 import numpy as np
+from builtin_interfaces.msg import Time
 from numpy.typing import NDArray
 from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
@@ -26,13 +27,14 @@ from continuum_robot.msg import Shape, StringLengths, TendonStates
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.contact_publisher import ContactPublisher
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
+from continuum_robot.nodes.flow import FlowTimer
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import Settings
 from continuum_robot.nodes.spinning import run_node
-from continuum_robot.nodes.timing import Histogram
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.rod.code_generation import compile_functions
+from continuum_robot.runtime.timing import Histogram
 from continuum_robot.srv import SetContactThresholds
 
 Vector = NDArray[np.float64]
@@ -97,7 +99,9 @@ class ContactMonitorNode(ManagedNode):
         self._location: Settings | None = None
         self._robot: Robot | None = None
         self._monitor: ContactMonitor | None = None
+        self._active = False
         self._thread: threading.Thread | None = None
+        self._heard_s, self._was_settled = 0.0, False
         self._wake = threading.Condition()
         # Held while the monitor works: services wait for the end of an update, a fraction of a millisecond.
         self._monitor_lock = threading.RLock()
@@ -119,10 +123,13 @@ class ContactMonitorNode(ManagedNode):
         self._missing = ""
         self.parameters.on_change(self._on_parameters)
         self._on_parameters(set())
-        self._contacts = ContactPublisher(self, simulated=self.simulated)
-        self.create_subscription(TendonStates, "tendon_states_decimated", self._on_states, qos.newest_state())
-        self.create_subscription(StringLengths, "string_lengths", self._on_strings, qos.newest_state())
-        self.create_subscription(Shape, "shape", self._on_shape, qos.newest_state())
+        self._contacts = ContactPublisher(self.flow, simulated=self.simulated)
+        flow, newest = self.flow, qos.newest_state()
+        flow.create_subscription(TendonStates, "tendon_states_decimated", self._on_states, newest, lazy=True)
+        flow.create_subscription(StringLengths, "string_lengths", self._on_strings, newest, lazy=True)
+        flow.create_subscription(Shape, "shape", self._on_shape, newest)
+        # In lock-step there is no thread, and this looks whether shapes are missing.
+        self._look: FlowTimer | None = flow.create_timer(self._work_without) if self.clock.stepped else None
         self.create_service(Trigger, "~/tare", self._serve_tare)
         self.create_service(Trigger, "~/reset", self._serve_reset)
         self.create_service(SetContactThresholds, "~/set_thresholds", self._serve_thresholds)
@@ -168,11 +175,19 @@ class ContactMonitorNode(ManagedNode):
         self._suspects = ()
         self._power, self._settled = conversions.PowerOn(), False
         self._newest, self._missing, self._stopping = None, "", False
+        self._heard_s, self._was_settled = self.clock.monotonic_s(), False
+        self._active = True
+        if self._look is not None:
+            self._look.start(self._timeout_s / 4)
+            return
         self._thread = threading.Thread(target=self._run, name="contact_monitor", daemon=True)
         self._thread.start()
 
     def deactivate(self) -> None:
         """Fall silent."""
+        self._active = False
+        if self._look is not None:
+            self._look.cancel()
         thread, self._thread = self._thread, None
         with self._wake:
             self._stopping = True
@@ -188,7 +203,7 @@ class ContactMonitorNode(ManagedNode):
     # Messages, in the executor's thread
 
     def _on_states(self, message: TendonStates) -> None:
-        if self._thread is None:
+        if not self._active:
             return
         self._power.update(message)
         self._settled = self._power.lasts_s(message) >= self._settle_s
@@ -197,48 +212,59 @@ class ContactMonitorNode(ManagedNode):
 
     def _on_strings(self, message: StringLengths) -> None:
         # Motors stand still while a hand bends the robot; strings do not.
-        if self._thread is None:
+        if not self._active:
             return
         with contextlib.suppress(ParameterError):  # the shape estimator says that the number is wrong
             self._suspects = self._standstill.update(conversions.vector(message.extension), self._displacement)
 
     def _on_shape(self, message: Shape) -> None:
-        if self._thread is None:
+        if not self._active:
             return
-        now_ns = time.monotonic_ns()
+        now_ns = self.clock.monotonic_ns()
         # Half a period of grace: shapes come with the driver's jitter.
         if now_ns < self._next_ns - self._period_ns // 2:
             return
         late = now_ns - self._next_ns > self._period_ns
         self._next_ns = (now_ns if late else self._next_ns) + self._period_ns
+        if self.clock.stepped:
+            self._work(message)
+            return
         with self._wake:
             self._newest = message
             self._wake.notify()
 
-    # The work, in the node's own thread
+    # The work, in the node's own thread; in lock-step in its turns
 
     def _run(self) -> None:
-        heard_s, settled = time.monotonic(), False
-        while True:
+        while not self.defect:
             with self._wake:
                 self._wake.wait_for(lambda: self._stopping or self._newest is not None, self._timeout_s / 4)
                 shape, self._newest = self._newest, None
                 if self._stopping:
                     return
-            if self._settled != settled:
-                settled, heard_s = self._settled, time.monotonic()
-                self._begin()
-            try:
-                # The observers run from the robot's rest on, so that they know its motion when it counts.
-                if shape is not None and self._take(shape, silent=not settled):
-                    heard_s = time.monotonic()
-                elif settled and time.monotonic() - heard_s > self._timeout_s:
-                    self._miss(shape)
-            except Exception as error:
-                self.defect = repr(error)
-                self.report_error("the contact monitor failed", error)
-                return
-            self.shapes_taken += shape is not None
+            self._work(shape)
+
+    def _work_without(self) -> None:
+        self._work(None)
+
+    def _work(self, shape: Shape | None) -> None:
+        """Deal with a shape, or with none for a while."""
+        if self.defect:
+            return
+        if self._settled != self._was_settled:
+            self._was_settled, self._heard_s = self._settled, self.clock.monotonic_s()
+            self._begin()
+        try:
+            # The observers run from the robot's rest on, so that they know its motion when it counts.
+            if shape is not None and self._take(shape, silent=not self._was_settled):
+                self._heard_s = self.clock.monotonic_s()
+            elif self._was_settled and self.clock.monotonic_s() - self._heard_s > self._timeout_s:
+                self._miss(shape)
+        except Exception as error:
+            self.defect = repr(error)
+            self.report_error("the contact monitor failed", error)
+            return
+        self.shapes_taken += shape is not None
 
     def _begin(self) -> None:
         """The tendons have settled, or lost their power: what was wrong while they hung slack does not count."""
@@ -342,7 +368,9 @@ class ContactMonitorNode(ManagedNode):
                 fault=reason,
             )
             self._estimate = estimate
-        stamp = self.get_clock().now().to_msg() if shape is None else shape.header.stamp
+        stamp = Time() if shape is None else shape.header.stamp
+        if shape is None:
+            conversions.set_stamp(stamp, self.clock.now_ns())
         self._publish(estimate, unknown, stamp, 0 if shape is None else shape.sequence)
 
     def _tension(self, sequence: int) -> Vector | None:
@@ -363,7 +391,7 @@ class ContactMonitorNode(ManagedNode):
 
     def _serve_tare(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         monitor, estimate = self._monitor, self._estimate
-        if monitor is None or self._thread is None:
+        if monitor is None or not self._active:
             response.message = "refused: activate the contact monitor first"
         elif estimate is not None and estimate.state == BLIND:
             response.message = f"refused: blind ({estimate.reason}); reset first"
@@ -424,7 +452,7 @@ class ContactMonitorNode(ManagedNode):
     def _diagnose(self, status: StatusBuilder) -> None:
         estimate = self._estimate
         if estimate is None:
-            status.summary(Level.OK, self.state if self._thread is None else "waits for power on the tendons")
+            status.summary(Level.OK, self.state if not self._active else "waits for power on the tendons")
             return
         if estimate.state == BLIND:
             status.summary(Level.ERROR, f"blind: {estimate.reason}")

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rclpy.node import Node
 
 from continuum_robot.estimation.contact_states import COLLISION, ContactEstimate
 from continuum_robot.msg import Contact
 from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.flow import Flow
 
 Vector = NDArray[np.float64]
 
@@ -23,13 +23,13 @@ class ContactPublisher:
 
     Parameters
     ----------
-    node : the contact monitor
+    flow : of the contact monitor
     simulated : what the messages say of the devices
     """
 
-    def __init__(self, node: Node, *, simulated: bool) -> None:
+    def __init__(self, flow: Flow, *, simulated: bool) -> None:
         self._simulated = simulated
-        self._publisher = node.create_publisher(Contact, "contact", qos.state_publisher())
+        self._publisher = flow.create_publisher(Contact, "contact", qos.state_publisher())
 
     def prepare(self, frame: str, size: int, segments: int, pose: Callable[[Vector, float], Any]) -> None:
         """Make the message of a robot, before :meth:`publish`.

@@ -12,8 +12,8 @@ from rclpy.clock import Clock, ClockType
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes import qos
-from continuum_robot.nodes.timing import LoopReport
 from continuum_robot.robot.schema import Quantity
+from continuum_robot.runtime.reports import LoopReport
 
 if TYPE_CHECKING:
     from continuum_robot.nodes.lifecycle import ManagedNode

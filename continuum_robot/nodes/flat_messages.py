@@ -9,7 +9,7 @@ Bytes of any other layout, e.g. of a sender with another frame_id, go through rc
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -19,10 +19,23 @@ from continuum_robot.msg import TendonCommands, TendonStates
 from continuum_robot.nodes import conversions
 
 _HEADER = "std_msgs/Header"
-_SIZES = {"uint64": ("Q", 8), "boolean": ("?", 1), "sequence<double>": ("d", 8), "sequence<uint8>": ("B", 1)}
+_SIZES = {
+    "uint64": ("Q", 8),
+    "int64": ("q", 8),
+    "boolean": ("?", 1),
+    "double": ("d", 8),
+    "uint8": ("B", 1),
+    "int32": ("i", 4),
+    "uint32": ("I", 4),
+    "sequence<double>": ("d", 8),
+    "sequence<uint8>": ("B", 1),
+    "sequence<uint64>": ("Q", 8),
+    "sequence<boolean>": ("?", 1),
+}
 _ENCAPSULATION = 4
-_PADDING = 3
-"""Bytes that the middleware may add to a message, to a multiple of four."""
+_PADDING = 31
+"""Bytes that the middleware may add to a message: to a multiple of four, and four for each array that is empty, when it
+reckons the length. All lengths in the message are compared, so that nothing else can stand there."""
 
 
 _PER_TENDON = ("displacement", "velocity", "tension", "current", "temperature", "age", "commanded_tension")
@@ -33,12 +46,13 @@ class FlatLayout:
 
     Parameters
     ----------
-    message : with a header and the flat fields of TendonStates and TendonCommands; arrays have their final lengths
+    message : with a header, strings, and flat fields as those of TendonStates; arrays and strings are final but for the
+        values of numbers
 
     Attributes
     ----------
-    place : index of a number in the tuple, or slice of an array's numbers, by the field's name; ``sec`` and
-        ``nanosec`` of the stamp too
+    place : index of a number in the tuple, or slice of an array's numbers, by the field's name, that of an inner
+        message's as in ``tip.position.x``; ``sec`` and ``nanosec`` of the stamp too
     """
 
     def __init__(self, message: Any) -> None:
@@ -49,16 +63,26 @@ class FlatLayout:
         for name, kind in message.get_fields_and_field_types().items():
             self._add(name, kind, getattr(message, name))
         self._struct = struct.Struct(self._format)
-        self._values = list(self._struct.unpack(serialize_message(message)))
+        self._values = list(self._struct.unpack_from(serialize_message(message)))
         self._shape: Callable[[Any], tuple[Any, ...]] = itemgetter(*self._fixed)
         self._expected = self._shape(self._values)
 
     def _add(self, name: str, kind: str, value: Any) -> None:
         if kind == _HEADER:
-            text = value.frame_id.encode() + b"\0"
             self.place["sec"], self.place["nanosec"] = self._put("i", 4), self._put("I", 4)
+            self._add_text(value.frame_id)
+            return
+        if kind == "string":
+            self._add_text(value)
+            return
+        if kind == "sequence<string>":
             self._fixed.append(self._put("I", 4))
-            self._fixed.append(self._put(f"{len(text)}s", len(text), 1))
+            for text in value:
+                self._add_text(text)
+            return
+        if "/" in kind and "[" not in kind and "<" not in kind:
+            for inner, inner_kind in value.get_fields_and_field_types().items():
+                self._add(f"{name}.{inner}", inner_kind, getattr(value, inner))
             return
         code, size = _SIZES[kind]
         if not kind.startswith("sequence"):
@@ -69,6 +93,11 @@ class FlatLayout:
         for _ in range(len(value)):
             self._put(code, size)
         self.place[name] = slice(first, self._count)
+
+    def _add_text(self, text: str) -> None:
+        length = len(text.encode()) + 1
+        self._fixed.append(self._put("I", 4))
+        self._fixed.append(self._put(f"{length}s", length, 1))
 
     def _put(self, code: str, size: int, alignment: int | None = None) -> int:
         """Append a number at its own alignment, counted from behind the encapsulation; its index in the tuple."""
@@ -103,7 +132,7 @@ class FlatLayout:
         """The numbers of the message that the layout was made of, to be changed at their places."""
         return list(self._values)
 
-    def to_bytes(self, values: list[Any]) -> bytes:
+    def to_bytes(self, values: Sequence[Any]) -> bytes:
         """Bytes that a publisher takes instead of a message object.
 
         Parameters
@@ -111,6 +140,36 @@ class FlatLayout:
         values : in the order of the layout
         """
         return self._struct.pack(*values)
+
+
+class CanonicalBytes:
+    """Serialises messages of one type to bytes that depend on their values only.
+
+    The middleware leaves the gaps of alignment as it finds them in memory, and some transports fill the last four
+    bytes; here all of these are 0.
+    """
+
+    def __init__(self) -> None:
+        self._layout: FlatLayout | None = None
+
+    def of(self, message: Any) -> bytes:
+        """The bytes.
+
+        Parameters
+        ----------
+        message : as of :class:`FlatLayout`, or its serialised bytes without gaps
+        """
+        if isinstance(message, bytes):
+            data = message
+        else:
+            found = serialize_message(message)
+            layout = self._layout
+            numbers = layout.numbers(found) if layout is not None else ()
+            if layout is None or not numbers:
+                layout = self._layout = FlatLayout(message)
+                numbers = layout.numbers(found)
+            data = layout.to_bytes(numbers)
+        return data + bytes(-len(data) % 4)
 
 
 def states_layout(tendon_count: int) -> FlatLayout:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import Any
 
 import numpy as np
@@ -50,7 +49,7 @@ class ForceSensorNode(SensorNode[ForceReading]):
         declare(
             "fake_level",
             "dynamics",
-            "wire: the real driver reads a simulated sensor",
+            "wire: the real driver reads a simulated sensor; not in lock-step",
             rules=Quantity("", choices=FAKE_LEVELS),
             read_only=True,
         )
@@ -63,7 +62,7 @@ class ForceSensorNode(SensorNode[ForceReading]):
         )
         self._sensor: ForceSensor | None = None
         self._fake: tuple[FakeRokubi, Pacer] | None = None
-        self._publisher = self.create_publisher(WrenchStamped, "wrench", qos.state_publisher())
+        self._publisher = self.flow.create_publisher(WrenchStamped, "wrench", qos.state_publisher())
         self.create_service(Trigger, "~/tare", self._serve_tare)
         self.diagnostics.add_task("sensor", self._diagnose)
 
@@ -102,12 +101,13 @@ class ForceSensorNode(SensorNode[ForceReading]):
             return backends.force_sensor(robot, str(self.parameters.get("serial_port")))
         given = None if robot.hardware is None else robot.hardware.force_sensor
         settings = given or RokubiSerial(kind=ROKUBI_SERIAL, port="simulated", frame_id=SIMULATED_FRAME)
-        if self.parameters.get("fake_level") == "wire":
+        # The real driver sets the sensor up while it opens it, which takes time; in lock-step there is none.
+        if self.parameters.get("fake_level") == "wire" and not self.clock.stepped:
             fake = FakeRokubi(lambda: UNLOADED)
             pacer = Pacer(fake.step, 0.5 / settings.rate_hz)
             self._fake = fake, pacer
             pacer.start()
-            return RokubiForceSensor(settings, port=fake.port, simulated=True, clock=time.monotonic)
+            return RokubiForceSensor(settings, port=fake.port, simulated=True, clock=self.clock.monotonic_s)
         return SimulatedForceSensor(lambda: UNLOADED, settings.frame_id)
 
     def _serve_tare(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:

@@ -19,10 +19,15 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from rclpy.parameter import Parameter
 
 from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.nodes.choices import CLOCKS
 from continuum_robot.nodes.diagnostics import Diagnostics, Level, StatusBuilder
+from continuum_robot.nodes.flow import Flow, RealFlow
+from continuum_robot.nodes.lockstep_participant import LockstepParticipant
 from continuum_robot.nodes.parameters import ParameterServer
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.schema import Quantity
+from continuum_robot.runtime.clock import Clock, RealClock, SteppedClock
 
 if TYPE_CHECKING:
     from continuum_robot.nodes.spinning import Spinner
@@ -55,6 +60,7 @@ class ManagedNode(LifecycleNode):
     defect : an exception that a callback or thread raised, empty for none; the program then exits with 1
     ended : the node has nothing left to do
     exit_code : with which its program then ends, unless something else failed
+    clock : of everything that the node does: real, or simulated where the parameter ``clock`` is ``lockstep``
     """
 
     default_robot = "opencr_five_tendon"
@@ -93,6 +99,16 @@ class ManagedNode(LifecycleNode):
         self.parameters.declare(
             "activate", activate_at_start, "configure and activate when the program starts", read_only=True
         )
+        self.parameters.declare(
+            "clock",
+            "real",
+            "lockstep: time comes from the simulated robot; so it does with use_sim_time",
+            rules=Quantity("", choices=CLOCKS),
+            read_only=True,
+        )
+        stepped = self.parameters.get("clock") == "lockstep" or bool(self.get_parameter("use_sim_time").value)
+        self.clock: Clock = SteppedClock() if stepped else RealClock()
+        self._flow: Flow | None = None
         self.simulated = self._fake_hardware()
         self.diagnostics = Diagnostics(self, "simulated" if self.simulated else "hardware")
         self.diagnostics.add_task("lifecycle", self._diagnose_lifecycle)
@@ -109,6 +125,14 @@ class ManagedNode(LifecycleNode):
 
     def cleanup(self) -> None:
         """Close communication. Safe to call in any state."""
+
+    @property
+    def flow(self) -> Flow:
+        """What the node does in the flow of time; asking for it makes a node in lock-step a participant."""
+        if self._flow is None:
+            clock = self.clock
+            self._flow = LockstepParticipant(self, clock) if isinstance(clock, SteppedClock) else RealFlow(self)
+        return self._flow
 
     @property
     def state(self) -> str:

@@ -12,6 +12,26 @@ from rclpy.duration import Duration
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
 COMMAND_DEADLINE_S = 0.02
+LOCKSTEP_DEPTH = 2000
+"""Messages of a topic in lock-step that the middleware keeps: two seconds at 1 kHz, twenty times what a participant may
+be behind."""
+
+FLOW_TOPICS = (
+    "tendon_states",
+    "tendon_states_decimated",
+    "tendon_commands",
+    "string_lengths",
+    "wrench",
+    "tracked_tip",
+    "clarke_state",
+    "clarke_reference",
+    "shape",
+    "contact",
+    "simulated_contact",
+    "tip_state",
+    "pid_state",
+)
+"""Topics that belong to lock-step: every node publishes and hears them with :func:`lockstep` then."""
 
 
 def command_publisher() -> QoSProfile:
@@ -104,6 +124,29 @@ def events() -> QoSProfile:
     return QoSProfile(
         history=HistoryPolicy.KEEP_LAST,
         depth=50,
+        reliability=ReliabilityPolicy.RELIABLE,
+        durability=DurabilityPolicy.VOLATILE,
+    )
+
+
+def lockstep() -> QoSProfile:
+    """A topic of :data:`FLOW_TOPICS` in lock-step: nothing is lost, and who is matched late still gets everything.
+
+    Subscribers that ask for less, such as command-line tools, hear it too; publishers that offer less are not heard.
+    """
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=LOCKSTEP_DEPTH,
+        reliability=ReliabilityPolicy.RELIABLE,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL,
+    )
+
+
+def lockstep_turns() -> QoSProfile:
+    """Turns in lock-step and their answers: reliable; the coordinator repeats its first question until it is heard."""
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=100,
         reliability=ReliabilityPolicy.RELIABLE,
         durability=DurabilityPolicy.VOLATILE,
     )

@@ -8,6 +8,7 @@ import importlib
 import importlib.metadata
 import json
 import platform
+import struct
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -61,6 +62,10 @@ LATCHED = ("reference_writer", "driver_status", "stack_status", "estop")
 PARAMETERS = "parameters/"
 """Metadata key of a node's parameters, with the node's name behind it; JSON."""
 
+_STAMP, _STAMP_AT = struct.Struct("<iI"), 4
+"""Of the header, with which every topic in lock-step begins, behind the encapsulation."""
+_LONGEST_WAIT_NS = 500_000_000
+
 _LIBRARIES = ("ros-rclpy", "numpy", "scipy", "casadi", "rosbags")
 
 
@@ -83,7 +88,6 @@ class Recorder(ManagedNode):
         self._finished = ""
         self._about: dict[str, str] = {}
         self._snapshot = ParameterSnapshot(self, self._take_parameters)
-        self._node_clock = self.get_clock()
         self.create_timer(GRAPH_PERIOD_S, self._look_around, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self.diagnostics.add_task("recording", self._diagnose)
 
@@ -197,14 +201,28 @@ class Recorder(ManagedNode):
             self._unknown.add(topic)
             return
         profile = qos.latched() if topic in LATCHED else qos.every_state()
-        self.create_subscription(message_type, topic, partial(self._take, full_name), profile, raw=True)
+        take = partial(self._take_in_turn if self.clock.stepped else self._take, full_name)
+        if topic in qos.FLOW_TOPICS:
+            self.flow.create_subscription(message_type, topic, take, profile, raw=True, lazy=True)
+        else:
+            self.create_subscription(message_type, topic, partial(self._take, full_name), profile, raw=True)
         self._subscribed.add(topic)
         self._types[topic] = type_name
 
     def _take(self, topic: str, data: bytes) -> None:
         recorder = self._recorder
         if recorder is not None:
-            recorder.write(topic, data, conversions.now_ns(self._node_clock))
+            recorder.write(topic, data, self.clock.now_ns())
+
+    def _take_in_turn(self, topic: str, data: bytes) -> None:
+        """In lock-step messages wait for the recorder's turn; their stamps say when they were published."""
+        recorder, now_ns = self._recorder, self.clock.now_ns()
+        if recorder is None:
+            return
+        recorder.wait_for_room()
+        sec, nanosec = _STAMP.unpack_from(data, _STAMP_AT)
+        stamp_ns = sec * conversions.NS_PER_S + nanosec
+        recorder.write(topic, data, stamp_ns if now_ns - _LONGEST_WAIT_NS < stamp_ns <= now_ns else now_ns)
 
     def _on_problem(self, sentence: str) -> None:
         self._finished = sentence

@@ -146,6 +146,11 @@ class BagRecorder:
         """
         self._notes.append(dict(values))
 
+    def wait_for_room(self) -> None:
+        """Wait until at most half of the queue is taken: for lock-step, where nothing may be lost and all can wait."""
+        while len(self._queue) > QUEUE_LENGTH // 2 and self._thread.is_alive() and not self.problem:
+            time.sleep(DRAIN_PERIOD_S)
+
     def write(self, topic: str, data: bytes, time_ns: int) -> None:
         """Queue a serialised message that arrived at ``time_ns``; never blocks, a full queue drops it and counts.
 

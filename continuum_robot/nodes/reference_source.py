@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from geometry_msgs.msg import PointStamped
 from numpy.typing import NDArray
-from rclpy.clock import Clock, ClockType
 from rclpy.serialization import deserialize_message
 from std_srvs.srv import Trigger
 
 from continuum_robot.control.motion import Halt, MotionLimits, motion_limits
-from continuum_robot.control.references import ClarkeReference, Reference, make_reference
+from continuum_robot.control.references import ClarkeReference, Reference, blend, make_reference
 from continuum_robot.control.tip_control import TipControl, TipSettings
 from continuum_robot.errors import ParameterError
 from continuum_robot.msg import ClarkeState, Shape
@@ -27,7 +26,6 @@ from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import Settings
 from continuum_robot.nodes.reference.tip_way import SHAPE_AGE_S, TipStates, TipWay
 from continuum_robot.nodes.reference.writer import ReferenceWriter
-from continuum_robot.nodes.reference_input import blend
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.control_settings import ReferenceSettings
 from continuum_robot.robot.description import Robot
@@ -78,25 +76,24 @@ class ReferenceSource(ManagedNode):
         self._robot: Robot | None = None
         self._trajectory: Reference | None = None
         self._start_position: Vector | None = None
-        self._start_ns = 0
+        self._start_s = 0.0
         self._current: ClarkeReference | None = None
         self._active = False
         self._sequence = 0
         self._measured: Vector | None = None
-        self._clarke_state: bytes | None = None
+        self._clarke_state: tuple[bytes, float] | None = None
         self._blend_s = 0.0
         self._position: Vector = np.zeros(0)
         self._tip_way: TipWay | None = None
         self._to_tip = False
-        # One timer for good: the EventsExecutor does not take it well when a callback destroys what it listens to.
-        self._timer = self.create_timer(1.0, self._publish, clock=Clock(clock_type=ClockType.STEADY_TIME))
-        self._timer.cancel()
-        self._references = self.create_publisher(ClarkeState, "clarke_reference", qos.command_publisher())
+        flow, newest = self.flow, qos.newest_state()
+        self._timer = flow.create_timer(self._publish)
+        self._references = flow.create_publisher(ClarkeState, "clarke_reference", qos.command_publisher())
         # Made now and not at activation, when it would delay a controller in the same process. Raw: it is needed once.
-        self.create_subscription(ClarkeState, "clarke_state", self._on_measurement, qos.newest_state(), raw=True)
+        flow.create_subscription(ClarkeState, "clarke_state", self._on_measurement, newest, raw=True, lazy=True)
         self._writer = ReferenceWriter(self, NAME)
         self._tip_states = TipStates(self, str(self.parameters.get("base_frame")), simulated=self.simulated)
-        self.create_subscription(Shape, "shape", self._on_shape, qos.newest_state(), raw=True)
+        flow.create_subscription(Shape, "shape", self._on_shape, newest, raw=True, lazy=True)
         self.create_subscription(PointStamped, "tip_target", self._on_tip_target, qos.command_subscription())
         self.create_service(TakeReference, "~/take", self._serve_take)
         self.create_service(Trigger, "~/restart", self._serve_restart)
@@ -148,11 +145,10 @@ class ReferenceSource(ManagedNode):
 
     def _set_timer(self) -> None:
         if self._settings is not None:
-            self._timer.timer_period_ns = round(1e9 / self._settings.value.rate_hz)
-            self._timer.reset()
+            self._timer.start(1.0 / self._settings.value.rate_hz)
 
     def _on_measurement(self, data: bytes) -> None:
-        self._clarke_state = data
+        self._clarke_state = data, self.clock.monotonic_s()
         if not self._active or self._start_position is not None:
             return
         position = np.array(conversions.vector(deserialize_message(data, ClarkeState).position))
@@ -162,12 +158,12 @@ class ReferenceSource(ManagedNode):
     def _publish(self) -> None:
         if not self._active or self._trajectory is None or not self._writer.ours:
             return
-        now_ns = conversions.now_ns(self.get_clock())
+        now_s, now_ns = self.clock.monotonic_s(), self.clock.now_ns()
         if self._start_position is None:
             if self._measured is None:
                 return
-            self._start_position, self._start_ns = self._measured, now_ns
-        reference = self._tip_way_at(now_ns) if self._to_tip else self._trajectory_at(now_ns)
+            self._start_position, self._start_s = self._measured, now_s
+        reference = self._tip_way_at(now_s) if self._to_tip else self._trajectory_at(now_s)
         self._current = reference
         self._sequence += 1
         message = self._message
@@ -178,11 +174,11 @@ class ReferenceSource(ManagedNode):
         self._acceleration[:] = reference.acceleration
         self._references.publish(message)
 
-    def _trajectory_at(self, now_ns: int) -> ClarkeReference:
+    def _trajectory_at(self, now_s: float) -> ClarkeReference:
         trajectory, start, blend_s = self._trajectory, self._start_position, self._blend_s
         if trajectory is None or start is None:
             raise ParameterError(NAME, self.state, "a node that plays a trajectory")
-        time_s = (now_ns - self._start_ns) * 1e-9
+        time_s = now_s - self._start_s
         reference = trajectory.at(time_s)
         if time_s < blend_s:
             reference = blend(start, reference, max(time_s, 0.0) / blend_s, blend_s)
@@ -195,7 +191,7 @@ class ReferenceSource(ManagedNode):
         self._blend_s = float(self.parameters.get("blend_s")) if blend_s is None else blend_s
         if here is not None:
             self._start_position = here.position
-            self._start_ns = conversions.now_ns(self.get_clock())
+            self._start_s = self.clock.monotonic_s()
         self._write_as(NAME)
 
     def _here(self) -> ClarkeReference | None:
@@ -245,24 +241,24 @@ class ReferenceSource(ManagedNode):
         if message.header.frame_id not in ("", frame):
             return f"frame {message.header.frame_id!r}: targets are given in {frame!r}"
         stamp_ns = conversions.stamp_ns(message.header.stamp)
-        age_s = (conversions.now_ns(self.get_clock()) - stamp_ns) * 1e-9
+        age_s = (self.clock.now_ns() - stamp_ns) * 1e-9
         if stamp_ns and abs(age_s) > TARGET_AGE_S:
             return f"the target is {age_s:.1f} s old: at most {TARGET_AGE_S:g} s"
         return ""
 
-    def _tip_way_at(self, now_ns: int) -> ClarkeReference:
+    def _tip_way_at(self, now_s: float) -> ClarkeReference:
         way = self._tip_way
         if way is None or self._settings is None:
             raise ParameterError(NAME, self.state, "a node that is configured")
-        return way.at(now_ns, 1.0 / self._settings.value.rate_hz, self._measured_now(now_ns))
+        return way.at(1.0 / self._settings.value.rate_hz, self._measured_now(now_s))
 
-    def _measured_now(self, now_ns: int) -> Vector | None:
+    def _measured_now(self, now_s: float) -> Vector | None:
         """Measured coordinates, None where they are not known or old."""
         if self._clarke_state is None:
             return None
-        message = deserialize_message(self._clarke_state, ClarkeState)
-        fresh = now_ns - conversions.stamp_ns(message.header.stamp) < SHAPE_AGE_S * 1e9
-        position = conversions.vector(message.position)
+        data, heard_s = self._clarke_state
+        fresh = now_s - heard_s < SHAPE_AGE_S
+        position = conversions.vector(deserialize_message(data, ClarkeState).position)
         return position if fresh and position.size == self._position.size else None
 
     def _make_tip_way(self, robot: Robot) -> TipWay | None:
@@ -272,7 +268,7 @@ class ReferenceSource(ManagedNode):
             tolerance_m=self.parameters.get("tip.tolerance_m"),
             integral_per_s=self.parameters.get("tip.integral_per_s"),
         )
-        return TipWay(robot, TipControl(robot, settings, progress=self.get_logger().info), self._tip_states)
+        return TipWay(robot, TipControl(robot, settings, progress=self.get_logger().info), self._tip_states, self.clock)
 
     def _motion_limits(self) -> MotionLimits:
         robot = self._robot if self._robot is not None else self.load_robot()

@@ -25,8 +25,8 @@ from continuum_robot.mechanisms.urdf import robot_description
 from continuum_robot.msg import Contact, Shape, TendonStates
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
+from continuum_robot.nodes.flow import FlowLoop
 from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.periodic import PeriodicThread
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
@@ -68,7 +68,7 @@ class RobotVisualizer(ManagedNode):
         self._robot: Robot | None = None
         self._rod: RodDynamics | StrainRod | None = None
         self._drawing: Drawing | None = None
-        self._loop: PeriodicThread | None = None
+        self._loop: FlowLoop | None = None
         self._active = False
         self._shape: Shape | None = None
         self._contact: Contact | None = None
@@ -80,9 +80,10 @@ class RobotVisualizer(ManagedNode):
         self._path = self.create_publisher(Path, "backbone", qos.visualization())
         self._markers = self.create_publisher(MarkerArray, "markers", qos.visualization())
         self._description = self.create_publisher(String, "robot_description", qos.latched())
-        self.create_subscription(Shape, "shape", self._on_shape, qos.newest_state())
-        self.create_subscription(Contact, "contact", self._on_contact, qos.newest_state())
-        self.create_subscription(TendonStates, "tendon_states_decimated", self._on_states, qos.newest_state(), raw=True)
+        flow, newest = self.flow, qos.newest_state()
+        flow.create_subscription(Shape, "shape", self._on_shape, newest, lazy=True)
+        flow.create_subscription(Contact, "contact", self._on_contact, newest, lazy=True)
+        flow.create_subscription(TendonStates, "tendon_states_decimated", self._on_states, newest, raw=True, lazy=True)
         self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
         self.diagnostics.add_task("drawing", self._diagnose)
 
@@ -115,12 +116,8 @@ class RobotVisualizer(ManagedNode):
 
     def activate(self) -> None:
         """Draw."""
-        self._loop = PeriodicThread(
-            "robot_visualizer",
-            1.0 / self.parameters.get("rate_hz"),
-            self._cycle,
-            on_failure=self._on_loop_failure,
-            on_refused=self.warn_of_all,
+        self._loop = self.flow.create_loop(
+            "robot_visualizer", 1.0 / self.parameters.get("rate_hz"), self._cycle, self._on_loop_failure
         )
         self._active = True
         self._loop.start()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -13,8 +12,8 @@ from builtin_interfaces.msg import Time
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.nodes import conversions
 from continuum_robot.nodes.diagnostics import LoopThresholds
+from continuum_robot.nodes.flow import FlowLoop
 from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.periodic import PeriodicThread
 from continuum_robot.robot.schema import Quantity
 
 Reading = TypeVar("Reading")
@@ -39,7 +38,7 @@ class SensorNode(ManagedNode, Generic[Reading]):
             "rate_hz", rate_hz, rate_meaning, rules=Quantity("", "Hz", ge=1, le=fastest_hz), read_only=True
         )
         self.thresholds = LoopThresholds(self)
-        self.loop: PeriodicThread | None = None
+        self.loop: FlowLoop | None = None
         self.reading: Reading | None = None
         self.read_problem = ""
         self.read_errors = 0
@@ -53,12 +52,8 @@ class SensorNode(ManagedNode, Generic[Reading]):
     def start_reading(self, read: Callable[[float], Reading]) -> None:
         """Begin the loop; ``read`` takes the monotonic time in s."""
         self._read, self.read_problem = read, ""
-        self.loop = PeriodicThread(
-            self.get_name(),
-            1.0 / self.parameters.get("rate_hz"),
-            self._cycle,
-            on_failure=self._on_loop_failure,
-            on_refused=self.warn_of_all,
+        self.loop = self.flow.create_loop(
+            self.get_name(), 1.0 / self.parameters.get("rate_hz"), self._cycle, self._on_loop_failure
         )
         self.loop.start()
 
@@ -70,15 +65,14 @@ class SensorNode(ManagedNode, Generic[Reading]):
         self._read = self.reading = None
 
     def stamp(self, stamp: Time, acquired_s: float) -> None:
-        """Write the ROS time of an instant that is known on the monotonic clock, s.
+        """Write the stamp of an instant that is known on the node's monotonic clock, s.
 
         Parameters
         ----------
         stamp : what is written
         acquired_s : the instant, s, monotonic
         """
-        since_ns = time.monotonic_ns() - round(acquired_s * 1e9)
-        conversions.set_stamp(stamp, conversions.now_ns(self.get_clock()) - since_ns)
+        conversions.set_stamp(stamp, self.clock.stamp_ns(acquired_s))
 
     def _cycle(self, now_s: float, _elapsed_s: float) -> None:
         read, before = self._read, self.reading

@@ -22,8 +22,8 @@ from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.spinning import run_node
-from continuum_robot.nodes.timing import Histogram
 from continuum_robot.robot.schema import Quantity
+from continuum_robot.runtime.timing import Histogram
 
 Vector = NDArray[np.float64]
 
@@ -69,9 +69,11 @@ class ShapeEstimatorNode(ManagedNode):
         self._execution = Histogram()
         self._problem = ""
         self._on_parameters(set())
-        self._shapes = self.create_publisher(Shape, "shape", qos.state_publisher())
-        self.create_subscription(TendonStates, "tendon_states_decimated", self._on_states, qos.newest_state())
-        self.create_subscription(StringLengths, "string_lengths", self._on_strings, qos.newest_state())
+        flow = self.flow
+        self._shapes = flow.create_publisher(Shape, "shape", qos.state_publisher())
+        # Before the states: in lock-step those of the same instant are used.
+        flow.create_subscription(StringLengths, "string_lengths", self._on_strings, qos.newest_state(), lazy=True)
+        flow.create_subscription(TendonStates, "tendon_states_decimated", self._on_states, qos.newest_state())
         self.create_service(Trigger, "~/reset", self._serve_reset)
         self.diagnostics.add_task("estimator", self._diagnose)
 
@@ -128,12 +130,13 @@ class ShapeEstimatorNode(ManagedNode):
     def _on_states(self, message: TendonStates) -> None:
         if not self._active or self._estimator is None:
             return
-        start_ns = time.monotonic_ns()
+        now_ns = self.clock.monotonic_ns()
         # Half a period of grace: states come with the driver's jitter.
-        if start_ns < self._next_ns - self._period_ns // 2:
+        if now_ns < self._next_ns - self._period_ns // 2:
             return
-        late = start_ns - self._next_ns > self._period_ns
-        self._next_ns = (start_ns if late else self._next_ns) + self._period_ns
+        late = now_ns - self._next_ns > self._period_ns
+        self._next_ns = (now_ns if late else self._next_ns) + self._period_ns
+        start_ns = time.monotonic_ns()
         self._update(self._estimator, message)
         self._execution.add(time.monotonic_ns() - start_ns)
 

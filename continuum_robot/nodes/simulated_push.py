@@ -44,7 +44,7 @@ class SimulatedPush:
 
     Parameters
     ----------
-    node : the driver of a simulated robot
+    node : that simulates the robot
     plant : gives the plant; raises an error of this project where there is none
     """
 

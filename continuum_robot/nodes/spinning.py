@@ -32,8 +32,8 @@ from rclpy.task import Future
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.loopback import keep_to_loopback
-from continuum_robot.nodes.periodic import ask_for_short_slices
 from continuum_robot.nodes.shared_memory import avoid_dead_ports
+from continuum_robot.runtime.periodic import ask_for_short_slices
 
 SPIN_TIMEOUT_S = 30.0
 LARGEST_DOMAIN = 232
@@ -258,8 +258,8 @@ def run_node(
     ----------
     factory : makes the node
     args : command line, None for ``sys.argv``
-    background : the process gives way at once to whatever else wants to run (SCHED_IDLE, which needs no privileges).
-        An ordinary process, nice or not, may keep a core for 3 ms, and the 1 kHz loop waits for it
+    background : but in lock-step, the process gives way at once to whatever else wants to run (SCHED_IDLE, which needs
+        no privileges). An ordinary process, nice or not, may keep a core for 3 ms, and the 1 kHz loop waits for it
     prompt : the process belongs to that loop: it is let in before ordinary ones, where the system can do that
 
     Returns
@@ -281,6 +281,8 @@ def run_node(
             return fail(error)
         except Exception as error:
             return fail(dds_error(error) if type(error).__name__ == "RCLError" else error)
+        if background and node.clock.stepped:
+            _take_part()
         spinner = Spinner([node], on_failure=node.on_defect)
         try:
             # A file that is not there now will hardly appear while the program runs.
@@ -298,6 +300,13 @@ def run_node(
             spinner.stop()
             node.destroy_node()
         return 1 if spinner.failed or node.defect else node.exit_code
+
+
+def _take_part() -> None:
+    """The process gives way no longer: in lock-step all others wait for it."""
+    for thread in os.listdir("/proc/self/task") if hasattr(os, "SCHED_IDLE") else ():
+        with contextlib.suppress(OSError):  # it ended meanwhile, or an old system does not let it
+            os.sched_setscheduler(int(thread), os.SCHED_OTHER, os.sched_param(0))
 
 
 def _bring_up(node: ManagedNode, spinner: Spinner) -> bool:

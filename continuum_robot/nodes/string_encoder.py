@@ -69,7 +69,7 @@ class StringEncoder(SensorNode[StringReading]):
         self._encoders: StringEncoders | None = None
         self._sequence = 0
         self._absent = False
-        self._lengths = self.create_publisher(StringLengths, "string_lengths", qos.state_publisher())
+        self._lengths = self.flow.create_publisher(StringLengths, "string_lengths", qos.state_publisher())
         self.create_service(Trigger, "~/zero", self._serve_zero)
         self.create_service(Trigger, "~/apply_homing", self._serve_apply_homing)
         self.create_service(InjectFault, "~/inject_fault", self._serve_inject_fault)
@@ -90,7 +90,11 @@ class StringEncoder(SensorNode[StringReading]):
         self._message = StringLengths(simulated=self.simulated)
         self._extension = conversions.preallocate(self._message, "extension", len(robot.strings))
         self._age = conversions.preallocate(self._message, "age", len(robot.strings))
-        self.start_reading(encoders.read)
+        fake = self._fake
+        if fake is None:
+            self.start_reading(encoders.read)
+        else:
+            self.start_reading(lambda now_s: _read_behind(fake, encoders, now_s))
 
     def cleanup(self) -> None:
         """Stop reading and close the encoders."""
@@ -117,7 +121,7 @@ class StringEncoder(SensorNode[StringReading]):
             return backends.string_encoders(robot, str(get("serial_port")))
         source = PlantLink.reader(self.get_namespace(), robot=robot.name)
         if get("fake_level") == "wire" and LinkedStringBoard.can_read(robot):
-            self._fake = LinkedStringBoard(robot, source)
+            self._fake = LinkedStringBoard(robot, source, self.clock)
             self._fake.start()
             return self._fake.string_encoders()
         return SimulatedStringEncoders(robot, source)
@@ -199,6 +203,12 @@ class StringEncoder(SensorNode[StringReading]):
         if isinstance(self._encoders, StringEncoderReader):
             for name, value in self._encoders.statistics().items():
                 status.add(name, value)
+
+
+def _read_behind(board: LinkedStringBoard, encoders: StringEncoders, now_s: float) -> StringReading:
+    """What a simulated board says by now."""
+    board.step()
+    return encoders.read(now_s)
 
 
 def main() -> int:

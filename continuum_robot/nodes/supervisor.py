@@ -27,6 +27,7 @@ from continuum_robot.robot.schema import Quantity
 from continuum_robot.srv import ManageStack
 
 MANAGED_NODES = (
+    "simulator",
     "tendon_driver",
     "string_encoder",
     "force_sensor",

@@ -4,40 +4,39 @@
 from __future__ import annotations
 
 import sys
-import time
+from collections.abc import Sequence
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from rclpy.clock import Clock, ClockType
 from std_srvs.srv import Trigger
 
-from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.drivers.protocols import TendonActuators, TendonReading
 from continuum_robot.drivers.safety_settings import SafetySettings
-from continuum_robot.drivers.zeroed import ZeroedActuators
-from continuum_robot.errors import ParameterError
-from continuum_robot.msg import Contact
+from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.nodes import qos
 from continuum_robot.nodes.diagnostics import LoopThresholds
 from continuum_robot.nodes.driver.commands import CommandInput
-from continuum_robot.nodes.driver.devices import DriverDevices
+from continuum_robot.nodes.driver.devices import make_actuators
 from continuum_robot.nodes.driver.diagnosis import DriverDiagnosis
 from continuum_robot.nodes.driver.estop_listener import EstopListener
 from continuum_robot.nodes.driver.faults import DriverFaults
 from continuum_robot.nodes.driver.homing import StoredHoming
-from continuum_robot.nodes.driver.loop import DriverLoop, configured
 from continuum_robot.nodes.driver.parameters import declare_parameters, realtime_settings
 from continuum_robot.nodes.driver.procedure_actions import ProcedureActions
 from continuum_robot.nodes.driver.procedure_drive import ProcedureDrive, refuse_procedure
-from continuum_robot.nodes.driver.slack import take_up_slack, wait_for_ramp, wait_for_rest
+from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.driver.states import OtherDriver, StatePublisher
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import Settings
-from continuum_robot.nodes.periodic import FrozenGarbage
-from continuum_robot.nodes.simulated_push import SimulatedPush
 from continuum_robot.nodes.spinning import run_node
-from continuum_robot.nodes.timing import LoopReport, RoundTripReport, RoundTripStatistics
-from continuum_robot.simulation.plant import Plant
-from continuum_robot.srv import InjectFault
+from continuum_robot.robot.description import Robot
+from continuum_robot.runtime.assembly import make_loop, real_time
+from continuum_robot.runtime.driver_loop import DriverLoop, configured
+from continuum_robot.runtime.forms import Form, compiled_form, form_of, interpreted_form
+from continuum_robot.runtime.periodic import FrozenGarbage
+from continuum_robot.runtime.reports import LoopReport, ResponseReport, RoundTripReport
+from continuum_robot.runtime.round_trips import RoundTripStatistics
 
 GRAPH_PERIOD_S = 0.5
 
@@ -48,18 +47,24 @@ class TendonDriver(ManagedNode):
     Configured, it reads and publishes with the power off; active, it holds the measured tensions until the first
     command arrives. Faults latch; ``reset_estop`` clears them where the inputs are neutral.
 
+    Parameters
+    ----------
+    slot : where a controller in the same process goes into the cycle; None: commands come on ``tendon_commands``
+
     Attributes
     ----------
     loop : what runs while the driver is configured, None while not
-    devices : makes the actuators
+    form : of the cycle
     """
 
     # Not made where the constructor fails before.
     _actions: ProcedureActions | None = None
     _estop_listener: EstopListener | None = None
 
-    def __init__(self, **node_options: Any) -> None:
+    def __init__(self, *, slot: ControllerSlot | None = None, **node_options: Any) -> None:
         super().__init__("tendon_driver", **node_options)
+        self._slot = slot
+        self.form = interpreted_form("not configured yet")
         declare_parameters(self.parameters)
         thresholds = LoopThresholds(self)
         self._limits: Settings | None = None
@@ -68,22 +73,23 @@ class TendonDriver(ManagedNode):
         self._opened: DriverLoop | None = None
         self._frozen = False
 
-        self.devices = DriverDevices(self)
         self._faults = DriverFaults(self, self._get_loop, self._publish_status)
         self._homing = StoredHoming(self, self._get_loop, self._publish_status)
         self._procedures = ProcedureDrive(self, self._get_loop, self._publish_status)
         self._states = StatePublisher(self)
-        # The truth, of simulated contacts only.
-        self._truth = self.create_publisher(Contact, "simulated_contact", qos.state_publisher())
         self._status = self.create_publisher(DiagnosticStatus, "driver_status", qos.latched())
-        self._commands = CommandInput(self)
+        self._commands = CommandInput(self, listens=slot is None)
         self.create_service(Trigger, "reset_estop", self._faults.serve_reset)
         self.create_service(Trigger, "reset_statistics", self._serve_reset_statistics)
-        self.create_service(InjectFault, "inject_fault", self._serve_inject_fault)
-        self._push = SimulatedPush(self, lambda: self.plant) if self.simulated else None
         self._other = OtherDriver(self, lambda: self.loop is not None)
         self._diagnosis = DriverDiagnosis(
-            self, self._get_loop, thresholds, faults=self._faults, homing=self._homing, commands=self._commands
+            self,
+            self._get_loop,
+            thresholds,
+            faults=self._faults,
+            homing=self._homing,
+            commands=self._commands,
+            form=lambda: self.form,
         )
         self._actions = ProcedureActions(self, self._procedures, self._homing)
         self.create_timer(GRAPH_PERIOD_S, self._watch_graph, clock=Clock(clock_type=ClockType.STEADY_TIME))
@@ -108,33 +114,38 @@ class TendonDriver(ManagedNode):
         self.parameters.forget_settings(self._limits)
         self._limits = self.parameters.declare_settings("limits", robot.limits)
         robot = robot.changed(limits=self._limits.value)
-        actuators = ZeroedActuators(self.devices.make(robot, self._limits.value))
+        wanted = self._wanted_form()
+        actuators = make_actuators(self, robot, self._limits.value, wanted)
         actuators.open()
-        touching = self.devices.true_contacts(actuators.inner, self._truth)
-        safety = self._faults.prepare(robot, self._safety_settings.value)
+        form = form_of(actuators, wanted)
+        self.get_logger().info(f"the cycle runs {form.name}: {form.reason}")
         rate_hz = self.parameters.get("rate_hz")
-        period_s = 1.0 / rate_hz
-        trips = RoundTripStatistics(period_s)
+        self.loop = self._opened = loop = self._make_loop(robot, actuators, form, 1.0 / rate_hz)
+        trips = None if self._slot is not None else RoundTripStatistics(loop.period_s)
         self._states.prepare(
+            loop.row,
             robot.tendon_count,
             simulated=self.simulated,
             decimation=max(1, round(rate_hz / self.parameters.get("decimated_rate_hz"))),
             trips=trips,
-            touching=touching,
         )
-        self.loop = self._opened = loop = DriverLoop(
-            robot,
-            actuators,
-            safety,
-            self._states,
-            self._faults,
-            period_s=period_s,
-            realtime=realtime_settings(self.parameters),
-        )
-        self._touching = touching
         self._homing.read(loop)
-        self._commands.listen(loop, trips)
+        if self._slot is not None:
+            self._slot.join(loop, form)
+        else:
+            self._commands.listen(loop, trips)
         loop.start()
+
+    def _wanted_form(self) -> Form:
+        if self.parameters.get("cycle") == "interpreted":
+            return interpreted_form("the parameter cycle says so")
+        return compiled_form(self.get_logger().info)
+
+    def _make_loop(self, robot: Robot, actuators: TendonActuators, form: Form, period_s: float) -> DriverLoop:
+        safety = self._faults.prepare(robot, self._safety_settings.value, form, period_s)
+        self.form = form
+        pace = real_time(period_s, realtime=realtime_settings(self.parameters), on_refused=self.warn_of_all)
+        return make_loop(robot, actuators, self, pace, form=form, safety=safety, number=self._states.newest)
 
     def activate(self) -> None:
         """Take up slack with a low tension, then obey commands; the first tensions are the measured ones.
@@ -143,23 +154,14 @@ class TendonDriver(ManagedNode):
         """
         loop = configured(self.loop)
         refuse_procedure(loop)
-        self._homing.require(loop.actuators.inner)
+        self._homing.require(loop.actuators)
         loop.safety.refuse_faults()
-
-        def start() -> None:
-            now_s = time.monotonic()
-            loop.safety.activate(loop.actuators.read(now_s), now_s)
-            loop.command = None
-            loop.take_up = None
-            loop.powered = True
-            if self._touching is not None:
-                self._touching.start()
-
         FrozenGarbage.hold()
         self._frozen = True
         loop.switch_on()
-        take_up_slack(loop, self.parameters.get("take_up_share"), self.get_logger().warning)
-        loop.call(start)
+        loop.take_up_slack(self.parameters.get("take_up_share"), self.get_logger().warning)
+        loop.obey()
+        self._diagnosis.activated_ns = round(loop.pace.now_s() * 1e9)
         self.reset_statistics()
         self._publish_status()
 
@@ -169,10 +171,7 @@ class TendonDriver(ManagedNode):
         self._procedures.end(loop)
         try:
             if loop is not None and loop.running and loop.powered:
-                loop.call(loop.safety.deactivate)
-                wait_for_ramp(loop, self.get_logger().warning)
-                # Torque that goes off while the robot still swings back would leave tendons slack.
-                wait_for_rest(loop)
+                loop.ramp_down(self.get_logger().warning)
         finally:
             if loop is not None and (loop.powered or loop.enabled):
                 loop.call(loop.power_off)
@@ -185,12 +184,13 @@ class TendonDriver(ManagedNode):
         """Stop the loop and close the actuators."""
         loop = self.loop
         self._procedures.end(loop)
+        if self._slot is not None:
+            self._slot.leave()
         self.loop = None
         if loop is not None and not loop.stop():
             self.get_logger().error("the driver's loop hangs in a call to the device")
         if self._opened is not None:
             self._opened.close()  # tried again by the next cleanup where it fails
-        self.devices.close()
         self._opened = None
         self._other.closed()
         self._publish_status()
@@ -214,20 +214,64 @@ class TendonDriver(ManagedNode):
         super().on_defect(error)
         self._faults.estop("internal_error")
 
+    # What happens in the loop: see LoopWatcher
+
+    def on_row(self, row: list[float]) -> None:
+        """Publish what a cycle did.
+
+        Parameters
+        ----------
+        row : of the cycle's log
+        """
+        self._states.publish(row)
+        if self._slot is not None:
+            self._slot.on_row(row)
+
+    def on_change(self, new_faults: Sequence[str]) -> None:
+        """The safety logic changed its state or its faults.
+
+        Parameters
+        ----------
+        new_faults : that latched
+        """
+        self._faults.on_change(new_faults)
+
+    def on_bus_error(self, error: ContinuumRobotError) -> None:
+        """The devices could not be read or written.
+
+        Parameters
+        ----------
+        error : why
+        """
+        self._faults.on_bus_error(error)
+
+    def on_failure(self, error: BaseException) -> None:
+        """The loop ended by a defect; the torque is off.
+
+        Parameters
+        ----------
+        error : the defect
+        """
+        self._faults.on_failure(error)
+
     # What the tools read
 
     def loop_report(self) -> LoopReport | None:
         """Timing of the loop since the activation, None while not configured."""
-        return None if self.loop is None else self.loop.report()
+        return None if self.loop is None else self.loop.pace.report()
+
+    def response_report(self) -> ResponseReport | None:
+        """Times from a cycle's beginning to its command written, None while not configured."""
+        return None if self.loop is None else self.loop.pace.response_report()
 
     def round_trip_report(self) -> RoundTripReport | None:
-        """Round trips since the activation, None before the first configuration."""
+        """Round trips over topics since the activation; None with the controller in the cycle."""
         return self._commands.report()
 
     def reset_statistics(self) -> None:
         """Start the statistics of the loop and of the round trips over."""
         if self.loop is not None:
-            self.loop.reset_statistics()
+            self.loop.pace.reset_statistics()
         self._commands.reset()
 
     @property
@@ -245,26 +289,11 @@ class TendonDriver(ManagedNode):
         """Whether tensions are written to the actuators."""
         return self.loop is not None and self.loop.powered
 
-    @property
-    def plant(self) -> Plant:
-        """The plant behind simulated actuators.
-
-        Raises
-        ------
-        DeviceError : the driver is not configured
-        ParameterError : the actuators are real
-        """
-        return self.devices.plant(configured(self.loop).actuators.inner)
-
     # Callbacks
 
     def _serve_reset_statistics(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self.reset_statistics()
         response.success = True
-        return response
-
-    def _serve_inject_fault(self, request: InjectFault.Request, response: InjectFault.Response) -> InjectFault.Response:
-        response.success, response.message = self.devices.inject(request, self.loop)
         return response
 
     def _watch_graph(self) -> None:

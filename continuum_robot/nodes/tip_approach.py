@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -31,8 +32,8 @@ from continuum_robot.mechanisms.equilibrium_modulation.building import modulatio
 from continuum_robot.msg import ClarkeState, Shape, TipState
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder, values_of
+from continuum_robot.nodes.flow import FlowLoop
 from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.periodic import PeriodicThread
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.srv import TakeReference
@@ -50,10 +51,11 @@ _UNKNOWN = np.full(3, np.nan)
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A place of the tip: (3,), m, base frame, and its stamp, ns."""
+    """A place of the tip: (3,), m, base frame, its stamp, ns, and when it came, s, monotonic."""
 
     place_m: Vector
     stamp_ns: int
+    heard_s: float
 
 
 class TipApproachNode(ManagedNode):
@@ -92,31 +94,32 @@ class TipApproachNode(ManagedNode):
         declare("base_frame", "base", "frame of tip_target and tracked_tip", read_only=True)
         self._settings: dict[str, Any] = {}
         self._approach: TipApproach | None = None
-        self._loop: PeriodicThread | None = None
+        self._loop: FlowLoop | None = None
         self._wanted: PointStamped | None = None
         self._seen: _Seen | None = None
         self._used_ns = 0
         self._driver = ""
         self._drop = ""
-        self._taking: tuple[Future, int] | None = None
+        self._taking: tuple[Future, float] | None = None
         self._is_writer = False
-        self._told_ns = 0
+        self._told_s = -math.inf
         self._reach: Reach | None = None
         self._progress: Progress | None = None
         self._state, self._message = "", ""
-        self._way: tuple[Vector, Vector, int, int] | None = None
+        self._way: tuple[Vector, Vector, float, float] | None = None
         self._sequence = self._refused = self._accepted = 0
 
-        self._references = self.create_publisher(ClarkeState, "clarke_reference", qos.command_publisher())
-        self._states = self.create_publisher(TipState, "tip_state", qos.state_publisher())
+        flow, newest = self.flow, qos.newest_state()
+        self._references = flow.create_publisher(ClarkeState, "clarke_reference", qos.command_publisher())
+        self._states = flow.create_publisher(TipState, "tip_state", qos.state_publisher())
         self.create_subscription(PointStamped, "tip_target", self._on_target, qos.command_subscription())
         if self.parameters.get("tip_source") == TRACKED:
-            self.create_subscription(PointStamped, "tracked_tip", self._on_tracked, qos.newest_state())
+            flow.create_subscription(PointStamped, "tracked_tip", self._on_tracked, newest, lazy=True)
         else:
-            self.create_subscription(Shape, "shape", self._on_shape, qos.newest_state())
+            flow.create_subscription(Shape, "shape", self._on_shape, newest, lazy=True)
         # Raw: it is needed once a target.
-        self._clarke: bytes | None = None
-        self.create_subscription(ClarkeState, "clarke_state", self._on_clarke_state, qos.newest_state(), raw=True)
+        self._clarke: tuple[bytes, float] | None = None
+        flow.create_subscription(ClarkeState, "clarke_state", self._on_clarke_state, newest, raw=True, lazy=True)
         self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
         self.create_subscription(String, "reference_writer", self._on_writer, qos.latched())
         self._take: Client = self.create_client(TakeReference, "reference_source/take")
@@ -143,12 +146,8 @@ class TipApproachNode(ManagedNode):
         """Wait for a target."""
         self._wanted = self._seen = self._reach = self._progress = self._way = self._taking = None
         self._state = self._message = self._drop = ""
-        self._loop = PeriodicThread(
-            "tip_approach",
-            1.0 / self.parameters.get("rate_hz"),
-            self._cycle,
-            on_failure=self._on_loop_failure,
-            on_refused=self.warn_of_all,
+        self._loop = self.flow.create_loop(
+            "tip_approach", 1.0 / self.parameters.get("rate_hz"), self._cycle, self._on_loop_failure
         )
         self._loop.start()
 
@@ -177,10 +176,10 @@ class TipApproachNode(ManagedNode):
         self._see(message.tip.position, message.header.stamp)
 
     def _see(self, point: Any, stamp: Any) -> None:
-        self._seen = _Seen(conversions.position(point), conversions.stamp_ns(stamp))
+        self._seen = _Seen(conversions.position(point), conversions.stamp_ns(stamp), self.clock.monotonic_s())
 
     def _on_clarke_state(self, data: bytes) -> None:
-        self._clarke = data
+        self._clarke = data, self.clock.monotonic_s()
 
     def _on_driver_status(self, message: DiagnosticStatus) -> None:
         self._driver = values_of(message).get("state", "")
@@ -195,25 +194,24 @@ class TipApproachNode(ManagedNode):
 
     # The loop
 
-    def _cycle(self, _now_s: float, _elapsed_s: float) -> None:
+    def _cycle(self, now_s: float, _elapsed_s: float) -> None:
         approach = self._approach
         if approach is None:
             return
-        now_ns = conversions.now_ns(self.get_clock())
         drop, self._drop = self._drop, ""
         if drop and approach.target_m is not None:
             approach.end()
             self._way = None
-            self._say(STOPPED, f"the target was dropped: {drop}", now_ns)
+            self._say(STOPPED, f"the target was dropped: {drop}", now_s)
         wanted, self._wanted = self._wanted, None
         if wanted is not None:
-            self._accept(approach, wanted, now_ns)
+            self._accept(approach, wanted, now_s)
         if approach.target_m is None:
             return
-        self._follow(approach, now_ns)
-        self._publish_reference(now_ns)
+        self._follow(approach, now_s)
+        self._publish_reference(now_s)
 
-    def _accept(self, approach: TipApproach, wanted: PointStamped, now_ns: int) -> None:
+    def _accept(self, approach: TipApproach, wanted: PointStamped, now_s: float) -> None:
         point = wanted.point
         try:
             frame, own = wanted.header.frame_id, self.parameters.get("base_frame")
@@ -221,36 +219,41 @@ class TipApproachNode(ManagedNode):
                 raise ParameterError("tip_target.header.frame_id", frame, f"{own}, or empty for it")
             if self._driver != "active":
                 raise ParameterError("tip_target", "given", f"an active driver, it is {self._driver or 'away'}")
-            self._reach = approach.begin([point.x, point.y, point.z], self._measured_coordinate(now_ns))
+            self._reach = approach.begin([point.x, point.y, point.z], self._measured_coordinate(now_s))
         except ParameterError as error:
             self._refused += 1
             self.get_logger().error(f"refused: {error}")
-            self._publish_state(REFUSED, str(error), now_ns, conversions.position(point))
+            self._publish_state(REFUSED, str(error), now_s, conversions.position(point))
             return
         self._accepted += 1
         self._progress, self._way, self._used_ns, self._taking = None, None, 0, None
         # Falls silent for it; where there is no reference source, nobody has to.
         if self._take.service_is_ready():
-            self._taking = self._take.call_async(TakeReference.Request(writer=self.get_name())), now_ns
-        self._say(MOVING, "", now_ns)
+            future = self._take.call_async(TakeReference.Request(writer=self.get_name()))
+            self._taking = future, now_s
+            self.flow.hold(future)
+        self._say(MOVING, "", now_s)
 
-    def _measured_coordinate(self, now_ns: int) -> Vector:
+    def _measured_coordinate(self, now_s: float) -> Vector:
         """Where the drives are now; refused where that is not known."""
         if self._clarke is not None:
-            message = deserialize_message(self._clarke, ClarkeState)
-            age_s = (now_ns - conversions.stamp_ns(message.header.stamp)) * 1e-9
-            position = conversions.vector(message.position)
-            if age_s < _STATE_TIMEOUT_S and position.size == self._position.size and np.isfinite(position).all():
+            data, heard_s = self._clarke
+            position = conversions.vector(deserialize_message(data, ClarkeState).position)
+            if (
+                now_s - heard_s < _STATE_TIMEOUT_S
+                and position.size == self._position.size
+                and np.isfinite(position).all()
+            ):
                 return np.array(position)
         raise ParameterError("clarke_state", "old or unknown", f"one of the last {_STATE_TIMEOUT_S:g} s")
 
-    def _follow(self, approach: TipApproach, now_ns: int) -> None:
-        if self._taking is not None and not self._taken(*self._taking, now_ns):
+    def _follow(self, approach: TipApproach, now_s: float) -> None:
+        if self._taking is not None and not self._taken(*self._taking, now_s):
             return
         seen = self._seen
         timeout_s = self.parameters.get("tip_timeout_s")
-        if seen is None or (now_ns - seen.stamp_ns) * 1e-9 > timeout_s:
-            self._say(LOST, f"no place of the tip came in the last {timeout_s:g} s: the drives stand", now_ns)
+        if seen is None or now_s - seen.heard_s > timeout_s:
+            self._say(LOST, f"no place of the tip came in the last {timeout_s:g} s: the drives stand", now_s)
             return
         if seen.stamp_ns == self._used_ns:
             return
@@ -260,11 +263,11 @@ class TipApproachNode(ManagedNode):
         self._used_ns = seen.stamp_ns
         progress = self._progress = approach.update(seen.place_m, frame_s)
         # On the way to what was asked for before, to where it is asked to be a frame later.
-        start = progress.coordinate_m if self._way is None else self._on_the_way(now_ns)[0]
-        self._way = start, progress.coordinate_m, now_ns, round(frame_s * 1e9)
-        self._say(progress.state, progress.message, now_ns)
+        start = progress.coordinate_m if self._way is None else self._on_the_way(now_s)[0]
+        self._way = start, progress.coordinate_m, now_s, frame_s
+        self._say(progress.state, progress.message, now_s)
 
-    def _taken(self, answer: Future, asked_ns: int, now_ns: int) -> bool:
+    def _taken(self, answer: Future, asked_s: float, now_s: float) -> bool:
         """Whether the reference is this node's now; where it is refused, the target is dropped."""
         if answer.done():
             response = answer.result()
@@ -272,43 +275,43 @@ class TipApproachNode(ManagedNode):
             if response is not None and response.success:
                 return True
             self._drop = f"the reference source said {response.message if response is not None else 'nothing'}"
-        elif (now_ns - asked_ns) * 1e-9 > _TAKE_TIMEOUT_S:
+        elif now_s - asked_s > _TAKE_TIMEOUT_S:
             self._taking, self._drop = None, "the reference source does not answer"
         return False
 
-    def _on_the_way(self, now_ns: int) -> tuple[Vector, Vector]:
+    def _on_the_way(self, now_s: float) -> tuple[Vector, Vector]:
         """Position and velocity that are asked for now."""
         if self._way is None:
             raise ParameterError("tip_target", None, "a target to go to")
-        start, end, begun_ns, duration_ns = self._way
-        share = (now_ns - begun_ns) / duration_ns
+        start, end, begun_s, period_s = self._way
+        share = (now_s - begun_s) / period_s
         if share >= 1:
             return end, np.zeros_like(end)
-        return start + max(share, 0.0) * (end - start), (end - start) / (duration_ns * 1e-9)
+        return start + max(share, 0.0) * (end - start), (end - start) / period_s
 
-    def _publish_reference(self, now_ns: int) -> None:
+    def _publish_reference(self, now_s: float) -> None:
         if self._way is None:
             return
         message = self._reference
         self._sequence += 1
         message.sequence = self._sequence
-        conversions.set_stamp(message.header.stamp, now_ns)
-        self._position[:], self._velocity[:] = self._on_the_way(now_ns)
+        conversions.set_stamp(message.header.stamp, self.clock.stamp_ns(now_s))
+        self._position[:], self._velocity[:] = self._on_the_way(now_s)
         self._references.publish(message)
 
-    def _say(self, state: str, message: str, now_ns: int) -> None:
+    def _say(self, state: str, message: str, now_s: float) -> None:
         changed = (state, message) != (self._state, self._message)
         if changed and state != self._state:
             self.get_logger().info(f"tip target: {state}{': ' if message else ''}{message}")
         self._state, self._message = state, message
-        if changed or (now_ns - self._told_ns) * 1e-9 >= _TELL_S:
-            self._publish_state(state, message, now_ns)
+        if changed or now_s - self._told_s >= _TELL_S:
+            self._publish_state(state, message, now_s)
 
-    def _publish_state(self, state: str, text: str, now_ns: int, refused: Vector | None = None) -> None:
-        self._told_ns = now_ns
+    def _publish_state(self, state: str, text: str, now_s: float, refused: Vector | None = None) -> None:
+        self._told_s = now_s
         reach, progress, approach = self._reach, self._progress, self._approach
         message = TipState(simulated=self.simulated, state=state, message=text)
-        conversions.set_stamp(message.header.stamp, now_ns)
+        conversions.set_stamp(message.header.stamp, self.clock.stamp_ns(now_s))
         message.header.frame_id = str(self.parameters.get("base_frame"))
         target = approach.target_m if approach is not None and refused is None else refused
         known = refused is None and reach is not None

@@ -75,7 +75,7 @@ class TipTracker(SensorNode[TipReading]):
         )
         declare("base_frame", "base", "frame_id of the tip's place", read_only=True)
         self._link: PlantLinkReader | None = None
-        self._publisher = self.create_publisher(PointStamped, "tracked_tip", qos.state_publisher())
+        self._publisher = self.flow.create_publisher(PointStamped, "tracked_tip", qos.state_publisher())
         self.diagnostics.add_task("camera", self._diagnose)
 
     def configure(self) -> None:

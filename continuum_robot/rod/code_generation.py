@@ -56,6 +56,8 @@ class FastFunction:
     instructions : number of elementary operations, the functions that it calls included
     inputs, outputs : the buffers, (n,) or (rows, columns), for callers that fill them, :meth:`run` and read at once:
         the next run overwrites the results
+    addresses : of the machine code, of its pointers to inputs and to results, and of its scratch memory of integers and
+        of floats, for compiled callers; all 0 where CasADi evaluates it
     """
 
     def __init__(self, function: ca.Function, library: ctypes.CDLL | None = None) -> None:
@@ -68,6 +70,7 @@ class FastFunction:
         self.inputs = tuple(_shaped(buffer, function.size2_in(i)) for i, buffer in enumerate(self._inputs))
         self.outputs = tuple(_shaped(buffer, function.size2_out(i)) for i, buffer in enumerate(self._outputs))
         self.run: Callable[[], None]
+        self.addresses: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
         if library is None:
             self._bind_virtual_machine(function)
         else:
@@ -106,6 +109,14 @@ class FastFunction:
             ctypes.c_void_p(self._integers.ctypes.data),
             ctypes.c_void_p(self._work.ctypes.data),
             ctypes.c_int(0),
+        )
+
+        self.addresses = (
+            ctypes.cast(entry, ctypes.c_void_p).value or 0,
+            ctypes.addressof(self._arguments),
+            ctypes.addressof(self._results),
+            int(self._integers.ctypes.data),
+            int(self._work.ctypes.data),
         )
 
         def run() -> None:

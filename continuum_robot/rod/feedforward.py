@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.code_generation import compile_functions
+from continuum_robot.rod.holding_force import HoldingForce
 from continuum_robot.rod.model import RodModel
 
 Vector = NDArray[np.float64]
@@ -29,7 +30,7 @@ def coefficients_from_clarke(model: RodModel) -> Vector:
 
 def clarke_feedforward(
     robot: Robot, *, compile: str = "auto", progress: Callable[[str], None] | None = None
-) -> Callable[[Vector], tuple[Vector, Vector]]:
+) -> HoldingForce:
     """The generalised forces K_M q and g_M of muhmann (25), apart from each other.
 
     Parameters
@@ -47,9 +48,4 @@ def clarke_feedforward(
     gravity = compile_functions([model.gravity_force], name, compile=compile, progress=progress)["gravity_force"]
     shape = coefficients_from_clarke(model)
     stiffness = shape.T @ model.stiffness @ shape  # K_M of (25)
-
-    def forces(clarke: Vector) -> tuple[Vector, Vector]:
-        """Elastic and gravity generalised force (2m,) at Clarke coordinates (2m,)."""
-        return stiffness @ clarke, shape.T @ gravity(shape @ clarke)
-
-    return forces
+    return HoldingForce(stiffness, shape, gravity)

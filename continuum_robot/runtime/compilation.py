@@ -32,6 +32,28 @@ MODULES = (
     "stepped.system_calls",
     "stepped.mailbox",
     "stepped.reading",
+    "control.limits",
+    "drivers.fault_codes",
+    "drivers.reading_watch",
+    "drivers.command_watch",
+    "drivers.lateness_watch",
+    "drivers.safe_ramp",
+    "drivers.safety_cycle",
+    "drivers.tendon_safety",
+    "control.pid",
+    "control.tendon_forces",
+    "rod.holding_force",
+    "control.clarke_controller",
+    "control.blending",
+    "runtime.reference_input",
+    "runtime.controller_cycle",
+    "drivers.tendon_currents",
+    "drivers.odri_can.frames",
+    "drivers.odri_can.telemetry",
+    "drivers.odri_can.frame_port",
+    "drivers.odri_can.fault_codes",
+    "drivers.odri_can.board",
+    "drivers.odri_can.motor_boards",
 )
 """Modules of stepped code below ``continuum_robot``, each behind those that it imports."""
 
@@ -52,6 +74,8 @@ _STEPPED = "@cython.cfunc\n{0}@cython.nogil\n{0}@cython.exceptval(check=False)"
 
 _DECLARATIONS = """cdef extern from *:
     void __sync_synchronize() nogil
+
+ctypedef int (*CasadiFunction)(double**, double**, long long*, double*, int) noexcept nogil
 """
 
 

@@ -15,9 +15,7 @@ import fcntl
 import math
 import mmap
 import os
-import re
 import struct
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -25,6 +23,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.drivers.simulated_wires import robot_key, shared_folder
 from continuum_robot.errors import DeviceError, ParameterError
 
 Vector = NDArray[np.float64]
@@ -79,16 +78,7 @@ def link_path(namespace: str, robot: str = "", domain_id: str | None = None) -> 
     -------
     a path in /dev/shm where that exists, else in the folder for temporary files
     """
-    shared = Path("/dev/shm")
-    folder = shared if os.access(shared, os.W_OK) else Path(tempfile.gettempdir())
-    domain_id = os.environ.get("ROS_DOMAIN_ID", "0") or "0" if domain_id is None else domain_id
-    # Each part keeps its own place, so that different keys never give the same name.
-    parts = [str(os.getuid()), domain_id, namespace.strip("/"), robot]
-    return folder / ("continuum_robot-" + "-".join(_plain(part) for part in parts) + ".plant")
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_]", lambda match: f".{ord(match.group()):x}.", text)
+    return shared_folder() / f"continuum_robot-{robot_key(namespace, robot, domain_id)}.plant"
 
 
 class PlantLink:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.drivers.protocols import Aborted, TendonReading, interrupted, never
+from continuum_robot.drivers.simulated_link.codec import device_fault
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.estimation.differentiation import FilteredDerivative
 from continuum_robot.robot.actuation import Actuators
@@ -112,8 +113,7 @@ class SimulatedTendonActuators:
             raise ParameterError("plant", plant, 'a plant with actuation="motors", for level "dynamics"')
         if contacts and (level == "mirror" or robot.mechanism is not None or plant is not None):
             raise ParameterError("contacts", contacts, 'none but for level "dynamics" without a plant of its own')
-        if not 0 < receive_timeout_s < math.inf:
-            raise ParameterError("receive_timeout_s", receive_timeout_s, "a positive time in s")
+        self.set_receive_timeout(receive_timeout_s)
         self.robot, self.level = robot, level
         self.tendon_count = robot.tendon_count
         self.skipped_s, self.stalls, self.timeouts = 0.0, 0, 0
@@ -127,7 +127,6 @@ class SimulatedTendonActuators:
             self._mirror = Mirror(robot)
         self._contacts = tuple(contacts)
         self._link = link
-        self._receive_timeout_s = receive_timeout_s
         self._progress = progress
         known = tuple(name for name, kind in faults.FAULTS.items() if self._mirror is None or not kind.mechanical)
         self._faults = faults.FaultBoard(self.tendon_count, "tendon", known)
@@ -234,6 +233,21 @@ class SimulatedTendonActuators:
     def clear_faults(self) -> None:
         """Clear faults that the motor boards latch; those that are still injected come back."""
         self._tripped[:] = False
+
+    def set_receive_timeout(self, receive_timeout_s: float) -> None:
+        """Set the motor board's receive timeout.
+
+        Parameters
+        ----------
+        receive_timeout_s : without a command for longer there is no current; positive, s
+
+        Raises
+        ------
+        ParameterError : not a positive time
+        """
+        if not 0 < receive_timeout_s < math.inf:
+            raise ParameterError("receive_timeout_s", receive_timeout_s, "a positive time in s")
+        self._receive_timeout_s = receive_timeout_s
 
     # --- faults, and what tests look at
 
@@ -389,7 +403,7 @@ class SimulatedTendonActuators:
             stamp_s, (values, age) = sample.stamp_s, self._readings.served(sample, now_s)
         reported: tuple[str, ...] = ()
         if self._tripped.any():
-            reported = tuple(f"tendon {index}: motor board fault" for index in np.flatnonzero(self._tripped))
+            reported = tuple(device_fault(int(index)) for index in np.flatnonzero(self._tripped))
         position, velocity, tension, current = values
         temperature = np.full(self.tendon_count, np.nan)
         return TendonReading(stamp_s, position, velocity, tension, current, temperature, age, reported)

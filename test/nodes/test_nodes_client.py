@@ -57,7 +57,7 @@ def up(robot):
 
 
 def true_tip(robot: Robot) -> np.ndarray:
-    plant = robot.stack.driver.plant
+    plant = robot.stack.plant
     return ROD.poses(plant.state.c, robot.description.length_m)[0, :3, 3]
 
 

@@ -44,8 +44,11 @@ contacts:
 def stack(domain, tmp_path_factory):
     file = tmp_path_factory.mktemp("contacts") / "contacts.yaml"
     file.write_text(SCHEDULE)
-    driver = {"rate_hz": 250.0, "contacts": str(file), **UNHURRIED}
-    parameters = {"tendon_driver": driver, "contact_monitor": {"input_timeout_s": 3.0}}
+    parameters = {
+        "simulator": {"contacts": str(file)},
+        "tendon_driver": {"rate_hz": 250.0, **UNHURRIED},
+        "contact_monitor": {"input_timeout_s": 3.0},
+    }
     options = StackOptions(robot="vanderbilt_segment", contact=True, visualize=False, parameters=parameters)
     with ComposedStack(options) as stack, Probe() as probe:
         probe.listen_to_stack()

@@ -18,8 +18,8 @@ from rclpy.context import Context
 from ros_goal import Goal
 from ros_probe import PATIENT, Probe
 
-from continuum_robot.drivers import backends
 from continuum_robot.drivers.odri_can import codec
+from continuum_robot.nodes.simulator import SimulatorNode
 from continuum_robot.nodes.spinning import Spinner, initialize
 from continuum_robot.nodes.string_encoder import StringEncoder
 from continuum_robot.nodes.tendon_driver import TendonDriver
@@ -103,7 +103,9 @@ def test_without_homing_there_is_no_torque(driver, probe):
     assert not driver.simulated
     assert not probe.transition("tendon_driver", "activate")
     assert "is not homed" in driver.last_error
-    assert not probe.inject("board.silent").success  # nobody breaks real hardware
+    services = {name for name, _ in probe.node.get_service_names_and_types()}
+    assert "/reset_estop" in services
+    assert "/inject_fault" not in services  # nobody breaks real hardware
 
 
 def test_from_power_on_to_torque(driver, probe):
@@ -173,20 +175,22 @@ def test_a_board_that_was_silent_comes_back_without_a_restart(driver, probe, ben
     assert probe.transition("tendon_driver", "deactivate")
 
 
-@pytest.mark.parametrize("parameters", [{"use_fake_hardware": False}, {"fake_level": "mirror"}])
-def test_contacts_of_a_robot_without_a_plant_are_refused_before_a_port_is_opened(parameters, monkeypatch):
-    opened = []
-    monkeypatch.setattr(backends, "tendon_actuators", lambda *_arguments: opened.append("hardware"))
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"use_fake_hardware": False}, "use_fake_hardware = False"),
+        ({"fake_level": "mirror", "contacts": "push.yaml"}, "contacts = 'push.yaml'"),
+    ],
+)
+def test_what_cannot_be_simulated_is_refused_before_anything_is_made(parameters, words):
     context = Context()
     initialize([], context)
-    node = TendonDriver(
-        context=context, overrides={"robot": "opencr_five_tendon", "contacts": "push.yaml", **parameters}
-    )
+    node = SimulatorNode(context=context, overrides={"robot": "opencr_five_tendon", **parameters})
     try:
         node.trigger_configure()
         assert node.state == "unconfigured"
-        assert "contacts = 'push.yaml'" in node.last_error
-        assert not opened
+        assert words in node.last_error
+        assert node.simulator is None
     finally:
         node.destroy_node()
         context.try_shutdown()

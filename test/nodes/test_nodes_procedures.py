@@ -15,6 +15,7 @@ from ros_goal import Goal
 from ros_probe import PATIENT, Probe
 
 from continuum_robot.identification.procedures.record import load_record, record_path
+from continuum_robot.nodes.simulator import SimulatorNode
 from continuum_robot.nodes.spinning import Spinner, initialize
 from continuum_robot.nodes.string_encoder import StringEncoder
 from continuum_robot.nodes.tendon_driver import TendonDriver
@@ -32,10 +33,29 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def driver(domain, folder):
-    """A driver that insists on a homing, and the string encoder, both on simulated wires."""
+def context(domain):
     context = Context()
     initialize([], context)
+    yield context
+    context.try_shutdown()
+
+
+@pytest.fixture(scope="module")
+def simulator(context):
+    """Boards and strings behind the wires."""
+    simulator = SimulatorNode(context=context, overrides={"fake_level": "wire"})
+    spinner = Spinner([simulator], context)
+    spinner.start()
+    spinner.run(simulator.trigger_configure)
+    assert simulator.state == "inactive", simulator.last_error
+    yield simulator
+    spinner.stop()
+    simulator.destroy_node()
+
+
+@pytest.fixture(scope="module")
+def driver(context, simulator, folder):
+    """A driver that insists on a homing, and the string encoder, both on simulated wires."""
     own = {"fake_level": "wire", "homing": "required", "calibration_folder": str(folder)}
     # Half the rate leaves a busy machine time.
     driver = TendonDriver(context=context, overrides={**own, "rate_hz": 500.0, **PATIENT})
@@ -50,7 +70,6 @@ def driver(domain, folder):
     spinner.stop()
     for node in (encoder, driver):
         node.destroy_node()
-    context.try_shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -59,20 +78,20 @@ def probe(driver):
         yield probe
 
 
-def slacken(driver) -> None:
-    driver.devices.hardware.inject("")
+def slacken(simulator) -> None:
+    simulator.simulator.inject("")
     for tendon, slack_m in enumerate(SLACK_M):
-        driver.devices.hardware.inject("slack_tendon", tendon, float(slack_m))
+        simulator.simulator.inject("slack_tendon", tendon, float(slack_m))
 
 
-def test_procedures_come_before_the_first_closed_loop(driver, probe, folder):
+def test_procedures_come_before_the_first_closed_loop(driver, simulator, probe, folder):
     # 1. Not homed: the driver is not activated, and says what to do.
     assert not probe.transition("tendon_driver", "activate")
     assert "is not homed" in driver.last_error
     assert "continuum-robot home" in driver.last_error
 
     # 2. A homing that is cancelled leaves safe tensions, no torque, and no record.
-    slacken(driver)
+    slacken(simulator)
     goal = Goal(probe, HomeTendons, "home_tendons")
     probe.wait(lambda: any(feedback.progress > 0.05 for feedback in goal.feedback), timeout_s=60.0)
     goal.cancel()
@@ -110,9 +129,9 @@ def test_procedures_come_before_the_first_closed_loop(driver, probe, folder):
     assert not driver.powered
 
 
-def test_a_board_that_lost_its_power_is_not_homed(driver, probe):
+def test_a_board_that_lost_its_power_is_not_homed(driver, simulator, probe):
     probe.wait(lambda: driver.state == "inactive")
-    driver.devices.hardware.inject("board.reboot", 0)
+    simulator.simulator.inject("board.reboot", 0)
     probe.wait(lambda: not driver.loop.actuators.inner.aligned)
     assert not probe.transition("tendon_driver", "activate")
     assert "lost its power" in driver.last_error

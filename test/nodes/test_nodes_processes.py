@@ -19,7 +19,7 @@ from ros_probe import PATIENT, Probe, pause
 pytestmark = [pytest.mark.ros]
 
 DRIVER = ["rate_hz:=250.0", *(f"{name}:={value}" for name, value in PATIENT.items())]
-CORE = ("tendon_driver", "clarke_controller", "reference_source")
+CORE = ("simulator", "tendon_driver", "clarke_controller", "reference_source")
 
 
 class Processes:
@@ -115,6 +115,9 @@ def test_sigterm_to_the_reference_source_pauses_the_stack(processes, probe):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_the_driver_releases_the_tensions(processes, probe, number):
+    processes.start("simulator", "activate:=true")
+    probe.wait(lambda: "/simulator: lifecycle" in probe.diagnostics, 30.0)
+    probe.wait(lambda: probe.lifecycle_state("simulator") == "active", 60.0)
     processes.start("tendon_driver", "activate:=true", *DRIVER)
     driver = processes.running["tendon_driver"]
     probe.wait(lambda: probe.driver_state() == "active" or driver.poll() is not None, 60.0)
@@ -132,6 +135,7 @@ def test_a_signal_to_the_driver_releases_the_tensions(processes, probe, number):
 @pytest.mark.parametrize(
     "node",
     [
+        "simulator",
         "string_encoder",
         "shape_estimator",
         "contact_monitor",
@@ -198,6 +202,8 @@ def test_hardware_that_is_not_there_is_named_and_ends_the_program(processes):
     assert "can0" in log
     assert "Traceback" not in log
     assert processes.start("tendon_driver", "use_mock_hardware:=false", "activate:=true").wait(30.0) == 1
+    assert processes.start("simulator", "use_fake_hardware:=false", "activate:=true").wait(30.0) == 1
+    assert "use_fake_hardware" in processes.log("simulator")
     assert processes.start("string_encoder", "use_fake_hardware:=false", "activate:=true").wait(30.0) == 1
     assert "/dev/continuum_robot_strings" in processes.log("string_encoder")
 

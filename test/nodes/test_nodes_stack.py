@@ -87,7 +87,9 @@ def test_states_carry_sequence_stamp_age_and_what_was_commanded(stack, probe):
     sequence = np.array([m.sequence for m in states])
     assert np.all(np.diff(sequence) > 0)
     stamps_s = np.array([conversions.stamp_ns(m.header.stamp) * 1e-9 for m in states])
-    assert np.all(np.diff(stamps_s) > 0)
+    # The simulator may send nothing new between two cycles, and two clocks are read one after the other.
+    assert np.all(np.diff(stamps_s) > -0.02)
+    assert stamps_s[-1] > stamps_s[0]
     assert abs(stamps_s[-1] - time.time()) < 5.0
     for message in states:
         assert len(message.displacement) == len(message.age) == len(message.limited) == ROBOT.tendon_count

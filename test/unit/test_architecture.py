@@ -23,13 +23,15 @@ LEVELS = {
     "mechanisms": 3,
     "estimation": 4,
     "control": 4,
+    "stepped": 1,
     "drivers": 5,
+    "runtime": 6,
     "simulation": 5,
     "identification": 5,
-    "nodes": 6,
-    "experiments": 6,
-    "app": 6,
-    "client": 7,  # what a user imports; hands on what app/ has
+    "nodes": 7,
+    "experiments": 7,
+    "app": 7,
+    "client": 8,  # what a user imports; hands on what app/ has
 }
 # Arrows between folders of the same level that are natural: simulators and procedures speak the drivers' protocols.
 SIDEWAYS = {

@@ -61,6 +61,7 @@ WITHOUT_FORMULAS = {
     "rod/strain_benchmark.py",
     "rod/strain_motion_benchmark.py",
     "rod/strain_kernel.py",
+    "control/limited_tension.py",
     "control/limits.py",
     "control/tendon_use.py",
     "estimation/contact_states.py",

@@ -19,9 +19,9 @@ from continuum_robot.app.processes import processor_time_s
 from continuum_robot.errors import DeviceError
 from continuum_robot.msg import TendonCommands, TendonStates
 from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.periodic import PeriodicThread
 from continuum_robot.nodes.spinning import Spinner, StopRequest, initialize, shut_down_at_end, wait_for
-from continuum_robot.nodes.timing import RoundTripStatistics
+from continuum_robot.runtime.periodic import PeriodicThread
+from continuum_robot.runtime.round_trips import RoundTripStatistics
 
 PERIOD_S = 0.001
 TENDONS = 5

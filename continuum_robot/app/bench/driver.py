@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from continuum_robot.drivers.tendon_safety import TendonSafety
-from continuum_robot.nodes.periodic import FrozenGarbage, PeriodicThread
 from continuum_robot.robot.description import Robot
+from continuum_robot.runtime.periodic import FrozenGarbage, PeriodicThread
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 
 PERIOD_S = 0.001

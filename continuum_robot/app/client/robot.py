@@ -500,6 +500,9 @@ class Robot:
         ------
         DeviceError : refused: an unknown fault, or real hardware
         """
+        state = self.state
+        if state.stack and not state.simulated:
+            raise DeviceError("inject_fault", "the robot is real", "Faults are injected into simulated hardware only.")
         request = InjectFault.Request(fault=fault, tendon=tendon, magnitude=magnitude, duration_s=duration_s)
         response = self.link.call(InjectFault, "inject_fault", request)
         if not response.success:

@@ -95,6 +95,28 @@ def bench(
     raise typer.Exit(part("bench.bench").run_bench(seconds, json_file))
 
 
+def realtime(
+    json_file: JsonOption = None,
+    seconds: Annotated[
+        float, typer.Option(metavar="S", min=1.0, max=86400.0, help="Length of the timer's measurement, s.")
+    ] = 30.0,
+    priority: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=0, max=98, help="SCHED_FIFO priority of the timer's thread where that is allowed; 0: none."
+        ),
+    ] = 80,
+) -> None:
+    """Find out whether this machine is fit for the 1 kHz cycle, and what to do where it is not.
+
+    Kernel, rights, memory lock, frequency, idle states, cores, clock; then how late a thread wakes up from sleeps to
+    absolute deadlines, half of the time idle and half with a busy process on every core; and what one cycle of the
+    driver costs. Each line is fit, with reserve or not fit, and has its cure. Exit code 1 where one is not fit.
+    docs/realtime.md says how to set up a machine.
+    """
+    raise typer.Exit(part("realtime").run_realtime(seconds, json_file, priority=priority))
+
+
 def own_options(arguments: Sequence[str]) -> dict[str, str | bool]:
     """Options that follow an experiment's name, ``["--robot", "a.yaml", "--fast"]`` -> ``{"robot": "a.yaml", ...}``.
 

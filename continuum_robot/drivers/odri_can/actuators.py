@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import dataclasses
-import math
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.drivers.motor_currents import MotorCurrents
 from continuum_robot.drivers.odri_can.board import Board
-from continuum_robot.drivers.odri_can.bus import BusFactory, CanChannel
+from continuum_robot.drivers.odri_can.channels import Channel, channel_of, has_socket
+from continuum_robot.drivers.odri_can.frame_port import FramePort
+from continuum_robot.drivers.odri_can.motor_boards import MotorBoards
+from continuum_robot.drivers.odri_can.sockets import SocketFactory
 from continuum_robot.drivers.protocols import Aborted, TendonReading, interrupted, never
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import OdriCan
+from continuum_robot.stepped.buffers import vector
+from continuum_robot.stepped.reading import ReadingBuffer
 
 Vector = NDArray[np.float64]
 
@@ -26,6 +32,11 @@ ANSWER_TIMEOUT_S = 1.5
 """A status comes once a second."""
 WAIT_S = 0.002
 SECOND_OFF_AFTER_S = 0.003
+SERVICE_PERIOD_S = 0.5
+INTERPRETED = SimpleNamespace(
+    Board=Board, FramePort=FramePort, MotorBoards=MotorBoards, ReadingBuffer=ReadingBuffer, vector=vector
+)
+"""The interpreted form of the classes that the compiled one has too."""
 
 
 class OdriTendonActuators:
@@ -39,26 +50,29 @@ class OdriTendonActuators:
     than the cycle's, whose readings and writes go on meanwhile; or use :meth:`begin_enable` and
     :meth:`continue_enable`.
 
+    A control cycle may use :attr:`cycle` itself, and must then call :meth:`service` between two cycles; all other
+    calls that switch something wait until no cycle runs, which is the caller's to see to. :meth:`read` and
+    :meth:`write` of one thread and all other calls of another do not meet.
+
     Parameters
     ----------
     robot : with ``hardware`` and ``actuators``, which have what the motors' entries do not state
     settings : instead of the robot's own
-    bus_factory : opens the bus of a channel, instead of python-can's own way
-    clock : monotonic time, s, the one of ``now_s``
+    socket_factory : opens the non-blocking socket of a channel, in the place of the robot file's interface
+    clock : monotonic time, s, the one of ``now_s``; another than the computer's own is virtual time
     sleep : waits for a time, s
-    threaded : receive in a thread for each channel; otherwise in :meth:`read`, for runs in virtual time
+    threaded : python-can receives in a thread for each channel; otherwise in :meth:`read`
     simulated : whether simulated boards are at the other end
+    form : the module of :func:`.compiled_cycle`; None: the interpreted form, which interfaces without a socket have in
+        any case
 
     Attributes
     ----------
     simulated : as given
     tendon_count : N
-    limited : where the newest tensions were beyond the largest current, shape (N,), bool
-    commanded_current_a : newest currents towards the motors, before polarity, shape (N,), A; NaN before the first
-
-    Raises
-    ------
-    ParameterError : a robot without this hardware, or a tendon without a motor or with two
+    compiled : whether the cycle is in the compiled form
+    cycle : reads and writes, in that form
+    channels, boards : in the order of the robot file, those that have a motor
     """
 
     def __init__(
@@ -66,53 +80,59 @@ class OdriTendonActuators:
         robot: Robot,
         settings: OdriCan | None = None,
         *,
-        bus_factory: BusFactory | None = None,
+        socket_factory: SocketFactory | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         threaded: bool = True,
         simulated: bool = False,
+        form: Any = None,
     ) -> None:
         if settings is None:
             settings = None if robot.hardware is None else _odri(robot.hardware.tendon_actuators)
         if settings is None:
             raise ParameterError("robot.hardware", None, f"motor boards in the file of robot {robot.name!r}")
         self.simulated, self.tendon_count, self.settings = simulated, robot.tendon_count, settings
+        self.compiled = form is not None and has_socket(settings.interface, socket_factory)
+        self._form = form if self.compiled else INTERPRETED
         self._motors = MotorCurrents(robot, settings, settings.motors)
         motors = self._motors.motors
-        self._signed_n_per_a = self._motors.polarity / self._motors.ampere_per_newton
-        self._clock, self._sleep, self._threaded = clock, sleep, threaded
-        self.channels: list[CanChannel] = []
-        self.boards: list[Board] = []
+        self._clock, self._sleep = clock, sleep
+        self._lock = threading.RLock()
+        self.channels: list[Channel] = []
+        self.boards: list[Any] = []
         places: dict[tuple[str, int], tuple[int, int]] = {}
         for name in settings.channels:
             used = sorted(entry.motor for entry in motors if entry.channel == name)
             if not used:
                 continue
-            self._add(name, used, bus_factory)
+            self.channels.append(
+                channel_of(
+                    settings.interface,
+                    name,
+                    settings.bitrate_bps,
+                    clock=clock,
+                    threaded=threaded,
+                    socket_factory=socket_factory,
+                    port=self._form.FramePort(),
+                )
+            )
+            self.boards.append(self._form.Board(name, used, settings, self.channels[-1].port))
             for motor in used:
                 places[name, motor] = (len(self.boards) - 1, motor - 1)
         self._places = [places[entry.channel, entry.motor] for entry in motors]
-        self._is_open = self._enabling = False
-        self._forget_commands()
-
-    def _add(self, name: str, motors: Sequence[int], bus_factory: BusFactory | None) -> None:
-        settings = self.settings
-
-        def receive(identifier: int, data: bytes, stamp_s: float) -> None:
-            board.telemetry.receive(identifier, data, stamp_s)
-
-        channel = CanChannel(
-            settings.interface,
-            name,
-            settings.bitrate_bps,
-            receive,
-            bus_factory=bus_factory,
-            clock=self._clock,
-            threaded=self._threaded,
+        self.cycle: Any = self._form.MotorBoards(
+            self.boards,
+            self._places,
+            self._motors.polarity.tolist(),
+            self._motors.ampere_per_newton.tolist(),
+            self._motors.signed_m_per_rev.tolist(),
+            settings.maximum_current_a,
+            clock is not time.monotonic,
         )
-        board = Board(name, motors, settings, channel.send)
-        self.channels.append(channel)
-        self.boards.append(board)
+        self._reading = self._form.ReadingBuffer(self.tendon_count)
+        self._is_open = self._enabling = False
+        self._service_s: float | None = None
+        self._reads = 0
 
     # --- the protocol
 
@@ -132,6 +152,7 @@ class OdriTendonActuators:
             self._close_channels()
             raise
         self._is_open = True
+        self.cycle.set_open(True)
         self.clear_faults()
 
     def _open_channels(self) -> None:
@@ -157,11 +178,11 @@ class OdriTendonActuators:
         end_s = self._clock() + ANSWER_TIMEOUT_S
         while self._clock() < end_s and any(board.telemetry.missing() for board in self.boards):
             self._sleep(WAIT_S)
-            self._poll()
+            self.cycle.receive(self._clock())
             for board in self.boards:
                 board.pump(self._clock())
         pairs = list(zip(self.channels, self.boards, strict=True))
-        foreign = [board.name for board in self.boards if board.telemetry.other_host]
+        foreign = [board.name for board in self.boards if board.telemetry.flags()[2]]
         if foreign:
             raise DeviceError(
                 f"motor boards on {', '.join(foreign)}",
@@ -207,19 +228,23 @@ class OdriTendonActuators:
     def _wait_for_boards(self) -> None:
         """Let a little time pass while they are enabled."""
         self._sleep(WAIT_S)
-        self._poll()
+        with self._lock:
+            reads, self._reads = self._reads, self.cycle.reads()
+            if self._reads == reads:  # no cycle of another thread takes the frames
+                self.cycle.receive(self._clock())
 
     def begin_enable(self, now_s: float) -> None:
         """Begin to switch torque on, without waiting; :meth:`continue_enable` goes on. Raises :class:`DeviceError`."""
         self._require_open()
-        if all(board.on for board in self.boards):
-            return
-        self._enabling = True
-        for board in self.boards:
-            # Those that are on already wait without current: the others' alignment needs slack tendons.
-            if board.on:
-                board.write(0.0, 0.0, now_s)
-            board.begin_enable(now_s)
+        with self._lock:
+            if all(board.on for board in self.boards):
+                return
+            self._hold(True)
+            for board in self.boards:
+                # Those that are on already wait without current: the others' alignment needs slack tendons.
+                if board.on:
+                    board.rest(now_s)
+                board.begin_enable(now_s)
 
     def continue_enable(self, now_s: float) -> bool:
         """Go on with enabling, every few milliseconds; whether all are on.
@@ -229,17 +254,18 @@ class OdriTendonActuators:
         DeviceError : as :meth:`enable`
         """
         self._require_open()
-        if not self._enabling and not all(board.on for board in self.boards):
-            raise interrupted("motor boards")  # by disable() of another thread
-        try:
-            done = [board.continue_enable(now_s) for board in self.boards]
-        except DeviceError:
-            self.disable()
-            raise
-        if not all(done):
-            return False
-        self._enabling = False
-        return True
+        with self._lock:
+            if not self._enabling and not all(board.on for board in self.boards):
+                raise interrupted("motor boards")  # by disable() of another thread
+            try:
+                done = [board.continue_enable(now_s) for board in self.boards]
+            except DeviceError:
+                self.disable()
+                raise
+            if not all(done):
+                return False
+            self._hold(False)
+            return True
 
     def read(self, now_s: float) -> TendonReading:
         """The newest values, which arrived before this call; never waits.
@@ -249,34 +275,27 @@ class OdriTendonActuators:
         DeviceError : not open
         """
         self._require_open()
-        self._poll()
-        samples = []
-        faults: list[str] = []
-        for channel, board in zip(self.channels, self.boards, strict=True):
-            board.look(now_s, bus_off=channel.bus_off, bus_failed=channel.failed)
-            faults += board.faults
-            samples.append(board.telemetry.sample)
-        known = [sample.stamp_s for sample in samples if sample is not None]
-        stamp_s = min(max(known), now_s) if known else now_s
-        rows = []
-        for number, motor in self._places:
-            sample = samples[number]
-            if sample is None:
-                rows.append((math.nan, math.nan, math.nan, math.inf))
-                continue
-            age_s = max(0.0, stamp_s - sample.oldest_s)
-            rows.append((sample.position_rev[motor], sample.velocity_rev_per_s[motor], sample.current_a[motor], age_s))
-        turns, speed, current, age = np.array(rows).T.copy()
-        return TendonReading(
-            stamp_s,
-            turns * self._motors.signed_m_per_rev,
-            speed * self._motors.signed_m_per_rev,
-            current * self._signed_n_per_a,
-            current * self._motors.polarity,
-            np.full(self.tendon_count, np.nan),
-            age,
-            tuple(faults),
-        )
+        with self._lock:
+            self.cycle.read(self._reading, now_s)
+            self.service(now_s)
+            reading: TendonReading = self._reading.get(self.faults)
+            return reading
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Names of the boards' latched faults, with their channels, as a reading tells them."""
+        return tuple(fault for board in self.boards for fault in board.faults)
+
+    def service(self, now_s: float) -> None:
+        """Open a channel again whose socket is of no use any more, every half a second; between two cycles."""
+        if not self.cycle.needs_service():
+            self._service_s = None
+        elif self._service_s is None:
+            self._service_s = now_s + SERVICE_PERIOD_S
+        elif now_s >= self._service_s:
+            self._service_s = now_s + SERVICE_PERIOD_S
+            for channel in self.channels:
+                channel.reopen()
 
     def write(self, tension_n: ArrayLike, now_s: float) -> None:
         """Send a tension (N) to every tendon; nothing before all boards are on, nor to one that is off again.
@@ -292,40 +311,52 @@ class OdriTendonActuators:
         DeviceError : not open
         """
         self._require_open()
-        current, self.limited = self._motors.currents(tension_n)
-        self.commanded_current_a = current
-        signed = (current * self._motors.polarity).tolist()
-        pairs = [[0.0, 0.0] for _ in self.boards]
-        for (number, motor), value in zip(self._places, signed, strict=True):
-            pairs[number][motor] = value
-        if self._enabling:
-            return
-        for board, (first, second) in zip(self.boards, pairs, strict=True):
-            board.write(first, second, now_s)
+        tension = np.asarray(tension_n, dtype=float)
+        with self._lock:
+            if tension.shape != (self.tendon_count,) or not self.cycle.write(self._vector(tension), now_s):
+                raise ParameterError("tension_n", tension_n, f"{self.tendon_count} finite tensions in N")
+
+    def _vector(self, values: Vector) -> Any:
+        return np.ascontiguousarray(values) if self.compiled else values.tolist()
+
+    @property
+    def limited(self) -> NDArray[np.bool_]:
+        """Where the newest tensions were beyond the largest current, shape (N,)."""
+        return np.array(self.cycle.commanded()[1])
+
+    @property
+    def commanded_current_a(self) -> Vector:
+        """Newest currents towards the motors, before polarity, shape (N,), A; NaN before the first."""
+        return np.array(self.cycle.commanded()[0])
 
     def disable(self) -> None:
         """Currents to zero and torque off, on all boards, whatever fails. Safe to call at any time."""
-        self._forget_commands()
-        self._enabling = False
-        reachable = [pair for pair in zip(self.channels, self.boards, strict=True) if pair[0].is_open]
+        with self._lock:
+            self.cycle.forget_commands()
+            self._hold(False)
+            reachable = [board for channel, board in zip(self.channels, self.boards, strict=True) if channel.is_open]
+            for board in reachable:
+                board.disable()
         if not reachable:
             return
-        for _, board in reachable:
-            board.disable()
         self._sleep(SECOND_OFF_AFTER_S)
-        for _, board in reachable:
-            board.pump(self._clock())
+        with self._lock:
+            for board in reachable:
+                board.pump(self._clock())
 
     def close(self) -> None:
         """Torque off, and end. Safe to call at any time."""
         self.disable()
-        self._close_channels()
         self._is_open = False
+        with self._lock:
+            self.cycle.set_open(False)
+            self._close_channels()
 
     def clear_faults(self) -> None:
         """Forget what the boards latched; what is still wrong comes back with the next reading."""
-        for board in self.boards:
-            board.clear_faults()
+        with self._lock:
+            for board in self.boards:
+                board.clear_faults()
 
     # --- diagnostics
 
@@ -344,7 +375,7 @@ class OdriTendonActuators:
     @property
     def zero_lost(self) -> NDArray[np.bool_]:
         """Which motors' positions began anew or jumped since :meth:`open`, shape (N,)."""
-        return np.array([self.boards[number].telemetry.zero_lost for number, _ in self._places])
+        return np.array([self.boards[number].telemetry.flags()[0] for number, _ in self._places])
 
     def counters(self) -> dict[str, dict[str, Any]]:
         """Counters of every channel and its board, and the newest error of the channel, by the channel's name."""
@@ -363,23 +394,18 @@ class OdriTendonActuators:
         if not self._is_open:
             raise DeviceError("motor boards", "are not open", "Open them first.")
 
-    def _poll(self) -> None:
-        if not self._threaded:
-            for channel in self.channels:
-                channel.poll()
+    def _hold(self, held: bool) -> None:
+        self._enabling = held
+        self.cycle.hold(held)
 
     def _close_channels(self) -> None:
         for channel in self.channels:
             channel.close()
-
-    def _forget_commands(self) -> None:
-        self.limited = np.zeros(self.tendon_count, dtype=bool)
-        self.commanded_current_a = np.full(self.tendon_count, np.nan)
 
 
 def _odri(settings: Any) -> OdriCan | None:
     return settings if isinstance(settings, OdriCan) else None
 
 
-def _hint(channel: CanChannel) -> str:
+def _hint(channel: Channel) -> str:
     return f" ({channel.last_error})" if channel.last_error else ""

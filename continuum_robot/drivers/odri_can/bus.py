@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A CAN channel over python-can: frames in from a thread of its own, frames out in bounded time, errors counted.
+"""A CAN channel over python-can, for interfaces that have no socket: a thread receives, sending may wait a little.
 
-Nothing is ever sent periodically by the operating system or a thread: a current reference comes from the control loop
-or not at all, so that a board's receive timeout sees a loop that stands still.
+Interfaces with a socket are in sockets.py.
 """
 
 from __future__ import annotations
@@ -11,13 +10,15 @@ import contextlib
 import errno
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import can
 
+from continuum_robot.drivers.odri_can.frame_port import FramePort
+from continuum_robot.drivers.odri_can.records import ChannelCounters
 from continuum_robot.drivers.odri_can.slcan import SlcanBus
 from continuum_robot.drivers.serial_port import UDEV_RULES, explain
 from continuum_robot.errors import DeviceError
@@ -28,6 +29,7 @@ NEXT_SEND_TIMEOUT_S = 0.001
 """After a failure: a channel that takes nothing must not stop the loop."""
 RECEIVE_WAIT_S = 0.05
 FRAMES_AT_ONCE = 4096
+MOST_FRAMES = 20000
 REOPEN_AFTER = 5
 REOPEN_PERIOD_S = 0.5
 SEND_FAILURES = 3
@@ -38,30 +40,7 @@ MULTICAST_PORT = 43113
 BUS_ERRORS = (can.CanError, ValueError, OSError)
 """What python-can's interfaces raise: slcan a ValueError for a bad line, socketcan a plain OSError."""
 
-BusFactory = Callable[[str], can.BusABC]
 Receive = Callable[[int, bytes, float], None]
-
-
-@dataclass(slots=True)
-class ChannelCounters:
-    """What happened on a channel since it was made; read by the diagnostics.
-
-    Attributes
-    ----------
-    frames_in, frames_out : data frames of 11-bit identifiers
-    refused_frames : remote, extended or FD frames, and such whose length is not what they state
-    error_frames : reports of the CAN controller
-    receive_errors, send_errors : failed calls
-    reopened : how often the channel was opened again after errors
-    """
-
-    frames_in: int = 0
-    frames_out: int = 0
-    refused_frames: int = 0
-    error_frames: int = 0
-    receive_errors: int = 0
-    send_errors: int = 0
-    reopened: int = 0
 
 
 class CanChannel:
@@ -69,11 +48,10 @@ class CanChannel:
 
     Parameters
     ----------
-    interface : of python-can: socketcan, slcan, virtual or udp_multicast
-    name : can0, a serial port, any name, or ADDRESS[:PORT]
-    bitrate_bps : bit/s; socketcan's is set with ``ip link``
+    interface : of python-can: slcan, virtual or udp_multicast
+    name : a serial port, any name, or ADDRESS[:PORT]
+    bitrate_bps : bit/s
     receive : called with identifier, data and time of arrival (s, on ``clock``) for each sound frame
-    bus_factory : opens the bus of a channel instead of python-can's own way
     clock : monotonic time, s
     threaded : receive in a thread of its own; otherwise in :meth:`poll`
 
@@ -91,7 +69,6 @@ class CanChannel:
         bitrate_bps: int,
         receive: Receive,
         *,
-        bus_factory: BusFactory | None = None,
         clock: Callable[[], float] = time.monotonic,
         threaded: bool = True,
     ) -> None:
@@ -99,7 +76,7 @@ class CanChannel:
         self.counters = ChannelCounters()
         self.bus_off = False
         self.last_error = ""
-        self._receive, self._factory, self._clock, self._threaded = receive, bus_factory, clock, threaded
+        self._receive, self._clock, self._threaded = receive, clock, threaded
         self._bus: can.BusABC | None = None
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
@@ -261,10 +238,8 @@ class CanChannel:
 
     def _opened(self) -> can.BusABC:
         try:
-            return (self._factory or self._python_can)(self.name)
+            return self._python_can(self.name)
         except BUS_ERRORS as error:
-            if isinstance(error, DeviceError):
-                raise
             problem, remedy = explain_can(self.interface, self.name, self.bitrate_bps, error)
             raise DeviceError(f"CAN channel {self.name}", problem, remedy) from error
 
@@ -272,6 +247,64 @@ class CanChannel:
         if self.interface == "slcan":
             return SlcanBus(name, self.bitrate_bps)
         return can.Bus(**bus_options(self.interface, name))
+
+
+class BusPort(FramePort):
+    """A python-can channel in the place of a socket: the same methods, interpreted only.
+
+    Parameters
+    ----------
+    interface, name, bitrate_bps, clock, threaded : of the :class:`CanChannel`
+
+    Attributes
+    ----------
+    channel : see there
+    """
+
+    def __init__(
+        self, interface: str, name: str, bitrate_bps: int, clock: Callable[[], float], threaded: bool
+    ) -> None:
+        super().__init__()
+        self.gone = False
+        self._threaded = threaded
+        self._frames: deque[tuple[int, bytes, float]] = deque(maxlen=MOST_FRAMES)
+        self.channel = CanChannel(interface, name, bitrate_bps, self._keep, clock=clock, threaded=threaded)
+
+    def _keep(self, identifier: int, data: bytes, stamp_s: float) -> None:
+        self._frames.append((identifier, data, stamp_s))
+
+    def drain(self, telemetry: Any, arrival_s: float) -> None:  # noqa: ARG002
+        """Hand all frames that came to a board's telemetry, with the times at which they came.
+
+        Parameters
+        ----------
+        telemetry : of the board
+        arrival_s : not used, s: the channel knows better
+        """
+        if not self._threaded:
+            self.channel.poll()
+        while self._frames:
+            telemetry.receive(*self._frames.popleft())
+        self.bus_off = self.channel.bus_off
+
+    def send(self, identifier: int, first: int, second: int) -> bool:
+        """Send a frame, in bounded time.
+
+        Parameters
+        ----------
+        identifier : 11 bits
+        first, second : its words
+
+        Returns
+        -------
+        whether it went out
+        """
+        words = (first & 0xFFFFFFFF).to_bytes(4, "big") + (second & 0xFFFFFFFF).to_bytes(4, "big")
+        return self.channel.send(identifier, words)
+
+    def has_failed(self) -> bool:
+        """As the channel's."""
+        return self.channel.failed
 
 
 def bus_options(interface: str, name: str) -> dict[str, Any]:

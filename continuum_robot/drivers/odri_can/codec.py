@@ -12,26 +12,25 @@ import math
 import struct
 from typing import Any, NamedTuple
 
+from continuum_robot.drivers.odri_can import frames
+from continuum_robot.drivers.odri_can.frames import Q24_STEP, frame_problem, q24_counts, signed_word
 from continuum_robot.errors import FrameError, ParameterError
 
 PROTOCOL = "ODRI CAN"
 
-COMMAND_ID = 0x000
-CURRENT_REFERENCE_ID = 0x005
-STATUS_ID = 0x010
-CURRENT_ID = 0x020
-POSITION_ID = 0x030
-VELOCITY_ID = 0x040
-ADC_ID = 0x050
-ENCODER_INDEX_ID = 0x060
+COMMAND_ID = frames.ID_COMMAND
+CURRENT_REFERENCE_ID = frames.ID_CURRENT_REFERENCE
+STATUS_ID = frames.ID_STATUS
+CURRENT_ID = frames.ID_CURRENT
+POSITION_ID = frames.ID_POSITION
+VELOCITY_ID = frames.ID_VELOCITY
+ADC_ID = frames.ID_ADC
+ENCODER_INDEX_ID = frames.ID_ENCODER_INDEX
 
-ROLLOVER_REV = 200.0
+ROLLOVER_REV = frames.ROLLOVER_REV
 """A position is a sawtooth of this period: it goes from -100 to +100 motor revolutions."""
-HIGHEST_POSITION_REV = ROLLOVER_REV / 2
+HIGHEST_POSITION_REV = frames.HIGHEST_POSITION_REV
 
-_Q24 = float(1 << 24)
-_LSB = 1.0 / _Q24
-_LOWEST, _HIGHEST = -(1 << 31), (1 << 31) - 1
 _PAIR = struct.Struct(">ii")
 _WORDS = struct.Struct(">II")
 _INDEX = struct.Struct(">iB")
@@ -178,11 +177,9 @@ Frame = Command | CurrentReference | Status | Current | Position | Velocity | Ad
 
 
 def _to_q24(name: str, value: float) -> int:
-    if not math.isfinite(value):
-        raise ParameterError(name, value, "a finite number")
-    counts = round(value * _Q24)
-    if not _LOWEST <= counts <= _HIGHEST:
-        raise ParameterError(name, value, "a number in [-128, 128)")
+    counts = q24_counts(value)
+    if counts == frames.NO_Q24:
+        raise ParameterError(name, value, "a number in [-128, 128)" if math.isfinite(value) else "a finite number")
     return counts
 
 
@@ -259,76 +256,49 @@ def decode(identifier: int, data: bytes | bytearray) -> Frame:
     ------
     FrameError : an identifier, a length or a value that the firmware does not know
     """
-    decoder = _DECODERS.get(identifier)
-    if decoder is None:
-        raise _frame_error(identifier, data, "an identifier that is not of this protocol")
-    try:
-        frame: Frame = decoder(data)
-        return frame
-    except struct.error:
-        raise _frame_error(identifier, data, f"a length of {len(data)} bytes, which this frame never has") from None
+    length = len(data)
+    first = signed_word(data, 0) if length >= 4 else 0
+    second = signed_word(data, 4) if length >= 8 else data[4] if length == _INDEX.size else 0
+    problem = frame_problem(identifier, length, first, second)
+    if problem != frames.FRAME_SOUND:
+        raise _frame_error(identifier, data, _problem_of(problem, identifier, length, first, second))
+    if identifier == STATUS_ID:
+        return _STATUSES[data[0]]
+    if identifier == COMMAND_ID:
+        return Command(_COMMANDS[second], first & 0xFFFFFFFF)
+    if identifier == ENCODER_INDEX_ID:
+        return EncoderIndex(first * Q24_STEP, second + 1)
+    frame: Frame = _KIND_OF[identifier](first * Q24_STEP, second * Q24_STEP)
+    return frame
+
+
+def _problem_of(problem: int, identifier: int, length: int, first: int, second: int) -> str:
+    if problem == frames.FRAME_UNKNOWN:
+        return "an identifier that is not of this protocol"
+    if problem == frames.FRAME_LENGTH:
+        return f"a length of {length} bytes, which this frame never has"
+    if identifier == COMMAND_ID:
+        known = _COMMANDS.get(second)
+        if known is None:
+            return f"unknown command code {second & 0xFFFFFFFF}"
+        return f"{known.name} = {first & 0xFFFFFFFF}, which is neither 0 nor 1"
+    if identifier == ENCODER_INDEX_ID and second > 1:
+        return f"motor {second}, which is neither 0 nor 1"
+    return f"a position beyond {HIGHEST_POSITION_REV:g} revolutions"
 
 
 def _frame_error(identifier: int, data: bytes | bytearray, problem: str) -> FrameError:
     return FrameError(PROTOCOL, f"frame 0x{identifier:03X} [{bytes(data[:8]).hex(' ')}]: {problem}")
 
 
-def _decode_command(data: bytes) -> Command:
-    value, code = _WORDS.unpack(data)
-    known = _COMMANDS.get(code)
-    if known is None:
-        raise _frame_error(COMMAND_ID, data, f"unknown command code {code}")
-    if value > 1 and known is not CommandCode.RECEIVE_TIMEOUT_MS:
-        raise _frame_error(COMMAND_ID, data, f"{known.name} = {value}, which is neither 0 nor 1")
-    return Command(known, value)
-
-
-def _decode_reference(data: bytes) -> CurrentReference:
-    first, second = _PAIR.unpack(data)
-    return CurrentReference(first * _LSB, second * _LSB)
-
-
-def _decode_status(data: bytes) -> Status:
-    if len(data) != 1:
-        raise struct.error
-    return _STATUSES[data[0]]
-
-
-def _decode_current(data: bytes) -> Current:
-    first, second = _PAIR.unpack(data)
-    return Current(first * _LSB, second * _LSB)
-
-
-def _decode_position(data: bytes) -> Position:
-    first, second = _PAIR.unpack(data)
-    position = Position(first * _LSB, second * _LSB)
-    if not (-HIGHEST_POSITION_REV <= position[0] <= HIGHEST_POSITION_REV >= position[1] >= -HIGHEST_POSITION_REV):
-        raise _frame_error(POSITION_ID, data, f"a position beyond {HIGHEST_POSITION_REV:g} revolutions")
-    return position
-
-
-def _decode_velocity(data: bytes) -> Velocity:
-    first, second = _PAIR.unpack(data)
-    return Velocity(first * _LSB, second * _LSB)
-
-
-def _decode_adc(data: bytes) -> Adc:
-    first, second = _PAIR.unpack(data)
-    return Adc(first * _LSB, second * _LSB)
-
-
-def _decode_index(data: bytes) -> EncoderIndex:
-    counts, motor = _INDEX.unpack(data)
-    if motor > 1:
-        raise _frame_error(ENCODER_INDEX_ID, data, f"motor {motor}, which is neither 0 nor 1")
-    if abs(counts) > HIGHEST_POSITION_REV * _Q24:
-        raise _frame_error(ENCODER_INDEX_ID, data, f"a position beyond {HIGHEST_POSITION_REV:g} revolutions")
-    return EncoderIndex(counts * _LSB, motor + 1)
-
-
 def _status_of(byte: int) -> Status:
     system, on_1, ready_1, on_2, ready_2 = (bool(byte >> place & 1) for place in range(5))
     return Status(system, on_1, ready_1, on_2, ready_2, ErrorCode(byte >> 5))
+
+
+def status_of(byte: int) -> Status:
+    """The status of its byte."""
+    return _STATUSES[byte]
 
 
 _COMMANDS = {int(code): code for code in CommandCode}
@@ -345,13 +315,4 @@ _ID_OF: dict[type, int] = {
     Velocity: VELOCITY_ID,
     Adc: ADC_ID,
 }
-_DECODERS: dict[int, Any] = {
-    COMMAND_ID: _decode_command,
-    CURRENT_REFERENCE_ID: _decode_reference,
-    STATUS_ID: _decode_status,
-    CURRENT_ID: _decode_current,
-    POSITION_ID: _decode_position,
-    VELOCITY_ID: _decode_velocity,
-    ADC_ID: _decode_adc,
-    ENCODER_INDEX_ID: _decode_index,
-}
+_KIND_OF: dict[int, Any] = {identifier: kind for kind, identifier in _ID_OF.items()}

@@ -54,8 +54,27 @@ ERRORS = {
     ErrorCode.OTHER: OTHER_ERROR,
 }
 """Fault of each error that a status may hold."""
-TORQUE_IS_OFF = frozenset({*ERRORS.values(), ESTOP, MOTOR_OFF, REBOOTED})
-"""Faults after which the board has no torque and must be enabled again."""
+BY_CODE = (
+    ESTOP,
+    ENCODER,
+    RECEIVE_TIMEOUT,
+    MOTOR_TEMPERATURE,
+    POSITION_CONVERTER,
+    POSITION_ROLLOVER,
+    OTHER_ERROR,
+    OTHER_ERROR,
+    MOTOR_OFF,
+    REBOOTED,
+    POSITION_JUMP,
+    SILENT_BOARD,
+    SILENT_STATUS,
+    CURRENT_MISMATCH,
+    TWO_BOARDS,
+    OTHER_HOST,
+    BUS_OFF,
+    BUS_ERROR,
+)
+"""Name of each fault of fault_codes.py; the error that the firmware reserves, 6, is one without a meaning."""
 
 
 def describe(status: Status) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from continuum_robot.drivers.odri_can import codec
 from continuum_robot.drivers.odri_can.board import ONE_BOARD_HZ
-from continuum_robot.drivers.odri_can.bus import BusFactory, CanChannel
+from continuum_robot.drivers.odri_can.channels import channel_of
 from continuum_robot.drivers.odri_can.codec import Status
 from continuum_robot.drivers.odri_can.faults import describe
 from continuum_robot.errors import FrameError
@@ -57,13 +57,36 @@ class ChannelSurvey:
         return words
 
 
+class _Heard:
+    """Takes the frames in the place of a board's telemetry."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[int] = Counter()
+        self.statuses: list[Status] = []
+        self.bad = 0
+
+    def take(self, identifier: int, length: int, frame: bytearray, stamp_s: float) -> None:
+        """A frame of a socket."""
+        self.receive(identifier, bytes(frame[8 : 8 + length]), stamp_s)
+
+    def receive(self, identifier: int, data: bytes, _stamp_s: float) -> None:
+        """A frame of python-can."""
+        self.counts[identifier] += 1
+        try:
+            frame = codec.decode(identifier, data)
+        except FrameError:
+            self.bad += identifier in codec.KNOWN_IDS
+            return
+        if isinstance(frame, Status):
+            self.statuses.append(frame)
+
+
 def survey(
     interface: str,
     channel: str,
     bitrate_bps: int = BITRATE_BPS,
     *,
     duration_s: float = DURATION_S,
-    bus_factory: BusFactory | None = None,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> ChannelSurvey:
@@ -75,42 +98,26 @@ def survey(
     channel : its name
     bitrate_bps : bit/s
     duration_s : how long to listen, s; a board tells its status once a second
-    bus_factory : opens the bus instead of python-can's own way
     clock, sleep : time to listen by
 
     Raises
     ------
     DeviceError : the channel cannot be opened
     """
-    counts: Counter[int] = Counter()
-    statuses: list[Status] = []
-    bad: list[int] = []
-
-    def receive(identifier: int, data: bytes, _stamp_s: float) -> None:
-        counts[identifier] += 1
-        try:
-            frame = codec.decode(identifier, data)
-        except FrameError:
-            if identifier in codec.KNOWN_IDS:
-                bad.append(identifier)
-            return
-        if isinstance(frame, Status):
-            statuses.append(frame)
-
-    listener = CanChannel(
-        interface, channel, bitrate_bps, receive, bus_factory=bus_factory, clock=clock, threaded=False
-    )
+    frames = _Heard()
+    listener = channel_of(interface, channel, bitrate_bps, clock=clock, threaded=False)
     listener.open()
     try:
         begin_s = clock()
         while clock() - begin_s < duration_s:
-            listener.poll()
+            listener.port.drain(frames, clock())
             sleep(_WAIT_S)
-        listener.poll()
+        listener.port.drain(frames, clock())
         elapsed_s = clock() - begin_s
         trouble = listener.last_error or ("the adapter is bus-off" if listener.bus_off else "")
     finally:
         listener.close()
+    counts, statuses, bad = frames.counts, frames.statuses, frames.bad
     rates = {identifier: count / elapsed_s for identifier, count in sorted(counts.items())}
     unexpected = tuple(identifier for identifier in rates if identifier not in codec.KNOWN_IDS)
     other_host = any(identifier in counts for identifier in _HOST_IDS)
@@ -124,9 +131,9 @@ def survey(
     if unexpected:
         problems.append("frames of something else: " + ", ".join(f"0x{identifier:03X}" for identifier in unexpected))
     if bad:
-        problems.append(f"{len(bad)} frames that no such board sends")
+        problems.append(f"{bad} frames that no such board sends")
     if other_host:
         problems.append("another program sends commands here")
     if trouble:
         problems.append(trouble)
-    return ChannelSurvey(channel, status, rates, unexpected, len(bad), other_host, "; ".join(problems))
+    return ChannelSurvey(channel, status, rates, unexpected, bad, other_host, "; ".join(problems))

@@ -3,90 +3,245 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
-from continuum_robot.drivers.odri_can import codec
-from continuum_robot.drivers.odri_can.codec import Status
-from continuum_robot.errors import FrameError
+import cython
 
-FASTEST_REV_PER_S = 200.0
-JUMP_REV = 0.5
-JUMP_SAMPLES = 3
-KRPM_REV_PER_S = 1000 / 60
+from continuum_robot.drivers.odri_can.codec import Status, status_of
+from continuum_robot.drivers.odri_can.frames import (
+    FRAME_SOUND,
+    FRAME_UNKNOWN,
+    HIGHEST_POSITION_REV,
+    ID_COMMAND,
+    ID_CURRENT,
+    ID_CURRENT_REFERENCE,
+    ID_POSITION,
+    ID_STATUS,
+    ID_VELOCITY,
+    Q24_STEP,
+    ROLLOVER_REV,
+    frame_problem,
+    signed_word,
+)
+from continuum_robot.drivers.odri_can.records import BoardCounters, Sample
+from continuum_robot.stepped.buffers import INFINITE, UNKNOWN, stepped, vector
 
+FASTEST_REV_PER_S = cython.declare(cython.double, 200.0)
+POSITION_JUMP_REV = cython.declare(cython.double, 0.5)
+POSITION_JUMP_SAMPLES = cython.declare(cython.int, 3)
+KRPM_REV_PER_S = cython.declare(cython.double, 1000 / 60)
 
-class Sample(NamedTuple):
-    """Values of both motors in one tick of the board.
-
-    Attributes
-    ----------
-    stamp_s : when its position arrived
-    oldest_s : when the oldest of its values arrived; a lost frame leaves the value of the tick before
-    position_rev : motor revolutions, continuous over the rollover of the wire
-    velocity_rev_per_s : motor revolutions a second
-    current_a : measured currents
-    """
-
-    stamp_s: float
-    oldest_s: float
-    position_rev: tuple[float, float]
-    velocity_rev_per_s: tuple[float, float]
-    current_a: tuple[float, float]
-
-
-@dataclass(slots=True)
-class BoardCounters:
-    """What a board sent since it was made; read by the diagnostics.
-
-    Attributes
-    ----------
-    bad_frames, unknown_identifiers : frames that are none of the protocol
-    incomplete_ticks : ticks of which a frame was lost
-    refused_positions : positions farther from the one before than a motor can turn
-    positions, statuses : frames of these kinds
-    """
-
-    bad_frames: int = 0
-    unknown_identifiers: int = 0
-    incomplete_ticks: int = 0
-    refused_positions: int = 0
-    positions: int = 0
-    statuses: int = 0
+SAMPLE_SIZE = cython.declare(cython.int, 8)
+"""Numbers of a sample: its stamp, its oldest value's stamp; positions, velocities and currents of both motors."""
 
 
+@stepped
+def shortest_turn(turns: cython.double) -> cython.double:
+    """A difference of two positions of the wire (rev), the shorter way round the rollover."""
+    if turns > HIGHEST_POSITION_REV:
+        return turns - ROLLOVER_REV
+    if turns < -HIGHEST_POSITION_REV:
+        return turns + ROLLOVER_REV
+    return turns
+
+
+@cython.cclass
 class Telemetry:
-    """Takes the frames of a board, from a receive thread too.
+    """Takes the frames of a board.
 
     Attributes
     ----------
-    counters : see :class:`BoardCounters`
-    sample : the newest :class:`Sample`, None before the first
-    status : time of arrival and newest :class:`Status`, None before the first
+    samples : the newest sample, ``SAMPLE_SIZE`` numbers from ``at`` on; others have theirs in the same vector
+    at : see there
+    has_sample, has_status : whether one came
+    status_s, status_bits : time of arrival of the newest status, and its byte
+    positions : how many came
     zero_lost : the board's count of revolutions jumped, or began anew
     jumped : it jumped since this was cleared
     other_host : somebody else sends commands on its channel since this was cleared
     """
 
+    samples: cython.double[::1]
+    at: cython.int
+    has_sample: cython.bint
+    has_status: cython.bint
+    status_s: cython.double
+    status_bits: cython.int
+    zero_lost: cython.bint
+    jumped: cython.bint
+    other_host: cython.bint
+    positions: cython.longlong
+    bad_frames: cython.longlong
+    unknown_identifiers: cython.longlong
+    incomplete_ticks: cython.longlong
+    refused_positions: cython.longlong
+    statuses: cython.longlong
+    _pending: cython.bint
+    _has_current: cython.bint
+    _has_velocity: cython.bint
+    _has_position: cython.bint
+    _current_1: cython.double
+    _current_2: cython.double
+    _current_s: cython.double
+    _velocity_1: cython.double
+    _velocity_2: cython.double
+    _velocity_s: cython.double
+    _raw_1: cython.double
+    _raw_2: cython.double
+    _position_1: cython.double
+    _position_2: cython.double
+    _position_s: cython.double
+    _doubts: cython.int
+    _doubted_1: cython.double
+    _doubted_2: cython.double
+
     def __init__(self) -> None:
-        self.counters = BoardCounters()
+        self.samples, self.at = vector(SAMPLE_SIZE), 0
+        self.positions = self.statuses = self.bad_frames = self.unknown_identifiers = 0
+        self.incomplete_ticks = self.refused_positions = 0
+        self.forget()
+
+    def share(self, samples: Any, at: int) -> None:
+        """Put samples into a vector that others use too, from now on.
+
+        Parameters
+        ----------
+        samples : the vector
+        at : where this one begins in it
+        """
+        self.samples, self.at = samples, at
         self.forget()
 
     def forget(self) -> None:
         """Forget what was received, as before the first frame."""
-        self.sample: Sample | None = None
-        self.status: tuple[float, Status] | None = None
+        j: cython.int
+        for j in range(SAMPLE_SIZE):
+            self.samples[self.at + j] = UNKNOWN
+        self.samples[self.at + 1] = -INFINITE
+        self.has_sample = self.has_status = False
+        self.status_s, self.status_bits = 0.0, 0
         self.zero_lost = self.jumped = self.other_host = False
-        self._current: tuple[float, float] | None = None
-        self._velocity: tuple[float, float] | None = None
-        self._raw: codec.Position | None = None
-        self._position = (0.0, 0.0)
-        self._current_s = self._position_s = self._velocity_s = 0.0
+        self._pending = self._has_current = self._has_velocity = self._has_position = False
+        self._current_1 = self._current_2 = self._current_s = 0.0
+        self._velocity_1 = self._velocity_2 = self._velocity_s = 0.0
+        self._raw_1 = self._raw_2 = self._position_1 = self._position_2 = self._position_s = 0.0
+        self._doubts = 0
+        self._doubted_1 = self._doubted_2 = 0.0
+
+    # --- in the cycle
+
+    @stepped
+    def take(
+        self, identifier: cython.int, length: cython.int, frame: cython.uchar[::1], stamp_s: cython.double
+    ) -> cython.void:
+        """Take a frame, whose bytes begin at 8; one that is not of the protocol is counted and otherwise ignored."""
+        first: cython.int = 0
+        second: cython.int = 0
+        if length == 8:
+            first = signed_word(frame, 8)
+            second = signed_word(frame, 12)
+        elif length == 5:
+            first = signed_word(frame, 8)
+            second = frame[12]
+        problem: cython.int = frame_problem(identifier, length, first, second)
+        if problem != FRAME_SOUND:
+            if problem == FRAME_UNKNOWN:
+                self.unknown_identifiers += 1
+            else:
+                self.bad_frames += 1
+        elif identifier == ID_CURRENT:
+            # Lowest identifier first: a new tick begins, and the velocity of the one before was lost.
+            if self._pending:
+                self._finish_tick(False)
+            self._current_1 = first * Q24_STEP
+            self._current_2 = second * Q24_STEP
+            self._current_s = stamp_s
+            self._has_current = True
+        elif identifier == ID_POSITION:
+            if self._pending:
+                self._finish_tick(False)
+            self._take_position(first * Q24_STEP, second * Q24_STEP, stamp_s)
+        elif identifier == ID_VELOCITY:
+            self._velocity_1 = first * Q24_STEP * KRPM_REV_PER_S
+            self._velocity_2 = second * Q24_STEP * KRPM_REV_PER_S
+            self._velocity_s = stamp_s
+            self._has_velocity = True
+            if self._pending:
+                self._finish_tick(True)
+        elif identifier == ID_STATUS:
+            self.statuses += 1
+            self.status_s = stamp_s
+            self.status_bits = frame[8]
+            self.has_status = True
+        elif identifier == ID_COMMAND or identifier == ID_CURRENT_REFERENCE:
+            self.other_host = True
+
+    @stepped
+    def _take_position(self, first: cython.double, second: cython.double, stamp_s: cython.double) -> cython.void:
+        self.positions += 1
+        if not self._has_position:
+            self._has_position = True
+            self._position_1 = first
+            self._position_2 = second
+        else:
+            turns_1: cython.double = shortest_turn(first - self._raw_1)
+            turns_2: cython.double = shortest_turn(second - self._raw_2)
+            reach: cython.double = POSITION_JUMP_REV + FASTEST_REV_PER_S * (stamp_s - self._position_s)
+            if turns_1 > reach or turns_1 < -reach or turns_2 > reach or turns_2 < -reach:
+                if not self._is_true_jump(first, second):
+                    self.refused_positions += 1
+                    return
+                self._position_1 = first
+                self._position_2 = second
+                self.jumped = self.zero_lost = True
+            else:
+                self._position_1 = self._position_1 + turns_1
+                self._position_2 = self._position_2 + turns_2
+        self._raw_1 = first
+        self._raw_2 = second
+        self._doubts = 0
+        self._position_s = stamp_s
+        self._pending = True
+
+    @stepped
+    def _is_true_jump(self, first: cython.double, second: cython.double) -> cython.bint:
+        """Whether some positions in a row say the same, so that it was no corrupted frame."""
+        turns_1: cython.double = shortest_turn(first - self._doubted_1)
+        turns_2: cython.double = shortest_turn(second - self._doubted_2)
+        same: cython.bint = (
+            -POSITION_JUMP_REV <= turns_1 <= POSITION_JUMP_REV and -POSITION_JUMP_REV <= turns_2 <= POSITION_JUMP_REV
+        )
+        self._doubts = self._doubts + 1 if self._doubts > 0 and same else 1
+        self._doubted_1 = first
+        self._doubted_2 = second
+        return self._doubts >= POSITION_JUMP_SAMPLES
+
+    @stepped
+    def _finish_tick(self, complete: cython.bint) -> cython.void:
         self._pending = False
-        self._doubted: tuple[codec.Position, int] | None = None
+        if not complete:
+            self.incomplete_ticks += 1
+        if not (self._has_current and self._has_velocity):
+            return
+        oldest_s: cython.double = self._position_s
+        oldest_s = min(oldest_s, self._current_s)
+        oldest_s = min(oldest_s, self._velocity_s)
+        samples: cython.double[::1] = self.samples
+        at: cython.int = self.at
+        samples[at] = self._position_s
+        samples[at + 1] = oldest_s
+        samples[at + 2] = self._position_1
+        samples[at + 3] = self._position_2
+        samples[at + 4] = self._velocity_1
+        samples[at + 5] = self._velocity_2
+        samples[at + 6] = self._current_1
+        samples[at + 7] = self._current_2
+        self.has_sample = True
+
+    # --- for Python code
 
     def receive(self, identifier: int, data: bytes, stamp_s: float) -> None:
-        """Take a frame; one that is not of the protocol is counted and otherwise ignored.
+        """Take a frame, as in the cycle.
 
         Parameters
         ----------
@@ -94,83 +249,50 @@ class Telemetry:
         data : its bytes
         stamp_s : when it arrived
         """
-        try:
-            frame = codec.decode(identifier, data)
-        except FrameError:
-            if identifier in codec.KNOWN_IDS:
-                self.counters.bad_frames += 1
-            else:
-                self.counters.unknown_identifiers += 1
-            return
-        if isinstance(frame, codec.Current):
-            # Lowest identifier first: a new tick begins, and the velocity of the one before was lost.
-            self._finish_tick(complete=False)
-            self._current, self._current_s = (frame[0], frame[1]), stamp_s
-        elif isinstance(frame, codec.Position):
-            self._finish_tick(complete=False)
-            self._take_position(frame, stamp_s)
-        elif isinstance(frame, codec.Velocity):
-            first, second = frame
-            self._velocity, self._velocity_s = (first * KRPM_REV_PER_S, second * KRPM_REV_PER_S), stamp_s
-            self._finish_tick(complete=True)
-        elif isinstance(frame, Status):
-            self.counters.statuses += 1
-            self.status = (stamp_s, frame)
-        elif isinstance(frame, (codec.Command, codec.CurrentReference)):
-            self.other_host = True
+        frame = bytearray(16)
+        head = bytes(data[:8])
+        frame[8 : 8 + len(head)] = head
+        self.take(identifier, len(data), frame, stamp_s)
 
-    def _take_position(self, frame: codec.Position, stamp_s: float) -> None:
-        self.counters.positions += 1
-        before = self._raw
-        if before is None:
-            self._raw, self._position = frame, (frame[0], frame[1])
-        else:
-            turns = (_shortest(frame[0] - before[0]), _shortest(frame[1] - before[1]))
-            reach = JUMP_REV + FASTEST_REV_PER_S * (stamp_s - self._position_s)
-            if max(abs(turns[0]), abs(turns[1])) > reach:
-                if not self._is_true_jump(frame):
-                    self.counters.refused_positions += 1
-                    return
-                self._position = (frame[0], frame[1])
-                self.jumped = self.zero_lost = True
-            else:
-                self._position = (self._position[0] + turns[0], self._position[1] + turns[1])
-            self._raw = frame
-        self._doubted = None
-        self._position_s = stamp_s
-        self._pending = True
+    @property
+    def sample(self) -> Sample | None:
+        """The newest sample, None before the first."""
+        if not self.has_sample:
+            return None
+        s = [self.samples[self.at + j] for j in range(SAMPLE_SIZE)]
+        return Sample(s[0], s[1], (s[2], s[3]), (s[4], s[5]), (s[6], s[7]))
 
-    def _is_true_jump(self, frame: codec.Position) -> bool:
-        """Whether some positions in a row say the same, so that it was no corrupted frame."""
-        count = 1
-        if self._doubted is not None:
-            last, seen = self._doubted
-            if max(abs(_shortest(frame[0] - last[0])), abs(_shortest(frame[1] - last[1]))) <= JUMP_REV:
-                count = seen + 1
-        self._doubted = (frame, count)
-        return count >= JUMP_SAMPLES
+    @property
+    def status(self) -> tuple[float, Status] | None:
+        """Time of arrival and the newest status, None before the first."""
+        return (self.status_s, status_of(self.status_bits)) if self.has_status else None
 
-    def _finish_tick(self, *, complete: bool) -> None:
-        if not self._pending:
-            return
-        self._pending = False
-        if not complete:
-            self.counters.incomplete_ticks += 1
-        if self._current is not None and self._velocity is not None:
-            oldest_s = min(self._current_s, self._position_s, self._velocity_s)
-            self.sample = Sample(self._position_s, oldest_s, self._position, self._velocity, self._current)
+    @property
+    def counters(self) -> BoardCounters:
+        """What came since it was made."""
+        return BoardCounters(
+            self.bad_frames,
+            self.unknown_identifiers,
+            self.incomplete_ticks,
+            self.refused_positions,
+            self.positions,
+            self.statuses,
+        )
+
+    def flags(self) -> tuple[bool, bool, bool]:
+        """``zero_lost``, ``jumped`` and ``other_host``."""
+        return bool(self.zero_lost), bool(self.jumped), bool(self.other_host)
 
     def missing(self) -> str:
         """What is missing for a board that answers; "" where nothing is."""
-        streams = (("current", self._current), ("position", self._raw), ("velocity", self._velocity))
-        missing = [name for name, value in streams if value is None] if self.sample is None else []
-        if self.status is None:
+        streams = (
+            ("current", self._has_current),
+            ("position", self._has_position),
+            ("velocity", self._has_velocity),
+        )
+        missing = [name for name, here in streams if not here] if not self.has_sample else []
+        if not self.has_status:
             missing.append("status")
         if len(missing) == len(streams) + 1:
             return "does not answer"
         return f"sends no {' and no '.join(missing)}" if missing else ""
-
-
-def _shortest(turns: float) -> float:
-    """A difference of two positions of the wire, the shorter way round the rollover."""
-    return turns - codec.ROLLOVER_REV * round(turns / codec.ROLLOVER_REV)

@@ -1,47 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
 """A robot under control in virtual time, down to the bytes: shipped drivers, safety logic and controller on fake wires.
 
-The cycle is that of the driver's node: read, check, write; the controller answers the reading, and its command arrives
-in the next cycle. Whatever time passes, the truth of the plant is written down every millisecond.
+The cycle is that of the driver's node, the very same code. Whatever time passes, the truth of the plant is written down every millisecond.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import can
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.references import RestToRest
 from continuum_robot.drivers.odri_can.faults import FAULTS as BOARD_FAULTS
-from continuum_robot.drivers.protocols import ForceReading, StringReading, TendonReading
+from continuum_robot.drivers.protocols import ForceReading, StringReading
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.drivers.tendon_faults import FAULTS
 from continuum_robot.drivers.tendon_safety import ACTIVE, TendonSafety
-from continuum_robot.drivers.zeroed import ZeroedActuators
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.identification.procedures.homing import Homing, HomingSettings
-from continuum_robot.identification.procedures.procedure import TakeUp, TakeUpSettings
 from continuum_robot.identification.procedures.run import ProcedureRun
+from continuum_robot.robot.control_settings import ControlSettings
+from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import ROKUBI_SERIAL, RokubiSerial
+from continuum_robot.runtime.assembly import PERIOD_S, QuietWatcher, make_loop
+from continuum_robot.runtime.controller_cycle import ControllerCycle
+from continuum_robot.runtime.pace import VirtualPace
+from continuum_robot.runtime.reference_input import ReferenceInput
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire.hardware import SimulatedHardware, wired
+from continuum_robot.stepped.buffers import vector
 
 Vector = NDArray[np.float64]
 
-PERIOD_S = 0.001
 SENSOR_EVERY = 10
-TAKE_UP = TakeUpSettings(rest_time_s=0.1, timeout_s=4.0)
-TAKE_UP_SHARE = 0.25
-"""As the driver's node: tension that takes up slack, as a share of what a tendon may carry when all carry the same."""
+TAKE_UP_FRACTION = 0.25
+"""As the driver's node: tension that takes up slack, as a fraction of what a tendon may carry when all carry the same."""
 RESIDUAL_M = 0.001
 """As the estimator's node: residual at which it warns."""
 ALIGNMENT_S = 0.3
@@ -110,13 +111,13 @@ class PluggableHardware(SimulatedHardware):
             robot, plant, rng, alignment_s=ALIGNMENT_S, start_rev=start_rev, strings=bool(robot.strings), force=True
         )
         self._unplugged: set[str] = set()
-        self._hosts: dict[str, can.BusABC] = {}
+        self._hosts: dict[str, socket.socket] = {}
 
-    def bus(self, channel: str) -> can.BusABC:
+    def host_socket(self, channel: str) -> socket.socket:
         """As the simulated hardware's; nothing where the adapter is out."""
         if channel in self._unplugged:
             raise DeviceError(f"CAN channel {channel}", "there is no such device", "Plug the adapter in.")
-        self._hosts[channel] = super().bus(channel)
+        self._hosts[channel] = super().host_socket(channel)
         return self._hosts[channel]
 
     def unplug(self, channel: str) -> None:
@@ -127,15 +128,38 @@ class PluggableHardware(SimulatedHardware):
         channel : its name
         """
         self._unplugged.add(channel)
-        self._hosts[channel].shutdown()
+        self._hosts[channel].shutdown(socket.SHUT_RDWR)
 
     def plug_in(self) -> None:
         """Plug all adapters in again."""
         self._unplugged.clear()
 
 
-class VirtualRobot:
+class _RobotTime(VirtualPace):
+    """Virtual time in which the devices do what is due every millisecond, whether the host runs a cycle or not."""
+
+    def __init__(self, start_s: float, on_step: Callable[[float], None]) -> None:
+        super().__init__(PERIOD_S, start_s)
+        self._on_step = on_step
+
+    def pass_time(self, duration_s: float) -> None:
+        """Let time pass without a cycle.
+
+        Parameters
+        ----------
+        duration_s : s
+        """
+        end_s = self.now_s() + duration_s
+        while self.now_s() < end_s - 1e-9:
+            super().pass_time(min(PERIOD_S, end_s - self.now_s()))
+            self._on_step(self.now_s())
+
+
+class VirtualRobot(QuietWatcher):
     """See the module. Use as a context manager.
+
+    The controller is in the driver's cycle, as shipped; while :attr:`alter` changes its commands on their way, it is
+    another program's, whose commands arrive a cycle later.
 
     Parameters
     ----------
@@ -147,13 +171,12 @@ class VirtualRobot:
 
     Attributes
     ----------
-    now_s : virtual time, s
+    loop : the driver's
     truth : what really happened
     told : what a user was told, sentences in the order in which they came
     found : who found something, ``who: name``, in the order in which they did, with the time
     limited : cycles in which the limits changed a command
     reference : wanted Clarke coordinates; starts with :meth:`follow`
-    alter : changes the controller's commands on their way; None: a command gets lost
 
     Raises
     ------
@@ -168,24 +191,24 @@ class VirtualRobot:
         self.plant = plant
         self.hardware = PluggableHardware(robot, plant, np.random.default_rng(seed), start_rev)
         self.hardware.open()
-        self.now_s = 1.0
-        self.actuators = ZeroedActuators(self.hardware.tendon_actuators(clock=lambda: self.now_s, sleep=self._pass))
-        self.safety = TendonSafety(robot)
-        self.controller = ClarkeController(robot)
+        self._time = _RobotTime(1.0, self._on_step)
         self.truth = Truth()
         self.told: list[str] = []
         self.found: dict[str, float] = {}
         self.limited = 0
-        self.alter: Callable[[Command], Command | None] = lambda command: command
         self.reference: RestToRest | None = None
         self._reference_begin_s = 0.0
         self._newton_per_ampere = robot.newton_per_ampere
-        self._command: Command | None = None
-        self._aligned = self._powered = False
-        self._sequence = 0
-        self._reading: TendonReading | None = None
-        self._take_up: Vector | None = None
-        self._procedure: ProcedureRun | None = None
+        self._manifold = clarke_manifold(robot)
+        self._alter: Callable[[Command], Command | None] | None = None
+        self._tried_to_read = 0
+        actuators = self.hardware.tendon_actuators(clock=self._time.now_s, sleep=self._time.pass_time)
+        self.loop = make_loop(robot, actuators, self, lambda _cycle, _form: self._time)
+        self._input = ReferenceInput(robot.coordinate_count, blend_s=0.0)
+        self.control = ControllerCycle(
+            ClarkeController(robot), self._input, robot.control.state_timeout_s, PERIOD_S
+        )
+        self.loop.cycle.attach(self.control)
         self._strings: StringEncoderReader | None = None
         self._force: RokubiForceSensor | None = None
         self._estimator: ShapeEstimator | None = None
@@ -210,90 +233,92 @@ class VirtualRobot:
             self._force = RokubiForceSensor(settings, port=rokubi.port, simulated=True, wait=False)
             self._force.open()
 
-    # --- time
+    @property
+    def now_s(self) -> float:
+        """Virtual time, s."""
+        return self._time.now_s()
 
-    def _pass(self, duration_s: float) -> None:
-        """Let time pass for the robot, in which the host does nothing."""
-        end_s = self.now_s + duration_s
-        while self.now_s < end_s - 1e-9:
-            self.now_s = round(self.now_s + min(PERIOD_S, end_s - self.now_s), 9)
-            self.hardware.step(self.now_s)
-            self._note_truth()
+    @property
+    def safety(self) -> TendonSafety:
+        """The driver's safety logic."""
+        return self.loop.safety
+
+    @property
+    def alter(self) -> Callable[[Command], Command | None] | None:
+        """Changes the commands of a controller in another program on their way; its None: a command gets lost."""
+        return self._alter
+
+    @alter.setter
+    def alter(self, change: Callable[[Command], Command | None] | None) -> None:
+        if (change is None) != (self._alter is None):
+            self.loop.cycle.attach(self.control if change is None else None)
+            self.loop.cycle.control_now(on=change is None)
+        self._alter = change
+
+    # --- time
 
     def stall(self, duration_s: float) -> None:
         """The whole host stands still for a time (s); its devices do not."""
-        self._pass(duration_s)
+        self._time.pass_time(duration_s)
 
     def run(self, duration_s: float) -> None:
         """Cycles of the host, s."""
-        for _ in range(round(duration_s / PERIOD_S)):
-            self.cycle()
+        self._time.run(duration_s)
 
     def cycle(self) -> None:
         """One cycle of the host."""
-        before_s = self.now_s
-        self.now_s = round(self.now_s + PERIOD_S, 9)
-        now_s, elapsed_s = self.now_s, self.now_s - before_s
-        reading = self._read(now_s)
-        command, procedure = self._command, self._procedure
-        self._sequence += 1
-        if procedure is not None:
-            wanted = procedure.wanted(reading, elapsed_s)
-            output = self.safety.update(reading, wanted, 0.0, now_s, elapsed_s, command_sequence=self._sequence)
-        elif command is None:
-            output = self.safety.update(reading, None, 0.0, now_s, elapsed_s)
-        else:
-            age_s = now_s - command.born_s
-            output = self.safety.update(
-                reading, command.tension, age_s, now_s, elapsed_s, command_sequence=command.sequence
-            )
-        self.limited += bool(output.limited.any()) and output.state == ACTIVE
-        for name in output.new_faults:
-            reason = f" ({self.safety.estop_reason})" if self.safety.estop_reason and name == "estop" else ""
-            self._tell(f"tendon_safety: {name}", f"fault {name}{reason}: {FAULTS[name]}")
-        tension = output.tension if self._powered and output.write else self._take_up
-        if tension is not None:
-            try:
-                self.actuators.write(tension, now_s)
-            except ContinuumRobotError as error:
-                self._tell("odri_can: bus", str(error))
-        self._control(reading)
-        if self._sequence % SENSOR_EVERY == 0:
-            self._sense(now_s)
-        self._note_truth()
+        self._time.run_one()
 
-    def _read(self, now_s: float) -> TendonReading | None:
-        try:
-            reading = self.actuators.read(now_s)
-        except ContinuumRobotError as error:
-            self._tell("odri_can: bus", str(error))
-            return None
-        self._reading = reading
-        for fault in reading.device_faults:
+    def _on_step(self, now_s: float) -> None:
+        self.hardware.step(now_s)
+        self._note_truth(now_s)
+        reference = self.reference
+        if reference is not None:
+            self._input.receive(reference.at(now_s - self._reference_begin_s), now_s)
+
+    # --- what happens in the loop
+
+    def on_row(self, row: list[float]) -> None:
+        """Hear what a user of the robot would.
+
+        Parameters
+        ----------
+        row : of the cycle's log
+        """
+        loop, now_s = self.loop, self.now_s
+        self.limited += bool(row[loop.row.written] and any(loop.safety.limited_bits)) and loop.safety.state == ACTIVE
+        for fault in loop.devices.device_faults:
             name = fault.rsplit(": ", 1)[-1]
             self._tell(f"odri_can: {name}", f"{fault}: {BOARD_FAULTS.get(name, name)}")
-        return reading
-
-    def _control(self, reading: TendonReading | None) -> None:
-        if reading is None or self.reference is None or self.safety.state != ACTIVE or not self._powered:
-            self._aligned = False
-            return
-        settings = self.controller.settings
-        stale = self.now_s - reading.stamp_s + float(reading.age_s.max()) > settings.state_timeout_s
-        finite = math.isfinite(reading.displacement_m.sum() + reading.velocity_m_per_s.sum())
-        if stale or not finite:
+        if loop.devices.error is not None:
+            self._tell("odri_can: bus", str(loop.devices.error))
+        if self._alter is not None:
+            self._answer_from_outside(self._alter)
+        if self.reference is not None and loop.powered and self.control.silent_since_s is not None:
             self._tell("clarke_controller: silent", "the controller is silent: the state is old or not finite")
-            self._aligned = False
-            return
-        if not self._aligned:
-            self.controller.reset(reading.displacement_m, self.safety.tension, velocity=reading.velocity_m_per_s)
-            self._aligned = True
-        wanted = self.reference.at(self.now_s - self._reference_begin_s)
-        output = self.controller.update(reading.displacement_m, reading.velocity_m_per_s, wanted, PERIOD_S)
-        if np.isfinite(output.tension).all():
-            command = self.alter(Command(output.tension, self.now_s, self._sequence))
+        if int(row[loop.row.number]) % SENSOR_EVERY == 0:
+            self._sense(now_s)
+
+    def _answer_from_outside(self, alter: Callable[[Command], Command | None]) -> None:
+        """Another program's controller answers the state of this cycle; the next one hears it."""
+        cycle, safety = self.loop.cycle, self.loop.safety
+        following = self.loop.powered and safety.state == ACTIVE and self.reference is not None
+        tension = vector(safety.tension.tolist())
+        if self.control.answer(cycle.reading, tension, following, self.now_s, cycle.cycles):
+            command = alter(Command(np.array(self.control.tension), self.now_s, cycle.cycles))
             if command is not None:
-                self._command = command
+                cycle.command(np.ravel(command.tension).tolist(), command.born_s, command.sequence)
+
+    def on_change(self, new_faults: Sequence[str]) -> None:
+        """Hear of faults.
+
+        Parameters
+        ----------
+        new_faults : that latched
+        """
+        for name in new_faults:
+            reason = f" ({self.safety.estop_reason})" if self.safety.estop_reason and name == "estop" else ""
+            self._tell(f"tendon_safety: {name}", f"fault {name}{reason}: {FAULTS[name]}")
 
     def _sense(self, now_s: float) -> None:
         strings: StringReading | None = None
@@ -305,8 +330,8 @@ class VirtualRobot:
             else:
                 for fault in strings.device_faults:
                     self._tell(f"string_encoder_serial: {fault}", fault)
-        if self._estimator is not None and self._reading is not None:
-            q = self._reading
+        q = self.loop.reading
+        if self._estimator is not None and q is not None:
             extension = None if strings is None else strings.extension_m
             estimate = self._estimator.update(q.displacement_m, q.velocity_m_per_s, extension, PERIOD_S * SENSOR_EVERY)
             if estimate.residual_m > RESIDUAL_M:
@@ -326,68 +351,65 @@ class VirtualRobot:
             self.told.append(sentence)
 
     def forget_told(self) -> None:
-        """Begin anew with what was told and found."""
+        """Begin again with what was told and found."""
         self.found.clear()
         self.told.clear()
         self.limited = 0
 
-    def _note_truth(self) -> None:
+    def _note_truth(self, now_s: float) -> None:
         truth, plant = self.truth, self.plant
-        if truth.time_s and truth.time_s[-1] >= self.now_s:
+        if truth.time_s and truth.time_s[-1] >= now_s:
             return
-        truth.time_s.append(self.now_s)
+        truth.time_s.append(now_s)
         truth.tension_n.append(plant.tension)
         truth.motor_n.append(plant.current * self._newton_per_ampere)
-        truth.clarke_m.append(self.controller.manifold.clarke(plant.rod_displacement))
+        truth.clarke_m.append(self._manifold.clarke(plant.rod_displacement))
         reference, nothing = self.reference, np.full(truth.clarke_m[-1].shape, np.nan)
-        wanted = nothing if reference is None else reference.at(self.now_s - self._reference_begin_s).position
+        wanted = nothing if reference is None else reference.at(now_s - self._reference_begin_s).position
         truth.reference_m.append(wanted)
 
     # --- bringing it up and down, as the driver's node does
 
     def bring_up(self) -> None:
         """Open, count from here, enable, take up slack, obey; from a straight robot. Raises :class:`DeviceError`."""
-        self._pass(BOOT_S)
-        self.actuators.open()
+        self._time.pass_time(BOOT_S)
+        self.loop.actuators.open()
+        self.loop.start()
         self.run(0.05)
-        if self._reading is not None:
-            self.actuators.zero_m = self._reading.displacement_m.copy()
+        reading = self.loop.reading
+        if reading is not None:
+            self.loop.cycle.set_zero(reading.displacement_m.tolist())
         self.activate()
 
     def activate(self) -> None:
         """Torque on, slack taken up, then obey commands from the measured tensions. Raises :class:`DeviceError`."""
-        self.actuators.enable()
-        self._take_up_slack()
-        self.safety.activate(self.actuators.read(self.now_s), self.now_s)
-        self._take_up = self._command = None
-        self._powered = True
+        self.loop.switch_on()
+        self.loop.take_up_slack(TAKE_UP_FRACTION, self._warn)
+        self.loop.obey()
 
-    def _take_up_slack(self) -> None:
-        limits, count = self.limits, self.robot.tendon_count
-        low_n = max(limits.safe_n, limits.minimum_n)
-        level_n = max(low_n, TAKE_UP_SHARE * min(limits.maximum_n, limits.total_n / count))
-        take_up, tight = TakeUp(np.full(count, level_n), self.robot.tendon_names, TAKE_UP), False
-        while not tight:
-            reading = self.actuators.read(self.now_s)
-            self._take_up, tight = take_up.update(reading, PERIOD_S)
-            self.cycle()
+    def _warn(self, sentence: str) -> None:
+        raise DeviceError("tendons", sentence, "Look at the tendons.")
 
     def follow(self, reference: RestToRest) -> None:
         """Begin a motion, and wait for it nowhere."""
         self.reference, self._reference_begin_s = reference, self.now_s
-        self._aligned = False
+        self.loop.cycle.control_now(on=self._alter is None)
+
+    def set_settings(self, settings: ControlSettings) -> None:
+        """Give the controller other gains.
+
+        Parameters
+        ----------
+        settings : of the controller
+        """
+        self.loop.call(lambda: self.control.set_settings(settings))
 
     def power_off(self) -> None:
         """Ramp to the safe tension, torque off."""
-        self.safety.deactivate()
-        for _ in range(1000):
-            if self.safety.released:
-                break
-            self.cycle()
-        self.actuators.disable()
-        self.safety.torque_off()
-        self._powered, self._command, self._take_up, self.reference = False, None, None, None
-        self.alter = lambda command: command
+        self.loop.ramp_down(lambda _sentence: None)
+        self.loop.call(self.loop.power_off)
+        self.reference, self.alter = None, None
+        self.loop.cycle.control_now(on=False)
 
     def recover(self, repair: Callable[[], None], *, home: bool) -> str:
         """What a user does: power off, mend it, reset the stack (close, clear, open), home where the zero is lost, up.
@@ -401,21 +423,27 @@ class VirtualRobot:
         -------
         why it did not work, "" where it did and the robot moves again
         """
+        loop, actuators = self.loop, self.loop.actuators
         try:
             self.power_off()
             repair()
             self.run(SETTLE_S)
-            self.actuators.close()
-            self.actuators.clear_faults()
+            actuators.close()
+            actuators.clear_faults()
             self.safety.torque_off()
-            self.actuators.open()
+            actuators.open()
             blocking = self.safety.reset()
             if blocking:
                 return "reset refused: " + ", ".join(blocking)
             if home:
                 self._home()
+            self.run(0.005)
             self.activate()
-            here = self.controller.manifold.clarke(self.actuators.read(self.now_s).displacement_m)
+            self.run(0.001)
+            reading = loop.reading
+            if reading is None:
+                return "the devices cannot be read"
+            here = self._manifold.clarke(reading.displacement_m)
             self.follow(RestToRest(here, 0.8 * here, 0.3))
             self.run(0.5)
         except ContinuumRobotError as error:
@@ -428,25 +456,20 @@ class VirtualRobot:
         robot = self.hardware.robot
         homing = Homing(robot, QUICK_HOMING)
         run = ProcedureRun(homing, self.safety)
-        self.actuators.enable()
-        self.actuators.zero_m = np.zeros(self.robot.tendon_count)
+        self.loop.switch_on()
         self.run(0.01)
-        run.begin(self.actuators.read(self.now_s), self.now_s)
-        self._powered, self._procedure = True, run
-        end_s = self.now_s + HOMING_TIMEOUT_S
-        while not run.finished and self.now_s < end_s:
-            self.cycle()
-        self._procedure = None
+        self.loop.begin_procedure(run)
+        self._time.wait(lambda: run.finished, HOMING_TIMEOUT_S)
         self.power_off()
-        run.restore()
         if homing.result is None or run.problem:
             raise DeviceError("homing", run.problem or "did not end in time", "Look at the tendons.")
-        self.actuators.zero_m = homing.result.zero_m
+        self.loop.end_procedure(run, homing.result.zero_m.tolist())
         self.run(0.02)
 
     def close(self) -> None:
         """End."""
-        self.actuators.close()
+        self.loop.stop()
+        self.loop.close()
         for sensor in (self._strings, self._force):
             if sensor is not None:
                 sensor.close()

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import time
 
-import numpy as np
 from rclpy.node import Node
 
 from continuum_robot.msg import TendonCommands
-from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.driver.loop import DriverLoop
+from continuum_robot.nodes import qos
 from continuum_robot.nodes.flat_messages import commands_layout
-from continuum_robot.nodes.timing import RoundTripReport, RoundTripStatistics, WriterWatch
+from continuum_robot.runtime.driver_loop import DriverLoop
+from continuum_robot.runtime.reports import RoundTripReport
+from continuum_robot.runtime.round_trips import RoundTripStatistics, WriterWatch
 
 TOPIC = "tendon_commands"
 
@@ -23,21 +23,23 @@ class CommandInput:
     Parameters
     ----------
     node : the driver
+    listens : False: the controller is in the cycle, and nobody else commands
 
     Attributes
     ----------
     invalid : commands that did not hold one tension a tendon
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, *, listens: bool = True) -> None:
         self.invalid = 0
         self._node = node
         self._loop: DriverLoop | None = None
         self._trips: RoundTripStatistics | None = None
         self._writers = WriterWatch()
-        node.create_subscription(TendonCommands, TOPIC, self._on_command, qos.command_subscription(), raw=True)
+        if listens:
+            node.create_subscription(TendonCommands, TOPIC, self._on_command, qos.command_subscription(), raw=True)
 
-    def listen(self, loop: DriverLoop, trips: RoundTripStatistics) -> None:
+    def listen(self, loop: DriverLoop, trips: RoundTripStatistics | None) -> None:
         """Commands are for this loop from now on.
 
         Parameters
@@ -74,17 +76,16 @@ class CommandInput:
         layout = self._layout
         numbers = layout.numbers(data)
         if numbers:
-            sequence, tension = numbers[layout.place["sequence"]], np.array(numbers[layout.place["tension"]])
+            sequence, tension = numbers[layout.place["sequence"]], numbers[layout.place["tension"]]
         else:
             message: TendonCommands = layout.message(data)
-            sequence, tension = message.sequence, conversions.vector(message.tension)
+            sequence, tension = message.sequence, tuple(message.tension)
         self._writers.command(sequence)
         trip_ns = trips.received(sequence, now_ns)
         if trip_ns is None:
             if sequence:
                 return  # it answers a state that this driver does not remember
             trip_ns = 0
-        if tension.size != self._count:
+        if len(tension) != self._count:
             self.invalid += 1
-        loop.command = (tension, (now_ns - trip_ns) * 1e-9, sequence)
-        loop.publish_decimated()
+        loop.cycle.command(tension, (now_ns - trip_ns) * 1e-9, sequence)

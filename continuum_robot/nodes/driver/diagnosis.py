@@ -13,8 +13,9 @@ from continuum_robot.nodes.diagnostics import Level, LoopThresholds, StatusBuild
 from continuum_robot.nodes.driver.commands import CommandInput
 from continuum_robot.nodes.driver.faults import DriverFaults
 from continuum_robot.nodes.driver.homing import StoredHoming
-from continuum_robot.nodes.driver.loop import DriverLoop
 from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.runtime.driver_loop import DriverLoop
+from continuum_robot.runtime.forms import Form
 
 
 class DriverDiagnosis:
@@ -26,6 +27,11 @@ class DriverDiagnosis:
     loop : gives the loop, None while not configured
     thresholds : of the loop's timing
     faults, homing, commands : of the driver
+    form : gives the form of the cycle
+
+    Attributes
+    ----------
+    activated_ns : when it was activated last, on the clock of its cycle, ns; 0: never
     """
 
     def __init__(
@@ -37,9 +43,11 @@ class DriverDiagnosis:
         faults: DriverFaults,
         homing: StoredHoming,
         commands: CommandInput,
+        form: Callable[[], Form],
     ) -> None:
         self._node, self._loop, self._thresholds = node, loop, thresholds
-        self._faults, self._homing, self._commands = faults, homing, commands
+        self._faults, self._homing, self._commands, self._form = faults, homing, commands, form
+        self.activated_ns = 0
         for name, task in (
             ("driver", self._diagnose_driver),
             ("loop", self._diagnose_loop),
@@ -66,6 +74,7 @@ class DriverDiagnosis:
         status.add("estop", faults.estop_latched)
         status.add("estop_reason", reason)
         status.add("simulated", self._node.simulated)
+        status.add("activated_ns", self.activated_ns)
         status.add("powered", loop is not None and loop.powered)
         status.add("homed", not missing)
         if missing:
@@ -73,11 +82,19 @@ class DriverDiagnosis:
 
     def _diagnose_loop(self, status: StatusBuilder) -> None:
         loop = self._loop()
-        report = None if loop is None else loop.report()
+        report = None if loop is None else loop.pace.report()
         if loop is None or report is None or not report.cycles:
             status.summary(Level.OK, "the loop does not run")
             return
         self._thresholds.diagnose(status, report, loop.period_s)
+        form = self._form()
+        status.add("cycle", form.name)
+        status.add("cycle_reason", form.reason)
+        responses = loop.pace.response_report()
+        if responses is not None:
+            status.add("responses", responses.count)
+            for key in ("p50_us", "p99_us", "mean_us", "maximum_us"):
+                status.add(f"response_{key}", getattr(responses, key))
 
     def _diagnose_round_trip(self, status: StatusBuilder) -> None:
         report = self._commands.report()
@@ -123,7 +140,7 @@ class DriverDiagnosis:
         status.add("current_a", reading.current_a)
         status.add("temperature_c", reading.temperature_c)
         status.add("device_faults", list(reading.device_faults))
-        inner = loop.actuators.inner
+        inner = loop.actuators
         if isinstance(inner, CountsFromPowerOn):
             for channel, counters in inner.counters().items():
                 for name, value in counters.items():

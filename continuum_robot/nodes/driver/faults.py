@@ -9,13 +9,16 @@ from collections.abc import Callable, Sequence
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
+from continuum_robot.control.delay_margin import late_latency_s
 from continuum_robot.drivers.safety_settings import SafetySettings
 from continuum_robot.drivers.tendon_faults import ESTOP, FAULTS
-from continuum_robot.drivers.tendon_safety import SafetyOutput, TendonSafety
+from continuum_robot.drivers.tendon_safety import TendonSafety
 from continuum_robot.errors import ContinuumRobotError
-from continuum_robot.nodes.driver.loop import DriverLoop
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.robot.description import Robot
+from continuum_robot.runtime.assembly import make_safety
+from continuum_robot.runtime.driver_loop import DriverLoop
+from continuum_robot.runtime.forms import Form
 
 OWN_REASONS = ("two_writers", "internal_error")
 """Reasons for which the driver itself asks for the e-stop."""
@@ -46,27 +49,31 @@ class DriverFaults:
         self.last_fault = ""
         self.bus_problem = ""
         self._safety: TendonSafety | None = None
-        self._robot: Robot | None = None
+        self._made_for: tuple[Robot, str, float] | None = None
         self._early_estop: tuple[str, bool] | None = None
         self._estop_input = False
         self._lock = threading.Lock()
 
-    def prepare(self, robot: Robot, settings: SafetySettings) -> TendonSafety:
+    def prepare(self, robot: Robot, settings: SafetySettings, form: Form, period_s: float) -> TendonSafety:
         """The safety logic of a robot; an e-stop that was requested before is latched in it.
 
         Parameters
         ----------
         robot : that is being configured
         settings : thresholds
+        form : of the cycle
+        period_s : of the cycle, s
         """
         with self._lock:
             safety = self._safety
-            if safety is None or self._robot != robot:
+            if safety is None or self._made_for != (robot, form.name, period_s):
                 # Otherwise the old one is kept, so that closing and opening the device clears no fault.
                 if safety is not None and ESTOP in safety.faults:
                     self._early_estop = (safety.estop_reason, safety.estop_held)
-                self._safety = safety = TendonSafety(robot, settings)
-                self._robot = robot
+                self._safety = safety = make_safety(
+                    robot, form, settings, period_s=period_s, delay_margin_s=late_latency_s(robot)
+                )
+                self._made_for = (robot, form.name, period_s)
             if self._early_estop is not None:
                 safety.estop(self._early_estop[0], held=self._early_estop[1])
                 self._early_estop = None
@@ -179,7 +186,7 @@ class DriverFaults:
             return safety.reset()
 
         def reset() -> tuple[str, ...]:
-            loop.command = None
+            loop.cycle.forget_command()
             loop.actuators.clear_faults()
             if not loop.powered:
                 # Without torque tendons may hang slack; the next activation takes them up, and checks.
@@ -190,15 +197,20 @@ class DriverFaults:
 
     # What happens in the loop, in its thread
 
-    def on_change(self, output: SafetyOutput) -> None:
-        """As :class:`LoopWatcher`: log and publish what ``output`` says."""
-        for fault in output.new_faults:
+    def on_change(self, new_faults: Sequence[str]) -> None:
+        """As :class:`LoopWatcher`: log and publish what the safety logic says.
+
+        Parameters
+        ----------
+        new_faults : that latched
+        """
+        for fault in new_faults:
             meaning = FAULTS.get(fault, "")
             reason = f" ({self._safety.estop_reason})" if fault == ESTOP and self._safety is not None else ""
             self._node.get_logger().error(
                 f"fault {fault}{reason}: {meaning}. The tendons go to their safe tension; reset_estop clears the fault"
             )
-        if output.new_faults:
+        if new_faults:
             self.last_fault = self.names[-1]
         self._publish_status()
 

@@ -16,8 +16,8 @@ from continuum_robot.identification.procedures.record import (
     record_path,
     simulated_folder,
 )
-from continuum_robot.nodes.driver.loop import DriverLoop, configured
 from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.runtime.driver_loop import DriverLoop, configured
 
 
 class StoredHoming:
@@ -61,7 +61,7 @@ class StoredHoming:
         ----------
         loop : that is being configured
         """
-        inner = loop.actuators.inner
+        inner = loop.actuators
         self._was_aligned = isinstance(inner, CountsFromPowerOn) and inner.aligned
         self.missing = ""
         loop.safety.positions_known = not self.required
@@ -99,7 +99,7 @@ class StoredHoming:
         self._require_power(actuators)
 
     def _use(self, record: HomingRecord, loop: DriverLoop) -> None:
-        loop.actuators.zero_m = record.zero
+        loop.cycle.set_zero(record.zero.tolist())
         loop.safety.positions_known = True
         self.missing = ""
         self._node.get_logger().info(f"homed on {record.date} at {record.tension_n:g} N")

@@ -9,8 +9,8 @@ from typing import Any
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.choices import FAKE_LEVELS, HOMING_POLICIES
 from continuum_robot.nodes.parameters import ParameterServer
-from continuum_robot.nodes.periodic import RealtimeSettings
 from continuum_robot.robot.schema import Quantity
+from continuum_robot.runtime.periodic import RealtimeSettings
 
 
 def declare_parameters(parameters: ParameterServer) -> None:
@@ -36,9 +36,16 @@ def declare_parameters(parameters: ParameterServer) -> None:
     declare(
         "fake_level",
         "dynamics",
-        "how much of the robot is simulated: mirror, dynamics, or wire, where the real driver speaks to simulated"
-        " motor boards",
+        "how much of the robot is simulated, as of the node simulator: mirror, dynamics, or wire, where the real driver"
+        " speaks to simulated motor boards",
         rules=Quantity("", choices=FAKE_LEVELS),
+        read_only=True,
+    )
+    declare(
+        "cycle",
+        "auto",
+        "form of the cycle; auto: compiled where that can be had",
+        rules=Quantity("", choices=("auto", "interpreted")),
         read_only=True,
     )
     declare(
@@ -50,13 +57,6 @@ def declare_parameters(parameters: ParameterServer) -> None:
     )
     declare("calibration_folder", "", "where homings are kept, empty: in the user's data folder", read_only=True)
     declare("can_interface", "", "python-can interface instead of the robot file's, empty: that", read_only=True)
-    declare(
-        "contacts",
-        "",
-        "file of what touches the simulated robot, by the time since the driver was activated; empty: nothing",
-        read_only=True,
-    )
-    declare("base_frame", "base", "frame_id of the place of simulated contacts", read_only=True)
     declare(
         "take_up_share",
         0.25,

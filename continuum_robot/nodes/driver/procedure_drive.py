@@ -7,16 +7,13 @@ import threading
 import time
 from collections.abc import Callable
 
-import numpy as np
-
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import DeviceError
 from continuum_robot.identification.procedures.procedure import Procedure
 from continuum_robot.identification.procedures.run import ProcedureRun
-from continuum_robot.nodes.driver.loop import DriverLoop, configured
-from continuum_robot.nodes.driver.slack import wait_for_ramp
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.robot.description import Robot
+from continuum_robot.runtime.driver_loop import DriverLoop, configured
 
 PROCEDURE_TIMEOUT_S = 600.0
 
@@ -55,28 +52,19 @@ class ProcedureDrive:
         DeviceError : the driver is not inactive, a fault is latched, or a device cannot be enabled
         """
         loop = configured(self._loop())
-        safety, actuators = loop.safety, loop.actuators
         if self._node.state != "inactive":
             raise DeviceError(
                 "tendon_driver", f"is {self._node.state}", "Procedures need it inactive: deactivate it first"
             )
         refuse_procedure(loop)
-        safety.refuse_faults()
-        run = ProcedureRun(procedure, safety)
-        self._zero = actuators.zero_m
-
-        def begin() -> None:
-            actuators.zero_m = np.zeros(actuators.tendon_count)
-            now_s = time.monotonic()
-            run.begin(actuators.read(now_s), now_s)
-            loop.powered, loop.command, loop.procedure = True, None, run
-
+        loop.safety.refuse_faults()
+        run = ProcedureRun(procedure, loop.safety)
+        self._zero = loop.cycle.zero
         try:
             loop.switch_on()
-            loop.call(begin)
+            loop.begin_procedure(run)
         except BaseException:
             loop.call(loop.power_off)
-            actuators.zero_m = self._zero
             raise
         self._publish_status()
         return run
@@ -97,13 +85,7 @@ class ProcedureDrive:
                     loop.call(run.cancel)
                 time.sleep(0.01)
         finally:
-            if loop.procedure is run:
-                loop.call(loop.power_off)
-                loop.procedure = None
-            run.restore()
-            loop.actuators.zero_m = self._zero
-            # What was read until now counts from another zero: no jump.
-            loop.safety.torque_off()
+            loop.end_procedure(run, self._zero)
             if not run.succeeded and not run.problem:
                 run.problem = "the driver's loop ended"
             self._publish_status()
@@ -118,8 +100,7 @@ class ProcedureDrive:
         if loop is None or loop.procedure is None:
             return
         if loop.running:
-            loop.call(loop.safety.deactivate)
-            wait_for_ramp(loop, self._node.get_logger().warning)
+            loop.ramp_down(self._node.get_logger().warning)
         loop.procedure = None
 
 

@@ -3,116 +3,81 @@
 
 from __future__ import annotations
 
-import contextlib
-import math
 import time
-from collections import deque
 from collections.abc import Callable
+from typing import Any
 
-from rclpy.node import Node
-
-from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import DeviceError
 from continuum_robot.msg import TendonStates
 from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.driver.simulated_contact import TrueContacts
 from continuum_robot.nodes.flat_messages import states_layout
-from continuum_robot.nodes.timing import RoundTripStatistics
+from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.runtime.cycle_row import CycleRow
+from continuum_robot.runtime.round_trips import RoundTripStatistics
 
 FOREIGN_STATES_S = 0.5
 
 
 class StatePublisher:
-    """Publishes ``tendon_states`` and ``tendon_states_decimated``, numbered over all configurations.
+    """Publishes ``tendon_states`` and ``tendon_states_decimated`` of the cycle's rows.
 
     Parameters
     ----------
     node : the driver
     """
 
-    def __init__(self, node: Node) -> None:
-        self._clock = node.get_clock()
+    def __init__(self, node: ManagedNode) -> None:
+        self._clock = node.clock
         self._states = node.create_publisher(TendonStates, "tendon_states", qos.state_publisher())
         self._decimated = node.create_publisher(TendonStates, "tendon_states_decimated", qos.state_publisher())
-        self._due: deque[bytes] = deque()
-        self._sequence = 0
+        self._trips: RoundTripStatistics | None = None
+        self.newest = 0
 
     def prepare(
-        self,
-        tendon_count: int,
-        *,
-        simulated: bool,
-        decimation: int,
-        trips: RoundTripStatistics,
-        touching: TrueContacts | None,
+        self, row: CycleRow, tendon_count: int, *, simulated: bool, decimation: int, trips: RoundTripStatistics | None
     ) -> None:
         """Make the messages of a robot, before :meth:`publish`.
 
         Parameters
         ----------
+        row : where its numbers stand
         tendon_count : number N of tendons
         simulated : what the messages say of the devices
         decimation : every how many states a decimated one
-        trips : are told of each state
-        touching : published with each decimated state, None for nothing
+        trips : is told of each state; None: nobody answers over a topic
         """
-        self._layout = states_layout(tendon_count)
-        self._place = self._layout.place
-        self._numbers, self._count = self._layout.editable(), tendon_count
-        self._numbers[self._place["simulated"]] = simulated
-        self._decimation, self._trips, self._touching = decimation, trips, touching
+        layout = states_layout(tendon_count)
+        self._layout, self._row, self._decimation, self._trips = layout, row, decimation, trips
+        self._numbers = layout.editable()
+        place = layout.place
+        self._numbers[place["simulated"]] = simulated
+        self._sequence, self._sec, self._nanosec = place["sequence"], place["sec"], place["nanosec"]
+        names = ("displacement", "velocity", "tension", "current", "temperature", "age")
+        self._fields = [(place[name], getattr(row, name)) for name in names]
+        self._fields.append((place["commanded_tension"], row.commanded))
+        self._limited = place["limited"]
 
-    def publish(self, reading: TendonReading) -> int:
-        """Publish a reading; its sequence number.
+    def publish(self, numbers_of_row: list[float]) -> None:
+        """Publish what a cycle read; what is not known is NaN.
 
         Parameters
         ----------
-        reading : what is not known is NaN
+        numbers_of_row : of the cycle's log
         """
-        numbers, place = self._numbers, self._place
-        self._sequence = sequence = self._sequence + 1
-        numbers[place["sequence"]] = sequence
-        numbers[place["displacement"]] = reading.displacement_m.tolist()
-        numbers[place["velocity"]] = reading.velocity_m_per_s.tolist()
-        numbers[place["tension"]] = reading.tension_n.tolist()
-        numbers[place["current"]] = reading.current_a.tolist()
-        numbers[place["temperature"]] = reading.temperature_c.tolist()
-        numbers[place["age"]] = reading.age_s.tolist()
-        monotonic_ns = time.monotonic_ns()
-        since_acquired_ns = monotonic_ns - round(reading.stamp_s * 1e9)
-        stamp_ns = conversions.now_ns(self._clock) - since_acquired_ns
-        numbers[place["sec"]], numbers[place["nanosec"]] = divmod(stamp_ns, conversions.NS_PER_S)
+        numbers, row, found = self._numbers, self._row, numbers_of_row
+        self.newest = numbers[self._sequence] = sequence = int(found[row.number])
+        for target, source in self._fields:
+            numbers[target] = found[source]
+        numbers[self._limited] = [int(bits) for bits in found[row.limited]]
+        monotonic_s = self._clock.monotonic_s()
+        stamp_ns = self._clock.now_ns() - round((monotonic_s - found[row.stamp_s]) * 1e9)
+        numbers[self._sec], numbers[self._nanosec] = divmod(stamp_ns, conversions.NS_PER_S)
         data = self._layout.to_bytes(numbers)
-        self._trips.published(sequence, monotonic_ns)
+        if self._trips is not None:
+            self._trips.published(sequence, time.monotonic_ns())
         self._states.publish(data)
         if sequence % self._decimation == 0:
-            self._due.append(data)
-            if self._touching is not None:
-                self._touching.publish(stamp_ns, sequence)
-        return sequence
-
-    def publish_decimated(self) -> None:
-        """Publish what is due on tendon_states_decimated: after the command, for which the tendons wait, has come.
-
-        Where none comes, the next cycle does it. Its readers would otherwise take the processor from the controller.
-        """
-        with contextlib.suppress(IndexError):
-            self._decimated.publish(self._due.popleft())
-
-    def note_commanded(self, tension_n: list[float], limited: list[int]) -> None:
-        """What the next states say was sent.
-
-        Parameters
-        ----------
-        tension_n : N values, N
-        limited : LIMITED_ bits of control/limits.py, N values
-        """
-        self._numbers[self._place["commanded_tension"]] = tension_n
-        self._numbers[self._place["limited"]] = limited
-
-    def note_nothing_commanded(self) -> None:
-        """The next states say that nothing was sent."""
-        self.note_commanded([math.nan] * self._count, [0] * self._count)
+            self._decimated.publish(data)
 
 
 class OtherDriver:
@@ -124,10 +89,10 @@ class OtherDriver:
     publishing : whether states are this driver's own
     """
 
-    def __init__(self, node: Node, publishing: Callable[[], bool]) -> None:
+    def __init__(self, node: Any, publishing: Callable[[], bool]) -> None:
         self._publishing = publishing
         self._topic = node.resolve_topic_name("tendon_states")
-        self._heard_s = self._closed_s = -math.inf
+        self._heard_s = self._closed_s = float("-inf")
         # Never destroyed: the EventsExecutor does not take it well when a callback destroys what it listens to.
         node.create_subscription(TendonStates, "tendon_states_decimated", self._on_states, qos.newest_state(), raw=True)
 

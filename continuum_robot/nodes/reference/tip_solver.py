@@ -22,17 +22,19 @@ class TipSolver:
     Parameters
     ----------
     control : of its own, for its compiled functions serve one thread
+    beside : False: no thread, it is solved when the answer is asked for, as lock-step needs it
     """
 
-    def __init__(self, control: TipControl) -> None:
-        self._control = control
+    def __init__(self, control: TipControl, *, beside: bool = True) -> None:
+        self._control, self._beside = control, beside
         self._lock = threading.Condition()
         self._asked: tuple[Vector, Vector, bool] | None = None
         self._found: TipSolution | None = None
         self._epoch = 0
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="tip_solver", daemon=True)
-        self._thread.start()
+        if beside:
+            self._thread.start()
 
     def ask(self, target: Vector, start: Vector, *, search: bool) -> None:
         """Solve for a target next.
@@ -49,6 +51,9 @@ class TipSolver:
 
     def answer(self) -> TipSolution | None:
         """The newest solution that was not given yet."""
+        if not self._beside and self._asked is not None:
+            (target, start, search), self._asked = self._asked, None
+            return self._control.solve(target, start, search=search)
         with self._lock:
             found, self._found = self._found, None
             return found
@@ -64,7 +69,8 @@ class TipSolver:
         with self._lock:
             self._closed = True
             self._lock.notify()
-        self._thread.join(5.0)
+        if self._beside:
+            self._thread.join(5.0)
 
     def _run(self) -> None:
         while True:

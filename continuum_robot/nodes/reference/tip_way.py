@@ -8,7 +8,6 @@ import math
 import numpy as np
 from geometry_msgs.msg import Point
 from numpy.typing import NDArray
-from rclpy.node import Node
 from rclpy.serialization import deserialize_message
 
 from continuum_robot.control.motion import MotionLimits
@@ -16,8 +15,10 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tip_control import TipControl, TipOutput
 from continuum_robot.msg import Shape, TipState
 from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.reference.tip_solver import TipSolver
 from continuum_robot.robot.description import Robot
+from continuum_robot.runtime.clock import Clock
 
 Vector = NDArray[np.float64]
 
@@ -35,9 +36,9 @@ class TipStates:
     simulated : what the messages say of the devices
     """
 
-    def __init__(self, node: Node, frame: str, *, simulated: bool) -> None:
+    def __init__(self, node: ManagedNode, frame: str, *, simulated: bool) -> None:
         self._node, self._frame, self._simulated = node, frame, simulated
-        self._publisher = node.create_publisher(TipState, "tip_state", qos.state_publisher())
+        self._publisher = node.flow.create_publisher(TipState, "tip_state", qos.state_publisher())
 
     def prepare(self, count: int) -> None:
         """Make the message of a robot with ``count`` = 2m coordinates, before :meth:`publish`."""
@@ -80,7 +81,7 @@ class TipStates:
         nothing = Point(x=math.nan, y=math.nan, z=math.nan)
         message = TipState(simulated=self._simulated, state="refused", message=problem)
         message.header.frame_id = self._frame
-        message.header.stamp = self._node.get_clock().now().to_msg()
+        conversions.set_stamp(message.header.stamp, self._node.clock.now_ns())
         message.target, message.goal, message.tip = target, nothing, nothing
         message.distance = message.error = math.nan
         self._publisher.publish(message)
@@ -95,14 +96,16 @@ class TipWay:
     robot : without a mechanism
     control : of its tip
     states : told how it goes
+    clock : of the node
     """
 
-    def __init__(self, robot: Robot, control: TipControl, states: TipStates) -> None:
-        self._control, self._states = control, states
-        self._solver = TipSolver(TipControl(robot, control.settings))
+    def __init__(self, robot: Robot, control: TipControl, states: TipStates, clock: Clock) -> None:
+        self._control, self._states, self._clock = control, states, clock
+        self._solver = TipSolver(TipControl(robot, control.settings), beside=not clock.stepped)
         self._count = robot.coordinate_count
         self._tip: Vector | None = None
-        self._tip_ns = self._tick_ns = 0
+        self._heard_s = 0.0
+        self._tick_ns = 0
 
     def limit(self, limits: MotionLimits) -> None:
         """Move within these limits from now on."""
@@ -142,18 +145,17 @@ class TipWay:
         data : of a serialised ``shape``
         """
         shape = deserialize_message(data, Shape)
-        self._tip, self._tip_ns = conversions.position(shape.tip.position), conversions.stamp_ns(shape.header.stamp)
+        self._tip, self._heard_s = conversions.position(shape.tip.position), self._clock.monotonic_s()
 
-    def at(self, now_ns: int, period_s: float, measured: Vector | None) -> ClarkeReference:
+    def at(self, period_s: float, measured: Vector | None) -> ClarkeReference:
         """The reference of this period.
 
         Parameters
         ----------
-        now_ns : ns
         period_s : between two, s
         measured : coordinates, shape (2m,), m, None where they are not known
         """
-        control = self._control
+        control, now_ns = self._control, self._clock.monotonic_ns()
         step_s = (now_ns - self._tick_ns) * 1e-9 if self._tick_ns else period_s
         self._tick_ns = now_ns
         # After a stall the reference goes on from where it stood, it does not make up for it.
@@ -163,10 +165,10 @@ class TipWay:
             control.adopt(solution)
         if control.solution is None:
             return control.motion.along(np.zeros(self._count), step_s)
-        fresh = self._tip is not None and now_ns - self._tip_ns < SHAPE_AGE_S * 1e9
+        fresh = self._tip is not None and self._clock.monotonic_s() - self._heard_s < SHAPE_AGE_S
         tip = self._tip if fresh else None
         output = control.update(tip, measured, step_s)
-        self._states.publish(control, output, tip, now_ns)
+        self._states.publish(control, output, tip, self._clock.now_ns())
         return output.reference
 
     def close(self) -> None:

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import numpy as np
-from rclpy.node import Node
 from rclpy.serialization import deserialize_message
 from std_msgs.msg import String
 
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.msg import ClarkeState
 from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.lifecycle import ManagedNode
 
 FOREIGN_AGE_S = 0.1
 """The last reference of another program that is older than this has come to rest in the controller."""
@@ -29,12 +29,14 @@ class ReferenceWriter:
     name : of the program that writes
     """
 
-    def __init__(self, node: Node, own: str) -> None:
+    def __init__(self, node: ManagedNode, own: str) -> None:
         self.name = self._own = own
-        self._clock = node.get_clock()
-        self._foreign: tuple[bytes, int] | None = None
+        self._clock = node.clock
+        self._foreign: tuple[bytes, float] | None = None
         self._writers = node.create_publisher(String, "reference_writer", qos.latched())
-        node.create_subscription(ClarkeState, "clarke_reference", self._on_reference, qos.newest_state(), raw=True)
+        node.flow.create_subscription(
+            ClarkeState, "clarke_reference", self._on_reference, qos.newest_state(), raw=True, lazy=True
+        )
 
     @property
     def ours(self) -> bool:
@@ -65,17 +67,17 @@ class ReferenceWriter:
             return current
         if self._foreign is None:
             return None if current is None else ClarkeReference.at_rest(current.position)
-        data, heard_ns = self._foreign
+        data, heard_s = self._foreign
         message = deserialize_message(data, ClarkeState)
         position = np.array(conversions.vector(message.position))
         velocity = np.array(conversions.vector(message.velocity))
         if position.size != count or not np.all(np.isfinite(position)):
             return current
         moves = velocity.size == position.size and bool(np.all(np.isfinite(velocity)))
-        if not moves or conversions.now_ns(self._clock) - heard_ns > FOREIGN_AGE_S * 1e9:
+        if not moves or self._clock.monotonic_s() - heard_s > FOREIGN_AGE_S:
             return ClarkeReference.at_rest(position)
         return ClarkeReference(position, velocity, np.zeros_like(position))
 
     def _on_reference(self, data: bytes) -> None:
         if not self.ours:
-            self._foreign = data, conversions.now_ns(self._clock)
+            self._foreign = data, self._clock.monotonic_s()

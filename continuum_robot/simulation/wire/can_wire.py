@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device's end of a CAN channel: over python-can, or as an slcan adapter on a pseudo-terminal."""
+"""The device's end of a CAN channel: a socket, python-can, or an slcan adapter on a pseudo-terminal."""
 
 from __future__ import annotations
 
 import contextlib
+import socket
 from pathlib import Path
 from typing import Protocol
 
 import can
 import numpy as np
 
+from continuum_robot.drivers.odri_can.sockets import frame_bytes, frame_parts
 from continuum_robot.simulation.wire.pty import Pty
+from continuum_robot.stepped.system_calls import CAN_FRAME_BYTES
 
 SEND_TIMEOUT_S = 0.001
 BUS_OFF_CLASS = 0x40
+EXTENDED, REMOTE, ERROR = 0x80000000, 0x40000000, 0x20000000
+"""Flags of can_id, linux/can.h."""
+HIGHEST_IDENTIFIER = 0x7FF
 _FRAMES_AT_ONCE = 4096
 _LONGEST_LINE = 64
 _ANSWERS = {ord("V"): b"V1013\r", ord("N"): b"N0001\r", ord("F"): b"F00\r"}
@@ -82,18 +88,13 @@ class PythonCanWire:
 
     def disturb(self, rng: np.random.Generator) -> None:
         """A remote, extended or error frame, or one with a random identifier and random bytes."""
-        kind = int(rng.integers(4))
-        identifier = int(rng.integers(0x7FF))
-        if kind == 0:
+        flags, identifier, data = _disturbance(rng)
+        if flags == REMOTE:
             self._send(can.Message(arbitration_id=identifier, is_extended_id=False, is_remote_frame=True, dlc=8))
-            return
-        if kind == 1:
-            self._send(can.Message(is_error_frame=True, arbitration_id=0x04, data=bytes(8)))
-            return
-        data = rng.bytes(int(rng.integers(9)))
-        extended = kind == 2
-        identifier = identifier << 18 | 1 if extended else 0x100 + identifier % 0x600
-        self._send(can.Message(arbitration_id=identifier, data=data, is_extended_id=extended))
+        elif flags == ERROR:
+            self._send(can.Message(is_error_frame=True, arbitration_id=identifier, data=data))
+        else:
+            self._send(can.Message(arbitration_id=identifier, data=data, is_extended_id=flags == EXTENDED))
 
     def report_bus_off(self) -> None:
         """An error frame of class bus-off, as socketcan gives it."""
@@ -113,6 +114,85 @@ class PythonCanWire:
         except (can.CanError, OSError):
             return False
         return True
+
+
+def _disturbance(rng: np.random.Generator) -> tuple[int, int, bytes]:
+    """Flags, identifier and data of a frame that is of no board."""
+    kind = int(rng.integers(4))
+    identifier = int(rng.integers(0x7FF))
+    if kind == 0:
+        return REMOTE, identifier, bytes(8)
+    if kind == 1:
+        return ERROR, 0x04, bytes(8)
+    data = rng.bytes(int(rng.integers(9)))
+    if kind == 2:
+        return EXTENDED, identifier << 18 | 1, data
+    return 0, 0x100 + identifier % 0x600, data
+
+
+class FrameSocketWire:
+    """A wire on a datagram socket that carries ``struct can_frame``, which it owns.
+
+    Parameters
+    ----------
+    end : non-blocking; None: nobody is at the other end
+
+    Attributes
+    ----------
+    lost_frames : frames to a host that did not take them: its queue was full, or it is gone
+    """
+
+    def __init__(self, end: socket.socket | None = None) -> None:
+        self._socket = end
+        self.lost_frames = 0
+
+    def receive(self) -> list[tuple[int, bytes]]:
+        """Data frames that arrived; never waits."""
+        found: list[tuple[int, bytes]] = []
+        while self._socket is not None and len(found) < _FRAMES_AT_ONCE:
+            try:
+                frame = self._socket.recv(CAN_FRAME_BYTES)
+            except OSError:
+                break
+            if not frame:  # hung up
+                break
+            if len(frame) == CAN_FRAME_BYTES:
+                can_id, data = frame_parts(frame)
+                if can_id <= HIGHEST_IDENTIFIER:
+                    found.append((can_id, data))
+        return found
+
+    def send(self, identifier: int, data: bytes) -> bool:
+        """Send a frame; whether it was taken.
+
+        Parameters
+        ----------
+        identifier : of the frame, 11 bits; with flags too
+        data : its bytes, 8 at most
+        """
+        if self._socket is None:
+            return False
+        try:
+            self._socket.send(frame_bytes(identifier, data))
+        except OSError:
+            self.lost_frames += 1
+            return False
+        return True
+
+    def disturb(self, rng: np.random.Generator) -> None:
+        """A remote, extended or error frame, or one with a random identifier and random bytes."""
+        flags, identifier, data = _disturbance(rng)
+        self.send(flags | identifier, data)
+
+    def report_bus_off(self) -> None:
+        """An error frame of class bus-off, as socketcan gives it."""
+        self.send(ERROR | BUS_OFF_CLASS, bytes(8))
+
+    def close(self) -> None:
+        """End."""
+        end, self._socket = self._socket, None
+        if end is not None:
+            end.close()
 
 
 class SlcanAdapter:

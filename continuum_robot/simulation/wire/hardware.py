@@ -4,41 +4,32 @@
 from __future__ import annotations
 
 import math
+import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-import can
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.drivers.made_up_wiring import wired
 from continuum_robot.drivers.odri_can.actuators import WAIT_S, OdriTendonActuators
+from continuum_robot.drivers.odri_can.sockets import frame_sockets
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.hardware import (
-    ODRI_CAN,
-    ROKUBI_SERIAL,
-    STRING_ENCODER_SERIAL,
-    EncoderString,
-    Hardware,
-    OdriCan,
-    OdriMotor,
-    RokubiSerial,
-    StringEncoderSerial,
-)
+from continuum_robot.robot.hardware import ODRI_CAN, ROKUBI_SERIAL, Hardware, OdriCan, RokubiSerial
 from continuum_robot.simulation import faults
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.plant_link import PlantLinkWriter
 from continuum_robot.simulation.wire import odri_board, rokubi, string_encoder_board
-from continuum_robot.simulation.wire.can_wire import PythonCanWire
+from continuum_robot.simulation.wire.can_wire import FrameSocketWire
 from continuum_robot.simulation.wire.line_faults import LINE_FAULTS
-from continuum_robot.simulation.wire.memory_bus import MemoryBus
 from continuum_robot.simulation.wire.odri_board import FakeOdriBoard
 from continuum_robot.simulation.wire.plant_motors import PlantMotors
 from continuum_robot.simulation.wire.rokubi import FakeRokubi
@@ -53,10 +44,6 @@ BOARD, STRINGS, FORCE = "board", "strings", "force"
 STRINGS_PORT, FORCE_PORT = "strings", "force"
 MECHANICAL = (faults.SLACK_TENDON, faults.SNAPPED_TENDON, faults.STUCK_MOTOR, faults.SATURATE_CURRENT)
 
-_MOTORS_A_BOARD = 2
-_COUNTERS_A_BOARD = 4
-_PULLEY_RADIUS_M = 0.015
-
 
 def catalog() -> dict[str, str]:
     """Name and meaning of every fault of :meth:`SimulatedHardware.inject`."""
@@ -70,75 +57,24 @@ def catalog() -> dict[str, str]:
     return named
 
 
-def wired(robot: Robot) -> Robot:
-    """The robot with a hardware section that can be simulated: its own, or one made up where it has none.
-
-    Motors take their properties from ``actuators``; a string-encoder board reads four strings, further ones are left
-    out.
-
-    Raises
-    ------
-    ParameterError : a robot without actuators
-    """
-    own = robot.hardware
-    if own is not None and isinstance(own.tendon_actuators, OdriCan):
-        return robot
-    actuators = robot.actuators
-    if actuators is None:
-        raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
-    boards = -(-robot.tendon_count // _MOTORS_A_BOARD)
-    channels = tuple(f"can{index}" for index in range(boards))
-    motors = tuple(
-        OdriMotor(
-            channel=channels[index // _MOTORS_A_BOARD],
-            motor=index % _MOTORS_A_BOARD + 1,
-            tendon=index + 1,
-            gear_ratio=actuators.gear_ratio,
-        )
-        for index in range(robot.tendon_count)
-    )
-    timeout_ms = 150 if robot.limits is None else math.ceil(1500 * robot.limits.command_timeout_s)
-    tendon_actuators = OdriCan(
-        kind=ODRI_CAN,
-        channels=channels,
-        maximum_current_a=min(actuators.maximum_current_a, 0.99 * odri_board.FULL_SCALE_A),
-        current_mismatch_a=0.05 * min(actuators.maximum_current_a, odri_board.FULL_SCALE_A),
-        receive_timeout_ms=min(1000, max(5, timeout_ms)),
-        motors=motors,
-    )
-    encoders = None if own is None else own.string_encoders
-    if encoders is None and 0 < len(robot.strings) <= _COUNTERS_A_BOARD:
-        encoders = StringEncoderSerial(
-            kind=STRING_ENCODER_SERIAL,
-            port="simulated",
-            strings=tuple(
-                EncoderString(string=string.name, channel=index, pulley_radius_m=_PULLEY_RADIUS_M)
-                for index, string in enumerate(robot.strings)
-            ),
-        )
-    return robot.changed(
-        hardware=Hardware(
-            serial_number="simulated" if own is None else own.serial_number,
-            tendon_actuators=tendon_actuators,
-            string_encoders=encoders,
-            force_sensor=None if own is None else own.force_sensor,
-        ),
-    )
-
-
 class _SteppingActuators(OdriTendonActuators):
     """The driver of motor boards; what it waits for is simulated while it waits."""
 
-    def __init__(self, hardware: SimulatedHardware, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
+    def __init__(
+        self,
+        hardware: SimulatedHardware,
+        clock: Callable[[], float],
+        sleep: Callable[[float], None],
+        form: Any | None,
+    ) -> None:
         self._simulated_hardware, self._one_reader = hardware, threading.Lock()
 
         def wait(duration_s: float) -> None:
             sleep(duration_s)
             hardware.step(clock())
 
-        # No receive threads: all frames of a step are there when it has ended.
         super().__init__(
-            hardware.robot, bus_factory=hardware.bus, clock=clock, sleep=wait, threaded=False, simulated=True
+            hardware.robot, socket_factory=hardware.host_socket, clock=clock, sleep=wait, simulated=True, form=form
         )
 
     def open(self) -> None:
@@ -153,7 +89,7 @@ class _SteppingActuators(OdriTendonActuators):
             return super().read(now_s)
 
     def _wait_for_boards(self) -> None:
-        """In another thread than the cycle's too: without receive threads both read."""
+        """In another thread than the cycle's too: both let time pass."""
         self._sleep(WAIT_S)
         self.read(self._clock())
 
@@ -301,13 +237,18 @@ class SimulatedHardware:
     # --- the drivers of these devices
 
     def tendon_actuators(
-        self, *, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+        self,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        form: Any | None = None,
     ) -> OdriTendonActuators:
         """The real driver of the motor boards, not open yet.
 
-        Time passes for the simulated hardware when the driver reads or waits: ``clock`` and ``sleep`` as its own.
+        Time passes for the simulated hardware when the driver reads or waits: ``clock``, ``sleep`` and ``form`` as its
+        own. Who uses its ``cycle`` lets time pass with :meth:`step`.
         """
-        return _SteppingActuators(self, clock, sleep)
+        return _SteppingActuators(self, clock, sleep, form)
 
     def string_encoders(self, *, answer_timeout_s: float = 1.0) -> StringEncoderReader:
         """The real driver of the string-encoder board, not open yet. Raises :class:`DeviceError` without one.
@@ -328,7 +269,7 @@ class SimulatedHardware:
             raise DeviceError("simulated force sensor", "is not there", "Open the hardware with force.")
         return RokubiForceSensor(self._force_settings, port=self.rokubi.port, simulated=True)
 
-    def bus(self, channel: str) -> can.BusABC:
+    def host_socket(self, channel: str) -> socket.socket:
         """The host's end of a CAN channel; opened again, the frames of before are gone.
 
         Parameters
@@ -342,9 +283,10 @@ class SimulatedHardware:
         board = self.boards.get(channel)
         if board is None:
             raise DeviceError(f"simulated CAN channel {channel}", "is not there", "Open the hardware.")
-        host, device = MemoryBus.pair(channel)
-        board.wire.close()
-        board.wire = PythonCanWire(device)
+        host, device = frame_sockets()
+        with self._lock:
+            board.wire.close()
+            board.wire = FrameSocketWire(device)
         return host
 
     # --- what tests look at
@@ -458,7 +400,7 @@ class SimulatedHardware:
             if channel in used:
                 ports = (self.motors.port(channel, 1), self.motors.port(channel, 2))
                 self.boards[channel] = FakeOdriBoard(
-                    PythonCanWire(MemoryBus.pair(channel)[1]),
+                    FrameSocketWire(),
                     ports,
                     alignment_s=self._alignment_s,
                     aligned=self._aligned,

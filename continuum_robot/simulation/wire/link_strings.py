@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
+from continuum_robot.drivers.string_encoder_serial.reader import ANSWER_TIMEOUT_S, StringEncoderReader
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
+from continuum_robot.runtime.clock import Clock
 from continuum_robot.simulation.plant_link import StringSource
 from continuum_robot.simulation.wire.hardware import wired
 from continuum_robot.simulation.wire.pacing import Pacer
@@ -22,19 +21,21 @@ PERIOD_S = 0.002
 
 
 class LinkedStringBoard:
-    """The board on a pseudo-terminal, in a thread, and the driver for it.
+    """The board on a pseudo-terminal, and the driver for it. In real time a thread steps it; in simulated time
+    :meth:`step` does, before each reading.
 
     Parameters
     ----------
     robot : with strings
     source : of the true extensions
+    clock : of the driver
 
     Raises
     ------
     ParameterError : more strings than a board reads, or none
     """
 
-    def __init__(self, robot: Robot, source: StringSource) -> None:
+    def __init__(self, robot: Robot, source: StringSource, clock: Clock) -> None:
         if not self.can_read(robot):
             raise ParameterError("robot.strings", len(robot.strings), "1 to 4 strings, which a board reads")
         hardware = wired(robot).hardware
@@ -47,7 +48,8 @@ class LinkedStringBoard:
         self._board = FakeStringEncoderBoard(
             self._settings, self._names, self._extension, rng=np.random.default_rng([robot.simulation.seed, 1])
         )
-        self._pacer = Pacer(self._board.step, PERIOD_S)
+        self._clock = clock
+        self._pacer = None if clock.stepped else Pacer(self._board.step, PERIOD_S)
 
     @staticmethod
     def can_read(robot: Robot) -> bool:
@@ -61,12 +63,25 @@ class LinkedStringBoard:
     def start(self) -> None:
         """Let time pass."""
         self._source.open()
-        self._pacer.start()
+        if self._pacer is not None:
+            self._pacer.start()
+
+    def step(self) -> None:
+        """Let the board send what is due in simulated time; nothing in real time, where it does so by itself."""
+        if self._pacer is None:
+            self._board.step(self._clock.monotonic_s())
+            self._board.wait_delivered()
 
     def string_encoders(self) -> StringEncoderReader:
         """The real driver, not open yet."""
         return StringEncoderReader(
-            self._settings, self._names, port=self._board.port, simulated=True, clock=time.monotonic
+            self._settings,
+            self._names,
+            port=self._board.port,
+            simulated=True,
+            # In simulated time there is nothing to wait for while the driver opens the port.
+            answer_timeout_s=0.0 if self._clock.stepped else ANSWER_TIMEOUT_S,
+            clock=self._clock.monotonic_s,
         )
 
     def inject(self, fault: str, channel: int = -1, magnitude: float = 0.0, duration_s: float = 0.0) -> None:
@@ -83,7 +98,8 @@ class LinkedStringBoard:
     def close(self) -> None:
         """End. Raises what the board raised."""
         try:
-            self._pacer.stop()
+            if self._pacer is not None:
+                self._pacer.stop()
         finally:
             self._board.close()
             self._source.close()

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
+from continuum_robot.drivers.made_up_wiring import FULL_SCALE_A
 from continuum_robot.drivers.odri_can import codec
 from continuum_robot.drivers.odri_can.codec import Command, CommandCode, CurrentReference, ErrorCode, Status
 from continuum_robot.errors import FrameError, ParameterError
@@ -22,7 +23,6 @@ from continuum_robot.simulation.wire.can_wire import CanWire
 TICK_S = 0.001
 STATUS_PERIOD_S = 1.0
 COUNTS_PER_REV = 20000
-FULL_SCALE_A = 24.0
 # Low-pass of three ticks on the speed, spintac.c.
 VELOCITY_SMOOTHING = 1 / 3
 LONGEST_LAG_S = 0.05

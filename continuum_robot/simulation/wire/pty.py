@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import array
 import contextlib
+import fcntl
 import os
 import pty
 import tempfile
 import termios
+import time
 import tty
 from pathlib import Path
 
@@ -33,6 +36,7 @@ class Pty:
         self._device: int | None = None
         self._host: int | None = None
         self._unsent = b""
+        self._sent = 0
         self.plug_in()
 
     @property
@@ -64,6 +68,24 @@ class Pty:
         with contextlib.suppress(OSError):
             self.path.unlink()
 
+    def wait_delivered(self, timeout_s: float = 1.0) -> None:
+        """Wait until what was sent can be read: the kernel hands it over in a thread of its own.
+
+        For devices in simulated time, where none passes meanwhile and the host read everything before.
+
+        Parameters
+        ----------
+        timeout_s : at most, s; the host may have read it already, or have gone
+        """
+        host, count = self._host, array.array("i", [0])
+        end_s = time.monotonic() + timeout_s
+        while host is not None and time.monotonic() < end_s:
+            fcntl.ioctl(host, termios.FIONREAD, count)
+            if count[0] >= self._sent:
+                break
+            time.sleep(0)
+        self._sent = 0
+
     def send(self, data: bytes) -> bool:
         """Send to the host, all or nothing.
 
@@ -84,6 +106,7 @@ class Pty:
             if self._unsent:
                 return False
             self._unsent = data[os.write(device, data) :]
+            self._sent += len(data) - len(self._unsent)
         except OSError:
             return False
         return True

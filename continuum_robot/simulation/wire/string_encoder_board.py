@@ -211,6 +211,10 @@ class FakeStringEncoderBoard:
             else:
                 raise ParameterError("fault", name, "one of " + ", ".join([*BOARD_FAULTS, *LINE_FAULTS]))
 
+    def wait_delivered(self) -> None:
+        """In simulated time: wait until the driver can read what was sent in :meth:`step`."""
+        self._end.wait_delivered()
+
     def plug_in(self) -> None:
         """Connect the line again, if it is not."""
         with self._lock:
@@ -308,6 +312,8 @@ class _End(Protocol):
 
     def receive(self) -> list[CommandFrame]: ...
 
+    def wait_delivered(self) -> None: ...
+
     def hang_up(self) -> None: ...
 
     def plug_in(self) -> None: ...
@@ -329,6 +335,9 @@ class _PtyEnd:
 
     def receive(self) -> list[CommandFrame]:
         return [frame for frame in self._stream.feed(self._line.receive()) if isinstance(frame, CommandFrame)]
+
+    def wait_delivered(self) -> None:
+        self._line.wait_delivered()
 
     def hang_up(self) -> None:
         self._line.hang_up()
@@ -372,6 +381,9 @@ class _UdpEnd:
             if isinstance(frame, CommandFrame):
                 found.append(frame)
         return found
+
+    def wait_delivered(self) -> None:
+        """Datagrams on the loopback are there at once."""
 
     def hang_up(self) -> None:
         self.close()

@@ -4,12 +4,18 @@
 from __future__ import annotations
 
 import dataclasses
+import io
+import json
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
-from continuum_robot.app.check import abilities, masses_kg, natural_frequencies_hz
+from continuum_robot.app.check import abilities, masses_kg, natural_frequencies_hz, run_check
+from continuum_robot.control.delay_margin import delay_margin_s
 from continuum_robot.robot.loading import load_robot
 
 
@@ -40,6 +46,26 @@ def test_hanging_stiffens_and_standing_softens() -> None:
     free = natural_frequencies_hz(robot)
     assert (natural_frequencies_hz(hanging) > free).all()
     assert (natural_frequencies_hz(standing) < free).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("opencr_five_tendon", r"Delay margin: 8\.\d+ ms more than a cycle .* in segment_1"),
+        ("rolling_five_link", r"Delay margin: .*, of the motors' mass alone"),
+    ],
+)
+def test_the_delay_margin_is_printed_and_written(name: str, line: str, tmp_path: Path) -> None:
+    console = Console(file=io.StringIO(), width=1000)
+    run_check(name, tmp_path / "check.json", console)
+    assert re.search(line, console.file.getvalue())  # type: ignore[attr-defined]
+    numbers = json.loads((tmp_path / "check.json").read_text(encoding="utf-8"))
+    assert numbers["delay_margin_s"] == pytest.approx(delay_margin_s(load_robot(name)).margin_s)
+
+
+def test_a_robot_without_control_has_no_delay_margin(tmp_path: Path) -> None:
+    run_check("ftdcr_v4", tmp_path / "check.json", Console(file=io.StringIO()))
+    assert "delay_margin_s" not in json.loads((tmp_path / "check.json").read_text(encoding="utf-8"))
 
 
 def test_masses_add_up() -> None:

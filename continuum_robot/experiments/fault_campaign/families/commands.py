@@ -68,9 +68,9 @@ def _estop(*, held: bool) -> Action:
 
 
 def _new_gains(robot: VirtualRobot, _tendon: int) -> None:
-    settings = robot.controller.settings
+    settings = robot.control.settings
     gains = tuple(dataclasses.replace(entry, p=1.5 * entry.p, d=1.2 * entry.d) for entry in settings.gains)
-    robot.controller = robot.controller.with_settings(dataclasses.replace(settings, gains=gains))
+    robot.set_settings(dataclasses.replace(settings, gains=gains))
 
 
 def _refused(

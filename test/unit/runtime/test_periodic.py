@@ -10,10 +10,8 @@ import time
 
 import pytest
 
-pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
-
 from continuum_robot.errors import DeviceError, ParameterError
-from continuum_robot.nodes.periodic import PeriodicThread, RealtimeSettings, apply_realtime, ask_for_short_slices
+from continuum_robot.runtime.periodic import PeriodicThread, RealtimeSettings, apply_realtime, ask_for_short_slices
 
 
 def make(cycle, period_s=0.005, **more) -> PeriodicThread:

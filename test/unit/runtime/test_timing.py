@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from continuum_robot.nodes.timing import Histogram, LoopStatistics, RoundTripStatistics, WriterWatch
+from continuum_robot.runtime.round_trips import RoundTripStatistics, WriterWatch
+from continuum_robot.runtime.timing import Histogram, LoopStatistics
 
 MS = 1_000_000
 

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from continuum_robot.errors import DeviceError, ParameterError
-from continuum_robot.nodes.timing import LoopStatistics
+from continuum_robot.runtime.free_run import FreeRun
+from continuum_robot.runtime.timing import Deadlines, LoopStatistics
 
 Result = TypeVar("Result")
 
@@ -142,6 +143,11 @@ class PeriodicThread:
     on_failure : called in the thread with an exception that ``cycle`` raised; the thread ends after it
     on_refused : called with sentences when the system refused real-time settings
     realtime : what to ask of the operating system
+    free_run : runs the cycles itself while it can, and ``cycle`` is not called; None: nothing does
+
+    Attributes
+    ----------
+    missed : deadlines that passed before the cycle under way
 
     Raises
     ------
@@ -157,6 +163,7 @@ class PeriodicThread:
         on_failure: Callable[[BaseException], None],
         on_refused: Callable[[Sequence[str]], None],
         realtime: RealtimeSettings | None = None,
+        free_run: FreeRun | None = None,
     ) -> None:
         if not period_s > 0:
             raise ParameterError("period_s", period_s, "a positive number of seconds")
@@ -164,6 +171,8 @@ class PeriodicThread:
         self.statistics = LoopStatistics()
         self._cycle, self._on_failure, self._on_refused = cycle, on_failure, on_refused
         self._realtime = realtime or RealtimeSettings()
+        self._free_run = free_run
+        self.missed = 0
         self._stop = threading.Event()
         self._calls: deque[tuple[Callable[[], Any], concurrent.futures.Future[Any]]] = deque()
         self._thread: threading.Thread | None = None
@@ -183,6 +192,8 @@ class PeriodicThread:
     def stop(self, timeout_s: float = 2.0) -> bool:
         """Let the cycle under way end and join the thread; False when it did not end within ``timeout_s``."""
         self._stop.set()
+        if self._free_run is not None:
+            self._free_run.leave()
         thread, self._thread = self._thread, None
         if thread is None:
             return True
@@ -202,6 +213,8 @@ class PeriodicThread:
             return function()
         future: concurrent.futures.Future[Result] = concurrent.futures.Future()
         self._calls.append((function, future))
+        if self._free_run is not None:
+            self._free_run.leave()
         try:
             return future.result(timeout_s)
         except concurrent.futures.TimeoutError:
@@ -215,25 +228,25 @@ class PeriodicThread:
         refused = apply_realtime(self._realtime)
         if refused:
             self._on_refused(refused)
-        period_ns = round(self.period_s * 1e9)
-        monotonic_ns, sleep, statistics = time.monotonic_ns, time.sleep, self.statistics
-        deadline_ns = before_ns = monotonic_ns()
+        deadlines = Deadlines(round(self.period_s * 1e9))
+        monotonic_ns, statistics, free_run = time.monotonic_ns, self.statistics, self._free_run
+        before_ns = monotonic_ns()
         stopped = self._stop.is_set
         try:
             while not stopped():
-                deadline_ns += period_ns
-                wait_ns = deadline_ns - monotonic_ns()
-                if wait_ns > 0:
-                    sleep(wait_ns * 1e-9)
-                start_ns = monotonic_ns()
-                # Deadlines that have passed entirely are skipped, and the grid of deadlines is kept.
-                missed = max(0, (start_ns - deadline_ns) // period_ns)
-                deadline_ns += missed * period_ns
-                statistics.begin(start_ns, missed)
+                if free_run is not None:
+                    free_run.arm()
+                    if not self._calls and not stopped() and free_run.run():
+                        before_ns = monotonic_ns()
+                        deadlines = Deadlines(round(self.period_s * 1e9))
+                        self._answer_all()
+                        continue
+                start_ns = deadlines.wait()
+                self.missed = deadlines.missed
+                statistics.begin(start_ns, deadlines.missed)
                 now_ns = start_ns
                 if self._calls:
-                    while self._calls:
-                        self._answer(*self._calls.popleft())
+                    self._answer_all()
                     # A call may have read the device: time must not run backwards for it.
                     now_ns = monotonic_ns()
                 self._cycle(now_ns * 1e-9, (now_ns - before_ns) * 1e-9)
@@ -244,6 +257,10 @@ class PeriodicThread:
         finally:
             self._stop.set()
             self._refuse_calls()
+
+    def _answer_all(self) -> None:
+        while self._calls:
+            self._answer(*self._calls.popleft())
 
     @staticmethod
     def _answer(function: Callable[[], Any], future: concurrent.futures.Future[Any]) -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from continuum_robot.control.references import ClarkeReference
-from continuum_robot.nodes.reference_input import EXTRAPOLATION_S, ReferenceInput, blend
+from continuum_robot.control.references import ClarkeReference, blend
+from continuum_robot.runtime.reference_input import EXTRAPOLATION_S, ReferenceInput
 
 HERE = np.array([0.003, -0.002])
 

@@ -14,10 +14,12 @@ from continuum_robot.nodes import conversions
 from continuum_robot.simulation.plant import Plant
 
 METHOD = "truth"
+PERIOD_NS = 10_000_000
 
 
 class TrueContacts:
-    """Publishes what the plant knows; of several contacts that of the greatest force.
+    """Publishes what the plant knows, a hundred times a second of its time; of several contacts that of the greatest
+    force.
 
     Parameters
     ----------
@@ -35,25 +37,38 @@ class TrueContacts:
         self._message = message
         self._wrench = conversions.preallocate(message, "wrench", 6)
         conversions.preallocate_bytes(message, "wrench_sensed", 6)[:] = Contact.SENSED
+        self._sequence = 0
+        self._due_ns = 0
         # Nothing touches before the driver is active.
         plant.contacts_from_s = math.inf
 
-    def start(self) -> None:
-        """The schedule begins now."""
-        self._plant.contacts_from_s = self._plant.time_s
-
-    def publish(self, stamp_ns: int, sequence: int) -> None:
-        """Publish the contact at the moment of a driver's message, by its stamp and sequence number.
+    def start(self, since_s: float) -> None:
+        """The schedule begins, or has begun.
 
         Parameters
         ----------
-        stamp_ns : stamp of that message, ns
+        since_s : how long ago the driver was activated, s
         """
+        # To a microsecond: the last digits of a difference of times depend on when it is taken.
+        self._plant.contacts_from_s = round(self._plant.time_s - since_s, 6)
+
+    def publish(self, now_ns: int, stamp_ns: int) -> None:
+        """Publish the contacts of now, where it is time for it.
+
+        Parameters
+        ----------
+        now_ns : time of the simulated robot, ns
+        stamp_ns : the same instant on the clock of ROS, ns
+        """
+        if now_ns < self._due_ns:
+            return
+        self._due_ns = (now_ns // PERIOD_NS + 1) * PERIOD_NS
         loads = self._plant.contact_loads
         load = max(loads, key=lambda one: float(np.linalg.norm(one.force_in_base_n)))
         message = self._message
         conversions.set_stamp(message.header.stamp, stamp_ns)
-        message.sequence = sequence
+        self._sequence += 1
+        message.sequence = self._sequence
         message.in_contact, message.state = load.touching, "contact" if load.touching else "clear"
         self._wrench[:] = load.wrench_in_disk
         message.arc_length = message.wrench_arc_length = load.arc_length_m

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host's end of a CAN channel on a non-blocking socket: ``struct can_frame`` in and out, without a wait.
+
+Nothing is ever sent periodically by the operating system or a thread: a current reference comes from the control cycle
+or not at all, so that a board's receive timeout sees a cycle that stands still.
+"""
+
+from __future__ import annotations
+
+import os
+
+import cython
+
+from continuum_robot.drivers.odri_can.records import ChannelCounters
+from continuum_robot.drivers.odri_can.telemetry import Telemetry
+from continuum_robot.stepped.buffers import stepped
+from continuum_robot.stepped.system_calls import CAN_FRAME_BYTES, NOTHING_WAITS, receive_frame, send_frame
+
+FRAMES_A_CYCLE = cython.declare(cython.int, 4096)
+RECEIVE_ERRORS_IN_A_ROW = cython.declare(cython.int, 5)
+SEND_FAILURES_IN_A_ROW = cython.declare(cython.int, 3)
+# Bits of the highest byte of can_id (linux/can.h), and of its lowest in an error frame (linux/can/error.h).
+ERROR_FRAME_BIT = cython.declare(cython.int, 0x20)
+ERROR_BUS_OFF_BIT = cython.declare(cython.int, 0x40)
+
+
+@stepped
+def device_is_gone(error: cython.int) -> cython.bint:
+    """Whether an errno says that the socket is of no use any more: EBADF, ENXIO, ENODEV, EPIPE, ECONNRESET, ENOTCONN."""
+    return error == 9 or error == 6 or error == 19 or error == 32 or error == 104 or error == 107
+
+
+@cython.cclass
+class FramePort:
+    """Takes all frames that wait, and sends; a full queue loses the frame, as a CAN controller would.
+
+    Attributes
+    ----------
+    bus_off : the CAN controller reported bus-off, and no sound frame came since
+    gone : the socket is of no use: another one is to be attached, between two cycles
+    """
+
+    descriptor: cython.int
+    bus_off: cython.bint
+    gone: cython.bint
+    frames_in: cython.longlong
+    frames_out: cython.longlong
+    refused_frames: cython.longlong
+    error_frames: cython.longlong
+    receive_errors: cython.longlong
+    send_errors: cython.longlong
+    _errors_in_a_row: cython.int
+    _failures_in_a_row: cython.int
+    _errno: cython.int
+    _frame: cython.uchar[::1]
+    _out: cython.uchar[::1]
+
+    def __init__(self) -> None:
+        self._frame, self._out = bytearray(CAN_FRAME_BYTES), bytearray(CAN_FRAME_BYTES)
+        self.frames_in = self.frames_out = self.refused_frames = self.error_frames = 0
+        self.receive_errors = self.send_errors = 0
+        self._errno = 0
+        self.descriptor = -1
+        self.detach()
+
+    # --- in the cycle
+
+    @stepped
+    def drain(self, telemetry: Telemetry, arrival_s: cython.double) -> cython.void:
+        """Hand all frames that wait to ``telemetry``, as arrived at ``arrival_s``."""
+        k: cython.int
+        count: cython.int
+        if self.gone:
+            return
+        descriptor: cython.int = self.descriptor
+        frame: cython.uchar[::1] = self._frame
+        for k in range(FRAMES_A_CYCLE):
+            count = receive_frame(descriptor, frame)
+            if count == CAN_FRAME_BYTES:
+                if frame[3] == 0 and frame[2] == 0 and frame[1] < 8 and frame[4] <= 8:
+                    self.frames_in += 1
+                    telemetry.take(frame[0] | frame[1] << 8, frame[4], frame, arrival_s)
+                    self.bus_off = False
+                elif frame[3] & ERROR_FRAME_BIT:
+                    self.error_frames += 1
+                    if frame[0] & ERROR_BUS_OFF_BIT:
+                        self.bus_off = True
+                else:
+                    self.refused_frames += 1
+            elif count == NOTHING_WAITS:
+                break
+            elif count > 0:
+                self.refused_frames += 1
+            else:
+                self.receive_errors += 1
+                self._errors_in_a_row += 1
+                self._errno = -count
+                if count == 0 or device_is_gone(-count) or self._errors_in_a_row >= RECEIVE_ERRORS_IN_A_ROW:
+                    self.gone = True
+                return
+        if k > 0:
+            self._errors_in_a_row = 0
+
+    @stepped
+    def send(self, identifier: cython.int, first: cython.longlong, second: cython.longlong) -> cython.bint:
+        """Send a frame of two 32-bit words, highest byte first; whether it was taken."""
+        if self.gone:
+            self._failures_in_a_row += 1
+            return False
+        out: cython.uchar[::1] = self._out
+        out[0] = identifier & 255
+        out[1] = identifier >> 8
+        out[4] = 8
+        out[8] = first >> 24 & 255
+        out[9] = first >> 16 & 255
+        out[10] = first >> 8 & 255
+        out[11] = first & 255
+        out[12] = second >> 24 & 255
+        out[13] = second >> 16 & 255
+        out[14] = second >> 8 & 255
+        out[15] = second & 255
+        count: cython.int = send_frame(self.descriptor, out)
+        if count == CAN_FRAME_BYTES:
+            self.frames_out += 1
+            self._failures_in_a_row = 0
+            return True
+        self.send_errors += 1
+        self._failures_in_a_row += 1
+        self._errno = -count if count < 0 else 0
+        if device_is_gone(self._errno):
+            self.gone = True
+        return False
+
+    @stepped
+    def has_failed(self) -> cython.bint:
+        """Whether frames cannot be received or sent: it is gone, or errors in a row."""
+        return (
+            self.gone
+            or self._errors_in_a_row >= RECEIVE_ERRORS_IN_A_ROW
+            or self._failures_in_a_row >= SEND_FAILURES_IN_A_ROW
+        )
+
+    # --- between two cycles
+
+    def attach(self, descriptor: int) -> None:
+        """Use a socket from now on.
+
+        Parameters
+        ----------
+        descriptor : of a non-blocking socket that carries a ``struct can_frame`` in a datagram
+        """
+        self.descriptor = descriptor
+        # A board that is off is sent nothing: old failures would count for ever.
+        self._errors_in_a_row = self._failures_in_a_row = 0
+        self.bus_off = self.gone = False
+
+    def detach(self) -> None:
+        """Use no socket."""
+        self.descriptor = -1
+        self._errors_in_a_row = self._failures_in_a_row = 0
+        self.bus_off, self.gone = False, True
+
+    def state(self) -> tuple[bool, bool, bool]:
+        """``bus_off``, ``gone``, and whether it has failed."""
+        return bool(self.bus_off), bool(self.gone), bool(self.has_failed())
+
+    def counters(self) -> ChannelCounters:
+        """What happened since it was made, without the times of reopening."""
+        return ChannelCounters(
+            self.frames_in,
+            self.frames_out,
+            self.refused_frames,
+            self.error_frames,
+            self.receive_errors,
+            self.send_errors,
+        )
+
+    def last_error(self) -> str:
+        """What the newest failed call said, "" before the first."""
+        if self._errno == 0:
+            return "" if self.receive_errors == 0 else "the other end hung up"
+        return os.strerror(self._errno)

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tendon actuators of a robot that another process simulates without motor boards."""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.drivers.protocols import Aborted, TendonReading, interrupted, never
+from continuum_robot.drivers.reconnection import Reconnection
+from continuum_robot.drivers.simulated_link import codec
+from continuum_robot.drivers.simulated_link.codec import Command, CommandKind
+from continuum_robot.drivers.simulated_wires import WAIT_S
+from continuum_robot.errors import DeviceError, FrameError, ParameterError
+
+Vector = NDArray[np.float64]
+
+DEVICE = "simulated tendon actuators"
+
+
+class SimulatedLinkActuators:
+    """What drivers/protocols.py asks for, over a socket to the simulator.
+
+    The newest reading wins; where none came it is served again with its old stamp. A simulator that ended is looked for
+    twice a second. The torque is off whenever the link was opened.
+
+    Parameters
+    ----------
+    tendon_count : number N of tendons, 64 at most
+    open_link : connects to the simulator, e.g. :meth:`SimulatedWires.open_link`
+    receive_timeout_s : without a command for longer the actuators give nothing, s
+    wait_s : how long :meth:`open` waits for the first reading, s
+
+    Attributes
+    ----------
+    simulated : True
+    tendon_count : N
+    bad_datagrams : how many could not be read
+
+    Raises
+    ------
+    ParameterError : too many tendons, or a time that is not positive
+    """
+
+    simulated = True
+
+    def __init__(
+        self,
+        tendon_count: int,
+        open_link: Callable[[], socket.socket],
+        *,
+        receive_timeout_s: float = 0.1,
+        wait_s: float = WAIT_S,
+    ) -> None:
+        self.tendon_count, self.bad_datagrams = tendon_count, 0
+        self._nothing = (0.0,) * tendon_count
+        self._open_link, self._wait_s = open_link, wait_s
+        self._timeout = codec.encode_command(Command(CommandKind.RECEIVE_TIMEOUT, self._nothing, receive_timeout_s))
+        self._wire: socket.socket | None = None
+        self._is_open = False
+        self._reading: TendonReading | None = None
+        self._reconnection = Reconnection()
+
+    def open(self) -> None:
+        """Connect, torque off, and wait until the simulator sent a reading.
+
+        Raises
+        ------
+        DeviceError : there is no simulator, or it sends nothing
+        """
+        if self._is_open:
+            return
+        self._reading = None
+        try:
+            wire = self._connect()
+            end_s = time.monotonic() + self._wait_s
+            while self._reading is None:
+                ready, _, _ = select.select([wire], [], [], max(0.0, end_s - time.monotonic()))
+                if not ready:
+                    raise DeviceError(DEVICE, f"sent nothing within {self._wait_s:g} s", "Look at the simulator's log.")
+                self._receive(wire)
+        except BaseException:
+            self._drop()
+            raise
+        self._is_open = True
+        self._reconnection.found()
+
+    def enable(self, aborted: Aborted = never) -> None:
+        """Switch torque on; a tension that was written before takes effect now.
+
+        Parameters
+        ----------
+        aborted : asked once, since nothing has to be waited for
+
+        Raises
+        ------
+        DeviceError : not open, the simulator ended, or it was aborted
+        """
+        self._require_open()
+        if aborted():
+            raise interrupted(DEVICE)
+        self._send(CommandKind.ENABLE)
+
+    def read(self, now_s: float) -> TendonReading:
+        """The newest reading; never waits.
+
+        Raises
+        ------
+        DeviceError : not open, or the simulator ended
+        """
+        self._require_open()
+        self._reconnection.attempt(now_s, self._connect)
+        wire = self._wire
+        try:
+            if wire is None:
+                raise _ended()
+            self._receive(wire)
+        except DeviceError as error:
+            self._drop()
+            self._reconnection.lose(error, now_s)
+            raise
+        reading = self._reading
+        if reading is None:
+            unknown = np.full(self.tendon_count, np.nan)
+            infinite = np.full(self.tendon_count, np.inf)
+            return TendonReading(now_s, unknown, unknown, unknown, unknown, unknown, infinite)
+        return reading
+
+    def write(self, tension_n: Vector, now_s: float) -> None:  # noqa: ARG002 - it acts when it arrives
+        """Send a tension (N) to every tendon.
+
+        Parameters
+        ----------
+        tension_n : shape (N,), finite
+        now_s : s
+
+        Raises
+        ------
+        ParameterError : wrong shape or not finite
+        DeviceError : not open, or the simulator ended
+        """
+        self._require_open()
+        tension = np.asarray(tension_n, dtype=float)
+        if tension.shape != (self.tendon_count,):
+            raise ParameterError("tension_n", tension_n, f"{self.tendon_count} finite tensions in N")
+        self._put(codec.encode_command(Command(CommandKind.TENSIONS, tuple(tension.tolist()))))
+
+    def disable(self) -> None:
+        """Switch torque off and forget all commands. Safe to call at any time."""
+        if self._wire is not None:
+            try:
+                self._send(CommandKind.DISABLE)
+            except DeviceError:
+                self._drop()
+
+    def close(self) -> None:
+        """Torque off, and end. Safe to call at any time."""
+        self.disable()
+        self._drop()
+        self._is_open = False
+
+    def clear_faults(self) -> None:
+        """Clear faults that the simulated motor boards latch. Raises :class:`DeviceError` as :meth:`enable`."""
+        self._require_open()
+        self._send(CommandKind.CLEAR_FAULTS)
+
+    def _connect(self) -> socket.socket:
+        self._drop()
+        self._wire = wire = self._open_link()
+        self._put(self._timeout)
+        self._send(CommandKind.DISABLE)
+        return wire
+
+    def _receive(self, wire: socket.socket) -> None:
+        """Take what arrived; :attr:`_reading` is the newest."""
+        newest = b""
+        try:
+            while True:
+                data = wire.recv(codec.LARGEST_DATAGRAM)
+                if not data:
+                    raise _ended()
+                newest = data
+        except BlockingIOError:
+            pass
+        except ConnectionError as error:
+            raise _ended() from error
+        if not newest:
+            return
+        try:
+            reading = codec.decode_reading(newest)
+        except FrameError:
+            self.bad_datagrams += 1
+            return
+        if len(reading.displacement_m) != self.tendon_count:
+            raise DeviceError(
+                DEVICE,
+                f"have {len(reading.displacement_m)} tendons instead of {self.tendon_count}",
+                "Start simulator and driver with the same robot file.",
+            )
+        self._reading = reading
+
+    def _send(self, kind: CommandKind) -> None:
+        self._put(codec.encode_command(Command(kind, self._nothing)))
+
+    def _put(self, data: bytes) -> None:
+        wire = self._wire
+        if wire is None:
+            raise _ended()
+        try:
+            wire.send(data)
+        except OSError as error:
+            raise _ended() from error
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise DeviceError(DEVICE, "are not open", "Open them first.")
+
+    def _drop(self) -> None:
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            wire.close()
+
+
+def _ended() -> DeviceError:
+    return DeviceError(
+        DEVICE,
+        "do not answer: the simulator ended, stands still, or serves another driver",
+        "Start the node simulator again, then reset the stack.",
+    )

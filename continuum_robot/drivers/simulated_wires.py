@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where drivers meet a simulator in another process: sockets in a folder of the robot, and the connecting side of them.
+
+Every wire is a Unix socket of type SOCK_SEQPACKET: it keeps datagrams apart and in order, and a partner that ends is
+noticed. A CAN channel carries ``struct can_frame`` of 16 bytes: identifier and flags (little-endian, the flags of Linux
+in the three highest bits), length, three bytes of padding, eight of data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import select
+import socket
+import struct
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from continuum_robot.errors import DeviceError
+
+EXTENDED, REMOTE, ERROR = 0x80000000, 0x40000000, 0x20000000
+"""Flags in the identifier of a CAN frame: 29 bits long, a request without data, a report of the controller."""
+CAN_FRAME = struct.Struct("<IB3x8s")
+CONTROL_TIME = struct.Struct("<q")
+CONTROL, LINK = "control", "link"
+WAIT_S = 10.0
+BUFFER_BYTES = 1 << 20
+"""Of what the other side has not read; the system grants less."""
+LONGEST_PATH_BYTES = 107
+_LONGEST_NAME = 24
+_RETRY_S = 0.01
+
+OpenSocket = Callable[[str], socket.socket]
+
+
+def robot_key(namespace: str, robot: str = "", domain_id: str | None = None) -> str:
+    """What tells the simulated robots of a machine apart, as part of a file's name.
+
+    Parameters
+    ----------
+    namespace : ROS namespace of the nodes, "" or "/" for none
+    robot : the robot's name
+    domain_id : ROS domain id; None: from ROS_DOMAIN_ID, else 0
+    """
+    domain_id = os.environ.get("ROS_DOMAIN_ID", "0") or "0" if domain_id is None else domain_id
+    # Each part keeps its own place, so that different keys never give the same name.
+    parts = [str(os.getuid()), domain_id, namespace.strip("/"), robot]
+    return "-".join(_plain(part) for part in parts)
+
+
+def shared_folder() -> Path:
+    """/dev/shm where that can be written, else the folder for temporary files."""
+    shared = Path("/dev/shm")
+    return shared if os.access(shared, os.W_OK) else Path(tempfile.gettempdir())
+
+
+def simulator_folder(namespace: str, robot: str = "", domain_id: str | None = None) -> Path:
+    """The folder of a simulated robot's sockets.
+
+    Parameters
+    ----------
+    namespace, robot, domain_id : as of :func:`robot_key`
+    """
+    # The key may be longer than what a socket's path can hold.
+    digest = hashlib.sha256(robot_key(namespace, robot, domain_id).encode()).hexdigest()[:20]
+    return shared_folder() / f"continuum_robot-{os.getuid()}-{digest}"
+
+
+def socket_path(folder: Path, name: str) -> Path:
+    """The socket of a wire in a folder of :func:`simulator_folder`.
+
+    Parameters
+    ----------
+    folder : of the robot
+    name : of a CAN channel, or ``link`` or ``control``
+
+    Raises
+    ------
+    DeviceError : longer than the system allows
+    """
+    plain = _plain(name)
+    if len(plain) > _LONGEST_NAME:
+        # The dash keeps it apart from every short name.
+        plain = "-" + hashlib.sha256(name.encode()).hexdigest()[: _LONGEST_NAME - 1]
+    path = folder / plain
+    if len(os.fsencode(path)) > LONGEST_PATH_BYTES:
+        raise DeviceError(
+            str(path),
+            f"is longer than the {LONGEST_PATH_BYTES} bytes of a socket's path",
+            "Set TMPDIR to a short path.",
+        )
+    return path
+
+
+def channel_name(channel: str) -> str:
+    """The wire's name of a CAN channel, which never is that of another wire.
+
+    Parameters
+    ----------
+    channel : its name in the robot file
+    """
+    return f"can_{channel}"
+
+
+def connect(path: Path, wait_s: float = 0.0) -> socket.socket:
+    """Connect to a simulator's socket; what comes back does not block.
+
+    Parameters
+    ----------
+    path : of the socket
+    wait_s : for a simulator that is not there yet, s
+
+    Raises
+    ------
+    DeviceError : there is no simulator
+    """
+    end_s = time.monotonic() + wait_s
+    while True:
+        wire = seqpacket()
+        try:
+            wire.connect(str(path))
+        except OSError as error:
+            wire.close()
+            if time.monotonic() < end_s:
+                time.sleep(_RETRY_S)
+                continue
+            raise DeviceError(
+                f"simulated robot at {path}",
+                f"is not there ({error.strerror})",
+                "Start the node simulator first, with the same robot, fake_level, namespace and ROS_DOMAIN_ID.",
+            ) from error
+        return wire
+
+
+def seqpacket() -> socket.socket:
+    """A socket of the kind that all wires are, which does not block."""
+    wire = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    wire.setblocking(False)
+    with contextlib.suppress(OSError):
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
+    return wire
+
+
+class SimulatedWires:
+    """Opens the wires of a robot that another process simulates.
+
+    Only the first opening of a wire waits for the simulator: one that is opened again belongs to a running loop.
+
+    Parameters
+    ----------
+    namespace, robot, domain_id : as of :func:`robot_key`
+    wait_s : for a simulator that is not there yet, s
+    """
+
+    def __init__(
+        self, namespace: str, robot: str = "", domain_id: str | None = None, *, wait_s: float = WAIT_S
+    ) -> None:
+        self.folder = simulator_folder(namespace, robot, domain_id)
+        self._wait_s = wait_s
+        self._opened: set[str] = set()
+
+    def open_channel(self, channel: str) -> socket.socket:
+        """The host's end of a CAN channel.
+
+        Parameters
+        ----------
+        channel : its name in the robot file
+
+        Raises
+        ------
+        DeviceError : there is no simulator, or it has no such channel
+        """
+        return self._open(channel_name(channel))
+
+    def open_link(self) -> socket.socket:
+        """The driver's end of actuators without motor boards.
+
+        Raises
+        ------
+        DeviceError : there is no simulator, or it simulates motor boards
+        """
+        return self._open(LINK)
+
+    def _open(self, name: str) -> socket.socket:
+        wire = connect(socket_path(self.folder, name), 0.0 if name in self._opened else self._wait_s)
+        self._opened.add(name)
+        return wire
+
+
+class SimulatorControl:
+    """Moves the time of a simulator in lock-step. One of it at a time: a newer one takes the place of the older.
+
+    Parameters
+    ----------
+    namespace, robot, domain_id : as of :func:`robot_key`
+    wait_s : for a simulator that is not there yet, s
+    """
+
+    def __init__(
+        self, namespace: str, robot: str = "", domain_id: str | None = None, *, wait_s: float = WAIT_S
+    ) -> None:
+        self._path = socket_path(simulator_folder(namespace, robot, domain_id), CONTROL)
+        self._wait_s = wait_s
+        self._wire: socket.socket | None = None
+
+    def open(self) -> None:
+        """Connect. Raises :class:`DeviceError` where there is no simulator in lock-step."""
+        if self._wire is None:
+            self._wire = connect(self._path, self._wait_s)
+
+    def advance_to(self, t_ns: int, timeout_s: float = 60.0) -> None:
+        """Have the robot move up to a time, and wait until it has: all that was sent before acts in that.
+
+        Parameters
+        ----------
+        t_ns : since the simulator's start, ns; a time that is over moves nothing
+        timeout_s : how long the simulator may take, s
+
+        Raises
+        ------
+        DeviceError : not open, the simulator ended, or it takes too long
+        """
+        wire = self._wire
+        if wire is None:
+            raise DeviceError(f"simulator at {self._path}", "is not connected", "Open its control first.")
+        end_s = time.monotonic() + timeout_s
+        try:
+            wire.send(CONTROL_TIME.pack(t_ns))
+            while True:
+                ready, _, _ = select.select([wire], [], [], max(0.0, end_s - time.monotonic()))
+                if not ready:
+                    raise DeviceError(
+                        f"simulator at {self._path}", f"did not answer within {timeout_s:g} s", "Look at its log."
+                    )
+                answer = wire.recv(CONTROL_TIME.size)
+                if not answer:
+                    break
+                if len(answer) == CONTROL_TIME.size and CONTROL_TIME.unpack(answer)[0] == t_ns:
+                    return
+        except OSError as error:
+            if isinstance(error, DeviceError):
+                raise
+        self.close()
+        raise DeviceError(f"simulator at {self._path}", "ended, or another one controls it", "Look at its log.")
+
+    def close(self) -> None:
+        """End; the time of the simulator stands. Safe to call at any time."""
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            wire.close()
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_]", lambda match: f".{ord(match.group()):x}.", text)

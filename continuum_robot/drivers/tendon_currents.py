@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensions as motor currents, which are limited, for the control cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import cython
+
+from continuum_robot.stepped.buffers import stepped, vector
+
+
+@cython.cclass
+class TendonCurrents:
+    """Currents of all tendons of the newest tensions.
+
+    Parameters
+    ----------
+    ampere_per_newton : size of the current for a tension, of every tendon, A/N
+    highest_a : largest current, A
+
+    Attributes
+    ----------
+    current_a : newest currents towards the motors, before polarity, A
+    limited : 1 where the newest tension was beyond the largest current, else 0
+    """
+
+    current_a: cython.double[::1]
+    limited: cython.double[::1]
+    _ampere_per_newton: cython.double[::1]
+    _highest_a: cython.double
+    _count: cython.int
+
+    def __init__(self, ampere_per_newton: Iterable[float], highest_a: float) -> None:
+        values = list(ampere_per_newton)
+        self._ampere_per_newton, self._highest_a, self._count = vector(values), highest_a, len(values)
+        self.current_a, self.limited = vector(len(values)), vector(len(values))
+
+    @stepped
+    def convert(self, tension_n: cython.double[::1]) -> cython.bint:
+        """Take tensions (N); False, and all stays as it was, where one of them is not finite."""
+        j: cython.int
+        for j in range(self._count):
+            if not tension_n[j] - tension_n[j] == 0.0:
+                return False
+        highest_a: cython.double = self._highest_a
+        current_a: cython.double[::1] = self.current_a
+        limited: cython.double[::1] = self.limited
+        for j in range(self._count):
+            wanted_a: cython.double = tension_n[j] * self._ampere_per_newton[j]
+            limited[j] = 0.0
+            if wanted_a > highest_a:
+                wanted_a = highest_a
+                limited[j] = 1.0
+            elif wanted_a < -highest_a:
+                wanted_a = -highest_a
+                limited[j] = 1.0
+            current_a[j] = wanted_a
+        return True

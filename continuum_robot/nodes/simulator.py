@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node that simulates a robot and its devices; the drivers talk to it over sockets, as to wires."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticStatus
+
+from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
+from continuum_robot.msg import Contact
+from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.choices import CLOCKS, FAKE_LEVELS
+from continuum_robot.nodes.diagnostics import Level, LoopThresholds, StatusBuilder, values_of
+from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.simulated_contact import TrueContacts
+from continuum_robot.nodes.simulated_push import SimulatedPush
+from continuum_robot.nodes.spinning import run_node
+from continuum_robot.robot.schema import Quantity
+from continuum_robot.runtime.periodic import PeriodicThread
+from continuum_robot.simulation.contact import load_contacts
+from continuum_robot.simulation.lockstep_server import LockstepServer
+from continuum_robot.simulation.plant import Plant
+from continuum_robot.simulation.simulator import MIRROR, STEP_NS, Simulator, SimulatorReport
+from continuum_robot.srv import InjectFault
+
+SLOWEST_FACTOR = 0.98
+"""Of real time, below which the robot is reported to fall behind."""
+
+_NO_PLANT = "none: fake_level mirror has no plant to be touched"
+_HARDWARE = "true: the node simulates the robot that others would find on its wires"
+
+
+class SimulatorNode(ManagedNode):
+    """Configured, the robot lives and its devices have power; drivers connect and leave as they like.
+
+    Attributes
+    ----------
+    simulator : plant and devices, None while not configured
+    loop : steps them in real time, None while not configured or in lock-step
+    """
+
+    def __init__(self, **node_options: Any) -> None:
+        super().__init__("simulator", **node_options)
+        declare = self.parameters.declare
+        declare(
+            "fake_level",
+            "dynamics",
+            "how much of the robot is simulated: mirror, dynamics, or wire, where the real drivers speak to simulated"
+            " devices",
+            rules=Quantity("", choices=FAKE_LEVELS),
+            read_only=True,
+        )
+        declare(
+            "clock",
+            "real",
+            "lockstep: the robot moves when the control socket says so, and not by itself",
+            rules=Quantity("", choices=CLOCKS),
+            read_only=True,
+        )
+        declare(
+            "contacts",
+            "",
+            "file of what touches the simulated robot, by the time since the driver was activated; empty: nothing",
+            read_only=True,
+        )
+        declare("base_frame", "base", "frame_id of the place of simulated contacts", read_only=True)
+        self._thresholds = LoopThresholds(self)
+        self.simulator: Simulator | None = None
+        self.loop: PeriodicThread | None = None
+        self._lockstep: LockstepServer | None = None
+        self._contacts: TrueContacts | None = None
+        self._activated_ns = self._started_ns = 0
+        self._before: tuple[float, SimulatorReport] | None = None
+        self._truth = self.create_publisher(Contact, "simulated_contact", qos.state_publisher())
+        self.create_service(InjectFault, "inject_fault", self._serve_inject_fault)
+        self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
+        self._push = SimulatedPush(self, lambda: self.plant)
+        self.diagnostics.add_task("plant", self._diagnose)
+
+    # Lifecycle
+
+    def configure(self) -> None:
+        """Make the robot, which may take a while the first time on a machine, and let drivers connect.
+
+        Raises
+        ------
+        DeviceError : another process simulates this robot
+        ParameterError : not on hardware; contacts of a robot without a plant
+        """
+        get = self.parameters.get
+        if not self.simulated:
+            raise ParameterError("use_fake_hardware", False, _HARDWARE)
+        level = str(get("fake_level"))
+        if get("contacts") and level == MIRROR:
+            raise ParameterError("contacts", get("contacts"), _NO_PLANT)
+        robot = self.load_robot()
+        contacts = load_contacts(get("contacts"), robot) if get("contacts") else ()
+        self.simulator = simulator = Simulator(
+            robot, level, namespace=self.get_namespace(), contacts=contacts, progress=self.get_logger().info
+        )
+        simulator.open()
+        self._before = None
+        self._activated_ns = self._started_ns = 0
+        if contacts:
+            self._contacts = TrueContacts(simulator.plant, str(get("base_frame")), self._truth)
+        if get("clock") == "lockstep":
+            self._lockstep = LockstepServer(simulator, moved=self._publish_contacts, on_failure=self._on_failure)
+            self._lockstep.start()
+            return
+        self.loop = PeriodicThread(
+            "simulator", STEP_NS * 1e-9, self._cycle, on_failure=self._on_failure, on_refused=self.warn_of_all
+        )
+        self.loop.start()
+
+    def cleanup(self) -> None:
+        """Let the robot stand still, and end the devices; drivers notice."""
+        loop, self.loop = self.loop, None
+        if loop is not None and not loop.stop():
+            self.get_logger().error("the simulated robot hangs in a step")
+        lockstep, self._lockstep = self._lockstep, None
+        if lockstep is not None:
+            lockstep.stop()
+        simulator, self.simulator = self.simulator, None
+        self._contacts = None
+        if simulator is not None:
+            simulator.close()
+
+    # What tools and tests look at
+
+    @property
+    def plant(self) -> Plant:
+        """The simulated rod.
+
+        Raises
+        ------
+        DeviceError : not configured, or a robot without a plant
+        """
+        return self._configured().plant
+
+    # In the thread that moves the robot
+
+    def _cycle(self, now_s: float, _elapsed_s: float) -> None:
+        simulator = self.simulator
+        if simulator is not None:
+            simulator.step(now_s)
+            self._publish_contacts(round(now_s * 1e9))
+
+    def _publish_contacts(self, now_ns: int) -> None:
+        contacts = self._contacts
+        if contacts is None:
+            return
+        if self._activated_ns != self._started_ns:
+            self._started_ns = self._activated_ns
+            contacts.start((now_ns - self._activated_ns) * 1e-9)
+        stamp_ns = now_ns
+        if self._lockstep is None:
+            stamp_ns += conversions.now_ns(self.get_clock()) - time.monotonic_ns()
+        contacts.publish(now_ns, stamp_ns)
+
+    def _on_failure(self, error: BaseException) -> None:
+        """The robot does not move any more: the drivers shall notice at once."""
+        self.defect = repr(error)
+        self.report_error("the simulated robot failed", error)
+        if self.simulator is not None:
+            self.simulator.close()
+
+    # Callbacks
+
+    def _configured(self) -> Simulator:
+        if self.simulator is None:
+            raise DeviceError("simulator", "is not configured", "Configure it first")
+        return self.simulator
+
+    def _on_driver_status(self, message: DiagnosticStatus) -> None:
+        """The driver says when it was activated, on the clock of the robot."""
+        values = values_of(message)
+        if values.get("state") == "active":
+            self._activated_ns = int(values.get("activated_ns", "0"))
+
+    def _serve_inject_fault(self, request: InjectFault.Request, response: InjectFault.Response) -> InjectFault.Response:
+        try:
+            self._configured().inject(request.fault, request.tendon, request.magnitude, request.duration_s)
+        except ContinuumRobotError as error:
+            response.message = f"refused: {error}"
+            return response
+        response.success = True
+        response.message = f"injected {request.fault}" if request.fault else "injected faults cleared"
+        return response
+
+    def _diagnose(self, status: StatusBuilder) -> None:
+        simulator, loop = self.simulator, self.loop
+        if simulator is None:
+            status.summary(Level.OK, "not configured")
+            return
+        wall_s, report = time.monotonic(), simulator.report()
+        factor, us_per_ms = math.nan, report.us_per_ms
+        if self._before is not None:
+            # Since the last time: what was slow an hour ago is of no interest.
+            before_s, before = self._before
+            lived_s = report.simulated_s - before.simulated_s
+            factor = lived_s / (wall_s - before_s) if wall_s > before_s else math.nan
+            us_per_ms = 1e3 * (report.busy_s - before.busy_s) / lived_s if lived_s > 0 else math.nan
+            skipped_s = report.skipped_s - before.skipped_s
+            if loop is not None and (factor < SLOWEST_FACTOR or skipped_s > 0):
+                what = f"the robot falls behind: {factor:.2f} of real time, {us_per_ms:.0f} us a simulated ms"
+                status.summary(Level.WARN, what)
+        self._before = wall_s, report
+        if loop is not None:
+            self._thresholds.diagnose(status, loop.statistics.report(), loop.period_s)
+        status.summary(Level.OK, self.parameters.get("fake_level"))
+        status.add("clock", self.parameters.get("clock"))
+        status.add("fake_level", simulator.level)
+        status.add("real_time_factor", factor)
+        status.add("us_per_simulated_ms", us_per_ms)
+        status.add("simulated_s", report.simulated_s)
+        status.add("skipped_s", report.skipped_s)
+
+
+def main() -> int:
+    """Run the node until SIGINT or SIGTERM."""
+    return run_node(SimulatorNode, prompt=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

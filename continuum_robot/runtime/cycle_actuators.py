@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Any tendon actuators as the driver's cycle uses them: their errors are kept, and end no cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from continuum_robot.drivers.protocols import TendonActuators
+from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.stepped.reading import ReadingBuffer
+
+
+class CycleActuators:
+    """Actuators that read and write NumPy arrays, in the interpreted form of the cycle.
+
+    Parameters
+    ----------
+    actuators : open while the cycle runs
+
+    Attributes
+    ----------
+    error : why the newest reading or writing failed, None where both worked
+    device_faults : names of the faults that the newest reading reported
+    """
+
+    def __init__(self, actuators: TendonActuators) -> None:
+        self._actuators = actuators
+        self.error: ContinuumRobotError | None = None
+        self.device_faults: tuple[str, ...] = ()
+
+    def read_into(self, reading: ReadingBuffer, now_s: float) -> bool:
+        """Read; False where it failed.
+
+        Parameters
+        ----------
+        reading : is overwritten
+        now_s : monotonic or virtual time, s
+        """
+        try:
+            found = self._actuators.read(now_s)
+        except ContinuumRobotError as error:
+            self.error = error
+            return False
+        self.error = None
+        self.device_faults = found.device_faults
+        reading.set(found)
+        return True
+
+    def write_tensions(self, tension_n: Sequence[float], now_s: float) -> bool:
+        """Write; False where it failed.
+
+        Parameters
+        ----------
+        tension_n : N values, N
+        now_s : monotonic or virtual time, s
+        """
+        try:
+            self._actuators.write(np.array(tension_n), now_s)
+        except ContinuumRobotError as error:
+            self.error = error
+            return False
+        return True

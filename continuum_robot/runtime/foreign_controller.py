@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A controller of a user's own in the place of the Clarke controller, for the interpreted cycle."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.control.controller import ClarkeOutput, Controller
+from continuum_robot.control.pid_parameters import PidTerms
+from continuum_robot.control.references import ClarkeReference
+from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.control_settings import ControlSettings
+from continuum_robot.robot.coordinates import clarke_manifold
+from continuum_robot.robot.description import Robot
+
+Vector = NDArray[np.float64]
+
+
+class ForeignController:
+    """Gives a :class:`Controller` the methods that the cycle calls of :class:`ClarkeController`.
+
+    Parameters
+    ----------
+    controller : any object with ``reset`` and ``update``
+    robot : whose Clarke coordinates are reported
+
+    Attributes
+    ----------
+    needs_python : always
+    tension, clarke, clarke_rate, force : as of :class:`ClarkeController`
+    """
+
+    needs_python = True
+
+    def __init__(self, controller: Controller, robot: Robot) -> None:
+        self.controller = controller
+        self.manifold = clarke_manifold(robot)
+        coordinates, tendons = self.manifold.coordinate_count, self.manifold.tendon_count
+        self.tension, self.force = [math.nan] * tendons, [math.nan] * coordinates
+        self.clarke, self.clarke_rate = [math.nan] * coordinates, [math.nan] * coordinates
+        self._reading: TendonReading | None = None
+        self._reference: Any = None
+
+    def take(self, reading: Any, reference: Any) -> None:
+        """Take over what the cycle read, and where its reference will be.
+
+        Parameters
+        ----------
+        reading : the cycle's buffer
+        reference : the cycle's :class:`ReferenceInput`
+        """
+        self._reading, self._reference = reading.get(), reference
+
+    def observe(self, displacement: list[float], velocity: list[float]) -> bool:
+        """Clarke coordinates of ``displacement`` and ``velocity``, m and m/s; False where one is not finite."""
+        self.clarke[:] = self.manifold.clarke(displacement).tolist()
+        self.clarke_rate[:] = self.manifold.clarke(velocity).tolist()
+        return math.isfinite(sum(self.clarke) + sum(self.clarke_rate))
+
+    def begin(self, tension: list[float], position: list[float], velocity: list[float]) -> None:
+        """Reset at ``tension`` (N) with a reference at ``position`` and ``velocity``, m and m/s."""
+        self.controller.reset(self._measured(), np.array(tension), self._wanted(position, velocity))
+
+    def step(self, position: list[float], velocity: list[float], _rate_measured: bool, dt: float) -> bool:
+        """Answer the state with a reference at ``position`` and ``velocity``, m and m/s; False: there is no answer.
+
+        Parameters
+        ----------
+        dt : s
+
+        Raises
+        ------
+        ParameterError : an answer of another size
+        """
+        tension = np.asarray(self.controller.update(self._measured(), self._wanted(position, velocity), dt), float)
+        if tension.shape != (self.manifold.tendon_count,):
+            raise ParameterError(
+                "tension", tension, f"{self.manifold.tendon_count} values of the controller, one a tendon"
+            )
+        if not np.all(np.isfinite(tension)):
+            self.rest()
+            return False
+        self.tension[:] = tension.tolist()
+        self.force[:] = self.manifold.generalized_force(tension).tolist()
+        return True
+
+    def rest(self) -> None:
+        """Give no answer."""
+        self.tension[:] = [math.nan] * len(self.tension)
+        self.force[:] = [math.nan] * len(self.force)
+
+    def output(self) -> ClarkeOutput:
+        """What the last step gave; the terms of a PID, which there are not, are NaN."""
+        nothing = np.full(self.manifold.coordinate_count, np.nan)
+        terms = PidTerms(*(nothing,) * 6, np.zeros(nothing.shape, dtype=bool))
+        return ClarkeOutput(
+            np.array(self.tension), np.array(self.clarke), np.array(self.clarke_rate), np.array(self.force), terms
+        )
+
+    def set_settings(self, settings: ControlSettings) -> None:
+        """Refuse: gains and strategies are those of the Clarke controller.
+
+        Parameters
+        ----------
+        settings : of the robot's file
+
+        Raises
+        ------
+        ParameterError : always
+        """
+        raise ParameterError("control", settings, f"settings of {type(self.controller).__name__} itself")
+
+    def _measured(self) -> TendonReading:
+        if self._reading is None:
+            raise ParameterError("reading", None, "a state before an answer")
+        return self._reading
+
+    def _wanted(self, position: list[float], velocity: list[float]) -> ClarkeReference:
+        return ClarkeReference(np.array(position), np.array(velocity), np.array(self._reference.acceleration))

@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0
+"""At which pace a cycle runs: in real time in a thread, or in virtual time in the thread of who waits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from continuum_robot.runtime.driver_cycle import DriverCycle
+from continuum_robot.runtime.free_run import FreeRun
+from continuum_robot.runtime.periodic import PeriodicThread, RealtimeSettings
+from continuum_robot.runtime.reports import LoopReport, ResponseReport
+from continuum_robot.runtime.timing import Histogram
+
+Result = TypeVar("Result")
+Cycle = Callable[[float, float, int], None]
+LOOK_S = 0.005
+
+
+class Pace(Protocol):
+    """Runs a cycle again and again; its clock is that of the cycle.
+
+    Attributes
+    ----------
+    period_s : time between two cycles, s
+    running : whether cycles run
+    """
+
+    period_s: float
+
+    @property
+    def running(self) -> bool: ...
+
+    def start(
+        self,
+        cycle: Cycle,
+        *,
+        on_failure: Callable[[BaseException], None],
+        free: Callable[[], bool],
+        on_rows: Callable[[], None],
+    ) -> None:
+        """Let it run.
+
+        Parameters
+        ----------
+        cycle : gets the time, the time since the cycle before and the deadlines missed meanwhile, s
+        on_failure : called with what ``cycle`` raised; no cycle runs after it
+        free : whether the cycle may run without Python code now
+        on_rows : called after cycles that ran so
+        """
+
+    def stop(self) -> bool:
+        """Let the cycle under way end, and no further one run; False where it hangs."""
+
+    def call(self, function: Callable[[], Result], timeout_s: float = 0.5) -> Result:
+        """Run ``function`` between two cycles and give its result; at once where none runs."""
+
+    def wait(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Let cycles run until ``condition`` holds, ``timeout_s`` at most; whether it does."""
+
+    def now_s(self) -> float:
+        """The time of the cycle, s."""
+
+    def wrote(self, cycle: DriverCycle) -> None:
+        """A cycle has written; how long after its beginning is noted in real time.
+
+        Parameters
+        ----------
+        cycle : that wrote
+        """
+
+    def report(self) -> LoopReport | None:
+        """Timing since the last reset; None in virtual time."""
+
+    def response_report(self) -> ResponseReport | None:
+        """Times from a cycle's beginning to its command written, since the last reset; None in virtual time."""
+
+    def reset_statistics(self) -> None:
+        """Start the statistics over."""
+
+
+class RealTimePace:
+    """Cycles at absolute deadlines of the monotonic clock, in a thread.
+
+    Parameters
+    ----------
+    period_s : between cycles, s
+    on_refused : called with sentences when the system refused real-time settings
+    realtime : what to ask of the operating system
+    free_run : the compiled cycle, which runs without the interpreter lock; None: there is none
+    """
+
+    def __init__(
+        self,
+        period_s: float,
+        *,
+        on_refused: Callable[[Sequence[str]], None] = lambda _sentences: None,
+        realtime: RealtimeSettings | None = None,
+        free_run: FreeRun | None = None,
+    ) -> None:
+        self.period_s = period_s
+        self._on_refused, self._realtime, self._free_run = on_refused, realtime, free_run
+        self._thread: PeriodicThread | None = None
+        self._responses = Histogram(1.0)
+        self._begun_s = 0.0
+
+    @property
+    def running(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread is not None and self._thread.running
+
+    def start(
+        self,
+        cycle: Cycle,
+        *,
+        on_failure: Callable[[BaseException], None],
+        free: Callable[[], bool] = lambda: True,
+        on_rows: Callable[[], None] = lambda: None,
+    ) -> None:
+        """As :class:`Pace`.
+
+        Parameters
+        ----------
+        cycle, on_failure, free, on_rows : as there
+        """
+        if self._free_run is not None:
+            self._free_run.serve(free, on_rows)
+
+        def timed(now_s: float, elapsed_s: float) -> None:
+            self._begun_s = now_s
+            cycle(now_s, elapsed_s, thread.missed)
+
+        self._thread = thread = PeriodicThread(
+            "tendon_driver",
+            self.period_s,
+            timed,
+            on_failure=on_failure,
+            on_refused=self._on_refused,
+            realtime=self._realtime,
+            free_run=self._free_run,
+        )
+        self._thread.start()
+
+    def stop(self) -> bool:
+        """As :class:`Pace`."""
+        ended = self._thread is None or self._thread.stop()
+        if self._free_run is not None:
+            self._free_run.end()
+        return ended
+
+    def call(self, function: Callable[[], Result], timeout_s: float = 0.5) -> Result:
+        """As :class:`Pace`.
+
+        Parameters
+        ----------
+        function : what to run
+        timeout_s : how long to wait, s
+
+        Raises
+        ------
+        DeviceError : the thread did not answer in time
+        """
+        return function() if self._thread is None else self._thread.call(function, timeout_s)
+
+    def wait(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """As :class:`Pace`.
+
+        Parameters
+        ----------
+        condition : asked every few milliseconds
+        timeout_s : s
+        """
+        end_s = time.monotonic() + timeout_s
+        while not condition():
+            if not self.running or time.monotonic() > end_s:
+                return False
+            time.sleep(LOOK_S)
+        return True
+
+    def now_s(self) -> float:
+        """Monotonic time, s."""
+        return time.monotonic()
+
+    def wrote(self, cycle: DriverCycle) -> None:
+        """As :class:`Pace`.
+
+        Parameters
+        ----------
+        cycle : that wrote
+        """
+        end_s = time.monotonic()
+        if cycle.wrote(end_s):
+            self._responses.add(round((end_s - self._begun_s) * 1e9))
+
+    def report(self) -> LoopReport | None:
+        """As :class:`Pace`; of the compiled cycles where such ran."""
+        if self._free_run is not None:
+            report = self._free_run.report()
+            if report.cycles:
+                return report
+        return None if self._thread is None else self._thread.statistics.report()
+
+    def response_report(self) -> ResponseReport | None:
+        """As :class:`Pace`; of the compiled cycles where such ran."""
+        if self._free_run is not None:
+            report = self._free_run.response_report()
+            if report.count:
+                return report
+        return ResponseReport.of(self._responses)
+
+    def reset_statistics(self) -> None:
+        """As :class:`Pace`."""
+        self._responses.reset()
+        if self._thread is not None:
+            self._thread.statistics.reset()
+        if self._free_run is not None:
+            self._free_run.reset_statistics()
+
+
+class VirtualPace:
+    """Cycles in virtual time: they run only while somebody waits, as fast as they can.
+
+    Parameters
+    ----------
+    period_s : between cycles, s
+    start_s : time at the start, s
+
+    Attributes
+    ----------
+    on_wait : called with a time (s) that passes without a cycle, as in a stall or while a device is waited for
+    """
+
+    def __init__(self, period_s: float, start_s: float = 0.0) -> None:
+        self.period_s = period_s
+        self._now_s, self._cycle_s = start_s, start_s
+        self._cycle: Cycle | None = None
+        self._on_failure: Callable[[BaseException], None] | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether cycles run when time passes."""
+        return self._cycle is not None
+
+    def start(
+        self,
+        cycle: Cycle,
+        *,
+        on_failure: Callable[[BaseException], None],
+        free: Callable[[], bool] = lambda: True,  # noqa: ARG002
+        on_rows: Callable[[], None] = lambda: None,  # noqa: ARG002
+    ) -> None:
+        """As :class:`Pace`; every cycle is run here.
+
+        Parameters
+        ----------
+        cycle, on_failure : as there
+        free, on_rows : not needed
+        """
+        self._cycle, self._on_failure, self._cycle_s = cycle, on_failure, self._now_s
+
+    def stop(self) -> bool:
+        """As :class:`Pace`."""
+        self._cycle = None
+        return True
+
+    def call(self, function: Callable[[], Result], timeout_s: float = 0.5) -> Result:  # noqa: ARG002
+        """Run ``function`` now.
+
+        Parameters
+        ----------
+        timeout_s : not needed
+        """
+        return function()
+
+    def wait(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """As :class:`Pace`.
+
+        Parameters
+        ----------
+        condition : asked before every cycle
+        timeout_s : of virtual time, s
+        """
+        end_s = self._now_s + timeout_s
+        while not condition():
+            if not self.running or self._now_s > end_s:
+                return False
+            self.run_one()
+        return True
+
+    def run(self, duration_s: float) -> None:
+        """Let cycles run.
+
+        Parameters
+        ----------
+        duration_s : s
+        """
+        for _ in range(round(duration_s / self.period_s)):
+            if self.running:
+                self.run_one()
+
+    def run_one(self) -> None:
+        """Let one cycle run."""
+        self.pass_time(self.period_s)
+        cycle, elapsed_s = self._cycle, self._now_s - self._cycle_s
+        self._cycle_s = self._now_s
+        if cycle is None:
+            return
+        try:
+            cycle(self._now_s, elapsed_s, max(0, round(elapsed_s / self.period_s) - 1))
+        except Exception as error:
+            self._cycle = None
+            if self._on_failure is None:
+                raise
+            self._on_failure(error)
+            raise
+
+    def pass_time(self, duration_s: float) -> None:
+        """Let time pass without a cycle.
+
+        Parameters
+        ----------
+        duration_s : s
+        """
+        self._now_s = round(self._now_s + duration_s, 9)
+
+    def now_s(self) -> float:
+        """Virtual time, s."""
+        return self._now_s
+
+    def wrote(self, cycle: DriverCycle) -> None:
+        """Nothing is late in virtual time.
+
+        Parameters
+        ----------
+        cycle : that wrote
+        """
+        cycle.wrote(self._now_s)
+
+    def report(self) -> None:
+        """As :class:`Pace`."""
+
+    def response_report(self) -> None:
+        """As :class:`Pace`."""
+
+    def reset_statistics(self) -> None:
+        """There are none."""

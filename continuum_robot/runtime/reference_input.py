@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: PLR1730
+"""The reference that a controller follows between two messages, as stepped code."""
+
+from __future__ import annotations
+
+import math
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.control.blending import blend_from
+from continuum_robot.control.references import ClarkeReference
+from continuum_robot.stepped.buffers import INFINITE, stepped, vector
+from continuum_robot.stepped.mailbox import Mailbox
+
+Vector = NDArray[np.float64]
+
+EXTRAPOLATION_S = cython.declare(cython.double, 0.02)
+"""How far ahead of its stamp a reference is followed, s."""
+NEAR_M = cython.declare(cython.double, 5e-5)
+"""Up to this distance, m, a reference is not blended in."""
+
+
+@cython.cclass
+class ReferenceInput:
+    """Holds a position until references come, extrapolates between them, and holds again when they stop.
+
+    References come at a lower rate than the states; between them the position is extrapolated with their velocity and
+    acceleration, for 20 ms at most. After that the position stands where it is, with zero velocity. Where the first
+    reference after :meth:`start` or :meth:`resume` is far from the held position, it is blended in.
+
+    One thread calls :meth:`receive`, and the cycle takes the newest reference at its next step; all else is called by
+    the cycle, or between two cycles.
+
+    Parameters
+    ----------
+    coordinate_count : 2m
+    blend_s : time to blend from the held position to references that start elsewhere, s
+
+    Attributes
+    ----------
+    position, velocity, acceleration : of the last step, m, m/s, m/s^2
+    refused : references that were not finite or of another size, a count
+    """
+
+    refused = cython.declare(cython.longlong, visibility="readonly")
+    position = cython.declare(cython.double[::1], visibility="readonly")
+    velocity = cython.declare(cython.double[::1], visibility="readonly")
+    acceleration = cython.declare(cython.double[::1], visibility="readonly")
+    count: cython.int
+    blend_s: cython.double
+    mailbox: Mailbox
+    posted_stamp_s: cython.double
+    held: cython.double[::1]
+    stopped: cython.double[::1]
+    newest: cython.double[::1]
+    stamp_s: cython.double
+    following: cython.bint
+    standing: cython.bint
+    blend_due: cython.bint
+    blending: cython.bint
+    blend_start_s: cython.double
+
+    def __init__(self, coordinate_count: int, blend_s: float = 1.0) -> None:
+        self.count, self.blend_s, self.refused = coordinate_count, float(blend_s), 0
+        self.mailbox = Mailbox(3 * coordinate_count + 1)
+        self.newest = vector(3 * coordinate_count)
+        self.held, self.stopped = vector(coordinate_count), vector(coordinate_count)
+        self.position, self.velocity = vector(coordinate_count), vector(coordinate_count)
+        self.acceleration = vector(coordinate_count)
+        self.start(np.zeros(coordinate_count))
+
+    def start(self, position: Vector) -> None:
+        """Hold ``position``, shape (2m,), m, until the next reference; what was received before is forgotten."""
+        self.hold(vector(position))
+
+    def receive(self, reference: ClarkeReference, stamp_s: float) -> bool:
+        """Leave a reference for the cycle's next step.
+
+        Parameters
+        ----------
+        reference : arrays of shape (2m,)
+        stamp_s : the time that it is meant for, s
+
+        Returns
+        -------
+        whether it was taken: a wrong number of values, or one that is not finite, is refused and counted
+        """
+        numbers = [*reference.position.tolist(), *reference.velocity.tolist(), *reference.acceleration.tolist()]
+        sizes = (reference.position.size, reference.velocity.size, reference.acceleration.size)
+        if sizes != (self.count,) * 3 or not math.isfinite(sum(numbers) + stamp_s):
+            self.refused += 1
+            return False
+        numbers.append(stamp_s)
+        self.mailbox.post(numbers)
+        self.posted_stamp_s = stamp_s
+        return True
+
+    def at(self, time_s: float) -> ClarkeReference:
+        """The reference at a time, s, on the clock of the stamps."""
+        self.step(time_s)
+        return ClarkeReference(np.array(self.position), np.array(self.velocity), np.array(self.acceleration))
+
+    def age_s(self, time_s: float) -> float:
+        """Age of the newest reference, s; inf when there is none."""
+        return time_s - self.posted_stamp_s
+
+    @stepped
+    def hold(self, position: cython.double[::1]) -> cython.void:
+        """Hold a ``position``, m, as :meth:`start`."""
+        self.mailbox.take()
+        self.posted_stamp_s = self.stamp_s = -INFINITE
+        self.following = self.standing = self.blending = False
+        self.blend_due = True
+        self.copy(position, self.held, self.count)
+        self.stand(self.held)
+
+    @stepped
+    def resume(self) -> cython.void:
+        """After a gap: hold the position of the last step, and blend from it into the references that come."""
+        self.copy(self.position, self.held, self.count)
+        self.blending = self.standing = False
+        self.blend_due = True
+
+    @stepped
+    def step(self, time_s: cython.double) -> cython.void:
+        """Take the newest reference, and compute where it is at a time, s, on the clock of the stamps."""
+        if self.mailbox.take():
+            self.copy(self.mailbox.values, self.newest, 3 * self.count)
+            self.stamp_s = self.mailbox.values[3 * self.count]
+            self.following, self.standing = True, False
+        if not self.following:
+            self.stand(self.held)
+            return
+        ahead_s: cython.double = time_s - self.stamp_s
+        if ahead_s >= EXTRAPOLATION_S:
+            # Blended at the moment it stopped: a position that only stands must not go on moving.
+            if not self.standing:
+                self.standing = True
+                if self.blend_due:
+                    self.copy(self.held, self.stopped, self.count)
+                else:
+                    self.extrapolate(EXTRAPOLATION_S)
+                    self.blend(self.stamp_s + EXTRAPOLATION_S)
+                    self.copy(self.position, self.stopped, self.count)
+            self.stand(self.stopped)
+            return
+        if self.blend_due:
+            self.blend_due = False
+            self.blending = self.far()
+            self.blend_start_s = time_s
+        # A stamp a little in the future (another process's clock tick) is extrapolated backwards just as well.
+        if ahead_s < -EXTRAPOLATION_S:
+            ahead_s = -EXTRAPOLATION_S
+        self.extrapolate(ahead_s)
+        self.blend(time_s)
+
+    @stepped
+    def copy(self, values: cython.double[::1], place: cython.double[::1], count: cython.int) -> cython.void:
+        """Copy so many ``values`` (``count``) to a ``place``."""
+        k: cython.int
+        for k in range(count):
+            place[k] = values[k]
+
+    @stepped
+    def far(self) -> cython.bint:
+        """Whether the newest reference is not where the held position is."""
+        k: cython.int
+        for k in range(self.count):
+            distance: cython.double = self.newest[k] - self.held[k]
+            if distance > NEAR_M or distance < -NEAR_M:
+                return True
+        return False
+
+    @stepped
+    def stand(self, position: cython.double[::1]) -> cython.void:
+        """Stand at a ``position``, m."""
+        k: cython.int
+        for k in range(self.count):
+            self.position[k] = position[k]
+            self.velocity[k] = self.acceleration[k] = 0.0
+
+    @stepped
+    def extrapolate(self, ahead_s: cython.double) -> cython.void:
+        """The newest reference, ``ahead_s`` (s) after its stamp."""
+        k: cython.int
+        for k in range(self.count):
+            velocity: cython.double = self.newest[self.count + k]
+            acceleration: cython.double = self.newest[2 * self.count + k]
+            self.position[k] = self.newest[k] + ahead_s * (velocity + 0.5 * ahead_s * acceleration)
+            self.velocity[k] = velocity + ahead_s * acceleration
+            self.acceleration[k] = acceleration
+
+    @stepped
+    def blend(self, time_s: cython.double) -> cython.void:
+        """Blend from the held position, where a blend is under way at a time, s."""
+        if not self.blending:
+            return
+        x: cython.double = 1.0
+        if self.blend_s > 0.0:
+            x = (time_s - self.blend_start_s) / self.blend_s
+        if x >= 1.0:
+            self.blending = False
+            return
+        if x < 0.0:
+            x = 0.0
+        blend_from(self.held, self.position, self.velocity, self.acceleration, self.count, x, self.blend_s)

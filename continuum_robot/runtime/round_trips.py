@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Round trips from a state to the command of another program that answers it, and who writes commands."""
+
+from __future__ import annotations
+
+from continuum_robot.runtime.reports import RoundTripReport
+from continuum_robot.runtime.timing import Histogram
+
+
+class RoundTripStatistics:
+    """Matches commands with the states they answer, by sequence number.
+
+    Parameters
+    ----------
+    period_s : a command that comes later than this after its state counts as late, s
+    memory : number of the newest states that are remembered
+    """
+
+    def __init__(self, period_s: float, memory: int = 4096) -> None:
+        self._period_ns = round(period_s * 1e9)
+        self._memory = memory
+        self._sequence = [0] * memory
+        self._published_ns = [0] * memory
+        self.trips = Histogram()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the statistics, not the states under way."""
+        self.trips.reset()
+        self.states = self.commands = self.unsequenced = self.late = self.unknown = 0
+
+    def published(self, sequence: int, now_ns: int) -> None:
+        """State ``sequence`` (from 1) leaves at monotonic time ``now_ns``."""
+        slot = sequence % self._memory
+        self._published_ns[slot] = now_ns
+        self._sequence[slot] = sequence
+        self.states += 1
+
+    def received(self, sequence: int, now_ns: int) -> int | None:
+        """A command that answers state ``sequence`` arrived; its round trip in ns, None where there is no state.
+
+        Parameters
+        ----------
+        now_ns : monotonic clock, ns
+        """
+        if sequence == 0:
+            self.unsequenced += 1
+            return None
+        slot = sequence % self._memory
+        if self._sequence[slot] != sequence:
+            self.unknown += 1
+            return None
+        trip_ns = now_ns - self._published_ns[slot]
+        self.trips.add(trip_ns)
+        self.commands += 1
+        if trip_ns > self._period_ns:
+            self.late += 1
+        return trip_ns
+
+    def report(self) -> RoundTripReport:
+        """The numbers so far."""
+        trips = self.trips
+        return RoundTripReport(
+            states=self.states,
+            commands=self.commands,
+            unsequenced=self.unsequenced,
+            late=self.late,
+            unknown=self.unknown,
+            p50_us=trips.quantile_us(0.5),
+            p99_us=trips.quantile_us(0.99),
+            mean_us=trips.mean_us,
+            maximum_us=trips.maximum_us,
+        )
+
+
+class WriterWatch:
+    """Notices that two writers answer the same states. Plain counting; the middleware only tells how many there are.
+
+    Two publishers may be seen for a while after a killed controller was restarted, so their number alone is no proof.
+    """
+
+    def __init__(self) -> None:
+        self._newest = 0
+        self._alternations = 0
+        self._repeated = False
+
+    def command(self, sequence: int) -> None:
+        """A command that answers state ``sequence``, 0: of none, arrived."""
+        if sequence <= self._newest:
+            self._repeated = True
+        else:
+            # One writer that goes on after another has answered the same, an older state, or none.
+            self._alternations += self._repeated
+            self._repeated = False
+            self._newest = sequence
+
+    def two_writers(self, publishers: int) -> bool:
+        """Whether the commands since the last call came from two writers; ``publishers`` are on the topic now."""
+        both = publishers > 1 and self._alternations > 1
+        self._alternations = 0
+        return both

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated robot for drivers in other processes: plant, devices, and the sockets on which drivers find them."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from continuum_robot.drivers.simulated_wires import simulator_folder
+from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.robot.description import Robot
+from continuum_robot.simulation.contact import Contact
+from continuum_robot.simulation.link_server import LinkServer
+from continuum_robot.simulation.mechanism_body import linked_count
+from continuum_robot.simulation.plant import Plant
+from continuum_robot.simulation.plant_link import PlantLink
+from continuum_robot.simulation.tendon_actuators import LEVELS, SimulatedTendonActuators
+from continuum_robot.simulation.wire.frame_sockets import BoardSockets
+from continuum_robot.simulation.wire.hardware import SimulatedHardware
+from continuum_robot.simulation.wire.listening import Listener, make_folder, remove_folder
+
+WIRE, MIRROR = "wire", "mirror"
+STEP_NS = 1_000_000
+"""Longest step in lock-step, and the period in real time, ns."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatorReport:
+    """What a simulator did since it was opened.
+
+    Attributes
+    ----------
+    simulated_s : how long the robot lived, s
+    busy_s : processor and waiting time that this took, s
+    skipped_s : time that was left out after stalls, s
+    """
+
+    simulated_s: float
+    busy_s: float
+    skipped_s: float
+
+    @property
+    def us_per_ms(self) -> float:
+        """Time for a simulated millisecond, us; NaN before the first."""
+        return 1e3 * self.busy_s / self.simulated_s if self.simulated_s > 0 else math.nan
+
+
+class Simulator:
+    """The robot, moved by :meth:`step` in somebody's time. All methods may be called from any thread.
+
+    Parameters
+    ----------
+    robot : with ``actuators``
+    level : "wire": motor boards on CAN channels; "dynamics" or "mirror": see :class:`SimulatedTendonActuators`
+    namespace, domain_id : as of :func:`continuum_robot.drivers.simulated_wires.robot_key`
+    contacts : what touches the robot; of a rod at levels "wire" and "dynamics"
+    rng : draws noise and faults; None: from the robot's seed
+    progress : receives a line when something takes long
+
+    Attributes
+    ----------
+    robot, level : as given
+    folder : of the sockets
+    now_s : up to when the robot moved, s; None before the first step
+
+    Raises
+    ------
+    ParameterError : unknown level, no actuators, or contacts of a robot without a plant
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        level: str,
+        *,
+        namespace: str = "",
+        domain_id: str | None = None,
+        contacts: Sequence[Contact] = (),
+        rng: np.random.Generator | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        if level != WIRE and level not in LEVELS:
+            raise ParameterError("level", level, ", ".join((WIRE, *LEVELS)))
+        self.robot, self.level = robot, level
+        self.folder = simulator_folder(namespace, robot.name, domain_id)
+        self.now_s: float | None = None
+        self._lock = threading.RLock()
+        self._begin_s = self._busy_s = self._skipped_before_s = 0.0
+        self._boards: BoardSockets | None = None
+        self._link: LinkServer | None = None
+        strings = PlantLink.writer(namespace, linked_count(robot), robot=robot.name, domain_id=domain_id)
+        self.hardware: SimulatedHardware | None = None
+        self.actuators: SimulatedTendonActuators | None = None
+        if level == WIRE:
+            self.hardware = SimulatedHardware(robot, rng=rng, contacts=contacts, link=strings, progress=progress)
+        else:
+            self.actuators = SimulatedTendonActuators(
+                robot, rng=rng, level=level, link=strings, contacts=contacts, progress=progress
+            )
+
+    def open(self) -> None:
+        """Make plant and devices, which may take a while the first time on a machine, then let drivers connect.
+
+        Raises
+        ------
+        DeviceError : another process simulates this robot, or the sockets cannot be made
+        """
+        with self._lock:
+            if self.is_open:
+                return
+            try:
+                # First of all: they lock the robot's name.
+                if self.hardware is not None:
+                    self.hardware.open()
+                    make_folder(self.folder)
+                    self._boards = BoardSockets(self.hardware, self.folder)
+                elif self.actuators is not None:
+                    self.actuators.open()
+                    make_folder(self.folder)
+                    self._link = LinkServer(self.actuators, self.folder)
+            except BaseException:
+                self.close()
+                raise
+            self.now_s = None
+            self._busy_s = 0.0
+            self._skipped_before_s = self._skipped_s
+
+    @property
+    def is_open(self) -> bool:
+        """Whether drivers may connect."""
+        return self._boards is not None or self._link is not None
+
+    def close(self) -> None:
+        """End; connected drivers notice. Safe to call at any time."""
+        with self._lock:
+            served = self.is_open
+            if self._boards is not None:
+                self._boards.close()
+            if self._link is not None:
+                self._link.close()
+            self._boards = self._link = None
+            if served:
+                # While the name is still locked: the folder may be another simulator's afterwards.
+                remove_folder(self.folder)
+            if self.hardware is not None:
+                self.hardware.close()
+            if self.actuators is not None:
+                self.actuators.close()
+
+    # --- time
+
+    def step(self, now_s: float) -> None:
+        """Move the robot up to ``now_s``: what was sent before acts, what the devices send then can be read.
+
+        Parameters
+        ----------
+        now_s : s, not decreasing
+
+        Raises
+        ------
+        DeviceError : not open
+        ContinuumRobotError : the integration diverged
+        """
+        begun_s = time.perf_counter()
+        with self._lock:
+            if self.now_s is None:
+                self._begin_s = self.now_s = now_s
+            if self._boards is not None and self.hardware is not None:
+                self._boards.accept()
+                self.hardware.step(now_s)
+            elif self._link is not None:
+                self._link.step(self.now_s, now_s)
+            else:
+                raise DeviceError("simulator", "is not open", "Open it first.")
+            self.now_s = max(self.now_s, now_s)
+            self._busy_s += time.perf_counter() - begun_s
+
+    def advance_to(self, t_ns: int) -> None:
+        """Move the robot up to a time in steps of a millisecond, and skip nothing: for lock-step, from 0 on.
+
+        Parameters
+        ----------
+        t_ns : ns; a time that is over moves nothing
+        """
+        with self._lock:
+            now_ns = -1 if self.now_s is None else round(self.now_s * 1e9)
+            while now_ns < t_ns:
+                now_ns = 0 if now_ns < 0 else min(t_ns, now_ns + STEP_NS)
+                self.step(now_ns * 1e-9)
+
+    def accept(self) -> None:
+        """Let drivers connect without moving the robot."""
+        with self._lock:
+            if self._boards is not None:
+                self._boards.accept()
+            if self._link is not None:
+                self._link.accept()
+
+    @property
+    def listeners(self) -> list[Listener]:
+        """What drivers connect to: readable when one wants to."""
+        boards = [] if self._boards is None else list(self._boards.listeners.values())
+        return boards if self._link is None else [*boards, self._link.listener]
+
+    def report(self) -> SimulatorReport:
+        """What it did since it was opened."""
+        with self._lock:
+            lived_s = 0.0 if self.now_s is None else self.now_s - self._begin_s
+            skipped_s = self._skipped_s - self._skipped_before_s
+            return SimulatorReport(max(0.0, lived_s - skipped_s), self._busy_s, skipped_s)
+
+    # --- the robot
+
+    @property
+    def plant(self) -> Plant:
+        """The robot that moves, at levels "wire" and "dynamics" of a rod.
+
+        Raises
+        ------
+        DeviceError : there is none (yet)
+        """
+        if self.hardware is not None:
+            return self.hardware.plant
+        if self.actuators is not None:
+            return self.actuators.plant
+        raise DeviceError("simulator", "has no plant", "Open it, at level dynamics or wire.")
+
+    def inject(self, fault: str, target: int = -1, magnitude: float = 0.0, duration_s: float = 0.0) -> None:
+        """Make a device misbehave from the next step on.
+
+        Parameters
+        ----------
+        fault : name; "" ends all. At level "wire" of :meth:`SimulatedHardware.inject`, else of
+            :meth:`SimulatedTendonActuators.inject`
+        target : index from 0 of the tendon; -1: all
+        magnitude : in the fault's unit
+        duration_s : s; 0: until ended
+
+        Raises
+        ------
+        ParameterError : unknown name (lists the known ones), or a value out of range
+        """
+        with self._lock:
+            if self.hardware is not None:
+                self.hardware.inject(fault, target, magnitude, duration_s)
+            elif self.actuators is not None:
+                self.actuators.inject(fault, target, magnitude, duration_s)
+
+    @property
+    def _skipped_s(self) -> float:
+        if self.hardware is not None:
+            motors = self.hardware.motors
+            return self.hardware.skipped_s + (0.0 if motors is None else motors.skipped_s)
+        return 0.0 if self.actuators is None else self.actuators.skipped_s

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits, watches and safety logic give the same bits interpreted and compiled, whatever comes."""
+
+import dataclasses
+import math
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from continuum_robot.control import limits
+from continuum_robot.drivers import fault_codes, lateness_watch, tendon_faults, tendon_safety
+from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.drivers.safety_settings import SafetySettings
+from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.robot.coordinates import tendon_manifold
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.runtime.compilation import NotCompiledError, compiled_cycle
+
+FIVE = load_robot("opencr_five_tendon")
+STEPS = 700
+SEEDS = 24
+WANTED = SafetySettings(late_cycles=5, frozen_time_s=0.03, activation_grace_s=0.2, current_mismatch_time_s=0.02)
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    try:
+        return compiled_cycle()
+    except NotCompiledError as reason:
+        pytest.skip(str(reason))
+
+
+def robot_of(rng):
+    """One to three segments of three to five tendons each, through all segments or from their own one."""
+    segments = []
+    for number in range(rng.integers(1, 4)):
+        own = FIVE.segments[0]
+        tendons = dataclasses.replace(
+            own.tendons,
+            count=int(rng.integers(3, 6)),
+            angle_offset_rad=float(rng.uniform(0, 1)),
+            from_base=bool(number == 0 or rng.random() < 0.7),
+        )
+        segments.append(dataclasses.replace(own, name=f"segment_{number}", tendons=tendons))
+    robot = dataclasses.replace(FIVE, segments=tuple(segments), strings=(), hardware=None)
+    total_n = float(rng.uniform(4, 12)) * robot.tendon_count
+    timeout_s = float(rng.uniform(0.01, 0.1))
+    return dataclasses.replace(
+        robot, limits=dataclasses.replace(robot.limits, total_n=total_n, command_timeout_s=timeout_s)
+    )
+
+
+class Story:
+    """What happens to a driver: readings, commands and requests, drawn at random but as they belong together."""
+
+    def __init__(self, rng, robot):
+        self.rng, self.robot, self.manifold = rng, robot, tendon_manifold(robot)
+        self.count = robot.tendon_count
+        self.now_s, self.sequence = 5.0, 0
+        self.clarke = np.zeros(self.manifold.coordinate_count)
+        self.frozen, self.before = None, np.zeros(self.count)
+        self.mood = 0
+
+    def often(self, probability):
+        return self.rng.random() < probability
+
+    def reading(self, tension):
+        rng, count = self.rng, self.count
+        self.clarke = self.clarke + rng.normal(0, 2e-5, self.clarke.size) * self.often(0.9)
+        if self.often(0.003):
+            self.clarke = rng.uniform(-0.03, 0.03, self.clarke.size)
+        q = self.manifold.displacement(self.clarke) + rng.normal(0, 1e-6, count) * self.often(0.8)
+        if self.often(0.01):
+            self.frozen = int(rng.integers(count)) if self.frozen is None else None
+        if self.frozen is not None:
+            q[self.frozen] = self.before[self.frozen]
+        if self.often(0.005):
+            q[rng.integers(count)] += rng.choice([0.004, 0.01, math.nan, math.inf])
+        elif self.often(0.05):
+            q = self.before.copy()
+        self.before = q
+        force = tension + rng.normal(0, 0.02, count)
+        if self.often(0.005):
+            force[rng.integers(count)] += rng.choice([-9.0, 60.0, math.nan, math.inf])
+        current = force / self.robot.newton_per_ampere
+        velocity = rng.normal(0, 0.05, count)
+        unknown = np.full(count, np.nan)
+        if self.mood == 1:
+            current = np.zeros(count)
+        elif self.mood == 2:
+            force, current, velocity = unknown, unknown, unknown
+        elif self.often(0.01):
+            velocity[0] = rng.choice([math.nan, 5.0, -5.0])
+        age = np.abs(rng.normal(0, 2e-3, count))
+        if self.often(0.005):
+            age[rng.integers(count)] = rng.choice([math.nan, math.inf, 0.2])
+        stamp_s = self.now_s - (0.06 if self.often(0.004) else 0.0)
+        if self.often(0.001):
+            stamp_s = math.nan
+        faults = ("tendon 0: hot",) if self.often(0.004) else ()
+        return TendonReading(stamp_s, q, velocity, force, current, unknown, age, faults)
+
+    def command(self):
+        rng = self.rng
+        kind = rng.random()
+        if self.mood == 3 or kind < 0.1:
+            return None
+        if kind < 0.115:
+            return rng.choice([np.zeros(2), np.zeros(self.count + 3), np.zeros((1, self.count))][rng.integers(3)], 2)
+        wanted = np.full(self.count, 3.0) + rng.normal(0, 0.3, self.count)
+        if kind < 0.4:
+            wanted = rng.uniform(-4, 1.3 * self.robot.limits.maximum_n, self.count)
+        if kind < 0.125:
+            wanted[rng.integers(self.count)] = rng.choice([math.nan, math.inf, -math.inf, 100.0, -90.0])
+        return wanted
+
+    def steps(self):
+        rng = self.rng
+        for _ in range(STEPS):
+            if self.often(0.02):
+                self.mood = int(rng.choice([0, 0, 0, 1, 2, 3]))
+            dt = float(rng.choice([1e-3, 1e-3, 1e-3, 1e-3, 0.0, 2.5e-3, 0.012, 0.04]))
+            self.now_s += dt
+            self.sequence += not self.often(0.05)
+            age_s = float(rng.choice([0.0, 0.0, 0.0, 0.002, 0.5, math.nan, -1.0]))
+            latency_s = float(rng.choice([3e-4, 0.08, math.nan], p=[0.6, 0.3, 0.1])) if self.mood == 0 else 3e-4
+            yield SimpleNamespace(
+                dt=dt,
+                now_s=self.now_s,
+                age_s=age_s if self.often(0.3) else 0.0,
+                sequence=self.sequence if self.often(0.8) else 0,
+                latency_s=latency_s,
+                missed=int(rng.integers(0, 3)) * self.often(0.2) + 100 * self.often(0.002),
+                request=str(
+                    rng.choice(
+                        ["", "estop", "ask", "release", "reset", "activate", "deactivate", "off", "unknown", "limits"],
+                        p=[0.81, 0.002, 0.002, 0.05, 0.05, 0.075, 0.004, 0.003, 0.003, 0.001],
+                    )
+                ),
+                lost=self.often(0.03),
+            )
+
+
+def run(kind, seed):
+    """Everything that can be seen of the safety logic after each of many steps."""
+    rng = np.random.default_rng(seed)
+    robot = robot_of(rng)
+    story = Story(rng, robot)
+    safety = kind(robot, WANTED, 1e-3, delay_margin_s=float(rng.choice([0.0, 0.02])))
+    seen = []
+    for step in story.steps():
+        reading, command = story.reading(safety.tension), story.command()
+        answer = ""
+        try:
+            if step.request == "estop":
+                safety.estop("test", held=step.sequence % 2 == 0)
+            elif step.request == "ask":
+                safety.ask_estop("test", held=step.sequence % 2 == 0)
+            elif step.request == "release":
+                safety.release_estop()
+            elif step.request == "reset":
+                answer = safety.reset()
+            elif step.request == "activate":
+                safety.activate(reading, step.now_s)
+            elif step.request == "deactivate":
+                safety.deactivate()
+            elif step.request == "off":
+                safety.torque_off()
+            elif step.request == "unknown":
+                safety.positions_known = not safety.positions_known
+        except ContinuumRobotError as error:
+            answer = str(error)
+        safety.latency_s, safety.missed = step.latency_s, step.missed
+        output = safety.update(
+            None if step.lost else reading, command, step.age_s, step.now_s, step.dt, command_sequence=step.sequence
+        )
+        seen.append(
+            (
+                output.tension.tobytes(),
+                output.limited.tobytes(),
+                output.state,
+                output.write,
+                output.faults,
+                output.new_faults,
+                answer,
+                safety.tension.tobytes(),
+                safety.conditions,
+                safety.last_fault,
+                bool(safety.released),
+                bool(safety.estop_held),
+                bool(safety.changed),
+                bool(safety.late_warning),
+                np.array([safety.missed_fraction, safety.worst_latency_s]).tobytes(),
+            )
+        )
+    return seen
+
+
+def test_both_forms_give_the_same_bits(compiled):
+    for seed in range(SEEDS):
+        interpreted = run(tendon_safety.TendonSafety, seed)
+        for number, (one, other) in enumerate(zip(interpreted, run(compiled.TendonSafety, seed), strict=True)):
+            assert one == other, f"seed {seed}, step {number}"
+
+
+def test_the_stories_reach_every_fault_every_limit_and_every_state():
+    states, faults, limited = Counter(), Counter(), Counter()
+    for seed in range(SEEDS):
+        for one in run(tendon_safety.TendonSafety, seed):
+            states[one[2]] += 1
+            faults.update(one[5])
+            limited.update(bit for byte in one[1] for bit in (1, 2, 4, 8, 16) if byte & bit)
+    assert min(states[name] for name in ("active", "safe", "inactive")) > 1000
+    assert faults.keys() == tendon_faults.FAULTS.keys()
+    # What is not finite never passes the safety logic: a fault latches before.
+    assert limited.keys() == {2, 4, 8, 16}
+
+
+def test_the_limiter_by_itself(compiled):
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        count = int(rng.integers(1, 13))
+        own = dataclasses.replace(FIVE.limits, total_n=float(rng.uniform(1.6, 8)) * count, rate_n_per_s=500.0)
+        pair = [kind(own, count) for kind in (limits.TensionLimiter, compiled.TensionLimiter)]
+        for _ in range(60):
+            wanted = rng.normal(0, 10.0 ** rng.uniform(-1, 4), count)
+            wanted[rng.random(count) < 0.1] = rng.choice([math.nan, math.inf, -math.inf])
+            dt = float(rng.choice([0.0, 1e-3, 0.01]))
+            first, second = (one.update(wanted, dt) for one in pair)
+            assert first.tension.tobytes() == second.tension.tobytes()
+            assert first.limited.tobytes() == second.limited.tobytes()
+
+
+def test_the_bits_of_the_faults_stand_in_the_order_of_their_names():
+    for code, name in enumerate(tendon_faults.FAULTS):
+        assert getattr(fault_codes, f"{name.upper()}_BIT") == 1 << code
+        assert tendon_faults.fault_name(code) == name
+    assert len(tendon_faults.FAULTS) == fault_codes.FAULT_BIT_COUNT
+    assert tendon_faults.fault_names(0b101) == tuple(tendon_faults.FAULTS)[0:3:2]
+
+
+def test_the_slots_of_the_lateness_make_a_second():
+    assert lateness_watch.LATENESS_SLOTS * lateness_watch.LATENESS_SLOT_S == 1.0
