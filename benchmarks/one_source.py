@@ -8,7 +8,8 @@ and infinity among them. Tools that are not installed are left out. The numbers 
 Columns:
 - loop: a cycle in a loop of the same form, µs; the median of blocks of 100
 - call, p99: a cycle called from Python, with the 0.1 µs of the clock, µs; median and 99th percentile
-- 1 kHz: what a loop with absolute deadlines in a thread reaches alone, and beside a thread that is busy with Python, Hz
+- 1 kHz: what a loop with absolute deadlines in a thread reaches alone, and beside a thread that
+  is busy with Python, Hz; the best of six half seconds, since other programs take time from both
 - cold, warm: from the start of a process to its first cycle with nothing compiled, and with the cache, s
 - MB: highest resident memory of that process
 - bits: results of which the bits are those of the interpreted form, of all
@@ -44,7 +45,7 @@ SOURCES = Path(__file__).resolve().parent / "one_source"
 CYCLES = 100_000
 BLOCK = 100
 GIVEN, MADE = 13, 15
-PACED_S = 2.0
+PACED_S, PACED_TRIES = 0.5, 6
 RUNS = (
     ("cython", "interpreted"),
     ("cython", "compiled"),
@@ -170,7 +171,8 @@ def measure(tool: str, form: str, folder: Path, begun_ns: int, cycles: int) -> d
     found["call_us"], found["call_p99_us"] = statistics.median(calls), sorted(calls)[cycles * 99 // 100]
 
     def paced() -> float:
-        return run_paced(given, made, time.monotonic_ns() + round(PACED_S * 1e9)) / PACED_S
+        rates = [run_paced(given, made, time.monotonic_ns() + round(PACED_S * 1e9)) for _ in range(PACED_TRIES)]
+        return max(rates) / PACED_S
 
     found["paced_hz"] = in_thread(paced)
     with busy():

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scripts of benchmarks/ that need valgrind or a compiler: what can be looked at without them."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from continuum_robot.drivers.odri_can import codec
+from continuum_robot.geometry.clarke import ClarkeTransform
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = ("count_instructions", "one_source")
+
+
+def loaded(path: str) -> ModuleType:
+    file = ROOT / "benchmarks" / f"{path}.py"
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run(script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / f"{script}.py"), *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_script_prints_its_help_and_refuses_an_unknown_name(script: str) -> None:
+    helped = run(script, "--help")
+    assert helped.returncode == 0
+    assert "usage" in helped.stdout
+    refused = run(script, "fortran")
+    assert refused.returncode == 2
+    assert "fortran" in refused.stderr
+
+
+def test_without_valgrind_the_counting_script_says_how_to_get_it() -> None:
+    done = run("count_instructions", PATH="")
+    assert done.returncode == 1
+    assert "apt-get install valgrind" in done.stderr
+
+
+def test_simulated_boards_answer_over_sockets_when_the_counted_program_lets_time_pass() -> None:
+    counting = loaded("count_instructions")
+    pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(1 + counting.CHANNELS)]
+    ours, theirs = [pair[0] for pair in pairs], [pair[1].detach() for pair in pairs]
+
+    def simulate() -> None:
+        try:
+            counting.simulate(*ours, in_memory=False)
+        finally:
+            for one in ours:
+                one.close()
+
+    boards = threading.Thread(target=simulate, daemon=True)
+    boards.start()
+    stand = counting.Stand(theirs, in_memory=False)
+
+    def received() -> list[set[int]]:
+        found: list[set[int]] = [set() for _ in stand.sockets]
+        for end, identifiers in zip(stand.sockets, found, strict=True):
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    identifiers.add(counting._FRAME.unpack(end.recv(64))[0])
+        return found
+
+    try:
+        statuses = set()
+        for _ in range(1100):
+            stand.sleep(0.001)
+            statuses |= {number for number, found in enumerate(received()) if codec.STATUS_ID in found}
+        assert statuses == set(range(counting.CHANNELS))
+        stand.idle()
+        assert not any(received())
+    finally:
+        stand._sync.close()
+        boards.join(10)
+        for end in stand.sockets:
+            end.close()
+    assert not boards.is_alive()
+
+
+def test_the_task_of_the_prototypes_is_the_controller_it_claims_to_be() -> None:
+    """Its interpreted form against NumPy: PID with back-calculation, muhmann (26) and (28), limits."""
+    script, prototype = loaded("one_source"), loaded("one_source/with_cython")
+    p, i, d, filter_s, back_per_s, bound, pretension, least, most, rate_max, total_max = script.SETTINGS
+    clarke = np.array(script.matrix()).reshape(2, 5)
+    assert clarke == pytest.approx(ClarkeTransform(5).matrix, abs=1e-15)
+    count = 500
+    given = script.random_cycles(count)
+    made = [0.0] * script.MADE * count
+    prototype.Cycle(script.SETTINGS, script.matrix()).run(given, made, 0, count)
+    filtered, integral, command, force = np.zeros(2), np.zeros(2), np.zeros(5), np.zeros(2)
+    rows = np.array(given).reshape(count, script.GIVEN)
+    unknown = 0
+    for row, result in zip(rows, np.array(made).reshape(count, script.MADE), strict=True):
+        dt = row[12]
+        with np.errstate(invalid="ignore"):
+            error, speed = row[10:12] - clarke @ row[:5], clarke @ row[5:10]
+            known = np.isfinite(error) & np.isfinite(speed)
+            filtered = np.where(known, filtered + (speed - filtered) * (1 - np.exp(-dt / filter_s)), filtered)
+            unbounded = p * error + integral - d * filtered
+            force = np.where(known, np.clip(unbounded, -bound, bound), np.nan)
+            step = dt * i * error + min(1.0, dt * back_per_s) * (force - unbounded)
+        integral = np.where(known, integral + step, integral)
+        wanted = force @ clarke - (force @ clarke).min() + pretension
+        target = np.clip(np.where(np.isfinite(wanted), wanted, command), least, most)
+        if target.sum() > total_max:
+            target = least + (target - least) * (total_max - 5 * least) / (target - least).sum()
+        command = command + np.clip(target - command, -rate_max * dt, rate_max * dt)
+        unknown += not known.all()
+        expected = np.concatenate([wanted, command, force, integral])
+        np.testing.assert_allclose(result[:14], expected, rtol=1e-9, atol=1e-9)
+    assert unknown > 0
