@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: PLR0917, PLR1730
 """PID on a vector of coordinates, with the names and the meaning of ros2_control's pid_controller.
 
 A PD controller is a PID controller with i = 0. What a user of ros2_control knows holds here: a not finite error gives a

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: PLR1730
 """Tendon tensions for a wanted generalised force on the Clarke manifold: tendons pull, they do not push.
 
 Muhmann (26) gives the least tensions that make the force, and some of them are negative. Three ways out of it, section

@@ -79,7 +79,7 @@ class LatenessWatch:
         worst_s: cython.double = UNKNOWN
         for j in range(LATENESS_SLOTS):
             slot_s = self._slot_worst_s[j]
-            if slot_s == slot_s and not (slot_s <= worst_s):  # noqa: PLR0124 - known, and none is greater
+            if slot_s == slot_s and not (slot_s <= worst_s):
                 worst_s = slot_s
         return worst_s
 
@@ -105,7 +105,7 @@ class LatenessWatch:
         if missed > 0:
             self._missed += missed
             self._slot_missed[self._slot] += missed
-        if latency_s == latency_s:  # noqa: PLR0124 - not where it is unknown
+        if latency_s == latency_s:
             if not (latency_s <= self._slot_worst_s[self._slot]):
                 self._slot_worst_s[self._slot] = latency_s
             if latency_s > 0.5 * self.late_latency_s:

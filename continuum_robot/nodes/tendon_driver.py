@@ -22,8 +22,8 @@ from continuum_robot.nodes.driver.diagnosis import DriverDiagnosis
 from continuum_robot.nodes.driver.estop_listener import EstopListener
 from continuum_robot.nodes.driver.faults import DriverFaults
 from continuum_robot.nodes.driver.homing import StoredHoming
-from continuum_robot.nodes.driver.parameters import declare_parameters, realtime_settings
 from continuum_robot.nodes.driver.lockstep import LockstepPace
+from continuum_robot.nodes.driver.parameters import declare_parameters, realtime_settings
 from continuum_robot.nodes.driver.procedure_actions import ProcedureActions
 from continuum_robot.nodes.driver.procedure_drive import ProcedureDrive, refuse_procedure
 from continuum_robot.nodes.driver.slot import ControllerSlot

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: PLR0917, PLR1730, SIM102, SIM110
 """The controller's cycle: a state and the newest reference give tensions, or no answer. Stepped code, without ROS."""
 
 from __future__ import annotations

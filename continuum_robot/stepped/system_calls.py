@@ -32,9 +32,9 @@ def newest_errno() -> int:
 
 @stepped
 def receive_frame(descriptor: cython.int, frame: cython.uchar[::1]) -> cython.int:
-    """Read a datagram from the non-blocking socket ``descriptor`` into ``frame`` (16 bytes): how many bytes; 0: the other end hung up.
+    """Read a datagram from the non-blocking socket ``descriptor`` into ``frame`` (16 bytes): how many bytes.
 
-    Below 0: none came; ``NOTHING_WAITS``, or another errno with its sign.
+    0: the other end hung up. Below 0: none came; ``NOTHING_WAITS``, or another errno with its sign.
     """
     count: cython.int
     if cython.compiled:
@@ -67,7 +67,7 @@ def send_frame(descriptor: cython.int, frame: cython.uchar[::1]) -> cython.int:
 def memory_fence() -> cython.void:
     """What was written before is seen before what is written after; the interpreter lock does that otherwise."""
     if cython.compiled:
-        __sync_synchronize()  # noqa: F821 - declared by runtime/compilation.py
+        __sync_synchronize()
 
 
 @stepped

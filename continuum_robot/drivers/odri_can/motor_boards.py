@@ -54,7 +54,7 @@ class MotorBoards:
     _newton_per_ampere: cython.double[::1]
     _m_per_rev: cython.double[::1]
 
-    def __init__(  # noqa: PLR0917 - compiled classes take no keyword-only arguments
+    def __init__(
         self,
         boards: Sequence[Any],
         places: Sequence[tuple[int, int]],
@@ -94,7 +94,7 @@ class MotorBoards:
         samples: cython.double[::1] = self._samples
         newest_s: cython.double = -INFINITE
         for j in range(self._board_count):
-            if samples[8 * j] > newest_s:  # noqa: PLR1730 - NaN before a board's first
+            if samples[8 * j] > newest_s:
                 newest_s = samples[8 * j]
         stamp_s: cython.double = newest_s if -INFINITE < newest_s < now_s else now_s
         displacement_m: cython.double[::1] = reading.displacement_m

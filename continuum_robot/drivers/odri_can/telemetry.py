@@ -227,9 +227,9 @@ class Telemetry:
         if not (self._has_current and self._has_velocity):
             return
         oldest_s: cython.double = self._position_s
-        if self._current_s < oldest_s:  # noqa: PLR1730
+        if self._current_s < oldest_s:
             oldest_s = self._current_s
-        if self._velocity_s < oldest_s:  # noqa: PLR1730
+        if self._velocity_s < oldest_s:
             oldest_s = self._velocity_s
         samples: cython.double[::1] = self.samples
         at: cython.int = self.at

@@ -18,7 +18,6 @@ from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.forms import Form
 
-
 Time = tuple[Callable[[], float], Callable[[float], None]]
 """Clock and waiting, s."""
 
