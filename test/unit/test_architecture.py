@@ -186,7 +186,7 @@ def test_the_tendon_driver_imports_nothing_of_the_simulation() -> None:
     pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
     program = (
         "import sys, continuum_robot.nodes.tendon_driver\n"
-        "sys.exit(', '.join(name for name in sys.modules if name.startswith('continuum_robot.simulation')))"
+        "sys.exit(', '.join(name for name in sys.modules if name.startswith('continuum_robot.simulation')) or 0)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120, cwd=ROOT)
 
