@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: PLR0917
 """The quintic polynomial from rest to rest and the blend into a moving reference that it weighs, as stepped code.
 
 Derived here: 10 x^3 - 15 x^4 + 6 x^5 has no velocity and no acceleration at x = 0 and x = 1.

@@ -330,3 +330,17 @@ def _gain_margin(loop: SampledLoop) -> float:
         if not loop.is_stable(high):
             return float(_bisected(lambda factor: not loop.is_stable(factor), low, high, rising=True))
     return math.inf
+
+
+def late_latency_s(robot: Robot) -> float | None:
+    """Age of a state above which the command that answers it comes too late, s; None: half of the command timeout.
+
+    Half of the robot's delay margin, and at most half of its command timeout.
+
+    Parameters
+    ----------
+    robot : with limits
+    """
+    if robot.limits is None or robot.actuators is None or robot.control is None:
+        return None
+    return min(0.5 * delay_margin_s(robot).margin_s, 0.5 * robot.limits.command_timeout_s) or None

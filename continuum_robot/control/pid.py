@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: PLR0917, PLR1730
 """PID on a vector of coordinates, with the names and the meaning of ros2_control's pid_controller.
 
 A PD controller is a PID controller with i = 0. What a user of ros2_control knows holds here: a not finite error gives a
@@ -161,7 +160,9 @@ class Pid:
         feedforward: cython.double[::1],
         reference_rate: cython.double[::1],
     ) -> cython.void:
-        """Restart as :meth:`reset`; an output, reference or measurement that is not known is NaN."""
+        """Restart as :meth:`reset`; an ``output``, ``reference`` or ``measurement`` that is not known is NaN, a
+        ``measurement_rate``, ``feedforward`` or ``reference_rate`` 0.
+        """
         k: cython.int
         for k in range(self.size):
             self.measurement[k] = measurement[k]
@@ -310,7 +311,10 @@ class Pid:
         reference_rate: cython.double[::1],
         dt: cython.double,
     ) -> cython.void:
-        """One cycle as :meth:`update`; without ``rate_measured``, the measurement is differentiated."""
+        """One cycle as :meth:`update`; without ``rate_measured``, the measurement is differentiated.
+
+        ``reference``, ``measurement``, ``measurement_rate``, ``feedforward``, ``reference_rate`` and ``dt`` as there.
+        """
         k: cython.int
         if dt <= 0.0:
             return

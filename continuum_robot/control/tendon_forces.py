@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: PLR1730
 """Tendon tensions for a wanted generalised force on the Clarke manifold: tendons pull, they do not push.
 
 Muhmann (26) gives the least tensions that make the force, and some of them are negative. Three ways out of it, section
@@ -173,7 +172,7 @@ def distribute(strategy: str, generalized_force: Vector, manifold: ClarkeManifol
 
     Parameters
     ----------
-    strategy : ``shift``, ``redistribute`` or ``clip``
+    strategy : ``shift``, muhmann (28), ``redistribute`` or ``clip``
     generalized_force : wanted, shape (2m,), N
     manifold : of the robot's tendons
     pretension_n : least tension that is left on every tendon, N, at least 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from typing import Any
 
 from continuum_robot.drivers.dynamixel.actuators import DynamixelTendonActuators
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
@@ -31,13 +32,14 @@ def hardware_of(robot: Robot) -> Hardware:
     return robot.hardware
 
 
-def tendon_actuators(robot: Robot, interface: str = "") -> TendonActuators:
+def tendon_actuators(robot: Robot, interface: str = "", *, form: Any = None) -> TendonActuators:
     """The driver of the robot's motors, not open yet.
 
     Parameters
     ----------
     robot : with a hardware section
     interface : python-can interface instead of the robot file's, "" for that
+    form : compiled modules of the cycle, for motors that can be driven so; None: interpreted
 
     Raises
     ------
@@ -46,7 +48,7 @@ def tendon_actuators(robot: Robot, interface: str = "") -> TendonActuators:
     settings = hardware_of(robot).tendon_actuators
     if isinstance(settings, OdriCan):
         settings = dataclasses.replace(settings, interface=interface) if interface else settings
-        return OdriTendonActuators(robot, settings)
+        return OdriTendonActuators(robot, settings, form=form)
     if isinstance(settings, Dynamixel):
         return DynamixelTendonActuators(robot, settings)
     raise ParameterError("hardware.tendon_actuators.kind", settings.kind, "a kind that this release can drive")

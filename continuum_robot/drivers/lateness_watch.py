@@ -67,8 +67,9 @@ class LatenessWatch:
     @property
     def missed_fraction(self) -> float:
         """Missed cycles over the last second, as a fraction of all that were due; NaN before the first."""
-        due: cython.longlong = self._missed + self._cycles
-        return self._missed / due if due else UNKNOWN
+        missed: cython.double = self._missed
+        due: cython.double = self._missed + self._cycles
+        return missed / due if due > 0.0 else UNKNOWN
 
     @property
     def worst_latency_s(self) -> float:
@@ -78,7 +79,7 @@ class LatenessWatch:
         worst_s: cython.double = UNKNOWN
         for j in range(LATENESS_SLOTS):
             slot_s = self._slot_worst_s[j]
-            if slot_s == slot_s and not (slot_s <= worst_s):  # noqa: PLR0124 - known, and none is greater
+            if slot_s == slot_s and not (slot_s <= worst_s):
                 worst_s = slot_s
         return worst_s
 
@@ -104,7 +105,7 @@ class LatenessWatch:
         if missed > 0:
             self._missed += missed
             self._slot_missed[self._slot] += missed
-        if latency_s == latency_s:  # noqa: PLR0124 - not where it is unknown
+        if latency_s == latency_s:
             if not (latency_s <= self._slot_worst_s[self._slot]):
                 self._slot_worst_s[self._slot] = latency_s
             if latency_s > 0.5 * self.late_latency_s:

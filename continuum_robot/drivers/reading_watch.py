@@ -325,6 +325,6 @@ def partly_unknown(values: cython.double[::1], count: cython.int) -> cython.bint
         total = values[j]
         if total - total == 0.0:
             finite += 1
-        elif total != total:  # noqa: PLR0124
+        elif total != total:
             unknown += 1
     return finite < count and unknown < count

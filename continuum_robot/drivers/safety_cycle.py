@@ -155,7 +155,7 @@ class SafetyCycle:
         self._soft_time_s, self._soft = settings.soft_time_s, vector(count)
 
     @stepped
-    def step(  # noqa: PLR0917 - what the cycle knows
+    def step(
         self,
         reading: ReadingBuffer,
         command: cython.double[::1],

@@ -41,7 +41,7 @@ class TendonCurrents:
         """Take tensions (N); False, and all stays as it was, where one of them is not finite."""
         j: cython.int
         for j in range(self._count):
-            if not tension_n[j] - tension_n[j] == 0.0:
+            if tension_n[j] - tension_n[j] != 0.0:
                 return False
         highest_a: cython.double = self._highest_a
         current_a: cython.double[::1] = self.current_a

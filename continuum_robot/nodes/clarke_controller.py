@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node that closes the loop: every ``tendon_states`` is answered at once with ``tendon_commands``."""
+"""The node that closes the loop: in the driver's cycle, or over topics, where every state is answered at once."""
 
 from __future__ import annotations
 
 import math
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
 
-from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
 from continuum_robot.mechanisms.parts import make_feedforward
 from continuum_robot.msg import ClarkeState, PidState, TendonCommands, TendonStates
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder, values_of
+from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.flat_messages import commands_layout, states_layout
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import Settings
@@ -27,6 +28,8 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.runtime.controller_cycle import ControllerCycle
+from continuum_robot.runtime.cycle_row import CycleRow
+from continuum_robot.runtime.forms import Form, interpreted_form
 from continuum_robot.runtime.reference_input import ReferenceInput
 from continuum_robot.runtime.timing import Histogram
 from continuum_robot.stepped.reading import ReadingBuffer
@@ -38,14 +41,22 @@ _PERIOD_WEIGHT = 0.05
 
 
 class ClarkeControllerNode(ManagedNode):
-    """PID on the Clarke coordinates, event-driven: no timer, no thread, the driver's cycle is the clock.
+    """PID on the Clarke coordinates: no timer, no thread, the driver's cycle is the clock.
+
+    With a slot the controller acts in the driver's cycle, and this node publishes what it wants; without one it answers
+    ``tendon_states`` with ``tendon_commands``.
 
     What is answered, and when the controller restarts, is decided by :class:`ControllerCycle`. A state that is old or
     not finite gets no answer, so the driver's command timeout acts where no other state follows.
+
+    Parameters
+    ----------
+    slot : where the driver of this process takes its controller from; None: over topics
     """
 
-    def __init__(self, **node_options: Any) -> None:
+    def __init__(self, *, slot: ControllerSlot | None = None, **node_options: Any) -> None:
         super().__init__("clarke_controller", **node_options)
+        self._slot = slot
         declare = self.parameters.declare
         hertz = Quantity("", "Hz", ge=1, le=4000)
         declare("clarke_state.rate_hz", 100.0, "how often clarke_state is published", rules=hertz, read_only=True)
@@ -76,12 +87,17 @@ class ClarkeControllerNode(ManagedNode):
         self._execution = Histogram()
         self._problem = ""
 
-        self._commands = self.create_publisher(TendonCommands, "tendon_commands", qos.command_publisher())
-        self._clarke = self.create_publisher(ClarkeState, "clarke_state", qos.state_publisher())
-        self._pid = self.create_publisher(PidState, "pid_state", qos.state_publisher())
-        self.create_subscription(TendonStates, "tendon_states", self._on_states, qos.newest_state(), raw=True)
-        self.create_subscription(ClarkeState, "clarke_reference", self._on_reference, qos.command_subscription())
-        self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
+        # In the driver's cycle the driver's turn is this node's.
+        create = self.flow if slot is None else slot.flow(self)
+        self._commands = create.create_publisher(TendonCommands, "tendon_commands", qos.command_publisher())
+        self._clarke = create.create_publisher(ClarkeState, "clarke_state", qos.state_publisher())
+        self._pid = create.create_publisher(PidState, "pid_state", qos.state_publisher())
+        if slot is None:
+            create.create_subscription(TendonStates, "tendon_states", self._on_states, qos.newest_state(), raw=True)
+            self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
+        create.create_subscription(
+            ClarkeState, "clarke_reference", self._on_reference, qos.command_subscription(), lazy=True
+        )
         self.diagnostics.add_task("controller", self._diagnose)
 
     # Lifecycle
@@ -105,30 +121,53 @@ class ClarkeControllerNode(ManagedNode):
             check=self._check_settings,
             leave_out=("note",),
         )
-        settings = self._settings.value
-        controller = self._make_controller(robot, settings)
         self._state_period_ns = round(1e9 / self.parameters.get("clarke_state.rate_hz"))
-        self._reference = ReferenceInput(robot.coordinate_count, self.parameters.get("reference.blend_s"))
         self._reading = ReadingBuffer(robot.tendon_count)
         self._prepare_messages(robot)
         self._pending = None
-        self._controller = ControllerCycle(controller, self._reference, settings.state_timeout_s, _NOMINAL_PERIOD_S)
         self._period_known = False
+        if self._slot is None:
+            self._controller = self._build(interpreted_form("over topics"))
+        else:
+            self._row = CycleRow(robot.tendon_count, robot.coordinate_count)
+            self._slot.offer(self._build, self._on_row)
+
+    def _build(self, form: Form) -> ControllerCycle:
+        """The controller in a form of the cycle."""
+        robot, settings = self._robot, self._settings
+        if robot is None or settings is None:
+            raise ParameterError("clarke_controller", self.state, "a configured node")
+        parts = form.parts
+        controller = parts.ClarkeController(robot, self._make_feedforward(robot))
+        controller.set_settings(settings.value)
+        reference = parts.ReferenceInput(robot.coordinate_count, self.parameters.get("reference.blend_s"))
+        cycle: ControllerCycle = parts.ControllerCycle(
+            controller, reference, settings.value.state_timeout_s, _NOMINAL_PERIOD_S
+        )
+        self._reference, self._controller = reference, cycle
+        return cycle
 
     def activate(self) -> None:
         """Answer from the next state on, starting at the measured position with the tensions as they are."""
-        if self._controller is not None:
-            self._controller.reset()
         self._execution.reset()
+        if self._slot is not None:
+            self._slot.call(lambda cycle: cycle.reset())
+            self._slot.act(on=True)
+        elif self._controller is not None:
+            self._controller.reset()
         self._active = True
 
     def deactivate(self) -> None:
         """Fall silent; the driver's command timeout, or its own deactivation, releases the tendons."""
         self._active = False
+        if self._slot is not None:
+            self._slot.act(on=False)
 
     def cleanup(self) -> None:
         """Forget the controller."""
         self._active = False
+        if self._slot is not None:
+            self._slot.withdraw()
         self._controller = None
 
     # Callbacks
@@ -145,16 +184,29 @@ class ClarkeControllerNode(ManagedNode):
             cycle.set_settings(pending)
         # NaN: the driver's torque is off.
         following = self._active and self._driver_active and math.isfinite(self._commanded[0])
-        now_s, now_ns = self._now()
+        now_s, now_ns = self.clock.monotonic_s(), self.clock.now_ns()
         # A stamp in the future, of a clock that is ahead, is now.
         self._reading.stamp_s = now_s - max(now_ns - self._stamp_ns, 0) * 1e-9
         if cycle.answer(self._reading, self._commanded, following, now_s, self._sequence):
-            self._publish_command(cycle)
+            self._publish_tension(cycle.tension)
         if self._stamp_ns >= self._next_state_ns:
-            self._publish_clarke_state(cycle)
+            self._publish_coordinates(cycle.clarke, cycle.clarke_rate, cycle.generalized_force)
             late = self._stamp_ns - self._next_state_ns > self._state_period_ns
             self._next_state_ns = (self._stamp_ns if late else self._next_state_ns) + self._state_period_ns
         self._execution.add(time.monotonic_ns() - start_ns)
+
+    def _on_row(self, numbers: list[float]) -> None:
+        """A cycle of the driver in this process ended: say on topics what the controller in it did."""
+        row = self._row
+        self._sequence = int(numbers[row.number])
+        self._stamp_ns = self.clock.stamp_ns(numbers[row.stamp_s])
+        if numbers[row.answered]:
+            self._publish_tension(numbers[row.wanted])
+        if self._stamp_ns >= self._next_state_ns:
+            self._simulated = self.simulated
+            self._publish_coordinates(numbers[row.clarke], numbers[row.clarke_rate], numbers[row.force])
+            late = self._stamp_ns - self._next_state_ns > self._state_period_ns
+            self._next_state_ns = (self._stamp_ns if late else self._next_state_ns) + self._state_period_ns
 
     def _read(self, data: bytes) -> bool:
         """Take over a message; False where it is of another robot."""
@@ -190,21 +242,14 @@ class ClarkeControllerNode(ManagedNode):
         self._period_known = True
         self._controller.set_period(self._period_s)
 
-    def _now(self) -> tuple[float, int]:
-        """Now on the monotonic clock, s, and on that of the stamps, ns. Simulated time is both."""
-        clock = self.get_clock()
-        now_ns = conversions.now_ns(clock)
-        return (now_ns * 1e-9 if clock.ros_time_is_active else time.monotonic()), now_ns
-
-    def _publish_command(self, cycle: ControllerCycle) -> None:
+    def _publish_tension(self, tension: Sequence[float]) -> None:
         command, place = self._command, self._command_layout.place
         command[place["sequence"]] = self._sequence
-        command[place["tension"]] = cycle.tension
-        now_ns = conversions.now_ns(self.get_clock())
-        command[place["sec"]], command[place["nanosec"]] = divmod(now_ns, conversions.NS_PER_S)
+        command[place["tension"]] = tension
+        command[place["sec"]], command[place["nanosec"]] = divmod(self.clock.now_ns(), conversions.NS_PER_S)
         self._commands.publish(self._command_layout.to_bytes(command))
-        if self._publish_pid:
-            self._publish_pid_state(cycle)
+        if self._publish_pid and self._controller is not None:
+            self._publish_pid_state(self._controller)
 
     def _on_reference(self, message: ClarkeState) -> None:
         reference = self._reference
@@ -213,7 +258,7 @@ class ClarkeControllerNode(ManagedNode):
         position = conversions.vector(message.position)
         velocity = conversions.vector(message.velocity) if message.velocity else np.zeros_like(position)
         acceleration = conversions.vector(message.acceleration) if message.acceleration else np.zeros_like(position)
-        now_s, now_ns = self._now()
+        now_s, now_ns = self.clock.monotonic_s(), self.clock.now_ns()
         age_s = (now_ns - conversions.stamp_ns(message.header.stamp)) * 1e-9
         # Without a stamp, or from a machine with another clock, the time of arrival is the best there is.
         stamp_s = now_s - age_s if abs(age_s) < _LARGEST_CLOCK_ERROR_S else now_s
@@ -230,8 +275,15 @@ class ClarkeControllerNode(ManagedNode):
     def _on_parameters(self, names: set[str]) -> None:
         if "publish_pid_state" in names:
             self._publish_pid = bool(self.parameters.get("publish_pid_state"))
-        if self._settings is not None and names & set(self._settings.leaves):
-            self._pending = self._settings.value
+            if self._slot is not None:
+                self._slot.watch_closely(on=self._publish_pid)
+        if self._settings is None or not names & set(self._settings.leaves):
+            return
+        settings = self._settings.value
+        if self._slot is None:
+            self._pending = settings
+        else:
+            self._slot.call(lambda cycle: cycle.set_settings(settings))
 
     # Helpers
 
@@ -244,12 +296,10 @@ class ClarkeControllerNode(ManagedNode):
                 f"a tension within the robot's limits, [{limits.minimum_n:g}, {limits.maximum_n:g}] N",
             )
 
-    def _make_controller(self, robot: Robot, settings: ControlSettings) -> ClarkeController:
+    def _make_feedforward(self, robot: Robot) -> Any:
         if robot.mechanism is not None:
-            feedforward = make_feedforward(robot)
-        else:
-            feedforward = clarke_feedforward(robot, progress=self.get_logger().info)
-        return ClarkeController(robot, feedforward).with_settings(settings)
+            return make_feedforward(robot)
+        return clarke_feedforward(robot, progress=self.get_logger().info)
 
     def _prepare_messages(self, robot: Robot) -> None:
         self._tendon_count = robot.tendon_count
@@ -264,13 +314,12 @@ class ClarkeControllerNode(ManagedNode):
         # Never measured, and NaN rather than empty: readers of recordings stumble over empty arrays.
         conversions.preallocate(self._state_message, "acceleration", coordinates)
 
-    def _publish_clarke_state(self, cycle: ControllerCycle) -> None:
+    def _publish_coordinates(self, clarke: Sequence[float], rate: Sequence[float], force: Sequence[float]) -> None:
         message = self._state_message
         conversions.set_stamp(message.header.stamp, self._stamp_ns)
         message.sequence = self._sequence
         message.simulated = self._simulated
-        self._position[:], self._velocity[:] = cycle.clarke, cycle.clarke_rate
-        self._force[:] = cycle.generalized_force
+        self._position[:], self._velocity[:], self._force[:] = clarke, rate, force
         self._clarke.publish(message)
 
     def _publish_pid_state(self, cycle: ControllerCycle) -> None:
@@ -299,7 +348,7 @@ class ClarkeControllerNode(ManagedNode):
         received, answered, stale, not_finite, lost, restarts = (
             0 if cycle is None else getattr(cycle, name) for name in counters
         )
-        if self._active and self._driver_active:
+        if self._active and (self._driver_active or self._slot is not None):
             if stale or not_finite:
                 status.summary(Level.WARN, f"{stale} states too old, {not_finite} not finite: no answer")
             status.summary(Level.OK, "in closed loop")

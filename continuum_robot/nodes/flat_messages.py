@@ -33,9 +33,6 @@ _SIZES = {
     "sequence<boolean>": ("?", 1),
 }
 _ENCAPSULATION = 4
-_PADDING = 31
-"""Bytes that the middleware may add to a message: to a multiple of four, and four for each array that is empty, when it
-reckons the length. All lengths in the message are compared, so that nothing else can stand there."""
 
 
 _PER_TENDON = ("displacement", "velocity", "tension", "current", "temperature", "age", "commanded_tension")
@@ -114,7 +111,8 @@ class FlatLayout:
         ----------
         data : of a serialised message
         """
-        if not 0 <= len(data) - self._size <= _PADDING:
+        # The middleware may add bytes behind; that nothing else stands there follows from the lengths, all compared.
+        if len(data) < self._size:
             return ()
         values = self._struct.unpack_from(data)
         return values if self._shape(values) == self._expected else ()

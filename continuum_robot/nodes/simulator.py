@@ -13,7 +13,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.msg import Contact
 from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.choices import CLOCKS, FAKE_LEVELS
+from continuum_robot.nodes.choices import FAKE_LEVELS
 from continuum_robot.nodes.diagnostics import Level, LoopThresholds, StatusBuilder, values_of
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.simulated_contact import TrueContacts
@@ -55,13 +55,6 @@ class SimulatorNode(ManagedNode):
             read_only=True,
         )
         declare(
-            "clock",
-            "real",
-            "lockstep: the robot moves when the control socket says so, and not by itself",
-            rules=Quantity("", choices=CLOCKS),
-            read_only=True,
-        )
-        declare(
             "contacts",
             "",
             "file of what touches the simulated robot, by the time since the driver was activated; empty: nothing",
@@ -75,7 +68,7 @@ class SimulatorNode(ManagedNode):
         self._contacts: TrueContacts | None = None
         self._activated_ns = self._started_ns = 0
         self._before: tuple[float, SimulatorReport] | None = None
-        self._truth = self.create_publisher(Contact, "simulated_contact", qos.state_publisher())
+        self._truth = self.flow.create_publisher(Contact, "simulated_contact", qos.state_publisher())
         self.create_service(InjectFault, "inject_fault", self._serve_inject_fault)
         self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
         self._push = SimulatedPush(self, lambda: self.plant)
@@ -107,7 +100,7 @@ class SimulatorNode(ManagedNode):
         self._activated_ns = self._started_ns = 0
         if contacts:
             self._contacts = TrueContacts(simulator.plant, str(get("base_frame")), self._truth)
-        if get("clock") == "lockstep":
+        if self.clock.stepped:
             self._lockstep = LockstepServer(simulator, moved=self._publish_contacts, on_failure=self._on_failure)
             self._lockstep.start()
             return
@@ -212,7 +205,7 @@ class SimulatorNode(ManagedNode):
         if loop is not None:
             self._thresholds.diagnose(status, loop.statistics.report(), loop.period_s)
         status.summary(Level.OK, self.parameters.get("fake_level"))
-        status.add("clock", self.parameters.get("clock"))
+        status.add("clock", "lockstep" if self.clock.stepped else "real")
         status.add("fake_level", simulator.level)
         status.add("real_time_factor", factor)
         status.add("us_per_simulated_ms", us_per_ms)

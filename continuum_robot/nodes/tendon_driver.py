@@ -22,6 +22,7 @@ from continuum_robot.nodes.driver.diagnosis import DriverDiagnosis
 from continuum_robot.nodes.driver.estop_listener import EstopListener
 from continuum_robot.nodes.driver.faults import DriverFaults
 from continuum_robot.nodes.driver.homing import StoredHoming
+from continuum_robot.nodes.driver.lockstep import LockstepPace
 from continuum_robot.nodes.driver.parameters import declare_parameters, realtime_settings
 from continuum_robot.nodes.driver.procedure_actions import ProcedureActions
 from continuum_robot.nodes.driver.procedure_drive import ProcedureDrive, refuse_procedure
@@ -76,7 +77,8 @@ class TendonDriver(ManagedNode):
         self._faults = DriverFaults(self, self._get_loop, self._publish_status)
         self._homing = StoredHoming(self, self._get_loop, self._publish_status)
         self._procedures = ProcedureDrive(self, self._get_loop, self._publish_status)
-        self._states = StatePublisher(self)
+        self._lockstep = self._make_lockstep()
+        self._states = StatePublisher(self, self.flow if self._lockstep is None else self._lockstep.flow)
         self._status = self.create_publisher(DiagnosticStatus, "driver_status", qos.latched())
         self._commands = CommandInput(self, listens=slot is None)
         self.create_service(Trigger, "reset_estop", self._faults.serve_reset)
@@ -97,6 +99,18 @@ class TendonDriver(ManagedNode):
         # Its callbacks come in a thread of its own, all others in the executor's.
         self._estop_listener = EstopListener(self, self._faults.on_estop_topic, self._faults.serve_estop)
 
+    def _make_lockstep(self) -> LockstepPace | None:
+        if not self.clock.stepped:
+            return None
+        if not self.simulated:
+            raise ParameterError("clock", "lockstep", "real: the time of hardware does not wait")
+        pace = LockstepPace(self, 1.0 / self.parameters.get("rate_hz"), self.parameters.get("lockstep.run_s"))
+        pace.on_done = self._publish_status
+        if self._slot is not None:
+            self._slot.driver_flow = pace.flow
+            pace.in_cycle = ("clarke_controller",)
+        return pace
+
     # Lifecycle
 
     def configure(self) -> None:
@@ -114,8 +128,12 @@ class TendonDriver(ManagedNode):
         self.parameters.forget_settings(self._limits)
         self._limits = self.parameters.declare_settings("limits", robot.limits)
         robot = robot.changed(limits=self._limits.value)
-        wanted = self._wanted_form()
-        actuators = make_actuators(self, robot, self._limits.value, wanted)
+        wanted = self._wanted_form(robot)
+        pace = self._lockstep
+        if pace is not None:
+            pace.connect(robot.name)
+        time = None if pace is None else (pace.now_s, pace.sleep)
+        actuators = make_actuators(self, robot, self._limits.value, wanted, time)
         actuators.open()
         form = form_of(actuators, wanted)
         self.get_logger().info(f"the cycle runs {form.name}: {form.reason}")
@@ -136,7 +154,9 @@ class TendonDriver(ManagedNode):
             self._commands.listen(loop, trips)
         loop.start()
 
-    def _wanted_form(self) -> Form:
+    def _wanted_form(self, robot: Robot) -> Form:
+        if robot.mechanism is not None:
+            return interpreted_form("the feed-forward of a mechanism is Python code")
         if self.parameters.get("cycle") == "interpreted":
             return interpreted_form("the parameter cycle says so")
         return compiled_form(self.get_logger().info)
@@ -144,6 +164,17 @@ class TendonDriver(ManagedNode):
     def _make_loop(self, robot: Robot, actuators: TendonActuators, form: Form, period_s: float) -> DriverLoop:
         safety = self._faults.prepare(robot, self._safety_settings.value, form, period_s)
         self.form = form
+        lockstep = self._lockstep
+        if lockstep is not None:
+            return make_loop(
+                robot,
+                actuators,
+                self,
+                lambda _cycle, _form: lockstep,
+                form=form,
+                safety=safety,
+                number=self._states.newest,
+            )
         pace = real_time(period_s, realtime=realtime_settings(self.parameters), on_refused=self.warn_of_all)
         return make_loop(robot, actuators, self, pace, form=form, safety=safety, number=self._states.newest)
 
@@ -191,6 +222,8 @@ class TendonDriver(ManagedNode):
             self.get_logger().error("the driver's loop hangs in a call to the device")
         if self._opened is not None:
             self._opened.close()  # tried again by the next cleanup where it fails
+        if self._lockstep is not None:
+            self._lockstep.disconnect()
         self._opened = None
         self._other.closed()
         self._publish_status()
@@ -223,6 +256,8 @@ class TendonDriver(ManagedNode):
         ----------
         row : of the cycle's log
         """
+        if self._lockstep is not None and not self._lockstep.turning:
+            return  # nobody has a turn to hear it
         self._states.publish(row)
         if self._slot is not None:
             self._slot.on_row(row)

@@ -124,7 +124,7 @@ class TipTracker(SensorNode[TipReading]):
             # The driver may be at work on it just now.
             if last is not None and now_s - last.time_s < PATIENCE_S:
                 return last
-            raise DeviceError("tip tracker", "sees no simulated robot", "Bring the tendon driver up")
+            raise DeviceError("tip tracker", "sees no simulated robot", "Bring the node simulator up")
         theta, delta = self._segment.configuration(self._spread @ sample.extension_m[:2])
         state = equilibrium(self._segment, theta, delta, sample.extension_m[2], self._error)
         noise = self.parameters.get("noise_m") * self._rng.standard_normal(3)

@@ -45,22 +45,28 @@ MODULES = (
     "rod.holding_force",
     "control.clarke_controller",
     "control.blending",
-    "runtime.reference_input",
-    "runtime.controller_cycle",
     "drivers.tendon_currents",
     "drivers.odri_can.frames",
     "drivers.odri_can.telemetry",
     "drivers.odri_can.frame_port",
     "drivers.odri_can.fault_codes",
+    "drivers.odri_can.command_queue",
+    "drivers.odri_can.board_watch",
     "drivers.odri_can.board",
     "drivers.odri_can.motor_boards",
+    "runtime.reference_input",
+    "runtime.controller_cycle",
+    "runtime.timing",
+    "runtime.cycle_log",
+    "runtime.driver_cycle",
+    "runtime.cycle_loop",
 )
 """Modules of stepped code below ``continuum_robot``, each behind those that it imports."""
 
 NAME = "continuum_robot_cycle"
 SWITCH = "CONTINUUM_ROBOT_CYCLE"
 """Environment variable: ``interpreted`` keeps the compiled form from being used."""
-_FLAGS = ("-O2", "-fPIC", "-shared", "-fno-math-errno", "-ffp-contract=off", "-fno-strict-aliasing", "-w")
+_FLAGS = ("-O1", "-fPIC", "-shared", "-fno-math-errno", "-ffp-contract=off", "-fno-strict-aliasing", "-w")
 _DIRECTIVES = {
     "boundscheck": False,
     "wraparound": False,

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: PLR0917, PLR1730, SIM102, SIM110
 """The controller's cycle: a state and the newest reference give tensions, or no answer. Stepped code, without ROS."""
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from continuum_robot.control.controller import ClarkeOutput
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.runtime.reference_input import ReferenceInput
-from continuum_robot.stepped.buffers import stepped, vector
+from continuum_robot.stepped.buffers import UNKNOWN, stepped, vector
 from continuum_robot.stepped.reading import ReadingBuffer
 
 
@@ -78,6 +77,7 @@ class ControllerCycle:
     last_sequence: cython.longlong
     last_stamp_s: cython.double
     last_answer_s: cython.double
+    skipping_since_s: cython.double
 
     def __init__(
         self,
@@ -115,9 +115,15 @@ class ControllerCycle:
         """Of the controller."""
         return self.controller.settings
 
+    @property
+    def silent_since_s(self) -> float | None:
+        """Monotonic time of the first state in a row without an answer, s; None: the newest one has an answer."""
+        return None if self.skipping_since_s != self.skipping_since_s else self.skipping_since_s
+
     def reset(self) -> None:
         """Start at the measured position with the next state, and count from 0."""
         self.aligned = self.sequenced = False
+        self.skipping_since_s = UNKNOWN
         self.received = self.answered = self.stale = self.not_finite = self.lost = self.restarts = 0
 
     def set_settings(self, settings: ControlSettings) -> None:
@@ -160,6 +166,7 @@ class ControllerCycle:
 
         Parameters
         ----------
+        reading : what was read
         following : the driver is active and obeys
         sequence : number of the state, a count
         """
@@ -187,24 +194,22 @@ class ControllerCycle:
         self.count(sequence)
         if not following:
             self.aligned = False
+            self.skipping_since_s = UNKNOWN
             self.controller.rest()
             return False
         self.received += 1
         if not self.fresh(reading, now_s):
             self.stale += 1
-            self.controller.rest()
-            return False
+            return self.skip(now_s)
         if not finite:
             self.not_finite += 1
-            self.controller.rest()
-            return False
+            return self.skip(now_s)
         gap: cython.bint = self.aligned and now_s - self.last_answer_s > self.long_gap_s
         step_s: cython.double = reading.stamp_s - self.last_stamp_s
         if gap or not self.aligned:
             if not self.restart(reading, commanded, gap):
                 self.not_finite += 1
-                self.controller.rest()
-                return False
+                return self.skip(now_s)
             step_s = self.period_s
         else:
             self.reference.step(reading.stamp_s)
@@ -214,11 +219,19 @@ class ControllerCycle:
                 step_s = self.longest_step_periods * self.period_s
         if not self.controller.step(self.reference.position, self.reference.velocity, True, step_s):
             self.not_finite += 1
-            self.controller.rest()
-            return False
+            return self.skip(now_s)
         self.last_stamp_s, self.last_answer_s = reading.stamp_s, now_s
+        self.skipping_since_s = UNKNOWN
         self.answered += 1
         return True
+
+    @stepped
+    def skip(self, now_s: cython.double) -> cython.bint:
+        """Give no answer at ``now_s`` (s): False."""
+        if self.skipping_since_s != self.skipping_since_s:
+            self.skipping_since_s = now_s
+        self.controller.rest()
+        return False
 
     @stepped
     def count(self, sequence: cython.longlong) -> cython.void:
@@ -242,7 +255,7 @@ class ControllerCycle:
 
     @stepped
     def restart(self, reading: ReadingBuffer, commanded: cython.double[::1], gap: cython.bint) -> cython.bint:
-        """Start with the ``commanded`` tensions, N, else the measured ones; False where neither is known.
+        """Start with the ``commanded`` tensions, N, else those of the ``reading``; False where neither is known.
 
         After a ``gap`` at the reference that was followed, else at the measured position.
         """

@@ -147,9 +147,7 @@ class DriverCycle:
         age_s: cython.double = now_s - self.wanted_s if self.wanted_size >= 0 else 0.0
         self.begin_row(now_s, missed)
         self.safety.missed = cython.cast(cython.int, missed)
-        self.safety.step(
-            self.reading, self.wanted, self.wanted_size, age_s, self.wanted_sequence, now_s, elapsed_s
-        )
+        self.safety.step(self.reading, self.wanted, self.wanted_size, age_s, self.wanted_sequence, now_s, elapsed_s)
         self.written = False
         if self.is_powered and self.safety.write:
             self.write(self.safety.tension_n, now_s)

@@ -79,6 +79,7 @@ class DriverLoop:
     row : where the numbers of a row of the cycle's log stand
     enabled : the devices were asked to switch their torque on
     procedure : drives the tendons instead of commands, None for none
+    python_paced : Python code looks into the cycle after each
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class DriverLoop:
         self.row = CycleRow(robot.tendon_count, robot.coordinate_count)
         self.enabled = False
         self.procedure: ProcedureRun | None = None
+        self.python_paced = False
         self._watcher, self.devices = watcher, devices
         self._closed = False
         self._log = cycle.rows()
@@ -174,7 +176,7 @@ class DriverLoop:
 
     def _runs_free(self) -> bool:
         """Whether the cycle needs no Python code now."""
-        return self.procedure is None and self._take_up is None
+        return self.procedure is None and self._take_up is None and not self.python_paced
 
     def call(self, function: Callable[[], Result], timeout_s: float = 0.5) -> Result:
         """Run ``function`` between two cycles, at once where none runs, and give its result.

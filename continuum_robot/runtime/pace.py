@@ -24,13 +24,13 @@ class Pace(Protocol):
     Attributes
     ----------
     period_s : time between two cycles, s
-    running : whether cycles run
     """
 
     period_s: float
 
     @property
-    def running(self) -> bool: ...
+    def running(self) -> bool:
+        """Whether cycles run."""
 
     def start(
         self,

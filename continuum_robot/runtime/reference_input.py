@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: PLR1730
 """The reference that a controller follows between two messages, as stepped code."""
 
 from __future__ import annotations

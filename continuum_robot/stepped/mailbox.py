@@ -26,8 +26,8 @@ class Mailbox:
     """
 
     size: cython.int
-    posts: cython.int
-    taken: cython.int
+    posts: cython.longlong
+    taken: cython.longlong
     posted: cython.double[::1]
     values: cython.double[::1]
 
@@ -61,7 +61,7 @@ class Mailbox:
     def take(self) -> cython.bint:
         """Take the newest post into ``values``; False where there is no new one, or it is being written just now."""
         j: cython.int
-        before: cython.int = self.posts
+        before: cython.longlong = self.posts
         if before == self.taken or before & 1:
             return False
         memory_fence()

@@ -32,9 +32,9 @@ def newest_errno() -> int:
 
 @stepped
 def receive_frame(descriptor: cython.int, frame: cython.uchar[::1]) -> cython.int:
-    """Read a datagram from a non-blocking socket into ``frame`` (16 bytes): how many bytes; 0: the other end hung up.
+    """Read a datagram from the non-blocking socket ``descriptor`` into ``frame`` (16 bytes): how many bytes.
 
-    Below 0: none came; ``NOTHING_WAITS``, or another errno with its sign.
+    0: the other end hung up. Below 0: none came; ``NOTHING_WAITS``, or another errno with its sign.
     """
     count: cython.int
     if cython.compiled:
@@ -50,7 +50,7 @@ def receive_frame(descriptor: cython.int, frame: cython.uchar[::1]) -> cython.in
 
 @stepped
 def send_frame(descriptor: cython.int, frame: cython.uchar[::1]) -> cython.int:
-    """Write 16 bytes to a non-blocking socket as one datagram: how many; below 0: an errno with its sign."""
+    """Write ``frame`` to the non-blocking socket ``descriptor`` as one datagram: how many bytes; below 0: -errno."""
     count: cython.int
     if cython.compiled:
         count = write_descriptor(descriptor, cython.address(frame[0]), 16)
@@ -67,7 +67,7 @@ def send_frame(descriptor: cython.int, frame: cython.uchar[::1]) -> cython.int:
 def memory_fence() -> cython.void:
     """What was written before is seen before what is written after; the interpreter lock does that otherwise."""
     if cython.compiled:
-        __sync_synchronize()  # noqa: F821 - declared by runtime/compilation.py
+        __sync_synchronize()
 
 
 @stepped
@@ -82,7 +82,7 @@ def monotonic_ns() -> cython.longlong:
 
 @stepped
 def sleep_until_ns(deadline_ns: cython.longlong) -> cython.void:
-    """Wait for a time of the monotonic clock, ns."""
+    """Wait until ``deadline_ns`` of the monotonic clock, ns."""
     if cython.compiled:
         until: timespec
         until.tv_sec = deadline_ns // 1000000000

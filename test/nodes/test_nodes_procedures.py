@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import yaml
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
@@ -19,17 +20,26 @@ from continuum_robot.nodes.simulator import SimulatorNode
 from continuum_robot.nodes.spinning import Spinner, initialize
 from continuum_robot.nodes.string_encoder import StringEncoder
 from continuum_robot.nodes.tendon_driver import TendonDriver
-from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.loading import find_robot_file, load_robot
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 
-ROBOT = load_robot("opencr_five_tendon")
 SLACK_M = np.array([0.004, 0.001, 0.008, 0.002, 0.005])
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("calibration")
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    """The robot with boards that wait longer: a busy machine is late."""
+    data = yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8"))
+    data["hardware"]["tendon_actuators"] |= {"receive_timeout_ms": 800, "current_mismatch_time_s": 1.0}
+    file = tmp_path_factory.mktemp("robot") / "robot.yaml"
+    file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
+    return file
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +51,9 @@ def context(domain):
 
 
 @pytest.fixture(scope="module")
-def simulator(context):
+def simulator(context, file):
     """Boards and strings behind the wires."""
-    simulator = SimulatorNode(context=context, overrides={"fake_level": "wire"})
+    simulator = SimulatorNode(context=context, overrides={"robot": str(file), "fake_level": "wire"})
     spinner = Spinner([simulator], context)
     spinner.start()
     spinner.run(simulator.trigger_configure)
@@ -54,9 +64,9 @@ def simulator(context):
 
 
 @pytest.fixture(scope="module")
-def driver(context, simulator, folder):
+def driver(context, simulator, file, folder):
     """A driver that insists on a homing, and the string encoder, both on simulated wires."""
-    own = {"fake_level": "wire", "homing": "required", "calibration_folder": str(folder)}
+    own = {"robot": str(file), "fake_level": "wire", "homing": "required", "calibration_folder": str(folder)}
     # Half the rate leaves a busy machine time.
     driver = TendonDriver(context=context, overrides={**own, "rate_hz": 500.0, **PATIENT})
     encoder = StringEncoder(context=context, overrides=own)
@@ -84,7 +94,7 @@ def slacken(simulator) -> None:
         simulator.simulator.inject("slack_tendon", tendon, float(slack_m))
 
 
-def test_procedures_come_before_the_first_closed_loop(driver, simulator, probe, folder):
+def test_procedures_come_before_the_first_closed_loop(driver, simulator, probe, file, folder):
     # 1. Not homed: the driver is not activated, and says what to do.
     assert not probe.transition("tendon_driver", "activate")
     assert "is not homed" in driver.last_error
@@ -110,7 +120,8 @@ def test_procedures_come_before_the_first_closed_loop(driver, simulator, probe, 
     assert len({feedback.phase for feedback in goal.feedback}) >= 3
     progress = [feedback.progress for feedback in goal.feedback]
     assert progress == sorted(progress)
-    record = load_record(ROBOT, record_path(ROBOT, folder / "simulated"))
+    robot = load_robot(str(file))
+    record = load_record(robot, record_path(robot, folder / "simulated"))
     np.testing.assert_array_equal(record.zero, result.zero)
     assert probe.transition("tendon_driver", "activate"), driver.last_error
     assert probe.transition("tendon_driver", "deactivate")

@@ -181,6 +181,16 @@ def test_the_walk_sees_missing_docstrings() -> None:
     assert undocumented(ast.parse(source)) == ["line 4: A.b", "line 6: d"]
 
 
+def test_the_tendon_driver_imports_nothing_of_the_simulation() -> None:
+    """On hardware nothing simulated is loaded, directly or by what it imports."""
+    pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+    program = (
+        "import sys, continuum_robot.nodes.tendon_driver\n"
+        "sys.exit(', '.join(name for name in sys.modules if name.startswith('continuum_robot.simulation')))"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120, cwd=ROOT)
+
+
 def test_algorithms_import_without_ros() -> None:
     """Everything below nodes/ loads where rclpy and the messages do not exist."""
     modules = [

@@ -15,9 +15,9 @@ from continuum_robot.app.commands.parts import part
 def check(robot: RobotArgument, json_file: JsonOption = None) -> None:
     """Check a robot file and print what it describes.
 
-    Geometry, masses, stiffness, the natural frequencies of the straight robot from the rod model, limits, control,
-    what can be run with it, and which values are assumed. A file with an error gives one message with file, line,
-    key, value and what is allowed, and exit code 2.
+    Geometry, masses, stiffness, the natural frequencies of the straight robot from the rod model, limits, control
+    with its delay margin, what can be run with it, and which values are assumed. A file with an error gives one
+    message with file, line, key, value and what is allowed, and exit code 2.
     """
     part("check").run_check(robot, json_file)
 

@@ -83,19 +83,21 @@ def _declared(robot: str) -> dict[str, dict[str, Declared]]:
         context = Context()
         options = StackOptions(robot=robot, record_directory=folder, force=True, contact=True)
         initialize([], context)
+        nodes: list[ManagedNode] = []
         try:
             found = {}
             for name in [*options.node_names, "supervisor"]:
                 overrides = {"robot": robot} if name != "supervisor" else {}
                 node = NODES.get(name, Supervisor)(context=context, overrides=overrides)
-                try:
-                    # Some settings are declared when the robot file is read; where a device is missing, after that.
-                    node.trigger_configure()
-                    found[name] = _of_node(node)
-                finally:
-                    node.destroy_node()
+                nodes.append(node)
+                # Some settings are declared when the robot file is read; where a device is missing, after that.
+                # All nodes stay until the end: the driver needs the simulator.
+                node.trigger_configure()
+                found[name] = _of_node(node)
             return found
         finally:
+            for node in reversed(nodes):
+                node.destroy_node()
             rclpy.try_shutdown(context=context)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.drivers.motor_currents import MotorCurrents
 from continuum_robot.drivers.odri_can.board import Board
-from continuum_robot.drivers.odri_can.channels import Channel, channel_of, has_socket
+from continuum_robot.drivers.odri_can.channels import Channel, channel_of, has_socket, open_all
 from continuum_robot.drivers.odri_can.frame_port import FramePort
 from continuum_robot.drivers.odri_can.motor_boards import MotorBoards
 from continuum_robot.drivers.odri_can.sockets import SocketFactory
@@ -73,6 +73,10 @@ class OdriTendonActuators:
     compiled : whether the cycle is in the compiled form
     cycle : reads and writes, in that form
     channels, boards : in the order of the robot file, those that have a motor
+
+    Raises
+    ------
+    ParameterError : a robot without this hardware, or a tendon without a motor or with two
     """
 
     def __init__(
@@ -146,7 +150,9 @@ class OdriTendonActuators:
         if self._is_open:
             return
         try:
-            self._open_channels()
+            for board in self.boards:
+                board.forget()
+            open_all(self.channels)
             self._shake_hands()
         except BaseException:
             self._close_channels()
@@ -154,23 +160,6 @@ class OdriTendonActuators:
         self._is_open = True
         self.cycle.set_open(True)
         self.clear_faults()
-
-    def _open_channels(self) -> None:
-        errors = []
-        for channel, board in zip(self.channels, self.boards, strict=True):
-            board.forget()
-            try:
-                channel.open()
-            except DeviceError as error:
-                errors.append(error)
-        if len(errors) == 1:
-            raise errors[0]
-        if errors:
-            raise DeviceError(
-                "CAN channels",
-                "; ".join(f"{error.device.removeprefix('CAN channel ')}: {error.problem}" for error in errors),
-                " ".join(dict.fromkeys(error.remedy for error in errors)),
-            )
 
     def _shake_hands(self) -> None:
         for board in self.boards:

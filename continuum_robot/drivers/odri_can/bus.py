@@ -261,9 +261,7 @@ class BusPort(FramePort):
     channel : see there
     """
 
-    def __init__(
-        self, interface: str, name: str, bitrate_bps: int, clock: Callable[[], float], threaded: bool
-    ) -> None:
+    def __init__(self, interface: str, name: str, bitrate_bps: int, clock: Callable[[], float], threaded: bool) -> None:
         super().__init__()
         self.gone = False
         self._threaded = threaded

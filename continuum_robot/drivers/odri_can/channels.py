@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from continuum_robot.drivers.odri_can.bus import BusPort, CanChannel
 from continuum_robot.drivers.odri_can.records import ChannelCounters
 from continuum_robot.drivers.odri_can.sockets import SOCKETCAN, SocketChannel, SocketFactory
+from continuum_robot.errors import DeviceError
 
 
 class BusChannel:
@@ -24,9 +25,7 @@ class BusChannel:
     port : sends and receives in the cycle
     """
 
-    def __init__(
-        self, interface: str, name: str, bitrate_bps: int, clock: Callable[[], float], threaded: bool
-    ) -> None:
+    def __init__(self, interface: str, name: str, bitrate_bps: int, clock: Callable[[], float], threaded: bool) -> None:
         self.name = name
         self.port = BusPort(interface, name, bitrate_bps, clock, threaded)
 
@@ -110,3 +109,30 @@ def channel_of(
     if has_socket(interface, socket_factory):
         return SocketChannel(name, bitrate_bps, socket_factory, port)
     return BusChannel(interface, name, bitrate_bps, clock, threaded)
+
+
+def open_all(channels: Sequence[Channel]) -> None:
+    """Open channels.
+
+    Parameters
+    ----------
+    channels : not open yet
+
+    Raises
+    ------
+    DeviceError : names every one that cannot be opened
+    """
+    errors = []
+    for channel in channels:
+        try:
+            channel.open()
+        except DeviceError as error:
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise DeviceError(
+            "CAN channels",
+            "; ".join(f"{error.device.removeprefix('CAN channel ')}: {error.problem}" for error in errors),
+            " ".join(dict.fromkeys(error.remedy for error in errors)),
+        )

@@ -26,8 +26,11 @@ ERROR_BUS_OFF_BIT = cython.declare(cython.int, 0x40)
 
 @stepped
 def device_is_gone(error: cython.int) -> cython.bint:
-    """Whether an errno says that the socket is of no use any more: EBADF, ENXIO, ENODEV, EPIPE, ECONNRESET, ENOTCONN."""
-    return error == 9 or error == 6 or error == 19 or error == 32 or error == 104 or error == 107
+    """Whether the errno ``error`` says that the socket is of no use any more.
+
+    ENXIO, EBADF, ENODEV, EPIPE, ECONNRESET, ENOTCONN.
+    """
+    return error in (6, 9, 19, 32, 104, 107)
 
 
 @cython.cclass
@@ -74,7 +77,7 @@ class FramePort:
             return
         descriptor: cython.int = self.descriptor
         frame: cython.uchar[::1] = self._frame
-        for k in range(FRAMES_A_CYCLE):
+        for k in range(FRAMES_A_CYCLE):  # noqa: B007
             count = receive_frame(descriptor, frame)
             if count == CAN_FRAME_BYTES:
                 if frame[3] == 0 and frame[2] == 0 and frame[1] < 8 and frame[4] <= 8:
@@ -103,7 +106,7 @@ class FramePort:
 
     @stepped
     def send(self, identifier: cython.int, first: cython.longlong, second: cython.longlong) -> cython.bint:
-        """Send a frame of two 32-bit words, highest byte first; whether it was taken."""
+        """Send ``identifier`` and the 32-bit words ``first`` and ``second``, big-endian; whether it was taken."""
         if self.gone:
             self._failures_in_a_row += 1
             return False

@@ -48,7 +48,7 @@ def signed_word(data: cython.uchar[::1], at: cython.int) -> cython.int:
 
 @stepped
 def q24_counts(value: cython.double) -> cython.longlong:
-    """The nearest Q24 of a number, the even one of two; ``NO_Q24`` where it is not finite or not in [-128, 128)."""
+    """The nearest Q24 of ``value`` (a number), the even one of two; ``NO_Q24`` where it is not in [-128, 128)."""
     scaled: cython.double = value * Q24_ONE
     if not (-2147483648.5 <= scaled < 2147483647.5):
         return NO_Q24
@@ -63,8 +63,8 @@ def q24_counts(value: cython.double) -> cython.longlong:
 
 @stepped
 def is_command_code(code: cython.int) -> cython.bint:
-    """Whether the firmware knows a command."""
-    return 1 <= code <= 5 or 12 <= code <= 16 or code == 20 or code == 30 or code == 31
+    """Whether the firmware knows the command ``code``."""
+    return 1 <= code <= 5 or 12 <= code <= 16 or code in (20, 30, 31)
 
 
 @stepped
@@ -79,19 +79,14 @@ def frame_problem(identifier: cython.int, length: cython.int, first: cython.int,
         if -HIGHEST_POSITION_Q24 <= first <= HIGHEST_POSITION_Q24 >= second >= -HIGHEST_POSITION_Q24:
             return FRAME_SOUND
         return FRAME_VALUE
-    if (
-        identifier == ID_CURRENT
-        or identifier == ID_VELOCITY
-        or identifier == ID_CURRENT_REFERENCE
-        or identifier == ID_ADC
-    ):
+    if identifier in (ID_CURRENT, ID_VELOCITY, ID_CURRENT_REFERENCE, ID_ADC):
         return FRAME_SOUND if length == 8 else FRAME_LENGTH
     if identifier == ID_STATUS:
         return FRAME_SOUND if length == 1 else FRAME_LENGTH
     if identifier == ID_COMMAND:
         if length != 8:
             return FRAME_LENGTH
-        if not is_command_code(second) or (first != 0 and first != 1 and second != CODE_RECEIVE_TIMEOUT_MS):
+        if not is_command_code(second) or (first not in (0, 1) and second != CODE_RECEIVE_TIMEOUT_MS):
             return FRAME_VALUE
         return FRAME_SOUND
     if identifier == ID_ENCODER_INDEX:

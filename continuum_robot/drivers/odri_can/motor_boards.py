@@ -75,9 +75,7 @@ class MotorBoards:
         self._wire_at = integers(2 * board + motor for board, motor in places)
         self._currents = TendonCurrents(ampere_per_newton, highest_a)
         self._polarity, self._m_per_rev = vector(polarity), vector(signed_m_per_rev)
-        self._newton_per_ampere = vector(
-            sign / size for sign, size in zip(polarity, ampere_per_newton, strict=True)
-        )
+        self._newton_per_ampere = vector(sign / size for sign, size in zip(polarity, ampere_per_newton, strict=True))
         self._virtual_time = virtual_time
         self._is_open = self._held = self._has_commands = self.wants_service = False
         self._reads = 0
@@ -86,7 +84,7 @@ class MotorBoards:
 
     @stepped
     def read_into(self, reading: ReadingBuffer, now_s: cython.double) -> cython.bint:
-        """Take what arrived and look for faults; False, and nothing is read, where the boards are not open."""
+        """Take what arrived, look for faults, fill ``reading``; False, and it stays, where the boards are not open."""
         j: cython.int
         if not self._is_open:
             return False
@@ -96,7 +94,7 @@ class MotorBoards:
         samples: cython.double[::1] = self._samples
         newest_s: cython.double = -INFINITE
         for j in range(self._board_count):
-            if samples[8 * j] > newest_s:  # NaN before a board's first
+            if samples[8 * j] > newest_s:
                 newest_s = samples[8 * j]
         stamp_s: cython.double = newest_s if -INFINITE < newest_s < now_s else now_s
         displacement_m: cython.double[::1] = reading.displacement_m
@@ -209,8 +207,7 @@ class MotorBoards:
         self._has_commands = False
 
     def commanded(self) -> tuple[list[float], list[bool]]:
-        """Newest currents towards the motors, before polarity (A), NaN before the first, and which of them were limited."""
-        j: cython.int
+        """Newest currents towards the motors (A), before polarity, and which were limited; NaN before the first."""
         count = self._tendon_count
         if not self._has_commands:
             return [math.nan] * count, [False] * count

@@ -17,7 +17,8 @@ from continuum_robot.errors import DeviceError
 SEND_BUFFER_BYTES = 4_194_304
 """Asked for; the kernel gives what net.core.wmem_max allows, of which a frame takes about 800 bytes."""
 SOCKETCAN = "socketcan"
-_ALL_ERROR_CLASSES = 0x1FFFFFFF
+# linux/can/raw.h and linux/can/error.h
+_CAN_RAW_ERR_FILTER, _ALL_ERROR_CLASSES = 2, 0x1FFFFFFF
 _FRAME = struct.Struct("<IB3x8s")
 
 SocketFactory = Callable[[str], socket.socket]
@@ -67,7 +68,7 @@ def can_socket(name: str) -> socket.socket:
     """
     made = socket.socket(socket.AF_CAN, socket.SOCK_RAW, socket.CAN_RAW)
     try:
-        made.setsockopt(socket.SOL_CAN_RAW, socket.CAN_RAW_ERR_FILTER, _ALL_ERROR_CLASSES)
+        made.setsockopt(socket.SOL_CAN_RAW, _CAN_RAW_ERR_FILTER, _ALL_ERROR_CLASSES)
         made.bind((name,))
         # An interface that is down can be bound all the same, and tells it here.
         error = made.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)

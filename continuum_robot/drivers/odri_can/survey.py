@@ -7,9 +7,10 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from continuum_robot.drivers.odri_can import codec
-from continuum_robot.drivers.odri_can.board import ONE_BOARD_HZ
+from continuum_robot.drivers.odri_can.board_watch import ONE_BOARD_HZ
 from continuum_robot.drivers.odri_can.channels import channel_of
 from continuum_robot.drivers.odri_can.codec import Status
 from continuum_robot.drivers.odri_can.faults import describe
@@ -104,7 +105,7 @@ def survey(
     ------
     DeviceError : the channel cannot be opened
     """
-    frames = _Heard()
+    frames: Any = _Heard()  # in the place of a telemetry
     listener = channel_of(interface, channel, bitrate_bps, clock=clock, threaded=False)
     listener.open()
     try:

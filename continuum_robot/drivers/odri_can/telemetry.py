@@ -29,7 +29,7 @@ from continuum_robot.stepped.buffers import INFINITE, UNKNOWN, stepped, vector
 FASTEST_REV_PER_S = cython.declare(cython.double, 200.0)
 POSITION_JUMP_REV = cython.declare(cython.double, 0.5)
 POSITION_JUMP_SAMPLES = cython.declare(cython.int, 3)
-KRPM_REV_PER_S = cython.declare(cython.double, 1000 / 60)
+KRPM_REV_PER_S = cython.declare(cython.double, 1000.0 / 60.0)
 
 SAMPLE_SIZE = cython.declare(cython.int, 8)
 """Numbers of a sample: its stamp, its oldest value's stamp; positions, velocities and currents of both motors."""
@@ -37,7 +37,7 @@ SAMPLE_SIZE = cython.declare(cython.int, 8)
 
 @stepped
 def shortest_turn(turns: cython.double) -> cython.double:
-    """A difference of two positions of the wire (rev), the shorter way round the rollover."""
+    """``turns``, a difference of two positions of the wire (rev), the shorter way round the rollover."""
     if turns > HIGHEST_POSITION_REV:
         return turns - ROLLOVER_REV
     if turns < -HIGHEST_POSITION_REV:
@@ -134,7 +134,10 @@ class Telemetry:
     def take(
         self, identifier: cython.int, length: cython.int, frame: cython.uchar[::1], stamp_s: cython.double
     ) -> cython.void:
-        """Take a frame, whose bytes begin at 8; one that is not of the protocol is counted and otherwise ignored."""
+        """Take a frame with ``identifier`` and ``length``, whose bytes begin at 8 and which arrived at ``stamp_s`` (s).
+
+        One that is not of the protocol is counted and otherwise ignored.
+        """
         first: cython.int = 0
         second: cython.int = 0
         if length == 8:
@@ -173,7 +176,7 @@ class Telemetry:
             self.status_s = stamp_s
             self.status_bits = frame[8]
             self.has_status = True
-        elif identifier == ID_COMMAND or identifier == ID_CURRENT_REFERENCE:
+        elif identifier in (ID_COMMAND, ID_CURRENT_REFERENCE):
             self.other_host = True
 
     @stepped
@@ -224,8 +227,10 @@ class Telemetry:
         if not (self._has_current and self._has_velocity):
             return
         oldest_s: cython.double = self._position_s
-        oldest_s = min(oldest_s, self._current_s)
-        oldest_s = min(oldest_s, self._velocity_s)
+        if self._current_s < oldest_s:
+            oldest_s = self._current_s
+        if self._velocity_s < oldest_s:
+            oldest_s = self._velocity_s
         samples: cython.double[::1] = self.samples
         at: cython.int = self.at
         samples[at] = self._position_s

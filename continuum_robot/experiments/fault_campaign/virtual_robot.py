@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A robot under control in virtual time, down to the bytes: shipped drivers, safety logic and controller on fake wires.
 
-The cycle is that of the driver's node, the very same code. Whatever time passes, the truth of the plant is written down every millisecond.
+The cycle is that of the driver's node, the very same code. Whatever time passes, the truth of the plant is written down
+every millisecond.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ Vector = NDArray[np.float64]
 
 SENSOR_EVERY = 10
 TAKE_UP_FRACTION = 0.25
-"""As the driver's node: tension that takes up slack, as a fraction of what a tendon may carry when all carry the same."""
+"""As the driver's node: tension that takes up slack, of what a tendon may carry when all carry the same."""
 RESIDUAL_M = 0.001
 """As the estimator's node: residual at which it warns."""
 ALIGNMENT_S = 0.3
@@ -205,9 +206,7 @@ class VirtualRobot(QuietWatcher):
         actuators = self.hardware.tendon_actuators(clock=self._time.now_s, sleep=self._time.pass_time)
         self.loop = make_loop(robot, actuators, self, lambda _cycle, _form: self._time)
         self._input = ReferenceInput(robot.coordinate_count, blend_s=0.0)
-        self.control = ControllerCycle(
-            ClarkeController(robot), self._input, robot.control.state_timeout_s, PERIOD_S
-        )
+        self.control = ControllerCycle(ClarkeController(robot), self._input, robot.control.state_timeout_s, PERIOD_S)
         self.loop.cycle.attach(self.control)
         self._strings: StringEncoderReader | None = None
         self._force: RokubiForceSensor | None = None

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from time import monotonic
+from time import sleep as real_sleep
+
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.made_up_wiring import wired
-from continuum_robot.drivers.odri_can.socket_bus import SocketTendonActuators
+from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.protocols import TendonActuators
 from continuum_robot.drivers.simulated_link.actuators import SimulatedLinkActuators
 from continuum_robot.drivers.simulated_wires import SimulatedWires
@@ -14,8 +18,13 @@ from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.forms import Form
 
+Time = tuple[Callable[[], float], Callable[[float], None]]
+"""Clock and waiting, s."""
 
-def make_actuators(node: ManagedNode, robot: Robot, limits: TensionLimits, form: Form) -> TendonActuators:
+
+def make_actuators(
+    node: ManagedNode, robot: Robot, limits: TensionLimits, form: Form, time: Time | None = None
+) -> TendonActuators:
     """The actuators, not open yet.
 
     Parameters
@@ -23,18 +32,23 @@ def make_actuators(node: ManagedNode, robot: Robot, limits: TensionLimits, form:
     node : the driver: its parameters and namespace
     robot : as configured
     limits : of the robot
-    form : of the cycle that reads and writes them
+    form : of the cycle that reads and writes them, where they know forms
+    time : of lock-step; None: real
 
     Raises
     ------
     ContinuumRobotError : they cannot be made as the parameters say
     """
     get = node.parameters.get
+    parts = form.parts if form.compiled else None
     if not node.simulated:
-        return backends.tendon_actuators(robot, str(get("can_interface")))
+        return backends.tendon_actuators(robot, str(get("can_interface")), form=parts)
     wires = SimulatedWires(node.get_namespace(), robot.name)
     if get("fake_level") == "wire":
-        return SocketTendonActuators(wired(robot), wires.open_channel)
+        clock, sleep = (monotonic, real_sleep) if time is None else time
+        return OdriTendonActuators(
+            wired(robot), socket_factory=wires.open_channel, clock=clock, sleep=sleep, simulated=True, form=parts
+        )
     return SimulatedLinkActuators(
         robot.tendon_count,
         wires.open_link,

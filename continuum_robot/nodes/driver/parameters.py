@@ -49,6 +49,13 @@ def declare_parameters(parameters: ParameterServer) -> None:
         read_only=True,
     )
     declare(
+        "lockstep.run_s",
+        0.0,
+        "in lock-step, how long time passes once the stack is up; 0: without end",
+        rules=Quantity("", "s", ge=0, le=1e6),
+        read_only=True,
+    )
+    declare(
         "homing",
         "auto",
         "whether a stored homing of this robot and robot file is needed to be activated; auto: on hardware",

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from continuum_robot.errors import DeviceError
+from continuum_robot.nodes.flow import Flow
 from continuum_robot.runtime.controller_cycle import ControllerCycle
 from continuum_robot.runtime.driver_loop import DriverLoop
 from continuum_robot.runtime.forms import Form
@@ -21,6 +22,10 @@ class ControllerSlot:
 
     The nodes may be configured in any order. Transitions of both run in the executor's thread; rows come in the
     thread that reads the cycle's log.
+
+    Attributes
+    ----------
+    driver_flow : how the driver publishes and listens in lock-step, None in real time
     """
 
     def __init__(self) -> None:
@@ -31,6 +36,8 @@ class ControllerSlot:
         self._loop: DriverLoop | None = None
         self._form: Form | None = None
         self._controller: ControllerCycle | None = None
+        self._closely = False
+        self.driver_flow: Flow | None = None
 
     # The controller's side
 
@@ -85,6 +92,27 @@ class ControllerSlot:
             return None
         return loop.call(lambda: function(controller))
 
+    def watch_closely(self, *, on: bool) -> None:
+        """Whether Python code looks into the controller after each cycle, so that the cycle waits for it.
+
+        Parameters
+        ----------
+        on : it does
+        """
+        with self._lock:
+            self._closely = on
+            if self._loop is not None:
+                self._loop.python_paced = on
+
+    def flow(self, node: Any) -> Flow:
+        """How the controller's node publishes and listens: in lock-step as the driver, whose turn its own is.
+
+        Parameters
+        ----------
+        node : of the controller
+        """
+        return node.flow if self.driver_flow is None else self.driver_flow
+
     @property
     def controller(self) -> ControllerCycle | None:
         """The controller in the cycle, None for none."""
@@ -102,6 +130,7 @@ class ControllerSlot:
         """
         with self._lock:
             self._loop, self._form = loop, form
+            loop.python_paced = self._closely
             self._attach()
 
     def leave(self) -> None:

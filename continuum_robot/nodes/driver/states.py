@@ -11,6 +11,7 @@ from continuum_robot.errors import DeviceError
 from continuum_robot.msg import TendonStates
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.flat_messages import states_layout
+from continuum_robot.nodes.flow import Flow
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.runtime.cycle_row import CycleRow
 from continuum_robot.runtime.round_trips import RoundTripStatistics
@@ -24,12 +25,13 @@ class StatePublisher:
     Parameters
     ----------
     node : the driver
+    flow : how it publishes
     """
 
-    def __init__(self, node: ManagedNode) -> None:
+    def __init__(self, node: ManagedNode, flow: Flow) -> None:
         self._clock = node.clock
-        self._states = node.create_publisher(TendonStates, "tendon_states", qos.state_publisher())
-        self._decimated = node.create_publisher(TendonStates, "tendon_states_decimated", qos.state_publisher())
+        self._states = flow.create_publisher(TendonStates, "tendon_states", qos.state_publisher())
+        self._decimated = flow.create_publisher(TendonStates, "tendon_states_decimated", qos.state_publisher())
         self._trips: RoundTripStatistics | None = None
         self.newest = 0
 
@@ -69,8 +71,7 @@ class StatePublisher:
         for target, source in self._fields:
             numbers[target] = found[source]
         numbers[self._limited] = [int(bits) for bits in found[row.limited]]
-        monotonic_s = self._clock.monotonic_s()
-        stamp_ns = self._clock.now_ns() - round((monotonic_s - found[row.stamp_s]) * 1e9)
+        stamp_ns = self._clock.stamp_ns(found[row.stamp_s])
         numbers[self._sec], numbers[self._nanosec] = divmod(stamp_ns, conversions.NS_PER_S)
         data = self._layout.to_bytes(numbers)
         if self._trips is not None:

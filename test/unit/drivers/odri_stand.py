@@ -1,25 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stand for tests: simulated ODRI boards with free motors, and the shipped driver, over a bus in virtual time."""
+"""A stand for tests: simulated ODRI boards with free motors, and the shipped driver, over wires in virtual time."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
+import socket
 from typing import Any
 
 import can
 import numpy as np
 
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
+from continuum_robot.drivers.odri_can.sockets import frame_sockets
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.robot.actuation import Actuators
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import OdriCan, OdriMotor
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.wire.can_wire import PythonCanWire, SlcanAdapter
+from continuum_robot.simulation.wire.can_wire import FrameSocketWire, PythonCanWire, SlcanAdapter
 from continuum_robot.simulation.wire.odri_board import FakeOdriBoard, FreeMotor
 
 _NAMES = itertools.count()
+SOCKETS = "sockets"
 TICK_S = 0.001
 GEAR, RADIUS_M, CONSTANT = 6.0, 0.009, 0.0235
 NEWTON_PER_AMPERE = CONSTANT * GEAR / RADIUS_M
@@ -53,19 +56,31 @@ def wiring(channels: tuple[str, ...], interface: str = "virtual", **changes: Any
 
 
 class OdriStand:
-    """Boards, motors and the driver; ``sleep`` lets virtual time pass."""
+    """Boards, motors and the driver, by default on socket pairs; ``sleep`` lets virtual time pass."""
 
-    def __init__(self, interface: str = "virtual", *, start_rev: float = 0.0, aligned: bool = False, **changes: Any):
+    def __init__(
+        self,
+        interface: str = SOCKETS,
+        *,
+        start_rev: float = 0.0,
+        aligned: bool = False,
+        form: Any = None,
+        current_noise_a: float = 0.0,
+        **changes: Any,
+    ):
         self.now_s = 10.0
         self.motors = [(FreeMotor(), FreeMotor()) for _ in range(3)]
         self.wires: list[Any]
         if interface == "slcan":
             self.wires = [SlcanAdapter() for _ in range(3)]
             self.names = tuple(wire.port for wire in self.wires)
+        elif interface == SOCKETS:
+            self.wires = [FrameSocketWire() for _ in range(3)]
+            self.names = ("can0", "can1", "can2")
         else:
             self.names = tuple(f"stand{next(_NAMES)}" for _ in range(3))
             self.wires = [PythonCanWire(can.Bus(interface="virtual", channel=name)) for name in self.names]
-        self.settings = wiring(self.names, interface, **changes)
+        self.settings = wiring(self.names, "socketcan" if interface == SOCKETS else interface, **changes)
         self.boards = [
             FakeOdriBoard(
                 wire,
@@ -74,6 +89,7 @@ class OdriStand:
                 start_rev=start_rev,
                 aligned=aligned,
                 single_slot=True,
+                current_noise_a=current_noise_a,
                 rng=np.random.default_rng(number),
             )
             for number, (wire, motors) in enumerate(zip(self.wires, self.motors, strict=True))
@@ -81,11 +97,21 @@ class OdriStand:
         self.actuators = OdriTendonActuators(
             five_tendons(),
             self.settings,
+            socket_factory=self.socket if interface == SOCKETS else None,
+            form=form,
             clock=lambda: self.now_s,
             sleep=self.sleep,
             threaded=False,
             simulated=True,
         )
+
+    def socket(self, name: str) -> socket.socket:
+        """The host's end of a channel."""
+        host, device = frame_sockets()
+        number = self.names.index(name)
+        self.wires[number].close()
+        self.wires[number] = self.boards[number].wire = FrameSocketWire(device)
+        return host
 
     def sleep(self, duration_s: float) -> None:
         end_s = self.now_s + duration_s

@@ -18,6 +18,7 @@ from continuum_robot.drivers.odri_can import codec, faults
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.odri_can.board import Board
 from continuum_robot.drivers.odri_can.codec import CommandCode, ErrorCode, Status
+from continuum_robot.drivers.odri_can.frame_port import FramePort
 from continuum_robot.drivers.odri_can.survey import survey
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.simulation.wire.can_wire import PythonCanWire
@@ -29,6 +30,21 @@ def stand() -> Iterator[OdriStand]:
     made = OdriStand()
     yield made
     made.close()
+
+
+@pytest.fixture
+def bus_stand() -> Iterator[OdriStand]:
+    """On a python-can bus, on which others can listen."""
+    made = OdriStand("virtual")
+    yield made
+    made.close()
+
+
+class Silent(FramePort):
+    """A port from which nothing comes, and that takes everything."""
+
+    def send(self, _identifier: int, _first: int, _second: int) -> bool:
+        return True
 
 
 def names_of(faults: tuple[str, ...]) -> set[str]:
@@ -229,7 +245,7 @@ turns = st.lists(st.floats(-0.4, 0.4), min_size=1, max_size=60)
 
 @given(st.floats(-99, 99), turns)
 def test_unwrapping_recovers_any_path_whose_steps_are_possible(start: float, steps: list[float]) -> None:
-    board = Board("can0", (1, 2), wiring(("a", "b", "c")), lambda _identifier, _data: True)
+    board = Board("can0", (1, 2), wiring(("a", "b", "c")), Silent())
     true, time_s = start, 0.0
     for step in [0.0, *steps]:
         true += step
@@ -250,12 +266,12 @@ def test_unwrapping_recovers_any_path_whose_steps_are_possible(start: float, ste
     )
 )
 def test_no_sequence_of_frames_breaks_a_board(frames: list[tuple[int, bytes]]) -> None:
-    board = Board("can0", (1,), wiring(("a", "b", "c")), lambda _identifier, _data: True)
+    board = Board("can0", (1,), wiring(("a", "b", "c")), Silent())
     board.begin_enable(0.0)
     for number, (identifier, data) in enumerate(frames):
         now_s = 0.001 * number
         board.telemetry.receive(identifier, data, now_s)
-        board.look(now_s)
+        board.look(now_s, False, False)
         board.write(0.1, 0.0, now_s)
         if board.telemetry.sample is not None:
             assert all(map(np.isfinite, board.telemetry.sample.position_rev + board.telemetry.sample.current_a))
@@ -458,13 +474,15 @@ def test_each_fault_of_the_simulated_board_says_what_it_does(stand: OdriStand) -
 # --- the survey
 
 
-def heard(stand: OdriStand, number: int) -> Any:
-    return survey("virtual", stand.names[number], duration_s=1.2, clock=lambda: stand.now_s, sleep=stand.sleep)
+def heard(bus_stand: OdriStand, number: int) -> Any:
+    return survey(
+        "virtual", bus_stand.names[number], duration_s=1.2, clock=lambda: bus_stand.now_s, sleep=bus_stand.sleep
+    )
 
 
-def test_a_survey_finds_a_board_and_sends_nothing(stand: OdriStand) -> None:
-    listener = can.Bus(interface="virtual", channel=stand.names[0])
-    found = heard(stand, 0)
+def test_a_survey_finds_a_board_and_sends_nothing(bus_stand: OdriStand) -> None:
+    listener = can.Bus(interface="virtual", channel=bus_stand.names[0])
+    found = heard(bus_stand, 0)
     assert found.board_found
     assert found.status.error is ErrorCode.NONE
     assert found.problem == ""
@@ -474,41 +492,41 @@ def test_a_survey_finds_a_board_and_sends_nothing(stand: OdriStand) -> None:
     listener.shutdown()
 
 
-def test_a_survey_tells_what_else_is_there(stand: OdriStand) -> None:
-    stand.boards[0].inject("silent")
-    assert heard(stand, 0).problem == "no frame at all"
-    stand.boards[1].inject("wrong_board")
-    foreign = heard(stand, 1)
+def test_a_survey_tells_what_else_is_there(bus_stand: OdriStand) -> None:
+    bus_stand.boards[0].inject("silent")
+    assert heard(bus_stand, 0).problem == "no frame at all"
+    bus_stand.boards[1].inject("wrong_board")
+    foreign = heard(bus_stand, 1)
     assert not foreign.board_found
     assert "no motor board answers" in foreign.problem
     assert foreign.unexpected_ids == (codec.STATUS_ID + 0x200,)
-    stand.boards[2].inject("other_host")
-    assert heard(stand, 2).other_host
+    bus_stand.boards[2].inject("other_host")
+    assert heard(bus_stand, 2).other_host
 
 
 # --- the simulated board itself
 
 
-def test_of_two_commands_in_one_tick_the_board_sees_the_last(stand: OdriStand) -> None:
-    bus = PythonCanWire(can.Bus(interface="virtual", channel=stand.names[0]))
-    stand.sleep(0.002)
+def test_of_two_commands_in_one_tick_the_board_sees_the_last(bus_stand: OdriStand) -> None:
+    bus = PythonCanWire(can.Bus(interface="virtual", channel=bus_stand.names[0]))
+    bus_stand.sleep(0.002)
     for code in (CommandCode.SEND_CURRENT, CommandCode.SEND_POSITION):
         bus.send(codec.COMMAND_ID, codec.encode_command(code, 1))
-    stand.sleep(0.005)
+    bus_stand.sleep(0.005)
     identifiers = {identifier for identifier, _ in bus.receive()}
     assert codec.POSITION_ID in identifiers
     assert codec.CURRENT_ID not in identifiers
     bus.close()
 
 
-def test_a_board_streams_a_thousand_ticks_a_second_and_a_status_each(stand: OdriStand) -> None:
-    bus = PythonCanWire(can.Bus(interface="virtual", channel=stand.names[0]))
+def test_a_board_streams_a_thousand_ticks_a_second_and_a_status_each(bus_stand: OdriStand) -> None:
+    bus = PythonCanWire(can.Bus(interface="virtual", channel=bus_stand.names[0]))
     bus.send(codec.COMMAND_ID, codec.encode_command(CommandCode.SEND_ALL, 1))
-    stand.sleep(1.5)
+    bus_stand.sleep(1.5)
     while bus.receive():
         pass
-    stand.motors[0][1].velocity_rev_per_s = 3.0
-    stand.sleep(1.0)
+    bus_stand.motors[0][1].velocity_rev_per_s = 3.0
+    bus_stand.sleep(1.0)
     frames = [identifier for _ in range(2) for identifier, _ in bus.receive()]
     counts = {identifier: frames.count(identifier) for identifier in set(frames)}
     for identifier in (codec.CURRENT_ID, codec.POSITION_ID, codec.VELOCITY_ID, codec.ADC_ID):

@@ -44,7 +44,7 @@ def robot_of(rng):
             from_base=bool(number == 0 or rng.random() < 0.7),
         )
         segments.append(dataclasses.replace(own, name=f"segment_{number}", tendons=tendons))
-    robot = dataclasses.replace(FIVE, segments=tuple(segments), strings=(), hardware=None)
+    robot = dataclasses.replace(FIVE, segments=tuple(segments), strings=(), hardware=None, control=None, reference=None)
     total_n = float(rng.uniform(4, 12)) * robot.tendon_count
     timeout_s = float(rng.uniform(0.01, 0.1))
     return dataclasses.replace(

@@ -104,6 +104,7 @@ class Servos:
 BACKENDS: dict[str, Callable[[], Any]] = {
     "simulated dynamics": lambda: Simulated("dynamics"),
     "simulated mirror": lambda: Simulated("mirror"),
+    "boards on sockets": lambda: Boards("sockets"),
     "boards on a virtual bus": lambda: Boards("virtual"),
     "boards behind slcan on a pty": lambda: Boards("slcan"),
     "servos on a pty": Servos,

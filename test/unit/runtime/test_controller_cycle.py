@@ -1,92 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the controller's cycle answers and when it restarts, and both of its forms bit by bit."""
+"""What the controller's cycle answers, what it skips, and when it restarts."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from types import ModuleType
 
 import numpy as np
 import pytest
-from cycle_cases import random_settings, robot_with
+from cycle_cases import PERIOD_S, PLACE_M, TENSION_N, Loop, robot_with
 
 from continuum_robot.control.clarke_controller import ClarkeController
-from continuum_robot.control.references import ClarkeReference
-from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.control_settings import ANTIWINDUP_STRATEGIES, TENDON_FORCE_STRATEGIES
-from continuum_robot.rod.feedforward import clarke_feedforward
-from continuum_robot.runtime.compilation import NotCompiledError, compiled_cycle
 from continuum_robot.runtime.controller_cycle import ControllerCycle
 from continuum_robot.runtime.foreign_controller import ForeignController
 from continuum_robot.runtime.reference_input import ReferenceInput
-from continuum_robot.stepped.reading import ReadingBuffer
-
-PERIOD_S = 1e-3
-TIMEOUT_S = 0.02
-PLACE_M = np.array([2e-3, -1e-3])
-TENSION_N = np.array([1.0, 3.0, 2.0, 0.7, 1.5])
-
-
-def interpreted():
-    classes = (ControllerCycle, ClarkeController, ReferenceInput, ReadingBuffer)
-    module = ModuleType("interpreted")
-    module.__dict__.update({one.__name__: one for one in classes})
-    return module
-
-
-@pytest.fixture(scope="module")
-def compiled():
-    try:
-        return compiled_cycle()
-    except NotCompiledError as error:
-        pytest.skip(str(error))
-
-
-class Loop:
-    """A driver that reads every period and hands everything to the cycle."""
-
-    def __init__(self, robot=None, controller=None, forms=None, feedforward=None, blend_s=1.0):
-        forms = forms or interpreted()
-        self.robot = robot or robot_with()
-        self.controller = controller or forms.ClarkeController(self.robot, feedforward)
-        self.manifold = self.controller.manifold
-        self.reference = forms.ReferenceInput(self.robot.coordinate_count, blend_s)
-        self.cycle = forms.ControllerCycle(self.controller, self.reference, TIMEOUT_S, PERIOD_S)
-        self.buffer = forms.ReadingBuffer(self.robot.tendon_count)
-        self.now_s, self.sequence = 100.0, 5000
-
-    def state(self, place=PLACE_M, *, following=True, commanded=TENSION_N, after_s=PERIOD_S, steps=1, **changes):
-        """The next state, with what ``changes`` replaces in its reading: whether it was answered."""
-        self.now_s += after_s
-        self.sequence += steps
-        count = self.robot.tendon_count
-        values = {
-            "stamp_s": self.now_s,
-            "displacement_m": self.manifold.displacement(place),
-            "velocity_m_per_s": np.zeros(count),
-            "tension_n": np.full(count, 2.0),
-            "current_a": np.zeros(count),
-            "temperature_c": np.full(count, 30.0),
-            "age_s": np.zeros(count),
-            "device_faults": (),
-        }
-        self.buffer.set(TendonReading(**(values | changes)))
-        return self.cycle.answer_state(self.buffer, commanded, following, self.now_s, self.sequence)
-
-    def follow(self, position, velocity=(0.0, 0.0)):
-        """A reference for now."""
-        given = ClarkeReference(np.array(position), np.array(velocity), np.zeros(2))
-        assert self.reference.receive(given, self.now_s)
-
-    def force(self):
-        return np.array(self.cycle.generalized_force)
-
-    def counters(self):
-        names = ("received", "answered", "stale", "not_finite", "lost", "restarts")
-        return tuple(getattr(self.cycle, name) for name in names)
-
 
 SKIPPED = {
     "stale age": {"age_s": np.array([0.0, 0.0, 0.03, 0.0, 0.0])},
@@ -145,6 +73,17 @@ def test_one_bad_state_skips_one_answer_and_nothing_else(fault):
     received, answered, stale, not_finite, _lost, restarts = disturbed.counters()
     assert (received, answered, restarts) == (60, 59, 1)
     assert (stale, not_finite) == ((0, 1) if "displacement" in fault or "velocity" in fault else (1, 0))
+
+
+def test_it_reports_since_when_it_is_silent():
+    loop = Loop()
+    assert loop.state()
+    assert loop.cycle.silent_since_s is None
+    for _ in range(3):
+        assert not loop.state(age_s=np.ones(5))
+    assert loop.cycle.silent_since_s == pytest.approx(loop.now_s - 2 * PERIOD_S)
+    assert loop.state()
+    assert loop.cycle.silent_since_s is None
 
 
 def test_the_integral_advances_by_a_few_periods_at_most():
@@ -339,77 +278,3 @@ def test_a_controller_of_ones_own_takes_the_place_of_the_clarke_controller():
         loop.state()
     with pytest.raises(ParameterError, match="Spring"):
         loop.cycle.set_settings(robot.control)
-
-
-def test_the_compiled_form_refuses_a_feedforward_in_python(compiled):
-    robot = robot_with(feedforward_stiffness=1.0)
-
-    def feedforward(clarke):
-        return clarke, clarke
-
-    assert ClarkeController(robot, feedforward).needs_python
-    with pytest.raises(ParameterError, match="machine code"):
-        compiled.ClarkeController(robot, feedforward)
-    with pytest.raises(ParameterError, match="machine code"):
-        compiled.ClarkeController(robot, clarke_feedforward(robot, compile="never"))
-
-
-def everything(loop):
-    """All that a cycle computes, as one array."""
-    output = loop.cycle.output()
-    parts = [output.tension, output.clarke, output.clarke_rate, output.generalized_force]
-    parts += [getattr(output.terms, one.name) for one in dataclasses.fields(output.terms)]
-    parts += [loop.reference.position, loop.reference.velocity, loop.reference.acceleration]
-    return np.concatenate([np.asarray(part, dtype=float) for part in [*parts, loop.counters()]])
-
-
-@pytest.mark.parametrize("strategy", TENDON_FORCE_STRATEGIES)
-@pytest.mark.parametrize("antiwindup", ANTIWINDUP_STRATEGIES)
-@pytest.mark.parametrize("name", ["opencr_five_tendon", "two_segment"])
-def test_both_forms_give_the_same_bits(compiled, name, antiwindup, strategy):
-    """Smooth motion with noise, as a recording has it, and every fault, gap and change in between."""
-    robot = robot_with(name)
-    rng = np.random.default_rng([len(name), len(antiwindup), len(strategy)])
-    robot = dataclasses.replace(robot, control=random_settings(robot, rng, antiwindup, strategy))
-    feedforward = clarke_feedforward(robot)
-    loops = [Loop(robot, forms=forms, feedforward=feedforward, blend_s=0.05) for forms in (interpreted(), compiled)]
-    count, coordinates = robot.tendon_count, robot.coordinate_count
-    phase = rng.uniform(0, 6, coordinates)
-    for k in range(800):
-        time_s = k * PERIOD_S
-        place = 8e-3 * np.sin(12 * time_s + phase) + rng.normal(0, 1e-5, coordinates)
-        state = {"velocity_m_per_s": rng.normal(0, 5e-2, count)}
-        draw = rng.random()
-        if draw < 0.05:
-            field = rng.choice(["displacement_m", "velocity_m_per_s", "age_s", "tension_n"])
-            values = rng.normal(0, 1e-2, count)
-            values[rng.integers(count)] = rng.choice([np.nan, np.inf, -np.inf, 1e300])
-            state[field] = values
-        elif draw < 0.06:
-            state["stamp_s"] = rng.choice([np.nan, 0.0, 100.0 + time_s])
-        extra = {
-            "after_s": float(rng.choice([PERIOD_S, 3e-4, 0.0, 0.03, 0.3], p=[0.9, 0.04, 0.02, 0.02, 0.02])),
-            "steps": int(rng.choice([1, 3, 0, -50], p=[0.95, 0.03, 0.01, 0.01])),
-            "following": bool(rng.random() > 0.01),
-            "commanded": np.full(count, np.nan) if rng.random() < 0.05 else rng.uniform(0, 10, count),
-        }
-        reference = None
-        if k % 4 == 0 and (k // 100) % 3 < 2:
-            reference = ClarkeReference(
-                8e-3 * np.sin(12 * time_s + phase),
-                0.096 * np.cos(12 * time_s + phase),
-                rng.normal(0, 1, coordinates),
-            )
-        settings = random_settings(robot, rng, antiwindup, strategy) if rng.random() < 0.02 else None
-        late_s = rng.uniform(-2e-3, 5e-3)
-        found = []
-        for loop in loops:
-            if settings is not None:
-                loop.cycle.set_settings(settings)
-            if reference is not None:
-                assert loop.reference.receive(reference, loop.now_s - late_s)
-            answered = loop.state(place, **state, **extra)
-            found.append(np.append(everything(loop), answered))
-        np.testing.assert_array_equal(found[0], found[1])
-    received, answered, stale, not_finite, lost, restarts = loops[0].counters()
-    assert min(received, answered, stale, not_finite, lost, restarts) > 2

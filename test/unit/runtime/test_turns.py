@@ -42,7 +42,7 @@ def test_a_timer_stays_on_its_grid_and_skips_what_was_missed(period_ns, steps):
 def test_a_timer_that_its_callback_stops_is_not_due_any_more():
     clock, changes = SteppedClock(), []
     timers = SteppedTimers(clock, lambda: changes.append(1))
-    timer = timers.create(lambda: timer.cancel())
+    timer = timers.create(lambda: timer.cancel())  # noqa: PLW0108 - it has no name yet
     timer.start(0.001)
     timers.fire(START_NS + 5_000_000)
     assert timers.next_due_ns == NEVER_NS

@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver's cycle in lock-step: it is the clock of the stack, and moves the simulated robot and the other nodes."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from rclpy.qos import QoSProfile
+
+from continuum_robot.drivers.simulated_wires import SimulatorControl
+from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.msg import StackStatus
+from continuum_robot.nodes import qos
+from continuum_robot.nodes.flow import FlowPublisher, FlowTimer
+from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.lockstep import LockstepCoordinator
+from continuum_robot.runtime.clock import SteppedClock
+from continuum_robot.runtime.driver_cycle import DriverCycle
+from continuum_robot.runtime.pace import Cycle
+
+Result = TypeVar("Result")
+CLOCK_EVERY = 10
+"""Cycles from one message on /clock to the next."""
+JOIN_TIMEOUT_S = 5.0
+
+
+class DriverFlow:
+    """How the driver, and the controller in its cycle, publish and listen in lock-step: counted by the coordinator.
+
+    Parameters
+    ----------
+    coordinator : of the driver
+    """
+
+    def __init__(self, coordinator: LockstepCoordinator) -> None:
+        self._coordinator = coordinator
+
+    def create_publisher(self, kind: Any, topic: str, profile: QoSProfile) -> FlowPublisher:  # noqa: ARG002
+        """As :class:`~continuum_robot.nodes.flow.Flow`.
+
+        Parameters
+        ----------
+        kind, topic, profile : as there
+        """
+        return self._coordinator.create_publisher(kind, topic)
+
+    def create_subscription(
+        self,
+        kind: Any,
+        topic: str,
+        callback: Callable[[Any], None],
+        profile: QoSProfile,  # noqa: ARG002
+        *,
+        raw: bool = False,
+        lazy: bool = False,  # noqa: ARG002
+    ) -> None:
+        """As :class:`~continuum_robot.nodes.flow.Flow`; the callback comes in the loop's thread.
+
+        Parameters
+        ----------
+        kind, topic, callback, profile, raw, lazy : as there
+        """
+        self._coordinator.listen(kind, topic, callback, raw=raw)
+
+    def create_timer(self, callback: Callable[[], None]) -> FlowTimer:
+        """Nothing in the driver's process is due by itself: raises :class:`ParameterError`.
+
+        Parameters
+        ----------
+        callback : refused
+        """
+        raise ParameterError("create_timer", callback, "no timer: the driver's cycle is the clock")
+
+    def create_loop(self, name: str, period_s: float, cycle: Any, on_failure: Any) -> Any:  # noqa: ARG002
+        """As :meth:`create_timer`.
+
+        Parameters
+        ----------
+        name, period_s, cycle, on_failure : refused
+        """
+        raise ParameterError("create_loop", name, "no loop: the driver's cycle is the clock")
+
+    def hold(self, future: Any) -> None:
+        """As :meth:`create_timer`.
+
+        Parameters
+        ----------
+        future : refused
+        """
+        raise ParameterError("hold", future, "nothing to wait for in the driver's cycle")
+
+
+class LockstepPace:
+    """Cycles in the time of the simulated robot. Time passes while the stack is up, and while the driver waits for it.
+
+    While the stack is up every node gets its turn in each cycle, and what cycles did is published; before and after
+    that time passes for the driver and its devices alone. So runs are the same on every machine.
+
+    Parameters
+    ----------
+    node : the driver
+    period_s : between cycles, s
+    run_s : how long time passes while the stack is up, s; 0: without end
+
+    Attributes
+    ----------
+    flow : how the driver publishes and listens
+    turning : the nodes get their turns
+    done : the time that was asked for has passed
+    """
+
+    def __init__(self, node: ManagedNode, period_s: float, run_s: float) -> None:
+        if not isinstance(node.clock, SteppedClock):
+            raise ParameterError("clock", node.clock, "the clock of lock-step")
+        self.period_s, self.turning, self.done = period_s, False, False
+        self._node, self._clock, self._run_ns = node, node.clock, round(run_s * 1e9)
+        self._period_ns = round(period_s * 1e9)
+        self._coordinator = LockstepCoordinator(node, node.clock)
+        self.flow = DriverFlow(self._coordinator)
+        self._control: SimulatorControl | None = None
+        self._robot = ""
+        self._time_ns, self._end_ns = node.clock.monotonic_ns(), 0
+        self._changed = threading.Condition()
+        self._calls: deque[tuple[Callable[[], Any], concurrent.futures.Future[Any]]] = deque()
+        self._waits: deque[tuple[Callable[[], bool], int, concurrent.futures.Future[bool]]] = deque()
+        self._names: tuple[str, ...] | None = None
+        self._stopped = True
+        self._thread: threading.Thread | None = None
+        self._cycle: Cycle | None = None
+        self._on_failure: Callable[[BaseException], None] = lambda _error: None
+        self._cycles = 0
+        self.on_done: Callable[[], None] = lambda: None
+        node.create_subscription(StackStatus, "stack_status", self._on_stack_status, qos.latched())
+
+    def connect(self, robot: str) -> None:
+        """Take hold of the simulated robot's time. Raises :class:`DeviceError` where there is none in lock-step.
+
+        Parameters
+        ----------
+        robot : its name
+        """
+        self.disconnect()
+        control = SimulatorControl(self._node.get_namespace(), robot)
+        control.open()
+        self._control = control
+        self._advance(self._time_ns)
+
+    def disconnect(self) -> None:
+        """Let go of it. Safe to call at any time."""
+        control, self._control = self._control, None
+        if control is not None:
+            control.close()
+
+    # What actuators need
+
+    def now_s(self) -> float:
+        """Simulated time, s."""
+        return self._time_ns * 1e-9
+
+    def sleep(self, duration_s: float) -> None:
+        """Let simulated time pass: cycles run meanwhile, but in the loop's own thread and where none runs.
+
+        Parameters
+        ----------
+        duration_s : s
+        """
+        if self.running and threading.current_thread() is not self._thread:
+            self.wait(lambda: False, duration_s)
+        else:
+            self._advance(self._time_ns + round(duration_s * 1e9))
+
+    # As Pace
+
+    @property
+    def running(self) -> bool:
+        """Whether cycles run when time passes."""
+        return self._thread is not None and self._thread.is_alive() and not self._stopped
+
+    def start(
+        self,
+        cycle: Cycle,
+        *,
+        on_failure: Callable[[BaseException], None],
+        free: Callable[[], bool] = lambda: True,  # noqa: ARG002
+        on_rows: Callable[[], None] = lambda: None,  # noqa: ARG002
+    ) -> None:
+        """As :class:`~continuum_robot.runtime.pace.Pace`; every cycle is followed by the turns of the others.
+
+        Parameters
+        ----------
+        cycle, on_failure, free, on_rows : as there
+        """
+        self._cycle, self._on_failure, self._stopped = cycle, on_failure, False
+        self._coordinator.reopen()
+        self._thread = threading.Thread(target=self._run, name="tendon_driver", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> bool:
+        """As :class:`~continuum_robot.runtime.pace.Pace`."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        self._coordinator.close()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join(JOIN_TIMEOUT_S)
+        self.turning = False
+        return thread is None or not thread.is_alive()
+
+    def call(self, function: Callable[[], Result], timeout_s: float = 0.5) -> Result:  # noqa: ARG002
+        """As :class:`~continuum_robot.runtime.pace.Pace`; for a turn of the others, too, is waited.
+
+        Parameters
+        ----------
+        function : what to run
+        timeout_s : not needed: the turns have a limit of their own
+        """
+        if not self.running or threading.current_thread() is self._thread:
+            return function()
+        future: concurrent.futures.Future[Result] = concurrent.futures.Future()
+        with self._changed:
+            self._calls.append((function, future))
+            self._changed.notify_all()
+        return future.result()
+
+    def wait(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """As :class:`~continuum_robot.runtime.pace.Pace`, in simulated time.
+
+        Parameters
+        ----------
+        condition : asked before every cycle, in the loop's thread
+        timeout_s : s
+        """
+        if not self.running:
+            return condition()
+        future: concurrent.futures.Future[bool] = concurrent.futures.Future()
+        with self._changed:
+            self._waits.append((condition, self._time_ns + round(timeout_s * 1e9), future))
+            self._changed.notify_all()
+        return future.result()
+
+    def wrote(self, cycle: DriverCycle) -> None:
+        """Nothing is late in lock-step.
+
+        Parameters
+        ----------
+        cycle : that wrote
+        """
+        cycle.wrote(self.now_s())
+
+    def report(self) -> None:
+        """As :class:`~continuum_robot.runtime.pace.Pace`: there is no timing."""
+
+    def response_report(self) -> None:
+        """As :meth:`report`."""
+
+    def reset_statistics(self) -> None:
+        """There are none."""
+
+    # The thread
+
+    def _run(self) -> None:
+        try:
+            while self._next():
+                pass
+        except BaseException as error:
+            self._stopped = True
+            self._on_failure(error)
+        finally:
+            self._stopped = True
+            ended = DeviceError("tendon_driver", "the loop has ended", "Configure the node again")
+            for _, future in self._calls:
+                future.set_exception(ended)
+            for *_, waiting in self._waits:
+                waiting.set_result(False)
+            self._calls.clear()
+            self._waits.clear()
+
+    def _next(self) -> bool:
+        """Do the next thing; False at the end."""
+        with self._changed:
+            while not (self._stopped or self._calls or self._waits or self._names is not None or self._may_turn()):
+                self._changed.wait()
+            if self._stopped:
+                return False
+            names, self._names = self._names, None
+        while self._calls:
+            function, future = self._calls.popleft()
+            try:
+                future.set_result(function())
+            except Exception as error:
+                future.set_exception(error)
+        if names is not None:
+            self._begin_turns(names)
+        if self._waits:
+            condition, end_ns, waiting = self._waits[0]
+            if condition() or self._time_ns >= end_ns:
+                self._waits.popleft()
+                waiting.set_result(bool(condition()))
+                return True
+        elif not self._may_turn():
+            return True
+        return self._step()
+
+    def _may_turn(self) -> bool:
+        return self.turning and (not self._run_ns or self._time_ns < self._end_ns)
+
+    def _begin_turns(self, names: tuple[str, ...]) -> None:
+        if names and self._coordinator.wait_for(names):
+            self.turning, self.done = True, False
+            self._end_ns = self._time_ns + self._run_ns
+        elif not names:
+            self.turning = False
+
+    def _step(self) -> bool:
+        cycle, now_ns = self._cycle, self._time_ns + self._period_ns
+        if cycle is None:
+            return False
+        self._advance(now_ns)
+        cycle(now_ns * 1e-9, self.period_s, 0)
+        if not self.turning:
+            return True
+        if not (self._coordinator.run_due(now_ns) and self._coordinator.wait_heard()):
+            return False
+        self._cycles += 1
+        if self._cycles % CLOCK_EVERY == 0:
+            self._coordinator.publish_clock(now_ns)
+        if self._run_ns and now_ns >= self._end_ns:
+            self.done = True
+            self._coordinator.publish_clock(now_ns)
+            self.on_done()
+        return True
+
+    def _advance(self, time_ns: int) -> None:
+        control = self._control
+        if control is None:
+            raise DeviceError("simulator", "is not connected in lock-step", "Configure the driver again")
+        control.advance_to(time_ns)
+        self._time_ns = time_ns
+        self._clock.set_ns(time_ns)
+
+    # The stack
+
+    def _on_stack_status(self, message: StackStatus) -> None:
+        """Time passes for all while the stack is up."""
+        up = message.state == "up"
+        names = tuple(name for name in message.node_names if name not in ("tendon_driver", *self.in_cycle))
+        if up == self.turning and self._names is None:
+            return
+        with self._changed:
+            self._names = names if up else ()
+            self._changed.notify_all()
+
+    in_cycle: tuple[str, ...] = ()
+    """Nodes that act in the driver's cycle and need no turn."""

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver and the controller against a simulator behind sockets, in lock-step: as good as in one process."""
+
+from __future__ import annotations
+
+import pytest
+from virtual_loop import PERIOD_S, Record, VirtualLoop
+
+from continuum_robot.drivers.made_up_wiring import wired
+from continuum_robot.drivers.odri_can.socket_bus import SocketTendonActuators
+from continuum_robot.drivers.simulated_link.actuators import SimulatedLinkActuators
+from continuum_robot.drivers.simulated_wires import SimulatedWires, SimulatorControl
+from continuum_robot.drivers.tendon_faults import DEVICE_FAULT
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.simulation.lockstep_server import LockstepServer
+from continuum_robot.simulation.simulator import Simulator
+from continuum_robot.simulation.wire.hardware import SimulatedHardware
+
+ROBOT = load_robot("opencr_five_tendon")
+
+
+class Loop(VirtualLoop):
+    """On a grid of whole nanoseconds, and devices in this process see every millisecond, as behind the control."""
+
+    def run(self, duration_s):
+        record = Record()
+        for _ in range(round(duration_s / PERIOD_S)):
+            self.cycle += 1
+            self.now_s = round(self.cycle * PERIOD_S * 1e9) * 1e-9
+            self.step(record)
+        return record.arrays()
+
+    def _sleep(self, duration_s):
+        now_ns, end_ns = round(self.now_s * 1e9), round((self.now_s + duration_s) * 1e9)
+        while now_ns < end_ns:
+            now_ns = min(end_ns, now_ns + 1_000_000)
+            self.now_s = now_ns * 1e-9
+            if isinstance(self.hardware, SimulatedHardware):
+                self.hardware.step(self.now_s)
+
+
+class Rig:
+    """Stands where :class:`SimulatedHardware` stands in a virtual loop: simulator, sockets and control."""
+
+    def __init__(self, level, namespace):
+        self.level, self.namespace = level, namespace
+        self.simulator = Simulator(ROBOT, level, namespace=namespace)
+        self.control = SimulatorControl(namespace, ROBOT.name)
+
+    @property
+    def plant(self):
+        return self.simulator.plant
+
+    def open(self):
+        self.simulator.open()
+        self.server = LockstepServer(self.simulator)
+        self.server.start()
+        self.control.open()
+
+    def close(self):
+        self.control.close()
+        self.server.stop()
+        self.simulator.close()
+
+    def tendon_actuators(self, *, clock, sleep):
+        wires = SimulatedWires(self.namespace, ROBOT.name, wait_s=0.0)
+        rig = self
+
+        def advance(now_s):
+            rig.control.advance_to(round(now_s * 1e9))
+
+        def wait(duration_s):
+            sleep(duration_s)
+            advance(clock())
+
+        kind = SocketTendonActuators if self.level == "wire" else SimulatedLinkActuators
+
+        class Stepped(kind):
+            """Time passes before each reading."""
+
+            def read(self, now_s):
+                advance(now_s)
+                return super().read(now_s)
+
+        if self.level == "wire":
+            return Stepped(wired(ROBOT), wires.open_channel, clock=clock, sleep=wait)
+        return Stepped(ROBOT.tendon_count, wires.open_link)
+
+
+@pytest.fixture
+def rig(tmp_path):
+    made = []
+
+    def make(level):
+        made.append(Rig(level, f"{tmp_path.name}_{len(made)}"))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def run(rig, duration_s):
+    loop = Loop(ROBOT, hardware=rig)
+    loop.activate()
+    record = loop.run(duration_s)
+    loop.actuators.close()
+    assert not loop.fault_log
+    return record
+
+
+@pytest.mark.parametrize("level", ["dynamics", "wire"])
+def test_sockets_change_nothing_about_the_loop_to_the_last_bit(rig, level):
+    direct = run(SimulatedHardware(ROBOT) if level == "wire" else None, 0.5)
+    first, second = run(rig(level), 0.5), run(rig(level), 0.5)
+    for name in ("clarke", "command", "tension"):
+        assert first[name].tobytes() == second[name].tobytes() == direct[name].tobytes()
+
+
+def test_boards_that_are_gone_end_in_the_safe_state(rig):
+    one = rig("wire")
+    loop = Loop(ROBOT, hardware=one)
+    loop.activate()
+    loop.run(0.2)
+    for board in one.simulator.hardware.boards.values():
+        board.wire.close()
+    record = loop.run(0.3)
+    assert DEVICE_FAULT in {name for _, name in loop.fault_log}
+    assert record["state"][-1] == "safe"
+    loop.actuators.close()

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller's cycle interpreted and compiled, bit by bit."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from cycle_cases import INTERPRETED, PERIOD_S, Loop, random_settings, robot_with
+
+from continuum_robot.control.clarke_controller import ClarkeController
+from continuum_robot.control.references import ClarkeReference
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.control_settings import ANTIWINDUP_STRATEGIES, TENDON_FORCE_STRATEGIES
+from continuum_robot.rod.feedforward import clarke_feedforward
+from continuum_robot.runtime.compilation import NotCompiledError, compiled_cycle
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    try:
+        return compiled_cycle()
+    except NotCompiledError as error:
+        pytest.skip(str(error))
+
+
+def test_the_compiled_form_refuses_a_feedforward_in_python(compiled):
+    robot = robot_with(feedforward_stiffness=1.0)
+
+    def feedforward(clarke):
+        return clarke, clarke
+
+    assert ClarkeController(robot, feedforward).needs_python
+    with pytest.raises(ParameterError, match="machine code"):
+        compiled.ClarkeController(robot, feedforward)
+    with pytest.raises(ParameterError, match="machine code"):
+        compiled.ClarkeController(robot, clarke_feedforward(robot, compile="never"))
+
+
+def everything(loop):
+    """All that a cycle computes, as one array."""
+    output = loop.cycle.output()
+    parts = [output.tension, output.clarke, output.clarke_rate, output.generalized_force]
+    parts += [getattr(output.terms, one.name) for one in dataclasses.fields(output.terms)]
+    parts += [loop.reference.position, loop.reference.velocity, loop.reference.acceleration]
+    return np.concatenate([np.asarray(part, dtype=float) for part in [*parts, loop.counters()]])
+
+
+@pytest.mark.parametrize("strategy", TENDON_FORCE_STRATEGIES)
+@pytest.mark.parametrize("antiwindup", ANTIWINDUP_STRATEGIES)
+@pytest.mark.parametrize("name", ["opencr_five_tendon", "two_segment"])
+def test_both_forms_give_the_same_bits(compiled, name, antiwindup, strategy):
+    """Smooth motion with noise, as a recording has it, and every fault, gap and change in between."""
+    robot = robot_with(name)
+    rng = np.random.default_rng([len(name), len(antiwindup), len(strategy)])
+    robot = dataclasses.replace(robot, control=random_settings(robot, rng, antiwindup, strategy))
+    feedforward = clarke_feedforward(robot)
+    loops = [Loop(robot, forms=forms, feedforward=feedforward, blend_s=0.05) for forms in (INTERPRETED, compiled)]
+    count, coordinates = robot.tendon_count, robot.coordinate_count
+    phase = rng.uniform(0, 6, coordinates)
+    for k in range(800):
+        time_s = k * PERIOD_S
+        place = 8e-3 * np.sin(12 * time_s + phase) + rng.normal(0, 1e-5, coordinates)
+        state = {"velocity_m_per_s": rng.normal(0, 5e-2, count)}
+        draw = rng.random()
+        if draw < 0.05:
+            field = rng.choice(["displacement_m", "velocity_m_per_s", "age_s", "tension_n"])
+            values = rng.normal(0, 1e-2, count)
+            values[rng.integers(count)] = rng.choice([np.nan, np.inf, -np.inf, 1e300])
+            state[field] = values
+        elif draw < 0.06:
+            state["stamp_s"] = rng.choice([np.nan, 0.0, 100.0 + time_s])
+        extra = {
+            "after_s": float(rng.choice([PERIOD_S, 3e-4, 0.0, 0.03, 0.3], p=[0.9, 0.04, 0.02, 0.02, 0.02])),
+            "steps": int(rng.choice([1, 3, 0, -50], p=[0.95, 0.03, 0.01, 0.01])),
+            "following": bool(rng.random() > 0.01),
+            "commanded": np.full(count, np.nan) if rng.random() < 0.05 else rng.uniform(0, 10, count),
+        }
+        reference = None
+        if k % 4 == 0 and (k // 100) % 3 < 2:
+            reference = ClarkeReference(
+                8e-3 * np.sin(12 * time_s + phase),
+                0.096 * np.cos(12 * time_s + phase),
+                rng.normal(0, 1, coordinates),
+            )
+        settings = random_settings(robot, rng, antiwindup, strategy) if rng.random() < 0.02 else None
+        late_s = rng.uniform(-2e-3, 5e-3)
+        found = []
+        for loop in loops:
+            if settings is not None:
+                loop.cycle.set_settings(settings)
+            if reference is not None:
+                assert loop.reference.receive(reference, loop.now_s - late_s)
+            answered = loop.state(place, **state, **extra)
+            found.append(np.append(everything(loop), answered))
+        np.testing.assert_array_equal(found[0], found[1])
+    received, answered, stale, not_finite, lost, restarts = loops[0].counters()
+    assert min(received, answered, stale, not_finite, lost, restarts) > 2
