@@ -110,7 +110,46 @@ def make_cycle(form: str, stand: Stand) -> tuple[Cycle, Callable[[], tuple[str, 
     """
     if form in BEFORE:
         return _cycle_before(stand)
-    raise SystemExit(f"the form {form!r} is not in this checkout")
+    from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
+    from continuum_robot.robot.loading import load_robot
+    from continuum_robot.runtime.assembly import make_safety
+    from continuum_robot.runtime.forms import compiled_form, in_cycle, interpreted_form
+
+    chosen = compiled_form() if form == "compiled" else interpreted_form("it is counted")
+    if chosen.name != form:
+        raise SystemExit(f"there is no compiled form here: {chosen.reason}")
+    robot = load_robot(ROBOT)
+    names = list(robot.hardware.tendon_actuators.channels)
+    actuators = OdriTendonActuators(
+        robot,
+        socket_factory=lambda name: stand.sockets[names.index(name)],
+        clock=stand.clock,
+        sleep=stand.sleep,
+        form=chosen.parts if chosen.compiled else None,
+    )
+    parts, safety = chosen.parts, make_safety(robot, chosen)
+    controller = parts.ControllerCycle(
+        parts.ClarkeController(robot),
+        parts.ReferenceInput(robot.coordinate_count),
+        robot.control.state_timeout_s,
+        PERIOD_S,
+    )
+    cycle = parts.DriverCycle(in_cycle(actuators)[0], safety, robot.tendon_count, robot.coordinate_count, controller)
+    actuators.open()
+    actuators.enable()
+    for _ in range(round(SETTLE_S / PERIOD_S)):
+        stand.sleep(PERIOD_S)
+        cycle.step_once(stand.now_s, PERIOD_S)
+    safety.activate(cycle.newest_reading(), stand.now_s)
+    cycle.power(on=True)
+    cycle.control_now(on=True)
+
+    def faults() -> tuple[str, ...]:
+        if safety.faults or safety.state != "active" or not controller.answered:
+            return (*safety.faults, safety.state, f"{controller.answered} answers")
+        return ()
+
+    return cycle.step_once, faults
 
 
 def _cycle_before(stand: Stand) -> tuple[Cycle, Callable[[], tuple[str, ...]]]:
@@ -176,7 +215,7 @@ def _cycle_before(stand: Stand) -> tuple[Cycle, Callable[[], tuple[str, ...]]]:
         if output.write:
             actuators.write(output.tension, now_s)
 
-    return cycle, lambda: safety.faults if safety.state != "inactive" else ("inactive",)
+    return cycle, lambda: () if safety.state == "active" else (*safety.faults, safety.state)
 
 
 def run_counted(form: str, descriptors: list[int], cycles: int) -> None:
