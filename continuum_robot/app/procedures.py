@@ -18,6 +18,7 @@ from rich.table import Table
 
 from continuum_robot.app.output import write_json
 from continuum_robot.drivers import backends
+from continuum_robot.drivers.made_up_wiring import wired
 from continuum_robot.drivers.protocols import StringEncoders, TendonActuators
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.errors import ContinuumRobotError, ParameterError
@@ -40,7 +41,7 @@ from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.assembly import PERIOD_S, QuietWatcher, make_loop
 from continuum_robot.runtime.pace import Pace, RealTimePace, VirtualPace
 from continuum_robot.simulation.hung_weight import HungWeightBench
-from continuum_robot.simulation.wire.hardware import wired
+from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.simulation.wire.power_on import switched_on
 
 Vector = NDArray[np.float64]
@@ -337,7 +338,13 @@ def _open(
         stack.enter_context(_unclaimed())
         stack.enter_context(_terminated_as_interrupted())
         strings: StringEncoders | None = None
-        pace = VirtualPace(PERIOD_S) if simulated else RealTimePace(PERIOD_S)
+        hardware: SimulatedHardware | None = None
+
+        def on_step(now_s: float) -> None:
+            if hardware is not None:
+                hardware.step(now_s)
+
+        pace = VirtualPace(PERIOD_S, on_step=on_step) if simulated else RealTimePace(PERIOD_S)
         if actuators is not None:
             pass
         elif isinstance(pace, VirtualPace):

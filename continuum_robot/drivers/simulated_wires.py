@@ -22,9 +22,6 @@ from pathlib import Path
 
 from continuum_robot.errors import DeviceError
 
-EXTENDED, REMOTE, ERROR = 0x80000000, 0x40000000, 0x20000000
-"""Flags in the identifier of a CAN frame: 29 bits long, a request without data, a report of the controller."""
-CAN_FRAME = struct.Struct("<IB3x8s")
 CONTROL_TIME = struct.Struct("<q")
 CONTROL, LINK = "control", "link"
 WAIT_S = 10.0

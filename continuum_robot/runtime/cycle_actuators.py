@@ -62,3 +62,15 @@ class CycleActuators:
             self.error = error
             return False
         return True
+
+    def needs_service(self) -> bool:
+        """These look after themselves."""
+        return False
+
+    def service(self, now_s: float) -> None:
+        """Nothing.
+
+        Parameters
+        ----------
+        now_s : s
+        """

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.drivers.protocols import TendonActuators, TendonReading
+from continuum_robot.drivers.protocols import TendonActuators, TendonReading, interrupted
 from continuum_robot.drivers.tendon_safety import TendonSafety
 from continuum_robot.errors import ContinuumRobotError, DeviceError
 from continuum_robot.identification.procedures.procedure import TakeUp, TakeUpSettings
@@ -26,6 +26,8 @@ SETTLE_TIMEOUT_S = 1.0
 REST_M_PER_S = 2e-3
 REST_TIME_S = 0.05
 TAKE_UP_TIMEOUT_S = 10.0
+ENABLE_TIMEOUT_S = 60.0
+"""Longer than any board's own: the alignment of its rotors."""
 TAKE_UP = TakeUpSettings(rest_time_s=0.1, timeout_s=4.0)
 
 
@@ -45,17 +47,39 @@ class LoopWatcher(Protocol):
         """The loop ended by a defect, ``error``; the torque is off."""
 
 
+@runtime_checkable
+class EnabledInSteps(Protocol):
+    """Actuators whose torque is switched on in many short steps between the cycles, such as motor boards."""
+
+    def begin_enable(self, now_s: float) -> None:
+        """Begin; ``now_s``: on the clock of the cycle, s."""
+
+    def continue_enable(self, now_s: float) -> bool:
+        """Go on at ``now_s`` (s); whether all are on."""
+
+    def disable(self) -> None:
+        """Switch the torque off."""
+
+
 class DeviceReports(Protocol):
     """What is known of the devices beside their numbers.
 
     Attributes
     ----------
     error : why the newest reading or writing failed, None where both worked
-    device_faults : names of the faults that the devices report
     """
 
     error: ContinuumRobotError | None
-    device_faults: tuple[str, ...]
+
+    @property
+    def device_faults(self) -> tuple[str, ...]:
+        """Names of the faults that the devices report."""
+
+    def needs_service(self) -> bool:
+        """Whether something should be done for the devices between two cycles."""
+
+    def service(self, now_s: float) -> None:
+        """Do it; ``now_s``: on the clock of the cycle, s."""
 
 
 class DriverLoop:
@@ -106,6 +130,8 @@ class DriverLoop:
         self._errors = (0, 0)
         self._take_up: TakeUp | None = None
         self._take_up_error: ContinuumRobotError | None = None
+        self._enabling: EnabledInSteps | None = None
+        self._enable_error: ContinuumRobotError | None = None
 
     # --- what is known
 
@@ -148,6 +174,8 @@ class DriverLoop:
         else:
             self.cycle.step_once(now_s, elapsed_s, missed)
             self.pace.wrote(self.cycle)
+            if self._enabling is not None:
+                self._go_on_enabling(self._enabling, now_s)
             if self._take_up is not None:
                 self._pull(self._take_up, elapsed_s)
         self.report_rows()
@@ -164,6 +192,8 @@ class DriverLoop:
     def _report(self, row: list[float]) -> None:
         watcher, failures = self._watcher, self.cycle.failures
         watcher.on_row(row)
+        if self.devices.needs_service():
+            self.call(lambda: self.devices.service(self.pace.now_s()))
         if failures != self._errors:
             self._errors = failures
             if self.devices.error is not None:
@@ -176,7 +206,7 @@ class DriverLoop:
 
     def _runs_free(self) -> bool:
         """Whether the cycle needs no Python code now."""
-        return self.procedure is None and self._take_up is None and not self.python_paced
+        return not (self.procedure or self._take_up or self._enabling or self.python_paced)
 
     def call(self, function: Callable[[], Result], timeout_s: float = 0.5) -> Result:
         """Run ``function`` between two cycles, at once where none runs, and give its result.
@@ -200,9 +230,34 @@ class DriverLoop:
         ------
         DeviceError : a device cannot be enabled
         """
+        actuators = self.actuators
         self.enabled = True
-        self.call(self.actuators.clear_faults)
-        self.actuators.enable(lambda: bool(self.safety.faults))
+        self.call(actuators.clear_faults)
+        if not isinstance(actuators, EnabledInSteps) or not self.running:
+            actuators.enable(lambda: bool(self.safety.faults))
+            return
+        if self.safety.faults:
+            raise interrupted("tendon actuators")
+
+        def begin() -> None:
+            actuators.begin_enable(self.pace.now_s())
+            self._enable_error, self._enabling = None, actuators
+
+        self.call(begin)
+        ended = self.pace.wait(lambda: self._enabling is None or bool(self.safety.faults), ENABLE_TIMEOUT_S)
+        if self._enable_error is not None:
+            raise self._enable_error
+        if not ended or self._enabling is not None:
+            self._enabling = None
+            self.call(actuators.disable)
+            raise interrupted("tendon actuators")
+
+    def _go_on_enabling(self, actuators: EnabledInSteps, now_s: float) -> None:
+        try:
+            if actuators.continue_enable(now_s):
+                self._enabling = None
+        except ContinuumRobotError as error:
+            self._enable_error, self._enabling = error, None
 
     def take_up_slack(self, fraction: float, warn: Callable[[str], object]) -> None:
         """Pull all tendons in slowly until they rest, with a tension that falls to zero at a low speed.
@@ -284,7 +339,7 @@ class DriverLoop:
     def power_off(self) -> None:
         """Switch the torque off and forget what was commanded; by :meth:`call` while the cycle runs."""
         self.disable()
-        self._take_up = None
+        self._take_up = self._enabling = None
         self.safety.torque_off()
         self.cycle.power(on=False)
         self.enabled = False

@@ -12,6 +12,7 @@ from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.protocols import TendonActuators
 from continuum_robot.drivers.tendon_safety import TendonSafety
+from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.runtime.compilation import NotCompiledError, compiled_cycle
 from continuum_robot.runtime.controller_cycle import ControllerCycle
 from continuum_robot.runtime.cycle_actuators import CycleActuators
@@ -89,6 +90,41 @@ def form_of(actuators: TendonActuators, wanted: Form) -> Form:
     return interpreted_form(f"{type(actuators).__name__} run interpreted only")
 
 
+class BoardReports:
+    """What is known of motor boards beside their numbers; they fail by faults of theirs, never by an error.
+
+    Parameters
+    ----------
+    actuators : of the boards
+
+    Attributes
+    ----------
+    error : None
+    """
+
+    def __init__(self, actuators: OdriTendonActuators) -> None:
+        self._actuators = actuators
+        self.error: ContinuumRobotError | None = None
+
+    @property
+    def device_faults(self) -> tuple[str, ...]:
+        """Names of the faults that the boards report."""
+        return tuple(self._actuators.faults)
+
+    def needs_service(self) -> bool:
+        """Whether a channel failed and should be opened again."""
+        return bool(self._actuators.cycle.needs_service())
+
+    def service(self, now_s: float) -> None:
+        """Open failed channels again, now and then.
+
+        Parameters
+        ----------
+        now_s : s
+        """
+        self._actuators.service(now_s)
+
+
 def in_cycle(actuators: TendonActuators) -> Any:
     """What a :class:`DriverCycle` reads and writes of these actuators, and what says why they fail.
 
@@ -101,6 +137,6 @@ def in_cycle(actuators: TendonActuators) -> Any:
     the part with ``read_into`` and ``write_tensions``, and the one with ``error`` and ``device_faults``
     """
     if isinstance(actuators, OdriTendonActuators):
-        return actuators.cycle, actuators
+        return actuators.cycle, BoardReports(actuators)
     around = CycleActuators(actuators)
     return around, around

@@ -225,14 +225,14 @@ class VirtualPace:
     ----------
     period_s : between cycles, s
     start_s : time at the start, s
-
-    Attributes
-    ----------
-    on_wait : called with a time (s) that passes without a cycle, as in a stall or while a device is waited for
+    on_step : called with the time (s) at least once a period while time passes, before the cycle: devices do what is
+        due; None: there are none
     """
 
-    def __init__(self, period_s: float, start_s: float = 0.0) -> None:
-        self.period_s = period_s
+    def __init__(
+        self, period_s: float, start_s: float = 0.0, on_step: Callable[[float], object] | None = None
+    ) -> None:
+        self.period_s, self._on_step = period_s, on_step
         self._now_s, self._cycle_s = start_s, start_s
         self._cycle: Cycle | None = None
         self._on_failure: Callable[[BaseException], None] | None = None
@@ -322,7 +322,11 @@ class VirtualPace:
         ----------
         duration_s : s
         """
-        self._now_s = round(self._now_s + duration_s, 9)
+        end_s = self._now_s + duration_s
+        while self._now_s < end_s - 1e-9:
+            self._now_s = round(self._now_s + min(self.period_s, end_s - self._now_s), 9)
+            if self._on_step is not None:
+                self._on_step(self._now_s)
 
     def now_s(self) -> float:
         """Virtual time, s."""

@@ -195,7 +195,7 @@ class Turns:
         if member.next_due_ns <= now_ns:
             return True
         totals, given = self.totals, member.given
-        for topic in member.heard:  # noqa: SIM110 - a generator costs more, and this runs for everyone in every cycle
+        for topic in member.heard:
             if totals.get(topic, 0) > given.get(topic, 0):
                 return True
         return False

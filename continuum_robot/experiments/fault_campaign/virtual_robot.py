@@ -136,26 +136,6 @@ class PluggableHardware(SimulatedHardware):
         self._unplugged.clear()
 
 
-class _RobotTime(VirtualPace):
-    """Virtual time in which the devices do what is due every millisecond, whether the host runs a cycle or not."""
-
-    def __init__(self, start_s: float, on_step: Callable[[float], None]) -> None:
-        super().__init__(PERIOD_S, start_s)
-        self._on_step = on_step
-
-    def pass_time(self, duration_s: float) -> None:
-        """Let time pass without a cycle.
-
-        Parameters
-        ----------
-        duration_s : s
-        """
-        end_s = self.now_s() + duration_s
-        while self.now_s() < end_s - 1e-9:
-            super().pass_time(min(PERIOD_S, end_s - self.now_s()))
-            self._on_step(self.now_s())
-
-
 class VirtualRobot(QuietWatcher):
     """See the module. Use as a context manager.
 
@@ -192,7 +172,7 @@ class VirtualRobot(QuietWatcher):
         self.plant = plant
         self.hardware = PluggableHardware(robot, plant, np.random.default_rng(seed), start_rev)
         self.hardware.open()
-        self._time = _RobotTime(1.0, self._on_step)
+        self._time = VirtualPace(PERIOD_S, 1.0, self._on_step)
         self.truth = Truth()
         self.told: list[str] = []
         self.found: dict[str, float] = {}
