@@ -265,7 +265,7 @@ class VirtualRobot(QuietWatcher):
         row : of the cycle's log
         """
         loop, now_s = self.loop, self.now_s
-        self.limited += bool(row[loop.row.written] and any(loop.safety.limited_bits)) and loop.safety.state == ACTIVE
+        self.limited += any(row[loop.row.limited]) and loop.safety.state == ACTIVE
         for fault in loop.devices.device_faults:
             name = fault.rsplit(": ", 1)[-1]
             self._tell(f"odri_can: {name}", f"{fault}: {BOARD_FAULTS.get(name, name)}")
