@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,27 +15,31 @@ from rich.live import Live
 from rich.markup import escape
 
 from continuum_robot.app.domain import claimed_domain
-from continuum_robot.app.fake_level import AUTO, DYNAMICS, choose_level
+from continuum_robot.app.fake_level import AUTO, choose_level
 from continuum_robot.app.output import run_folder
-from continuum_robot.app.recorded_run import RECORDING, open_run, statistics_note
+from continuum_robot.app.process_stack import ProcessStack
+from continuum_robot.app.processes import processor_time_s
+from continuum_robot.app.recorded_run import RECORDING, open_run
 from continuum_robot.app.report.report import report_run, summary_lines
 from continuum_robot.app.stack import load_for_stack
 from continuum_robot.app.status_line import StackMonitor, render
 from continuum_robot.app.view.companion import PageCompanion
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.estimation.contact_monitor import ContactMonitor
-from continuum_robot.nodes.composition import ComposedStack, StackOptions
-from continuum_robot.nodes.recorder import Recorder
+from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.spinning import StopRequest
+from continuum_robot.nodes.stack_options import StackOptions
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.shipped_files import shipped_file
 from continuum_robot.rod.tendons import beyond_bending
+from continuum_robot.runtime.forms import compiled_form
 from continuum_robot.simulation.contact import Contact, load_contacts
 from continuum_robot.simulation.mechanism_body import make_body
 from continuum_robot.simulation.plant import Plant
 
 STARTUP_TIMEOUT_S = 120.0
 STATUS_PERIOD_S = 0.5
+LOCKSTEP = "lockstep"
 
 
 @dataclass
@@ -90,6 +93,8 @@ def run_demo(
     contact: str | None = None,
     fake_level: str = AUTO,
     view: bool = True,
+    clock: str = "real",
+    seed: int = -1,
 ) -> int:
     """Bring the stack up, track for a while, shut it down, write the report.
 
@@ -102,6 +107,8 @@ def run_demo(
     contact : file of what touches the robot, empty for the shipped one; None: nothing touches
     fake_level : wire, dynamics or mirror; auto: what the machine can do, with contacts dynamics
     view : with a page in the browser
+    clock : real, or lockstep: as fast as it can, the same on every machine
+    seed : of the simulation; -1: the robot file's
 
     Returns
     -------
@@ -124,7 +131,7 @@ def run_demo(
         contacts = load_contacts(touching, loaded)
     with claimed_domain(options.namespace):
         prepare_model(loaded, console, contacts)
-        level = choose_level(DYNAMICS if touching is not None and fake_level == AUTO else fake_level, loaded)
+        level = choose_level(fake_level, loaded, real_time=clock != LOCKSTEP)
         folder = run_folder(out)
         options = StackOptions(
             robot=robot,
@@ -132,6 +139,9 @@ def run_demo(
             record_directory=folder,
             record_name=RECORDING,
             contact=touching is not None,
+            clock=clock,
+            seed=seed,
+            run_s=duration_s if clock == LOCKSTEP else 0.0,
             parameters={}
             if touching is None
             else {"simulator": {"contacts": str(touching)}, "contact_monitor": CONTACT_LEAST},
@@ -147,7 +157,7 @@ def run_demo(
 
 
 def prepare_model(robot: Robot, console: Console, contacts: Sequence[Contact] = ()) -> None:
-    """Compile plant and contact model, or find them in the cache, and tidy the memory, before anything is started.
+    """Compile the cycle, plant and contact model, or find them in the cache, before anything is started.
 
     Parameters
     ----------
@@ -161,27 +171,24 @@ def prepare_model(robot: Robot, console: Console, contacts: Sequence[Contact] = 
         def progress(text: str) -> None:
             status.update(escape(text))
 
+        compiled_form(progress)
         if robot.mechanism is not None:
             make_body(robot)
         else:
             Plant(robot, rng=random, progress=progress, contacts=contacts)
             if not beyond_bending(robot):
                 ContactMonitor(robot, progress=progress)
-    # Everything imported so far stays: collected and set aside now, or the driver's first cycles wait for it.
-    gc.collect()
-    gc.freeze()
 
 
 def _track(
     options: StackOptions, duration_s: float, stop: StopRequest, console: Console, *, devices: str, page: PageCompanion
 ) -> Outcome:
     outcome = Outcome()
-    stack = ComposedStack(options)
+    stack = ProcessStack(options)
     try:
         stack.start()
         with console.status("bringing the nodes up ..."):
             outcome.problem = wait_until_up(stack, stop)
-        outcome.recording = stack.recording
         if not outcome.problem and not stop.signal_name:
             _follow(StackMonitor(stack, devices), stack, duration_s, stop, outcome, console=console, page=page)
     except ContinuumRobotError as error:
@@ -189,6 +196,7 @@ def _track(
     finally:
         with console.status("releasing the tensions, bringing the nodes down ..."):
             stack.shutdown()
+        outcome.recording = stack.recording
     return outcome
 
 
@@ -216,7 +224,7 @@ def wait_until_up(stack: ComposedStack, stop: StopRequest, timeout_s: float = ST
 
 def _follow(
     monitor: StackMonitor,
-    stack: ComposedStack,
+    stack: ProcessStack,
     duration_s: float,
     stop: StopRequest,
     outcome: Outcome,
@@ -224,62 +232,55 @@ def _follow(
     console: Console,
     page: PageCompanion,
 ) -> None:
-    stack.reset_statistics()
-    begun_s, processor_s = time.monotonic(), time.process_time()
+    lockstep = stack.options.clock == LOCKSTEP
+    if not lockstep:
+        stack.reset_statistics()
+    begun_s, processor_s = time.monotonic(), _processor_s(stack)
     faults: dict[str, None] = {}
     elapsed_s = 0.0
+
+    def over() -> bool:
+        return stack.time_is_over if lockstep else elapsed_s >= duration_s
+
     try:
         with Live(console=console, auto_refresh=False) as live:
-            while elapsed_s < duration_s and not stop.wait(min(STATUS_PERIOD_S, duration_s - elapsed_s)):
+            while not (over() or stack.ended):
+                pause_s = STATUS_PERIOD_S if lockstep else min(STATUS_PERIOD_S, duration_s - elapsed_s)
+                if stop.wait(max(0.0, pause_s)):
+                    break
                 elapsed_s = time.monotonic() - begun_s
                 snapshot = monitor.snapshot()
                 faults |= dict.fromkeys(snapshot.faults)
-                live.update(render(snapshot, elapsed_s, duration_s), refresh=True)
+                live.update(render(snapshot, elapsed_s, None if lockstep else duration_s), refresh=True)
                 page.tell()
+                if lockstep and faults:
+                    break
     finally:
         monitor.close()
     took_s = time.monotonic() - begun_s
+    processors = _processor_s(stack)
     outcome.facts |= {
-        **timing_numbers(stack),
+        **stack.newest_timing_numbers(),
         "simulated": bool(stack.status().simulated),
         "fake_level": stack.options.fake_level,
-        "processor_percent": 100.0 * (time.process_time() - processor_s) / took_s,
+        "clock": stack.options.clock,
+        "processor_percent": 100.0 * (sum(processors.values()) - sum(processor_s.values())) / took_s,
+        **{f"{name}_processor_percent": 100.0 * (processors[name] - processor_s[name]) / took_s for name in processors},
         "faults": list(faults),
     }
-    note_statistics(stack, outcome.facts)
-    recording_problem = stack.nodes["recorder"].last_error
-    if recording_problem:
-        outcome.problem = recording_problem
-    elif faults:
+    if lockstep:
+        outcome.facts["real_time_factor"] = duration_s / took_s
+    stack.note(outcome.facts)
+    if faults:
         outcome.problem = f"faults latched: {', '.join(faults)}"
     elif stack.failed:
-        outcome.problem = "a node failed, see the log above"
+        ended = ", ".join(f"{name} with code {code}" for name, code in stack.ended.items())
+        outcome.problem = f"a process ended: {ended}" if ended else "a node failed, see the log above"
 
 
-def timing_numbers(stack: ComposedStack) -> dict[str, Any]:
-    """The driver's own numbers of its loop and of the round trips, for metrics.json; empty where there are none."""
-    loop, trips = stack.loop_report(), stack.round_trip_report()
-    if loop is None or trips is None:
-        return {}
-    return {
-        "loop_rate_hz": loop.rate_hz,
-        "missed_cycles_percent": loop.missed_percent,
-        "cycles": loop.cycles,
-        "missed_cycles": loop.missed,
-        "period_p99_us": loop.period_p99_us,
-        "period_max_us": loop.period_max_us,
-        "round_trip_p50_us": trips.p50_us,
-        "round_trip_p99_us": trips.p99_us,
-        "round_trip_max_us": trips.maximum_us,
-        "round_trips": trips.commands,
-    }
-
-
-def note_statistics(stack: ComposedStack, numbers: Mapping[str, Any]) -> None:
-    """Store numbers of the running stack with its recording, where there is one."""
-    recorder = stack.nodes.get("recorder")
-    if isinstance(recorder, Recorder):
-        recorder.add_metadata(statistics_note(numbers))
+def _processor_s(stack: ProcessStack) -> dict[str, float]:
+    """Processor time of this process and of the stack's, s."""
+    return {name: processor_time_s(pid) for name, pid in stack.pids.items()} | {"demo": time.process_time()}
 
 
 def _report(outcome: Outcome, robot: Robot, folder: Path, console: Console) -> bool:

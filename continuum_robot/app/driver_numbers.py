@@ -12,26 +12,7 @@ from continuum_robot.app.domain import absolute_namespace
 from continuum_robot.app.newest_messages import NewestMessages
 from continuum_robot.nodes import qos
 from continuum_robot.nodes.diagnostics import values_of
-
-NUMBERS = {
-    "loop_rate_hz": "loop_rate_hz",
-    "missed_cycles_percent": "missed_cycles_percent",
-    "cycles": "cycles",
-    "missed_cycles": "missed_cycles",
-    "period_p99_us": "period_p99_us",
-    "period_max_us": "period_max_us",
-    "execution_p99_us": "execution_p99_us",
-    "response_p50_us": "response_p50_us",
-    "response_p99_us": "response_p99_us",
-    "response_maximum_us": "response_max_us",
-    "responses": "responses",
-    "round_trip_p50_us": "round_trip_p50_us",
-    "round_trip_p99_us": "round_trip_p99_us",
-    "round_trip_max_us": "round_trip_max_us",
-    "commands_received": "round_trips",
-}
-"""Name in metrics.json by the name on /diagnostics."""
-COUNTS = {"cycles", "missed_cycles", "responses", "commands_received"}
+from continuum_robot.nodes.driver.timing_numbers import timing_of
 
 
 class DriverNumbers:
@@ -62,15 +43,7 @@ class DriverNumbers:
 
     def timing(self) -> dict[str, float | int | str]:
         """Numbers of the loop for metrics.json; empty before the first."""
-        values = self.newest()
-        found: dict[str, float | int | str] = {
-            name: int(values[key]) if key in COUNTS else float(values[key])
-            for key, name in NUMBERS.items()
-            if key in values
-        }
-        if "cycle" in values:
-            found["cycle"] = values["cycle"]
-        return found
+        return timing_of(self.newest())
 
     def wait_for_next(self, timeout_s: float) -> bool:
         """Wait until the driver has said its numbers once more; False where it did not.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from continuum_robot.app.stack import load_for_stack, node_parameters, with_fake_level
 from continuum_robot.errors import ParameterError
-from continuum_robot.nodes.composition import StackOptions
+from continuum_robot.nodes.stack_options import StackOptions
 from continuum_robot.robot.loading import find_robot_file
 
 

@@ -8,7 +8,7 @@ import dataclasses
 from continuum_robot.app.fake_level import AUTO, DYNAMICS, choose_level
 from continuum_robot.drivers import backends
 from continuum_robot.errors import ParameterError
-from continuum_robot.nodes.composition import StackOptions
+from continuum_robot.nodes.stack_options import StackOptions
 from continuum_robot.robot.coordinates import without_clarke
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import find_robot_file, load_robot
@@ -29,7 +29,7 @@ def load_for_stack(options: StackOptions) -> Robot:
     ParameterError : it lacks a section that a stack needs
     """
     robot = load_robot(options.robot)
-    controlled = options.controller and not without_clarke(robot)
+    controlled = options.controller != "none" and not without_clarke(robot)
     needed = ["actuators", "limits", *(["control"] if controlled else [])]
     missing = [section for section in needed if getattr(robot, section) is None]
     if missing:
@@ -61,6 +61,20 @@ def with_fake_level(options: StackOptions, robot: Robot) -> tuple[StackOptions, 
     return dataclasses.replace(options, fake_level=name), "hardware"
 
 
+def absolute_robot(options: StackOptions) -> StackOptions:
+    """The same stack with its robot's file by its whole path: a process may be started in another folder.
+
+    Parameters
+    ----------
+    options : what is to be brought up
+
+    Raises
+    ------
+    RobotFileError : there is no such robot file
+    """
+    return dataclasses.replace(options, robot=str(find_robot_file(options.robot).resolve()))
+
+
 def node_parameters(options: StackOptions) -> dict[str, dict[str, object]]:
     """ROS parameters of every node when each is a process, the supervisor last.
 
@@ -72,8 +86,7 @@ def node_parameters(options: StackOptions) -> dict[str, dict[str, object]]:
     ------
     RobotFileError : there is no such robot file
     """
-    # A process may be started in another folder.
-    options = dataclasses.replace(options, robot=str(find_robot_file(options.robot).resolve()))
+    options = absolute_robot(options)
     parameters = {node: options.parameters_of(node) for node in (*options.node_names, SUPERVISOR)}
     parameters[SUPERVISOR]["exit_on_failed_start"] = True
     return parameters

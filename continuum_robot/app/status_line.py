@@ -33,7 +33,7 @@ class Snapshot:
     state : of the stack
     faults : latched now
     rate_hz, missed_percent : of the driver's loop
-    round_trip_p50_us, round_trip_p99_us : from tendon_states to the command that answers it
+    round_trip_p50_us, round_trip_p99_us : from a cycle's beginning to its command written
     hardware : what the wires end in
     error_m : wanted less measured Clarke coordinates, shape (2m,), m
     tension_n : measured, shape (N,), N
@@ -69,17 +69,17 @@ class StackMonitor:
     def snapshot(self) -> Snapshot:
         """How the stack stands now."""
         stack = self._stack
-        status, loop, trips = stack.status(), stack.loop_report(), stack.round_trip_report()
+        status, timing = stack.status(), stack.timing_numbers()
         wanted, measured = self._newest["clarke_reference"], self._newest["clarke_state"]
         states = self._newest["tendon_states"]
         return Snapshot(
             state=status.state,
             hardware=self._hardware,
             faults=tuple(status.faults),
-            rate_hz=math.nan if loop is None else loop.rate_hz,
-            missed_percent=math.nan if loop is None else loop.missed_percent,
-            round_trip_p50_us=math.nan if trips is None else trips.p50_us,
-            round_trip_p99_us=math.nan if trips is None else trips.p99_us,
+            rate_hz=timing.get("loop_rate_hz", math.nan),
+            missed_percent=timing.get("missed_cycles_percent", math.nan),
+            round_trip_p50_us=timing.get("round_trip_p50_us", math.nan),
+            round_trip_p99_us=timing.get("round_trip_p99_us", math.nan),
             error_m=_error(wanted, measured),
             tension_n=np.zeros(0) if states is None else np.array(vector(states.tension)),
         )
@@ -107,7 +107,7 @@ def render(snapshot: Snapshot, elapsed_s: float, duration_s: float | None) -> Gr
         "state": state,
         "devices": snapshot.hardware,
         "loop": f"{_number(snapshot.rate_hz, '.1f')} Hz, {_number(snapshot.missed_percent, '.2f')} % missed",
-        "round trip": f"{_number(snapshot.round_trip_p50_us, '.0f')} µs, "
+        "response": f"{_number(snapshot.round_trip_p50_us, '.0f')} µs, "
         f"p99 {_number(snapshot.round_trip_p99_us, '.0f')}",
         "error": f"{_number(float(error_um.max()) if error_um.size else math.nan, '.0f')} µm",
         "tensions": f"{tension.min():.2f} to {tension.max():.2f} N" if tension.size else "–",

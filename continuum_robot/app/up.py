@@ -13,9 +13,7 @@ from rich.markup import escape
 
 from continuum_robot.app.demo import (
     STATUS_PERIOD_S,
-    note_statistics,
     prepare_model,
-    timing_numbers,
     wait_until_up,
 )
 from continuum_robot.app.domain import claimed_domain
@@ -23,8 +21,9 @@ from continuum_robot.app.processes import ProcessGroup, node_command
 from continuum_robot.app.stack import load_for_stack, node_parameters, with_fake_level
 from continuum_robot.app.status_line import StackMonitor, render
 from continuum_robot.app.view.companion import PageCompanion
-from continuum_robot.nodes.composition import ComposedStack, StackOptions
+from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.spinning import StopRequest
+from continuum_robot.nodes.stack_options import StackOptions
 
 WATCH_PERIOD_S = 0.5
 
@@ -127,7 +126,7 @@ def _composed(options: StackOptions, stop: StopRequest, console: Console, device
                     page.tell()
         finally:
             monitor.close()
-            note_statistics(stack, timing_numbers(stack))
+            stack.note(stack.timing_numbers())
         return "a node failed, see the log above" if stack.failed else ""
     finally:
         stack.shutdown()

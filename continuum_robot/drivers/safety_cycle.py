@@ -102,6 +102,7 @@ class SafetyCycle:
     _tolerated_a: cython.double
     _mismatch_time_s: cython.double
     _mismatch_s: cython.double
+    _compared_s: cython.double
     # Commands
     _since_command_s: cython.double
     _credit_s: cython.double
@@ -148,6 +149,7 @@ class SafetyCycle:
         largest_a = 0.0 if robot.actuators is None else robot.actuators.maximum_current_a
         self._tolerated_a = settings.current_mismatch_share * largest_a
         self._mismatch_time_s, self._mismatch_s = settings.current_mismatch_time_s, 0.0
+        self._compared_s = UNKNOWN
         self._since_command_s, self._credit_s = 0.0, settings.credit_periods * period_s
         self._maximum_step_s, self._maximum_n = settings.maximum_step_s, limits.maximum_n
         self._highest_n = (1 - settings.headroom_share) * limits.maximum_n
@@ -279,6 +281,11 @@ class SafetyCycle:
                 difference_a = current_a[j] - self.command_n[j] * self._ampere_per_newton[j]
                 if difference_a > tolerated_a or difference_a < -tolerated_a:
                     differs = True
-        self._mismatch_s = self._mismatch_s + dt if differs else 0.0
+        if not differs:
+            self._mismatch_s = 0.0
+        elif reading.stamp_s != self._compared_s:
+            # An old reading says nothing new of the currents: how old it may become is another fault's matter.
+            self._mismatch_s += dt
+        self._compared_s = reading.stamp_s
         # Once torque is off (not active, ramp at its end) the current is rightly zero.
         return self.state_code == STATE_ACTIVE and differs and self._mismatch_s > self._mismatch_time_s

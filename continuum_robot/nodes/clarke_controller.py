@@ -57,6 +57,8 @@ class ClarkeControllerNode(ManagedNode):
     def __init__(self, *, slot: ControllerSlot | None = None, **node_options: Any) -> None:
         super().__init__("clarke_controller", **node_options)
         self._slot = slot
+        if slot is not None and slot.driver_clock is not None:
+            self.clock = slot.driver_clock
         declare = self.parameters.declare
         hertz = Quantity("", "Hz", ge=1, le=4000)
         declare("clarke_state.rate_hz", 100.0, "how often clarke_state is published", rules=hertz, read_only=True)

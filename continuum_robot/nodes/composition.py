@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,10 +20,13 @@ from continuum_robot.errors import ContinuumRobotError, DeviceError
 from continuum_robot.msg import StackStatus
 from continuum_robot.nodes.clarke_controller import ClarkeControllerNode
 from continuum_robot.nodes.contact_monitor import ContactMonitorNode
+from continuum_robot.nodes.diagnostics import values_of
+from continuum_robot.nodes.driver.slot import ControllerSlot
+from continuum_robot.nodes.driver.timing_numbers import timing_of
 from continuum_robot.nodes.force_sensor import ForceSensorNode
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import ParameterServer
-from continuum_robot.nodes.recorder import Recorder
+from continuum_robot.nodes.recorder import STATISTICS, Recorder
 from continuum_robot.nodes.reference_source import ReferenceSource
 from continuum_robot.nodes.robot_visualizer import RobotVisualizer
 from continuum_robot.nodes.shape_estimator import ShapeEstimatorNode
@@ -37,15 +40,13 @@ from continuum_robot.nodes.spinning import (
     shut_down_at_end,
     wait_for,
 )
+from continuum_robot.nodes.stack_options import StackOptions
 from continuum_robot.nodes.string_encoder import StringEncoder
-from continuum_robot.nodes.supervisor import MANAGED_NODES, Supervisor
+from continuum_robot.nodes.supervisor import Supervisor
 from continuum_robot.nodes.tendon_driver import TendonDriver
 from continuum_robot.nodes.tip_approach import TipApproachNode
 from continuum_robot.nodes.tip_tracker import TipTracker
-from continuum_robot.robot.coordinates import without_clarke
-from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.tendons import beyond_bending
 from continuum_robot.runtime.reports import LoopReport, RoundTripReport
 from continuum_robot.simulation.plant import Plant
 
@@ -68,88 +69,24 @@ NODES: dict[str, Callable[..., ManagedNode]] = {
 _RUNNING_STATES = ("up", "fault")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StackOptions:
-    """What to compose.
+def make_nodes(
+    names: Sequence[str], options_of: Callable[[str], dict[str, Any]], controller: str
+) -> dict[str, ManagedNode]:
+    """Nodes for one process; driver and controller share their cycle where both are in it.
 
-    Attributes
+    Parameters
     ----------
-    robot : robot file, or the name of a shipped robot
-    simulated : the wires end in a simulator
-    fake_level : ``wire``, ``dynamics`` or ``mirror``
-    namespace : ROS namespace of all nodes
-    prefix : put in front of every tf frame
-    record_directory : folder in which the recording's folder is made, None: no recording
-    record_name : name of the recording's folder, empty: date and time
-    visualize : tf, path and markers
-    controller : False: driver and estimators only, for a controller of one's own
-    force : read a force-torque sensor
-    contact : look for contacts; the monitor takes a twentieth of a core
-    autostart : bring the stack up at once
-    parameters : for each node name, parameters over the defaults
-    arguments : ROS command line (``--ros-args ...``) for all nodes
+    names : of the nodes
+    options_of : what a node is made with
+    controller : ``internal`` or another one
     """
-
-    robot: str = "opencr_five_tendon"
-    simulated: bool = True
-    fake_level: str = "dynamics"
-    namespace: str = ""
-    prefix: str = ""
-    record_directory: Path | str | None = None
-    record_name: str = ""
-    visualize: bool = True
-    controller: bool = True
-    force: bool = False
-    contact: bool = False
-    autostart: bool = True
-    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    arguments: Sequence[str] = ()
-
-    @property
-    def node_names(self) -> tuple[str, ...]:
-        """The managed nodes, in the order of configuration."""
-        left_out = set() if self.simulated else {"simulator"}
-        if self.record_directory is None:
-            left_out.add("recorder")
-        if not self.visualize:
-            left_out.add("robot_visualizer")
-        if not self.force:
-            left_out.add("force_sensor")
-        robot = load_robot(self.robot)
-        mechanism = robot.mechanism
-        # Its model is that of a rod that bends.
-        if not self.contact or mechanism is not None or beyond_bending(robot):
-            left_out.add("contact_monitor")
-        if not self.controller or without_clarke(robot):
-            left_out |= {"clarke_controller", "reference_source", "tip_approach"}
-        if not isinstance(mechanism, EquilibriumModulation):
-            left_out |= {"tip_tracker", "tip_approach"}
-        elif not self.simulated:
-            left_out.add("tip_tracker")
-        return tuple(name for name in MANAGED_NODES if name not in left_out)
-
-    def parameters_of(self, name: str) -> dict[str, Any]:
-        """ROS parameters of the node ``name``, composed or in a process of its own."""
-        base_frame = f"{self.prefix}base"
-        own: dict[str, dict[str, Any]] = {
-            "simulator": {"fake_level": self.fake_level, "base_frame": base_frame},
-            "tendon_driver": {"fake_level": self.fake_level},
-            "string_encoder": {"fake_level": self.fake_level},
-            "force_sensor": {"fake_level": self.fake_level},
-            "shape_estimator": {"base_frame": base_frame},
-            "tip_tracker": {"base_frame": base_frame},
-            "tip_approach": {"base_frame": base_frame},
-            "contact_monitor": {"base_frame": base_frame},
-            "reference_source": {"base_frame": base_frame},
-            # The supervisor activates them, not their own start.
-            "robot_visualizer": {"prefix": self.prefix, "activate": False},
-            "recorder": {"name": self.record_name, "activate": False},
-            "supervisor": {"node_names": list(self.node_names), "autostart": self.autostart},
-        }
-        if self.record_directory is not None:
-            own["recorder"]["directory"] = str(self.record_directory)
-        common = {"robot": str(self.robot), "use_fake_hardware": self.simulated}
-        return common | own.get(name, {}) | dict(self.parameters.get(name, {}))
+    together = controller == "internal" and {"tendon_driver", "clarke_controller"} <= set(names)
+    slot = ControllerSlot() if together else None
+    nodes: dict[str, ManagedNode] = {}
+    for name in names:
+        more = {"slot": slot} if slot is not None and name in ("tendon_driver", "clarke_controller") else {}
+        nodes[name] = NODES[name](**options_of(name), **more)
+    return nodes
 
 
 class ComposedStack:
@@ -280,6 +217,38 @@ class ComposedStack:
         """Round trips since the driver's activation or :meth:`reset_statistics`."""
         return self.driver.round_trip_report()
 
+    def timing_numbers(self) -> dict[str, Any]:
+        """The driver's numbers of its loop since its activation or :meth:`reset_statistics`, for metrics.json."""
+        return timing_of(values_of(self.driver.diagnostics.status("loop")) | self._trips())
+
+    def newest_timing_numbers(self) -> dict[str, Any]:
+        """The same."""
+        return self.timing_numbers()
+
+    def _trips(self) -> dict[str, str]:
+        return values_of(self.driver.diagnostics.status("round_trip"))
+
+    @property
+    def time_is_over(self) -> bool:
+        """In lock-step: whether the time that was asked for has passed."""
+        return values_of(self.driver.diagnostics.status("driver")).get("time_is_over") == "true"
+
+    @property
+    def ended(self) -> Mapping[str, int]:
+        """Exit codes of processes that ended by themselves: there are none."""
+        return {}
+
+    def note(self, numbers: Mapping[str, Any]) -> None:
+        """Store numbers of the running stack with its recording, where there is one.
+
+        Parameters
+        ----------
+        numbers : by name
+        """
+        recorder = self.nodes.get("recorder")
+        if isinstance(recorder, Recorder):
+            recorder.add_metadata({STATISTICS: json.dumps(dict(numbers))})
+
     def reset_statistics(self) -> None:
         """Start the statistics of loop and round trip over."""
         self.driver.reset_statistics()
@@ -316,8 +285,7 @@ class ComposedStack:
         self.shutdown()
 
     def _make_nodes(self) -> None:
-        for name in self.options.node_names:
-            self.nodes[name] = NODES[name](**self._node_options(name))
+        self.nodes |= make_nodes(self.options.node_names, self._node_options, self.options.controller)
         self.nodes["supervisor"] = Supervisor(**self._node_options("supervisor"))
 
     def _node_options(self, name: str) -> dict[str, Any]:
@@ -362,7 +330,9 @@ class _CommandLine(Node):
             prefix=str(declare("prefix", "", "put in front of every tf frame")),
             record_directory=directory if record else None,
             visualize=bool(declare("visualize", True, "tf, path and markers")),
-            controller=bool(declare("controller", True, "false: driver and estimators only")),
+            controller=str(declare("controller", "internal", "internal, topic, or none: driver and estimators only")),
+            clock=str(declare("clock", "real", "lockstep: time comes from the simulated robot")),
+            run_s=float(declare("run_s", 0.0, "in lock-step, how long time passes; 0: without end")),
             force=bool(declare("force", False, "read a force-torque sensor")),
             contact=bool(declare("contact", False, "look for contacts")),
             autostart=bool(declare("autostart", True, "bring the stack up at once")),

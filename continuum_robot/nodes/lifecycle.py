@@ -9,6 +9,7 @@ closes the device.
 
 from __future__ import annotations
 
+import dataclasses
 import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -106,6 +107,13 @@ class ManagedNode(LifecycleNode):
             rules=Quantity("", choices=CLOCKS),
             read_only=True,
         )
+        self.parameters.declare(
+            "seed",
+            -1,
+            "of everything that is drawn at random in a simulation; -1: the robot file's",
+            rules=Quantity("", ge=-1, le=2**31 - 1),
+            read_only=True,
+        )
         stepped = self.parameters.get("clock") == "lockstep" or bool(self.get_parameter("use_sim_time").value)
         self.clock: Clock = SteppedClock() if stepped else RealClock()
         self._flow: Flow | None = None
@@ -163,7 +171,11 @@ class ManagedNode(LifecycleNode):
 
     def load_robot(self) -> Robot:
         """The robot of the parameter ``robot``. Raises :class:`RobotFileError`."""
-        return load_robot(str(self.get_parameter("robot").value))
+        robot = load_robot(str(self.get_parameter("robot").value))
+        seed = int(self.parameters.get("seed"))
+        if seed < 0:
+            return robot
+        return robot.changed(simulation=dataclasses.replace(robot.simulation, seed=seed))
 
     def report_error(self, what: str, error: BaseException) -> None:
         """Log an exception: one sentence for an error of this project, a traceback for a defect.

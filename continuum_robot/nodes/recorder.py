@@ -59,6 +59,8 @@ TOPICS: dict[str, str] = {
 _KNOWN = TOPICS | {"tendon_states_decimated": TOPICS["tendon_states"]}
 
 LATCHED = ("reference_writer", "driver_status", "stack_status", "estop")
+STATISTICS = "statistics"
+"""Metadata key of numbers that only the running stack knew; JSON."""
 PARAMETERS = "parameters/"
 """Metadata key of a node's parameters, with the node's name behind it; JSON."""
 
@@ -79,6 +81,8 @@ class Recorder(ManagedNode):
         declare("name", "", "name of the recording's folder, empty: date and time", read_only=True)
         declare("topics", list(TOPICS), "topics to record, relative to the namespace", read_only=True)
         declare("qos.depth", 500, "messages that may wait in the middleware", read_only=True)
+        declare("note", "", "numbers of the run for the recording under way, JSON")
+        self.parameters.on_change(self._on_parameters)
         self._recorder: BagRecorder | None = None
         # Subscriptions stay: the EventsExecutor does not take it well when a callback destroys what it listens to.
         self._subscribed: set[str] = set()
@@ -117,6 +121,10 @@ class Recorder(ManagedNode):
         """
         if self._recorder is not None:
             self._recorder.add_metadata(values)
+
+    def _on_parameters(self, names: set[str]) -> None:
+        if "note" in names:
+            self.add_metadata({STATISTICS: str(self.parameters.get("note"))})
 
     def _choose_folder(self) -> None:
         parent = Path(str(self.parameters.get("directory"))).expanduser()

@@ -20,27 +20,12 @@ from continuum_robot.nodes import qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder, values_of
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.spinning import Spinner, run_node
+from continuum_robot.nodes.stack_options import MANAGED_NODES
 from continuum_robot.nodes.supervision.managed import UNKNOWN, Managed
 from continuum_robot.nodes.supervision.rival import Rival
 from continuum_robot.nodes.waiting import Waiting
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.srv import ManageStack
-
-MANAGED_NODES = (
-    "simulator",
-    "tendon_driver",
-    "string_encoder",
-    "force_sensor",
-    "shape_estimator",
-    "tip_tracker",
-    "contact_monitor",
-    "clarke_controller",
-    "reference_source",
-    "tip_approach",
-    "robot_visualizer",
-    "recorder",
-)
-"""All nodes in the order in which they are configured."""
 
 WATCHERS = ("contact_monitor",)
 """Nodes that judge the data of the others, and fall silent before these do."""

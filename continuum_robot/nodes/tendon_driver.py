@@ -107,7 +107,7 @@ class TendonDriver(ManagedNode):
         pace = LockstepPace(self, 1.0 / self.parameters.get("rate_hz"), self.parameters.get("lockstep.run_s"))
         pace.on_done = self._publish_status
         if self._slot is not None:
-            self._slot.driver_flow = pace.flow
+            self._slot.driver_flow, self._slot.driver_clock = pace.flow, self.clock
             pace.in_cycle = ("clarke_controller",)
         return pace
 

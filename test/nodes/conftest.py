@@ -32,7 +32,8 @@ def stack(request: pytest.FixtureRequest, domain):
     """The whole stack of the robot that the file calls ``ROBOT``, in this process."""
     from ros_probe import PATIENT  # noqa: PLC0415 - needs rclpy, which not all tests have
 
-    from continuum_robot.nodes.composition import ComposedStack, StackOptions  # noqa: PLC0415
+    from continuum_robot.nodes.composition import ComposedStack  # noqa: PLC0415 - needs rclpy
+    from continuum_robot.nodes.stack_options import StackOptions  # noqa: PLC0415
 
     options = StackOptions(robot=request.module.ROBOT, parameters={"tendon_driver": PATIENT})
     with ComposedStack(options) as running:

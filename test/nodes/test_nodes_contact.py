@@ -15,7 +15,8 @@ from continuum_robot.srv import InjectFault, SetContactThresholds
 from ros_probe import Probe, pause
 
 from continuum_robot.nodes import conversions
-from continuum_robot.nodes.composition import ComposedStack, StackOptions
+from continuum_robot.nodes.composition import ComposedStack
+from continuum_robot.nodes.stack_options import StackOptions
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]

@@ -35,12 +35,13 @@ from rosbags.rosbag2 import Reader, ReaderError
 
 from continuum_robot.errors import RecordingError
 from continuum_robot.nodes import mcap_file
-from continuum_robot.nodes.composition import ComposedStack, StackOptions
+from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.mcap_file import McapScan
 from continuum_robot.nodes.parameter_snapshot import portable
 from continuum_robot.nodes.recorder import TOPICS
 from continuum_robot.nodes.recording import BagRecorder, repair
 from continuum_robot.nodes.spinning import wait_for
+from continuum_robot.nodes.stack_options import StackOptions
 
 pytestmark = [pytest.mark.ros]
 

@@ -14,7 +14,8 @@ from continuum_robot.msg import TendonCommands
 from continuum_robot.srv import ManageStack
 from ros_probe import PATIENT, Probe, pause
 
-from continuum_robot.nodes.composition import ComposedStack, StackOptions
+from continuum_robot.nodes.composition import ComposedStack
+from continuum_robot.nodes.stack_options import StackOptions
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]

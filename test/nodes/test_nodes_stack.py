@@ -17,7 +17,8 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from ros_probe import PATIENT, Probe, pause
 
 from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.composition import ComposedStack, StackOptions
+from continuum_robot.nodes.composition import ComposedStack
+from continuum_robot.nodes.stack_options import StackOptions
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 

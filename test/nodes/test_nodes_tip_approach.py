@@ -13,7 +13,8 @@ from geometry_msgs.msg import Point, PointStamped
 from ros_probe import Probe
 
 from continuum_robot.control.tip_approach import ApproachSettings, TipApproach, approach_parameters
-from continuum_robot.nodes.composition import ComposedStack, StackOptions
+from continuum_robot.nodes.composition import ComposedStack
+from continuum_robot.nodes.stack_options import StackOptions
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]

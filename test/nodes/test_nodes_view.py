@@ -26,8 +26,9 @@ from continuum_robot.app.view.controls.steering import SLIDERS, TIP, TRAJECTORY
 from continuum_robot.app.view.page import HOST, Page, ViewOptions, robot_of_stack
 from continuum_robot.app.view.screenshot import HIDE_NOTICES, READY
 from continuum_robot.nodes import qos
-from continuum_robot.nodes.composition import ComposedStack, StackOptions
+from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.spinning import wait_for
+from continuum_robot.nodes.stack_options import StackOptions
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]

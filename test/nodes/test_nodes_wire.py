@@ -16,7 +16,8 @@ from geometry_msgs.msg import WrenchStamped
 from ros_probe import PATIENT, Probe
 
 from continuum_robot.errors import DeviceError
-from continuum_robot.nodes.composition import ComposedStack, StackOptions
+from continuum_robot.nodes.composition import ComposedStack
+from continuum_robot.nodes.stack_options import StackOptions
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 

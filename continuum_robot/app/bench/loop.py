@@ -22,9 +22,10 @@ from continuum_robot.app.stack import node_parameters
 from continuum_robot.errors import DeviceError
 from continuum_robot.msg import StackStatus
 from continuum_robot.nodes import qos
-from continuum_robot.nodes.composition import ComposedStack, StackOptions
+from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.diagnostics import values_of
 from continuum_robot.nodes.spinning import Spinner, StopRequest, initialize, shut_down_at_end, wait_for
+from continuum_robot.nodes.stack_options import StackOptions
 
 STARTUP_TIMEOUT_S = 60.0
 SETTLING_S = 2.0

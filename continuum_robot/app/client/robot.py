@@ -40,8 +40,9 @@ from continuum_robot.app.client.trajectories import Trajectory, as_function, che
 from continuum_robot.control.motion import MotionLimits, motion_limits
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.geometry.clarke import clarke_from_arc
-from continuum_robot.nodes.composition import ComposedStack, StackOptions
+from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.spinning import wait_for
+from continuum_robot.nodes.stack_options import StackOptions
 from continuum_robot.robot.description import Robot as RobotDescription
 from continuum_robot.srv import InjectFault, ManageStack
 

@@ -43,6 +43,20 @@ LevelOption = Annotated[
 ]
 
 
+class ClockChoice(str, enum.Enum):
+    """Where the time of a simulated run comes from."""
+
+    real = "real"
+    lockstep = "lockstep"
+
+
+ClockOption = Annotated[
+    ClockChoice,
+    typer.Option(
+        "--clock",
+        help="lockstep: time comes from the simulated robot, and waits for every node; the same run on every machine.",
+    ),
+]
 ViewOption = Annotated[
     bool, typer.Option("--view/--no-view", help="Also show the robot on a page in the browser, at 127.0.0.1 only.")
 ]
@@ -90,19 +104,37 @@ def demo(
     ] = None,
     fake_level: LevelOption = FakeLevel.auto,
     *,
+    clock: ClockOption = ClockChoice.real,
+    seed: Annotated[
+        int, typer.Option(metavar="N", min=-1, help="Of everything drawn at random; -1: the robot file's.")
+    ] = -1,
     view: ViewOption = True,
 ) -> None:
     """Bring a simulated robot up on ROS 2, track its trajectory, leave a report.
 
-    All nodes (driver with simulated plant, string encoder, shape estimator, controller, reference, supervisor,
-    recorder, visualizer) run in this process and talk over DDS. A status line shows state, rate, tracking error,
-    tensions and round trip. Afterwards DIR/<date>/ holds metrics.json, the plots and the recording (MCAP).
+    Driver and controller share one process, in one cycle; the simulated robot, the estimators with the reference, and
+    recorder with visualizer each have another; all talk over DDS. A status line shows state, rate, tracking error,
+    tensions and response. Afterwards DIR/<date>/ holds metrics.json, the plots and the recording (MCAP).
+
+    With --clock lockstep time comes from the simulated robot: the run is as fast as this machine can, and two runs with
+    the same seed give the same messages on every machine.
 
     Ctrl-C ends it early in good order: the report then covers what was recorded, and the exit code is 130.
     """
     module = part("demo")
     name = robot or ("opencr_five_tendon" if contact is None else module.CONTACT_ROBOT)
-    raise typer.Exit(module.run_demo(name, duration, out, contact=contact, fake_level=fake_level.value, view=view))
+    raise typer.Exit(
+        module.run_demo(
+            name,
+            duration,
+            out,
+            contact=contact,
+            fake_level=fake_level.value,
+            view=view,
+            clock=clock.value,
+            seed=seed,
+        )
+    )
 
 
 def up(

@@ -13,9 +13,10 @@ import rclpy
 from rclpy.context import Context
 
 from continuum_robot.app.pages.markdown import WRITTEN_BY, code, table
-from continuum_robot.nodes.composition import NODES, StackOptions
+from continuum_robot.nodes.composition import NODES
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.spinning import initialize
+from continuum_robot.nodes.stack_options import StackOptions
 from continuum_robot.nodes.supervisor import Supervisor
 
 ROBOTS = ("opencr_five_tendon", "crem_segment")

@@ -77,16 +77,37 @@ class DriverDiagnosis:
         status.add("activated_ns", self.activated_ns)
         status.add("powered", loop is not None and loop.powered)
         status.add("homed", not missing)
+        status.add("time_is_over", loop is not None and bool(getattr(loop.pace, "done", False)))
         if missing:
             status.summary(Level.WARN, missing)
 
     def _diagnose_loop(self, status: StatusBuilder) -> None:
         loop = self._loop()
         report = None if loop is None else loop.pace.report()
+        if loop is not None and report is None:
+            status.summary(Level.OK, "in lock-step")
+            form = self._form()
+            status.add("cycles", loop.cycle.cycles)
+            status.add("missed_cycles", 0)
+            status.add("missed_cycles_percent", 0.0)
+            status.add("cycle", form.name)
+            status.add("cycle_reason", form.reason)
+            return
         if loop is None or report is None or not report.cycles:
             status.summary(Level.OK, "the loop does not run")
             return
         self._thresholds.diagnose(status, report, loop.period_s)
+        safety = loop.safety
+        if safety.late_warning:
+            status.summary(
+                Level.WARN,
+                f"late: {100.0 * safety.missed_fraction:.1f} % of the cycles missed over a second, a state"
+                f" {1e3 * safety.worst_latency_s:.2f} ms old when it was answered, {1e3 * safety.late_latency_s:.2f} ms"
+                " allowed",
+            )
+        status.add("missed_fraction", safety.missed_fraction)
+        status.add("worst_latency_s", safety.worst_latency_s)
+        status.add("late_latency_s", safety.late_latency_s)
         form = self._form()
         status.add("cycle", form.name)
         status.add("cycle_reason", form.reason)

@@ -9,6 +9,7 @@ from typing import Any
 
 from continuum_robot.errors import DeviceError
 from continuum_robot.nodes.flow import Flow
+from continuum_robot.runtime.clock import Clock
 from continuum_robot.runtime.controller_cycle import ControllerCycle
 from continuum_robot.runtime.driver_loop import DriverLoop
 from continuum_robot.runtime.forms import Form
@@ -25,7 +26,7 @@ class ControllerSlot:
 
     Attributes
     ----------
-    driver_flow : how the driver publishes and listens in lock-step, None in real time
+    driver_flow, driver_clock : how the driver publishes and listens in lock-step, and its clock; None in real time
     """
 
     def __init__(self) -> None:
@@ -38,6 +39,7 @@ class ControllerSlot:
         self._controller: ControllerCycle | None = None
         self._closely = False
         self.driver_flow: Flow | None = None
+        self.driver_clock: Clock | None = None
 
     # The controller's side
 

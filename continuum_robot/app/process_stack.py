@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stack in processes beside this one, which holds only the supervisor: how ``demo`` and ``up`` run a robot."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
+from std_srvs.srv import Trigger
+
+from continuum_robot.app.driver_numbers import DriverNumbers
+from continuum_robot.app.output import plain
+from continuum_robot.app.processes import ProcessGroup
+from continuum_robot.app.stack import absolute_robot
+from continuum_robot.errors import DeviceError
+from continuum_robot.nodes.composition import ComposedStack
+from continuum_robot.nodes.group import group_command
+from continuum_robot.nodes.spinning import wait_for
+from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.supervisor import Supervisor
+
+CALL_TIMEOUT_S = 5.0
+REPORT_TIMEOUT_S = 3.0
+"""Longer than from one message of the driver on /diagnostics to the next."""
+
+
+class ProcessStack(ComposedStack):
+    """Nodes in groups, each group a process; the supervisor in this one. Used as :class:`ComposedStack`.
+
+    A process that ends is a failure of the stack; none is started again.
+
+    Parameters
+    ----------
+    options : what to bring up
+    """
+
+    def __init__(self, options: StackOptions) -> None:
+        super().__init__(absolute_robot(options))
+        self._group = ProcessGroup(
+            {
+                group: group_command(
+                    {name: self.options.parameters_of(name) for name in names}, options.controller, options.namespace
+                )
+                for group, names in self.options.groups().items()
+            }
+        )
+        self._numbers: DriverNumbers | None = None
+        self._ended: dict[str, int] = {}
+
+    def start(self) -> None:
+        """Start the processes, then the supervisor, which waits for their nodes.
+
+        Raises
+        ------
+        ContinuumRobotError : as of :class:`ComposedStack`; a process that cannot be started
+        """
+        self._group.start()
+        try:
+            super().start()
+            self._numbers = DriverNumbers(self.context, self.options.namespace)
+        except BaseException:
+            self._group.stop()
+            raise
+
+    def shutdown(self) -> None:
+        """Release the tensions, bring all nodes down in reverse order, end the processes. Safe to call twice."""
+        numbers, self._numbers = self._numbers, None
+        if numbers is not None:
+            numbers.close()
+        self._note_ended()
+        super().shutdown()
+        self._group.stop()
+
+    @property
+    def failed(self) -> bool:
+        """Whether a defect showed here, or a process ended by itself."""
+        self._note_ended()
+        return bool(self._ended) or super().failed
+
+    @property
+    def ended(self) -> Mapping[str, int]:
+        """Exit codes of the processes that ended by themselves."""
+        self._note_ended()
+        return self._ended
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Process ids of the groups."""
+        return self._group.pids
+
+    @property
+    def recording(self) -> Path | None:
+        """Folder of the recording, None without one."""
+        options = self.options
+        if options.record_directory is None or not options.record_name:
+            return None
+        folder = Path(options.record_directory) / options.record_name
+        return folder if folder.exists() else None
+
+    def timing_numbers(self) -> dict[str, Any]:
+        """The driver's numbers of its loop, as it said them last; empty before the first."""
+        return {} if self._numbers is None else dict(self._numbers.timing())
+
+    def newest_timing_numbers(self) -> dict[str, Any]:
+        """The same, after the driver has said them once more."""
+        if self._numbers is not None:
+            self._numbers.wait_for_next(REPORT_TIMEOUT_S)
+        return self.timing_numbers()
+
+    @property
+    def time_is_over(self) -> bool:
+        """In lock-step: whether the time that was asked for has passed."""
+        return self._numbers is not None and self._numbers.newest().get("time_is_over") == "true"
+
+    def reset_statistics(self) -> None:
+        """Start the statistics of the loop over. Raises :class:`DeviceError` where the driver does not answer."""
+        client = self.supervisor.create_client(Trigger, "reset_statistics")
+        self._call(client, Trigger.Request(), "reset_statistics")
+
+    def note(self, numbers: Mapping[str, Any]) -> None:
+        """Store numbers of the running stack with its recording, where there is one.
+
+        Parameters
+        ----------
+        numbers : by name
+        """
+        if "recorder" not in self.options.node_names:
+            return
+        client = self.supervisor.create_client(SetParameters, "recorder/set_parameters")
+        value = Parameter("note", value=json.dumps(plain(dict(numbers)))).to_parameter_msg()
+        with contextlib.suppress(DeviceError):
+            self._call(client, SetParameters.Request(parameters=[value]), "recorder")
+
+    def _call(self, client: Any, request: Any, what: str) -> Any:
+        if not wait_for(client.service_is_ready, CALL_TIMEOUT_S):
+            raise DeviceError(what, "is not there", "See the log above")
+        future = client.call_async(request)
+        if not wait_for(future.done, CALL_TIMEOUT_S):
+            raise DeviceError(what, f"did not answer within {CALL_TIMEOUT_S:g} s", "See the log above")
+        return future.result()
+
+    def _note_ended(self) -> None:
+        if self.nodes:
+            self._ended |= {name: code for name, code in self._group.ended().items() if name not in self._ended}
+
+    def _make_nodes(self) -> None:
+        self.nodes["supervisor"] = Supervisor(**self._node_options("supervisor"))

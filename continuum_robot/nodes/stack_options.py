@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a stack consists of: its nodes, their parameters, and which of them share a process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from continuum_robot.robot.coordinates import without_clarke
+from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.tendons import beyond_bending
+
+MANAGED_NODES = (
+    "simulator",
+    "tendon_driver",
+    "string_encoder",
+    "force_sensor",
+    "shape_estimator",
+    "tip_tracker",
+    "contact_monitor",
+    "clarke_controller",
+    "reference_source",
+    "tip_approach",
+    "robot_visualizer",
+    "recorder",
+)
+"""All nodes in the order in which they are configured."""
+
+CONTROL_LOOP = "control_loop"
+CONTROLLERS = ("internal", "topic", "none")
+_GROUPS = {
+    "simulator": ("simulator",),
+    CONTROL_LOOP: ("tendon_driver", "clarke_controller"),
+    "sensing": (
+        "string_encoder",
+        "force_sensor",
+        "shape_estimator",
+        "tip_tracker",
+        "contact_monitor",
+        "reference_source",
+        "tip_approach",
+    ),
+    "display": ("robot_visualizer", "recorder"),
+}
+"""Nodes by the process that they share."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackOptions:
+    """What to compose.
+
+    Attributes
+    ----------
+    robot : robot file, or the name of a shipped robot
+    simulated : the wires end in a simulator
+    fake_level : ``wire``, ``dynamics`` or ``mirror``
+    namespace : ROS namespace of all nodes
+    prefix : put in front of every tf frame
+    record_directory : folder in which the recording's folder is made, None: no recording
+    record_name : name of the recording's folder, empty: date and time
+    visualize : tf, path and markers
+    controller : ``internal``: in the driver's cycle; ``topic``: in a node of its own, over ``tendon_commands``;
+        ``none``: driver and estimators only, for a controller of one's own
+    clock : ``real``, or ``lockstep``: time comes from the simulated robot
+    seed : of the simulation; -1: the robot file's
+    run_s : in lock-step, how long time passes once the stack is up, s; 0: without end
+    force : read a force-torque sensor
+    contact : look for contacts; the monitor takes a twentieth of a core
+    autostart : bring the stack up at once
+    parameters : for each node name, parameters over the defaults
+    arguments : ROS command line (``--ros-args ...``) for all nodes
+    """
+
+    robot: str = "opencr_five_tendon"
+    simulated: bool = True
+    fake_level: str = "dynamics"
+    namespace: str = ""
+    prefix: str = ""
+    record_directory: Path | str | None = None
+    record_name: str = ""
+    visualize: bool = True
+    controller: str = "internal"
+    clock: str = "real"
+    seed: int = -1
+    run_s: float = 0.0
+    force: bool = False
+    contact: bool = False
+    autostart: bool = True
+    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    arguments: Sequence[str] = ()
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """The managed nodes, in the order of configuration."""
+        left_out = set() if self.simulated else {"simulator"}
+        if self.record_directory is None:
+            left_out.add("recorder")
+        if not self.visualize:
+            left_out.add("robot_visualizer")
+        if not self.force:
+            left_out.add("force_sensor")
+        robot = load_robot(self.robot)
+        mechanism = robot.mechanism
+        # Its model is that of a rod that bends.
+        if not self.contact or mechanism is not None or beyond_bending(robot):
+            left_out.add("contact_monitor")
+        if self.controller == "none" or without_clarke(robot):
+            left_out |= {"clarke_controller", "reference_source", "tip_approach"}
+        if not isinstance(mechanism, EquilibriumModulation):
+            left_out |= {"tip_tracker", "tip_approach"}
+        elif not self.simulated:
+            left_out.add("tip_tracker")
+        return tuple(name for name in MANAGED_NODES if name not in left_out)
+
+    def parameters_of(self, name: str) -> dict[str, Any]:
+        """ROS parameters of the node ``name``, composed or in a process of its own."""
+        base_frame = f"{self.prefix}base"
+        own: dict[str, dict[str, Any]] = {
+            "simulator": {"fake_level": self.fake_level, "base_frame": base_frame},
+            "tendon_driver": {"fake_level": self.fake_level, "lockstep.run_s": self.run_s},
+            "string_encoder": {"fake_level": self.fake_level},
+            "force_sensor": {"fake_level": self.fake_level},
+            "shape_estimator": {"base_frame": base_frame},
+            "tip_tracker": {"base_frame": base_frame},
+            "tip_approach": {"base_frame": base_frame},
+            "contact_monitor": {"base_frame": base_frame},
+            "reference_source": {"base_frame": base_frame},
+            # The supervisor activates them, not their own start.
+            "robot_visualizer": {"prefix": self.prefix, "activate": False},
+            "recorder": {"name": self.record_name, "activate": False},
+            "supervisor": {"node_names": list(self.node_names), "autostart": self.autostart},
+        }
+        if self.record_directory is not None:
+            own["recorder"]["directory"] = str(self.record_directory)
+        common = {"robot": str(self.robot), "use_fake_hardware": self.simulated, "clock": self.clock, "seed": self.seed}
+        return common | own.get(name, {}) | dict(self.parameters.get(name, {}))
+
+    def groups(self) -> dict[str, tuple[str, ...]]:
+        """The nodes of each process, in the order of starting: nothing slow is beside the driver's cycle."""
+        names, groups = self.node_names, dict[str, tuple[str, ...]]()
+        for group, members in _GROUPS.items():
+            own = tuple(name for name in names if name in members)
+            if group == CONTROL_LOOP and self.controller == "topic":
+                groups |= {name: (name,) for name in own}
+            elif own:
+                groups[group] = own
+        return groups
