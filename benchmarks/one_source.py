@@ -26,7 +26,6 @@ import math
 import os
 import random
 import re
-import resource
 import shutil
 import statistics
 import subprocess
@@ -149,7 +148,9 @@ def measure(tool: str, form: str, folder: Path, begun_ns: int, cycles: int) -> d
     given, made = module.vector(few), module.vector([0.0] * MADE * 1000)
     run(given, made, 0, 1)
     found: dict[str, Any] = {"ready_s": (time.monotonic_ns() - begun_ns) * 1e-9}
-    found["resident_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    # Not getrusage, whose maximum is the parent's at first.
+    highest = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text(encoding="utf-8"))
+    found["resident_mb"] = math.nan if highest is None else int(highest[1]) / 1024
     if cycles == 0:
         return found
 
@@ -201,9 +202,11 @@ def busy() -> Any:
 
     thread = threading.Thread(target=work)
     thread.start()
-    yield
-    stop = True
-    thread.join()
+    try:
+        yield
+    finally:
+        stop = True
+        thread.join()
 
 
 # --- all together

@@ -38,8 +38,9 @@ def sleep_until(due_ns: cython.longlong) -> cython.longlong:
         clock_gettime(CLOCK_MONOTONIC, cython.address(at))
         return cython.cast(cython.longlong, at.tv_sec) * 1000000000 + at.tv_nsec
     else:
-        if due_ns > time.monotonic_ns():
-            time.sleep((due_ns - time.monotonic_ns()) * 1e-9)
+        wait_ns = due_ns - time.monotonic_ns()
+        if wait_ns > 0:
+            time.sleep(wait_ns * 1e-9)
         return time.monotonic_ns()
 
 

@@ -21,8 +21,9 @@ def vector(values: Sequence[float]) -> vec[float]:
 
 def sleep_until(due_ns: i64) -> i64:
     """Sleep, where it is not past, and give the time afterwards, ns."""
-    if due_ns > time.monotonic_ns():
-        time.sleep(float(due_ns - time.monotonic_ns()) * 1e-9)
+    wait_ns: i64 = due_ns - time.monotonic_ns()
+    if wait_ns > 0:
+        time.sleep(float(wait_ns) * 1e-9)
     return time.monotonic_ns()
 
 
