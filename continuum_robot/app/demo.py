@@ -268,8 +268,6 @@ def _follow(
         **{f"{name}_processor_percent": 100.0 * (processors[name] - processor_s[name]) / took_s for name in processors},
         "faults": list(faults),
     }
-    if lockstep:
-        outcome.facts["real_time_factor"] = duration_s / took_s
     stack.note(outcome.facts)
     if faults:
         outcome.problem = f"faults latched: {', '.join(faults)}"

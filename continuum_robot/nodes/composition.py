@@ -18,18 +18,12 @@ from rclpy.node import Node
 
 from continuum_robot.errors import ContinuumRobotError, DeviceError
 from continuum_robot.msg import StackStatus
-from continuum_robot.nodes.clarke_controller import ClarkeControllerNode
-from continuum_robot.nodes.contact_monitor import ContactMonitorNode
 from continuum_robot.nodes.diagnostics import values_of
-from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.driver.timing_numbers import timing_of
-from continuum_robot.nodes.force_sensor import ForceSensorNode
 from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.making import make_nodes
 from continuum_robot.nodes.parameters import ParameterServer
 from continuum_robot.nodes.recorder import STATISTICS, Recorder
-from continuum_robot.nodes.reference_source import ReferenceSource
-from continuum_robot.nodes.robot_visualizer import RobotVisualizer
-from continuum_robot.nodes.shape_estimator import ShapeEstimatorNode
 from continuum_robot.nodes.simulator import SimulatorNode
 from continuum_robot.nodes.spinning import (
     Spinner,
@@ -41,52 +35,13 @@ from continuum_robot.nodes.spinning import (
     wait_for,
 )
 from continuum_robot.nodes.stack_options import StackOptions
-from continuum_robot.nodes.string_encoder import StringEncoder
 from continuum_robot.nodes.supervisor import Supervisor
 from continuum_robot.nodes.tendon_driver import TendonDriver
-from continuum_robot.nodes.tip_approach import TipApproachNode
-from continuum_robot.nodes.tip_tracker import TipTracker
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.reports import LoopReport, RoundTripReport
 from continuum_robot.simulation.plant import Plant
 
-NODES: dict[str, Callable[..., ManagedNode]] = {
-    "simulator": SimulatorNode,
-    "tendon_driver": TendonDriver,
-    "string_encoder": StringEncoder,
-    "force_sensor": ForceSensorNode,
-    "shape_estimator": ShapeEstimatorNode,
-    "tip_tracker": TipTracker,
-    "contact_monitor": ContactMonitorNode,
-    "clarke_controller": ClarkeControllerNode,
-    "reference_source": ReferenceSource,
-    "tip_approach": TipApproachNode,
-    "robot_visualizer": RobotVisualizer,
-    "recorder": Recorder,
-}
-"""The class of each managed node."""
-
 _RUNNING_STATES = ("up", "fault")
-
-
-def make_nodes(
-    names: Sequence[str], options_of: Callable[[str], dict[str, Any]], controller: str
-) -> dict[str, ManagedNode]:
-    """Nodes for one process; driver and controller share their cycle where both are in it.
-
-    Parameters
-    ----------
-    names : of the nodes
-    options_of : what a node is made with
-    controller : ``internal`` or another one
-    """
-    together = controller == "internal" and {"tendon_driver", "clarke_controller"} <= set(names)
-    slot = ControllerSlot() if together else None
-    nodes: dict[str, ManagedNode] = {}
-    for name in names:
-        more = {"slot": slot} if slot is not None and name in ("tendon_driver", "clarke_controller") else {}
-        nodes[name] = NODES[name](**options_of(name), **more)
-    return nodes
 
 
 class ComposedStack:

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from continuum_robot.nodes.composition import make_nodes
 from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.making import make_nodes
 from continuum_robot.nodes.spinning import run_nodes
 
 BACKGROUND = {"robot_visualizer", "recorder"}

@@ -220,6 +220,28 @@ class LockstepCoordinator:
                     "Two nodes answer each other endlessly",
                 )
 
+    def run_all(self, now_ns: int) -> bool:
+        """Give everybody a turn, those too that let messages wait, and then to who has something to do.
+
+        Parameters
+        ----------
+        now_ns : simulated time, ns
+
+        Returns
+        -------
+        False when it was closed meanwhile
+
+        Raises
+        ------
+        DeviceError : as :meth:`run_due`
+        """
+        self._clock.set_ns(now_ns)
+        self._take_answers()
+        for member in self._turns.members.values():
+            if not self._give(member, now_ns):
+                return False
+        return self.run_due(now_ns)
+
     def close(self) -> None:
         """End a wait that is under way in another thread, and all later ones, at once. Safe to call at any time."""
         self._closed = True

@@ -74,7 +74,7 @@ class Supervisor(ManagedNode):
             read_only=True,
         )
         seconds = Quantity("", "s", gt=0, le=600)
-        declare("discovery_timeout_s", 10.0, "how long a node may take to appear", rules=seconds, read_only=True)
+        declare("discovery_timeout_s", 60.0, "how long a node may take to appear", rules=seconds, read_only=True)
         declare("configure_timeout_s", 120.0, "how long a node may take to configure", rules=seconds, read_only=True)
         declare("transition_timeout_s", 10.0, "how long another transition may take", rules=seconds, read_only=True)
         names = list(self.parameters.get("node_names"))

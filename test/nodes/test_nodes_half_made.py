@@ -10,13 +10,14 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from rclpy.context import Context
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.nodes.composition import NODES
+from continuum_robot.nodes.making import node_class
 from continuum_robot.nodes.spinning import initialize
+from continuum_robot.nodes.stack_options import MANAGED_NODES
 from continuum_robot.nodes.supervisor import Supervisor
 
 pytestmark = [pytest.mark.ros]
 
-KINDS = {**NODES, "supervisor": Supervisor}
+KINDS = {name: node_class(name) for name in MANAGED_NODES} | {"supervisor": Supervisor}
 # Refused in the node's own constructor, where it has a parameter of that kind.
 OWN = {"tendon_driver": {"rate_hz": 5.0}, "supervisor": {"node_names": ["recorder", "recorder"]}}
 

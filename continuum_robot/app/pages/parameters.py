@@ -13,10 +13,10 @@ import rclpy
 from rclpy.context import Context
 
 from continuum_robot.app.pages.markdown import WRITTEN_BY, code, table
-from continuum_robot.nodes.composition import NODES
 from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.making import node_class
 from continuum_robot.nodes.spinning import initialize
-from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.stack_options import MANAGED_NODES, StackOptions
 from continuum_robot.nodes.supervisor import Supervisor
 
 ROBOTS = ("opencr_five_tendon", "crem_segment")
@@ -73,7 +73,7 @@ def page() -> str:
             nodes[node] = declared | nodes.get(node, {})
     common = _common(nodes.values())
     lines = [INTRODUCTION.format(written_by=WRITTEN_BY), "## All nodes", "", *_table(common), ""]
-    for node in [*NODES, "supervisor"]:
+    for node in [*MANAGED_NODES, "supervisor"]:
         own = {name: parameter for name, parameter in nodes[node].items() if name not in common}
         lines += [f"## {node}", "", *_table(own), ""]
     return "\n".join(lines).rstrip() + "\n"
@@ -89,7 +89,8 @@ def _declared(robot: str) -> dict[str, dict[str, Declared]]:
             found = {}
             for name in [*options.node_names, "supervisor"]:
                 overrides = {"robot": robot} if name != "supervisor" else {}
-                node = NODES.get(name, Supervisor)(context=context, overrides=overrides)
+                made = Supervisor if name == "supervisor" else node_class(name)
+                node = made(context=context, overrides=overrides)
                 nodes.append(node)
                 # Some settings are declared when the robot file is read; where a device is missing, after that.
                 # All nodes stay until the end: the driver needs the simulator.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -87,6 +88,7 @@ class DriverDiagnosis:
         if loop is not None and report is None:
             status.summary(Level.OK, "in lock-step")
             form = self._form()
+            status.add("real_time_factor", getattr(loop.pace, "real_time_factor", math.nan))
             status.add("cycles", loop.cycle.cycles)
             status.add("missed_cycles", 0)
             status.add("missed_cycles_percent", 0.0)

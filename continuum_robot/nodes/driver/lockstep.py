@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import concurrent.futures
+import math
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -111,6 +113,8 @@ class LockstepPace:
     flow : how the driver publishes and listens
     turning : the nodes get their turns
     done : the time that was asked for has passed
+    real_time_factor : simulated time over wall-clock time of it; NaN before
+    on_done : called then
     """
 
     def __init__(self, node: ManagedNode, period_s: float, run_s: float) -> None:
@@ -133,6 +137,8 @@ class LockstepPace:
         self._cycle: Cycle | None = None
         self._on_failure: Callable[[BaseException], None] = lambda _error: None
         self._cycles = 0
+        self._up = False
+        self._begun_wall_s, self.real_time_factor = 0.0, math.nan
         self.on_done: Callable[[], None] = lambda: None
         node.create_subscription(StackStatus, "stack_status", self._on_stack_status, qos.latched())
 
@@ -312,6 +318,7 @@ class LockstepPace:
     def _begin_turns(self, names: tuple[str, ...]) -> None:
         if names and self._coordinator.wait_for(names):
             self.turning, self.done = True, False
+            self._begun_wall_s = time.monotonic()
             self._end_ns = self._time_ns + self._run_ns
         elif not names:
             self.turning = False
@@ -330,7 +337,11 @@ class LockstepPace:
         if self._cycles % CLOCK_EVERY == 0:
             self._coordinator.publish_clock(now_ns)
         if self._run_ns and now_ns >= self._end_ns:
-            self.done = True
+            if not self._coordinator.run_all(now_ns):
+                return False
+            # What the driver still does after this is for itself.
+            self.done, self.turning = True, False
+            self.real_time_factor = self._run_ns * 1e-9 / (time.monotonic() - self._begun_wall_s)
             self._coordinator.publish_clock(now_ns)
             self.on_done()
         return True
@@ -348,9 +359,10 @@ class LockstepPace:
     def _on_stack_status(self, message: StackStatus) -> None:
         """Time passes for all while the stack is up."""
         up = message.state == "up"
-        names = tuple(name for name in message.node_names if name not in ("tendon_driver", *self.in_cycle))
-        if up == self.turning and self._names is None:
+        if up == self._up:
             return
+        self._up = up
+        names = tuple(name for name in message.node_names if name not in ("tendon_driver", *self.in_cycle))
         with self._changed:
             self._names = names if up else ()
             self._changed.notify_all()

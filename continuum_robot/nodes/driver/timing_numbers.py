@@ -23,6 +23,7 @@ NUMBERS = {
     "round_trip_p99_us": "round_trip_p99_us",
     "round_trip_max_us": "round_trip_max_us",
     "commands_received": "round_trips",
+    "real_time_factor": "real_time_factor",
 }
 """Name of a run's number by the key on /diagnostics."""
 _COUNTS = {"cycles", "missed_cycles", "responses", "commands_received"}
