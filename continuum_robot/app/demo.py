@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.markup import escape
 
 from continuum_robot.app.domain import claimed_domain
-from continuum_robot.app.fake_level import AUTO, choose_level
+from continuum_robot.app.fake_level import AUTO, LOCKSTEP, choose_clock, choose_level
 from continuum_robot.app.output import run_folder
 from continuum_robot.app.process_stack import ProcessStack
 from continuum_robot.app.processes import processor_time_s
@@ -39,7 +39,6 @@ from continuum_robot.simulation.plant import Plant
 
 STARTUP_TIMEOUT_S = 120.0
 STATUS_PERIOD_S = 0.5
-LOCKSTEP = "lockstep"
 
 
 @dataclass
@@ -93,7 +92,7 @@ def run_demo(
     contact: str | None = None,
     fake_level: str = AUTO,
     view: bool = True,
-    clock: str = "real",
+    clock: str = AUTO,
     seed: int = -1,
 ) -> int:
     """Bring the stack up, track for a while, shut it down, write the report.
@@ -107,7 +106,7 @@ def run_demo(
     contact : file of what touches the robot, empty for the shipped one; None: nothing touches
     fake_level : wire, dynamics or mirror; auto: what the machine can do, with contacts dynamics
     view : with a page in the browser
-    clock : real, or lockstep: as fast as it can, the same on every machine
+    clock : real; lockstep: as fast as it can, the same on every machine; auto: real where this machine keeps up
     seed : of the simulation; -1: the robot file's
 
     Returns
@@ -132,6 +131,9 @@ def run_demo(
     with claimed_domain(options.namespace):
         prepare_model(loaded, console, contacts)
         level = choose_level(fake_level, loaded, real_time=clock != LOCKSTEP)
+        clock, sentence = choose_clock(clock, level)
+        if sentence:
+            console.print(sentence, markup=False, highlight=False, soft_wrap=True)
         folder = run_folder(out)
         options = StackOptions(
             robot=robot,

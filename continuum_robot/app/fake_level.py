@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from dataclasses import dataclass
@@ -15,12 +16,15 @@ from continuum_robot.rod.tendons import beyond_bending
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 
-AUTO, WIRE, DYNAMICS = "auto", "wire", "dynamics"
+AUTO, WIRE, DYNAMICS, MIRROR = "auto", "wire", "dynamics", "mirror"
+REAL, LOCKSTEP = "real", "lockstep"
 CYCLE_S = 0.001
 CYCLES = 300
 # The simulated robot has a process of its own, but not a processor.
 LONGEST_MEDIAN_S = 0.5e-3
 LONGEST_MOST_S = 0.9e-3
+LARGEST_FRACTION = 0.8
+"""Of a processor, which the simulated robot may take in real time."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +35,17 @@ class FakeLevel:
     ----------
     name : wire, dynamics or mirror
     reason : a few words for the status line
+    us_per_ms : what the simulated robot takes here for a millisecond, median, us; NaN where it was not measured
     """
 
     name: str
     reason: str
+    us_per_ms: float = math.nan
+
+    @property
+    def keeps_up(self) -> bool:
+        """Whether this machine simulates the robot in real time, as far as was measured."""
+        return not self.us_per_ms > LARGEST_FRACTION * 1000.0
 
 
 def choose_level(wanted: str, robot: Robot, *, real_time: bool = True) -> FakeLevel:
@@ -61,30 +72,32 @@ def choose_level(wanted: str, robot: Robot, *, real_time: bool = True) -> FakeLe
         if not real_time:
             return FakeLevel(DYNAMICS, "dynamics of a general rod, in lock-step")
         return _general_rod(robot)
-    if wanted != AUTO:
+    if wanted == MIRROR or (wanted != AUTO and not real_time):
         return FakeLevel(wanted, wanted)
+    if wanted != AUTO:
+        return FakeLevel(wanted, wanted, 1e6 * measure_plant(robot)[0])
     if not real_time:
         return FakeLevel(WIRE, "wire, in lock-step")
     processors = len(os.sched_getaffinity(0))
     if processors < 2:
-        return FakeLevel(DYNAMICS, f"dynamics (wire needs 2 processors, here is {processors})")
+        reason = f"dynamics (wire needs 2 processors, here is {processors})"
+        return FakeLevel(DYNAMICS, reason, 1e6 * measure_plant(robot)[0])
     try:
         median_s, most_s = measure_wire(robot)
     except ContinuumRobotError as error:
         return FakeLevel(DYNAMICS, f"dynamics ({error})")
     if median_s <= LONGEST_MEDIAN_S and most_s <= LONGEST_MOST_S:
-        return FakeLevel(WIRE, f"wire, {1e3 * median_s:.2f} ms a cycle")
-    return FakeLevel(DYNAMICS, f"dynamics, wire takes {1e3 * median_s:.2f} to {1e3 * most_s:.2f} ms a cycle")
+        return FakeLevel(WIRE, f"wire, {1e3 * median_s:.2f} ms a cycle", 1e6 * median_s)
+    reason = f"dynamics, wire takes {1e3 * median_s:.2f} to {1e3 * most_s:.2f} ms a cycle"
+    return FakeLevel(DYNAMICS, reason, 1e6 * measure_plant(robot)[0])
 
 
 def _general_rod(robot: Robot) -> FakeLevel:
     median_s, most_s = measure_plant(robot)
     reason = f"dynamics of a general rod, {1e3 * median_s:.2f} to {1e3 * most_s:.2f} ms a cycle"
-    if median_s > CYCLE_S:
-        reason += ": slower than real time, the robot falls behind"
-    elif most_s > LONGEST_MOST_S:
+    if median_s <= LARGEST_FRACTION * CYCLE_S and most_s > LONGEST_MOST_S:
         reason += ": the nodes may be late"
-    return FakeLevel(DYNAMICS, reason)
+    return FakeLevel(DYNAMICS, reason, 1e6 * median_s)
 
 
 def measure_plant(robot: Robot, cycles: int = CYCLES) -> tuple[float, float]:
@@ -139,3 +152,21 @@ def measure_wire(robot: Robot, cycles: int = CYCLES) -> tuple[float, float]:
         actuators.close()
         hardware.close()
     return float(np.median(durations)), float(np.quantile(durations, 0.95))
+
+
+def choose_clock(wanted: str, level: FakeLevel) -> tuple[str, str]:
+    """The clock of a simulated run, and a sentence where it was chosen for the user; "" where not.
+
+    Parameters
+    ----------
+    wanted : real, lockstep, or auto: real where this machine keeps up
+    level : of the simulation, measured
+    """
+    if level.keeps_up or wanted == LOCKSTEP:
+        return (REAL if wanted == AUTO else wanted), ""
+    slow = (
+        f"the simulated robot takes {1e-3 * level.us_per_ms:.2f} ms a millisecond here, which is too slow for real time"
+    )
+    if wanted == AUTO:
+        return LOCKSTEP, f"{slow}: it runs in lock-step, where time waits for it (--clock real: it falls behind)"
+    return REAL, f"{slow}: it will fall behind (--clock lockstep: time waits for it)"

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from continuum_robot.app.fake_level import AUTO
+from continuum_robot.nodes.stack_options import CONTROLLERS
 from continuum_robot.robot.loading import shipped_robots
 
 BOOLEAN = ("true", "false")
@@ -66,10 +67,20 @@ def stack_arguments(fake_hardware: bool) -> list[LaunchArgument]:
         ),
         LaunchArgument(
             "controller",
-            default="clarke_controller",
-            choices=("clarke_controller", "none"),
-            description="Which controller commands the tensions. none: only driver and estimators, for your own "
-            "controller on the topic tendon_commands",
+            default="internal",
+            choices=CONTROLLERS,
+            description="Where the controller is. internal: in the driver's cycle. topic: a node of its own, or yours, "
+            "over the topic tendon_commands. none: only driver and estimators, for your own controller there",
+        ),
+        LaunchArgument(
+            "clock",
+            default=AUTO,
+            choices=(AUTO, "real", "lockstep"),
+            description="lockstep: time comes from the simulated robot and waits for every node. auto: real where this "
+            "machine keeps up with it",
+        ),
+        LaunchArgument(
+            "use_sim_time", default="false", choices=BOOLEAN, description="true: the same as clock:=lockstep"
         ),
         LaunchArgument(
             "activate",

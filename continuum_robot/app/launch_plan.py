@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from continuum_robot.app.stack import load_for_stack, node_parameters, with_fake_level
 from continuum_robot.errors import ParameterError
-from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.stack_options import CONTROL_LOOP, StackOptions
 from continuum_robot.robot.loading import find_robot_file
 
 
@@ -42,12 +42,27 @@ def programs_of_stack(given: Mapping[str, str]) -> list[Program]:
     ParameterError : a value that does not fit the robot, or a file that is not there
     """
     options = _options(given)
-    options, _ = with_fake_level(options, load_for_stack(options))
+    options, *_ = with_fake_level(options, load_for_stack(options))
     if given["params_file"] and not os.path.isfile(given["params_file"]):
         raise ParameterError("params_file", given["params_file"], "an existing file")
     if given["composed"] == "true":
         return [Program("composition", None, _composed_parameters(options, given))]
-    return [Program(name, name, parameters) for name, parameters in node_parameters(options).items()]
+    return _programs(options)
+
+
+def _programs(options: StackOptions) -> list[Program]:
+    """A program a node; driver and controller share one where the controller is in the driver's cycle."""
+    parameters, programs = node_parameters(options), []
+    together = [name for name in options.groups().get(CONTROL_LOOP, ()) if options.controller == "internal"]
+    for name, own in parameters.items():
+        if len(together) < 2 or name not in together:
+            programs.append(Program(name, name, own))
+        elif name == together[0]:
+            union: dict[str, object] = {}
+            for node in together:
+                union |= parameters[node]
+            programs.append(Program(CONTROL_LOOP, None, union))
+    return programs
 
 
 def _options(given: Mapping[str, str]) -> StackOptions:
@@ -59,7 +74,8 @@ def _options(given: Mapping[str, str]) -> StackOptions:
         namespace=given["namespace"],
         prefix=given["prefix"],
         record_directory=os.path.abspath(given["record_directory"]) if given["record"] == "true" else None,
-        controller=given["controller"] != "none",
+        controller=given["controller"],
+        clock="lockstep" if given["use_sim_time"] == "true" else given["clock"],
         autostart=given["activate"] == "true",
         contact=given["contact"] == "true",
         parameters={
@@ -79,6 +95,7 @@ def _composed_parameters(options: StackOptions, given: Mapping[str, str]) -> dic
         "record": options.record_directory is not None,
         "directory": str(options.record_directory or ""),
         "controller": options.controller,
+        "clock": options.clock,
         "contact": options.contact,
         "force": options.force,
         "can_interface": given["can_interface"],

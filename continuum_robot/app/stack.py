@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from continuum_robot.app.fake_level import AUTO, DYNAMICS, choose_level
+from continuum_robot.app.fake_level import AUTO, DYNAMICS, LOCKSTEP, REAL, choose_clock, choose_level
 from continuum_robot.drivers import backends
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.stack_options import StackOptions
@@ -41,8 +41,10 @@ def load_for_stack(options: StackOptions) -> Robot:
     return robot
 
 
-def with_fake_level(options: StackOptions, robot: Robot) -> tuple[StackOptions, str]:
-    """The same stack with a level that its nodes know in place of auto, and its devices in words.
+def with_fake_level(options: StackOptions, robot: Robot) -> tuple[StackOptions, str, str]:
+    """The same stack with a level and a clock that its nodes know in place of auto, and its devices in words.
+
+    Where this machine is too slow for real time a sentence about it comes third, else an empty one.
 
     Parameters
     ----------
@@ -54,11 +56,12 @@ def with_fake_level(options: StackOptions, robot: Robot) -> tuple[StackOptions, 
     ParameterError : a level that a mechanism does not have
     """
     if options.simulated:
-        level = choose_level(options.fake_level, robot)
-        return dataclasses.replace(options, fake_level=level.name), f"simulated: {level.reason}"
+        level = choose_level(options.fake_level, robot, real_time=options.clock != LOCKSTEP)
+        clock, sentence = choose_clock(options.clock, level)
+        return dataclasses.replace(options, fake_level=level.name, clock=clock), f"simulated: {level.reason}", sentence
     # The level is about simulated hardware only; the nodes take one all the same.
     name = DYNAMICS if options.fake_level == AUTO else options.fake_level
-    return dataclasses.replace(options, fake_level=name), "hardware"
+    return dataclasses.replace(options, fake_level=name, clock=REAL), "hardware", ""
 
 
 def absolute_robot(options: StackOptions) -> StackOptions:

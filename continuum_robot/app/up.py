@@ -17,15 +17,14 @@ from continuum_robot.app.demo import (
     wait_until_up,
 )
 from continuum_robot.app.domain import claimed_domain
-from continuum_robot.app.processes import ProcessGroup, node_command
-from continuum_robot.app.stack import load_for_stack, node_parameters, with_fake_level
+from continuum_robot.app.fake_level import AUTO
+from continuum_robot.app.process_stack import ProcessStack
+from continuum_robot.app.stack import load_for_stack, with_fake_level
 from continuum_robot.app.status_line import StackMonitor, render
 from continuum_robot.app.view.companion import PageCompanion
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.spinning import StopRequest
 from continuum_robot.nodes.stack_options import StackOptions
-
-WATCH_PERIOD_S = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +36,9 @@ class UpOptions:
     robot : path of a robot file, or the name of a shipped one
     simulated : simulated hardware, else the robot on its bus
     fake_level : wire, dynamics, mirror or auto
-    processes : each node in its own, else all in one
+    processes : nodes in groups, each group a process, else all in one
+    controller : internal, topic or none
+    clock : real, lockstep, or auto: real where this machine keeps up
     record : record all topics
     out : folder of recordings
     activate : drive the robot, else only bring the nodes up
@@ -52,6 +53,8 @@ class UpOptions:
     simulated: bool
     fake_level: str
     processes: bool
+    controller: str = "internal"
+    clock: str = AUTO
     record: bool
     out: Path
     activate: bool
@@ -72,6 +75,8 @@ class UpOptions:
             prefix=self.prefix,
             record_directory=self.out.resolve() if self.record else None,
             autostart=self.activate,
+            controller=self.controller,
+            clock=self.clock,
             contact=self.contact,
         )
 
@@ -98,60 +103,46 @@ def run_up(up: UpOptions, console: Console | None = None) -> int:
     with claimed_domain(options.namespace):
         if options.simulated:
             prepare_model(robot, console)
-        options, devices = with_fake_level(options, robot)
+        options, devices, sentence = with_fake_level(options, robot)
+        if sentence:
+            console.print(sentence, markup=False, highlight=False, soft_wrap=True)
         companion = PageCompanion(up.robot, console, namespace=up.namespace, wanted=up.view, out=up.out)
         with StopRequest() as stop, companion as page:
-            problem = (_in_processes if up.processes else _composed)(options, stop, console, devices, page)
+            stack = ProcessStack(options) if up.processes else ComposedStack(options)
+            problem = _run(stack, stop, console, devices, page)
     if problem:
         console.print(f"[red]failed[/red]: {escape(problem)}", highlight=False, soft_wrap=True)
         return 1
     return 143 if stop.signal_name == "SIGTERM" else 130
 
 
-def _composed(options: StackOptions, stop: StopRequest, console: Console, devices: str, page: PageCompanion) -> str:
-    stack = ComposedStack(options)
+def _run(stack: ComposedStack, stop: StopRequest, console: Console, devices: str, page: PageCompanion) -> str:
     try:
         stack.start()
-        if options.autostart:
+        for name, pid in stack.pids.items():
+            console.print(f"{name}: process {pid}", highlight=False)
+        if stack.options.autostart:
             with console.status("bringing the nodes up ..."):
                 problem = wait_until_up(stack, stop)
             if problem:
                 return problem
         monitor = StackMonitor(stack, devices)
         begun_s = time.monotonic()
+        lost: dict[str, int] = {}
         try:
             with Live(console=console, auto_refresh=False) as live:
                 while not stop.wait(STATUS_PERIOD_S):
                     live.update(render(monitor.snapshot(), time.monotonic() - begun_s, None), refresh=True)
                     page.tell()
+                    for name, code in stack.ended.items():
+                        if name not in lost:
+                            lost[name] = code
+                            console.print(f"[red]{name} ended with code {code}[/red]", highlight=False)
         finally:
             monitor.close()
             stack.note(stack.timing_numbers())
+        if lost:
+            return ", ".join(f"{name} ended with code {code}" for name, code in lost.items())
         return "a node failed, see the log above" if stack.failed else ""
     finally:
         stack.shutdown()
-
-
-def _in_processes(options: StackOptions, stop: StopRequest, console: Console, devices: str, page: PageCompanion) -> str:
-    console.print(f"devices: {devices}", highlight=False)
-    commands = {
-        node: node_command(node, parameters, options.namespace) for node, parameters in node_parameters(options).items()
-    }
-    group = ProcessGroup(commands)
-    group.start()
-    for name, pid in group.pids.items():
-        console.print(f"{name}: process {pid}", highlight=False)
-    lost: dict[str, int] = {}
-    while not stop.wait(WATCH_PERIOD_S):
-        page.tell()
-        for name, code in group.ended().items():
-            if name not in lost:
-                lost[name] = code
-                console.print(f"[red]{name} ended with code {code}[/red]", highlight=False)
-        # Without the supervisor nobody brings the others down in order; without any of them there is nothing to do.
-        if "supervisor" in lost or len(lost) == len(commands):
-            break
-    # The supervisor was started last and is stopped first: it brings the others down in order.
-    codes = group.stop()
-    failed = {name: code for name, code in (lost or codes).items() if code != 0 or name in lost}
-    return ", ".join(f"{name} ended with code {code}" for name, code in failed.items())

@@ -189,6 +189,11 @@ class ComposedStack:
         return values_of(self.driver.diagnostics.status("driver")).get("time_is_over") == "true"
 
     @property
+    def pids(self) -> dict[str, int]:
+        """Process ids of processes of its own: there are none."""
+        return {}
+
+    @property
     def ended(self) -> Mapping[str, int]:
         """Exit codes of processes that ended by themselves: there are none."""
         return {}

@@ -43,9 +43,18 @@ LevelOption = Annotated[
 ]
 
 
+class ControllerChoice(str, enum.Enum):
+    """Where the controller is."""
+
+    internal = "internal"
+    topic = "topic"
+    none = "none"
+
+
 class ClockChoice(str, enum.Enum):
     """Where the time of a simulated run comes from."""
 
+    auto = "auto"
     real = "real"
     lockstep = "lockstep"
 
@@ -54,7 +63,8 @@ ClockOption = Annotated[
     ClockChoice,
     typer.Option(
         "--clock",
-        help="lockstep: time comes from the simulated robot, and waits for every node; the same run on every machine.",
+        help="lockstep: time comes from the simulated robot and waits for every node, the same run on every machine; "
+        "auto: real where this machine keeps up.",
     ),
 ]
 ViewOption = Annotated[
@@ -104,7 +114,7 @@ def demo(
     ] = None,
     fake_level: LevelOption = FakeLevel.auto,
     *,
-    clock: ClockOption = ClockChoice.real,
+    clock: ClockOption = ClockChoice.auto,
     seed: Annotated[
         int, typer.Option(metavar="N", min=-1, help="Of everything drawn at random; -1: the robot file's.")
     ] = -1,
@@ -145,8 +155,21 @@ def up(
     ] = True,
     fake_level: LevelOption = FakeLevel.auto,
     processes: Annotated[
-        bool, typer.Option("--processes/--composed", help="Each node a process, or all in this one.")
-    ] = False,
+        bool,
+        typer.Option(
+            "--processes/--composed",
+            help="Driver and controller, simulator, estimators and recorder each in a process "
+            "of their own, or all in this one.",
+        ),
+    ] = True,
+    controller: Annotated[
+        ControllerChoice,
+        typer.Option(
+            "--controller",
+            help="internal: in the driver's cycle; topic: a node of its own, or yours, over tendon_commands; none.",
+        ),
+    ] = ControllerChoice.internal,
+    clock: ClockOption = ClockChoice.auto,
     force: Annotated[bool, typer.Option("--force/--no-force", help="Also read the force-torque sensor.")] = False,
     record: Annotated[bool, typer.Option("--record/--no-record", help="Record the topics to DIR/<date>/.")] = False,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where --record writes.")] = Path("runs"),
@@ -171,6 +194,8 @@ def up(
         fake_level=fake_level.value,
         force=force,
         processes=processes,
+        controller=controller.value,
+        clock=clock.value,
         record=record,
         out=out,
         activate=activate,
