@@ -21,8 +21,8 @@ REAL, LOCKSTEP = "real", "lockstep"
 CYCLE_S = 0.001
 CYCLES = 300
 # The simulated robot has a process of its own, but not a processor.
-LONGEST_MEDIAN_S = 0.5e-3
-LONGEST_MOST_S = 0.9e-3
+LONGEST_MEDIAN_S = 0.75e-3
+LONGEST_MOST_S = 1.5e-3
 LARGEST_FRACTION = 0.8
 """Of a processor, which the simulated robot may take in real time."""
 

@@ -20,7 +20,7 @@ from continuum_robot.nodes.simulated_contact import TrueContacts
 from continuum_robot.nodes.simulated_push import SimulatedPush
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.schema import Quantity
-from continuum_robot.runtime.periodic import PeriodicThread
+from continuum_robot.runtime.periodic import FrozenGarbage, PeriodicThread
 from continuum_robot.simulation.contact import load_contacts
 from continuum_robot.simulation.lockstep_server import LockstepServer
 from continuum_robot.simulation.plant import Plant
@@ -104,6 +104,7 @@ class SimulatorNode(ManagedNode):
             self._lockstep = LockstepServer(simulator, moved=self._publish_contacts, on_failure=self._on_failure)
             self._lockstep.start()
             return
+        FrozenGarbage.hold()
         self.loop = PeriodicThread(
             "simulator", STEP_NS * 1e-9, self._cycle, on_failure=self._on_failure, on_refused=self.warn_of_all
         )
@@ -112,8 +113,10 @@ class SimulatorNode(ManagedNode):
     def cleanup(self) -> None:
         """Let the robot stand still, and end the devices; drivers notice."""
         loop, self.loop = self.loop, None
-        if loop is not None and not loop.stop():
-            self.get_logger().error("the simulated robot hangs in a step")
+        if loop is not None:
+            FrozenGarbage.release()
+            if not loop.stop():
+                self.get_logger().error("the simulated robot hangs in a step")
         lockstep, self._lockstep = self._lockstep, None
         if lockstep is not None:
             lockstep.stop()

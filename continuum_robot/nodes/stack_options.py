@@ -31,7 +31,7 @@ MANAGED_NODES = (
 
 CONTROL_LOOP = "control_loop"
 CONTROLLERS = ("internal", "topic", "none")
-_GROUPS = {
+GROUPS = {
     "simulator": ("simulator",),
     CONTROL_LOOP: ("tendon_driver", "clarke_controller"),
     "sensing": (
@@ -141,7 +141,7 @@ class StackOptions:
     def groups(self) -> dict[str, tuple[str, ...]]:
         """The nodes of each process, in the order of starting: nothing slow is beside the driver's cycle."""
         names, groups = self.node_names, dict[str, tuple[str, ...]]()
-        for group, members in _GROUPS.items():
+        for group, members in GROUPS.items():
             own = tuple(name for name in names if name in members)
             if group == CONTROL_LOOP and self.controller == "topic":
                 groups |= {name: (name,) for name in own}

@@ -125,6 +125,14 @@ class TendonDriver(ManagedNode):
         if robot.limits is None or robot.actuators is None:
             raise ParameterError("robot", robot.name, "a robot file with limits and actuators")
         self._other.refuse()
+        priority = self.parameters.get("rt.priority")
+        if priority and self._slot is None:
+            raise ParameterError(
+                "rt.priority",
+                priority,
+                "0 where the controller is another program, which a real-time loop starves (controller: internal is in"
+                " the loop itself)",
+            )
         self.parameters.forget_settings(self._limits)
         self._limits = self.parameters.declare_settings("limits", robot.limits)
         robot = robot.changed(limits=self._limits.value)
