@@ -73,7 +73,7 @@ class LockstepCoordinator:
         self._done_layouts: dict[bytes, FlatLayout] = {}
         self._done_texts: dict[bytes, tuple[str, list[str], tuple[str, ...]]] = {}
         self._clock_message = ClockMessage()
-        self._clocks = node.create_publisher(ClockMessage, "/clock", qos.newest_state())
+        self._clocks = node.create_publisher(ClockMessage, "/clock", qos.state_publisher())
         node.create_subscription(LockstepDone, DONE_TOPIC, self._on_done, qos.lockstep_turns(), raw=True)
 
     # Messages of the coordinator itself

@@ -8,48 +8,23 @@ publisher is reliable, which serves best-effort subscribers as well.
 
 from __future__ import annotations
 
-from rclpy.duration import Duration
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
-
-COMMAND_DEADLINE_S = 0.02
-LOCKSTEP_DEPTH = 2000
-"""Messages of a topic in lock-step that the middleware keeps: two seconds at 1 kHz, twenty times what a participant may
-be behind."""
-
-FLOW_TOPICS = (
-    "tendon_states",
-    "tendon_states_decimated",
-    "tendon_commands",
-    "string_lengths",
-    "wrench",
-    "tracked_tip",
-    "clarke_state",
-    "clarke_reference",
-    "shape",
-    "contact",
-    "simulated_contact",
-    "tip_state",
-    "pid_state",
-)
-"""Topics that belong to lock-step: every node publishes and hears them with :func:`lockstep` then."""
 
 
 def command_publisher() -> QoSProfile:
-    """Commands that this stack sends: only the newest counts, and silence beyond the deadline is announced."""
+    """Commands that this stack sends: only the newest counts. No deadline: its timer is set again by every message."""
     return QoSProfile(
         history=HistoryPolicy.KEEP_LAST,
         depth=1,
         reliability=ReliabilityPolicy.RELIABLE,
         durability=DurabilityPolicy.VOLATILE,
-        deadline=Duration(seconds=COMMAND_DEADLINE_S),
     )
 
 
 def command_subscription() -> QoSProfile:
     """Commands that this stack takes: only the newest counts, a queue of old ones would be played late.
 
-    It asks for no deadline, else a publisher that offers none (a script, ``ros2 topic pub``) would be refused in
-    silence; the age of the command is checked in every cycle instead.
+    The age of a command is checked in every cycle.
     """
     return QoSProfile(
         history=HistoryPolicy.KEEP_LAST,
@@ -70,11 +45,11 @@ def state_publisher() -> QoSProfile:
 
 
 def newest_state() -> QoSProfile:
-    """A consumer in a control loop: the newest state only, older ones are of no use to it."""
+    """A consumer of many states: the newest only, older ones are of no use to it, and nobody keeps them for it."""
     return QoSProfile(
         history=HistoryPolicy.KEEP_LAST,
         depth=1,
-        reliability=ReliabilityPolicy.RELIABLE,
+        reliability=ReliabilityPolicy.BEST_EFFORT,
         durability=DurabilityPolicy.VOLATILE,
     )
 

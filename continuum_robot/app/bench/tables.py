@@ -122,10 +122,10 @@ class Tables:
                 table.add_row(f"  {group}", "", f"{share:.0f} %", style="dim")
         self._console.print(table)
         self._console.print(
-            "Round trip: of the bare loop from a state to the command that answers it, two hops of DDS; of the stack from"
-            " the beginning of a cycle, before it reads, to its command written. The bare loop: the same messages between"
-            " two processes that compute nothing, measured just before. What it misses, this machine and the middleware"
-            " miss.",
+            "Round trip: of the bare loop from a state to the command that answers it, two hops of DDS; of the stack"
+            " from the beginning of a cycle, before it reads, to its command written. The bare loop: the same messages"
+            " between two processes that compute nothing, measured just before. What it misses, this machine and the"
+            " middleware miss.",
             highlight=False,
         )
 

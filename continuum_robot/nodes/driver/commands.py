@@ -37,7 +37,7 @@ class CommandInput:
         self._trips: RoundTripStatistics | None = None
         self._writers = WriterWatch()
         if listens:
-            node.create_subscription(TendonCommands, TOPIC, self._on_command, qos.command_subscription(), raw=True)
+            node.create_subscription(TendonCommands, TOPIC, self._on_command, qos.newest_state(), raw=True)
 
     def listen(self, loop: DriverLoop, trips: RoundTripStatistics | None) -> None:
         """Commands are for this loop from now on.
