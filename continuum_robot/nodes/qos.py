@@ -10,6 +10,27 @@ from __future__ import annotations
 
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
+LOCKSTEP_DEPTH = 2000
+"""Messages of a topic in lock-step that the middleware keeps: two seconds at 1 kHz, twenty times what a participant may
+be behind."""
+
+FLOW_TOPICS = (
+    "tendon_states",
+    "tendon_states_decimated",
+    "tendon_commands",
+    "string_lengths",
+    "wrench",
+    "tracked_tip",
+    "clarke_state",
+    "clarke_reference",
+    "shape",
+    "contact",
+    "simulated_contact",
+    "tip_state",
+    "pid_state",
+)
+"""Topics that belong to lock-step: every node publishes and hears them with :func:`lockstep` then."""
+
 
 def command_publisher() -> QoSProfile:
     """Commands that this stack sends: only the newest counts. No deadline: its timer is set again by every message."""

@@ -73,14 +73,16 @@ class TendonDriver(ManagedNode):
         self.loop: DriverLoop | None = None
         self._opened: DriverLoop | None = None
         self._frozen = False
+        self._refused_writers = 0
 
         self._faults = DriverFaults(self, self._get_loop, self._publish_status)
         self._homing = StoredHoming(self, self._get_loop, self._publish_status)
         self._procedures = ProcedureDrive(self, self._get_loop, self._publish_status)
         self._lockstep = self._make_lockstep()
-        self._states = StatePublisher(self, self.flow if self._lockstep is None else self._lockstep.flow)
+        flow = self.flow if self._lockstep is None else self._lockstep.flow
+        self._states = StatePublisher(self, flow)
         self._status = self.create_publisher(DiagnosticStatus, "driver_status", qos.latched())
-        self._commands = CommandInput(self, listens=slot is None)
+        self._commands = CommandInput(self, flow, listens=slot is None)
         self.create_service(Trigger, "reset_estop", self._faults.serve_reset)
         self.create_service(Trigger, "reset_statistics", self._serve_reset_statistics)
         self._other = OtherDriver(self, lambda: self.loop is not None)
@@ -340,8 +342,16 @@ class TendonDriver(ManagedNode):
         return response
 
     def _watch_graph(self) -> None:
-        """Two writers fight over the tendons: neither is let through."""
-        if self.loop is not None and self._commands.two_writers():
+        """Two writers fight over the tendons: neither is let through. With the controller in the cycle none is heard."""
+        if self._slot is not None:
+            others = max(0, self._commands.publishers - 1)
+            if others and not self._refused_writers:
+                self.get_logger().warning(
+                    f"{others} other program{'s' * (others > 1)} on tendon_commands: refused, the controller is in the"
+                    " driver's cycle (bring the stack up with controller topic to command the tendons yourself)"
+                )
+            self._refused_writers = others
+        elif self.loop is not None and self._commands.two_writers():
             self._faults.estop("two_writers")
 
     def _publish_status(self) -> None:

@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import time
-
-from rclpy.node import Node
-
 from continuum_robot.msg import TendonCommands
 from continuum_robot.nodes import qos
 from continuum_robot.nodes.flat_messages import commands_layout
+from continuum_robot.nodes.flow import Flow
+from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.runtime.driver_loop import DriverLoop
 from continuum_robot.runtime.reports import RoundTripReport
 from continuum_robot.runtime.round_trips import RoundTripStatistics, WriterWatch
@@ -23,6 +21,7 @@ class CommandInput:
     Parameters
     ----------
     node : the driver
+    flow : how it listens
     listens : False: the controller is in the cycle, and nobody else commands
 
     Attributes
@@ -30,14 +29,14 @@ class CommandInput:
     invalid : commands that did not hold one tension a tendon
     """
 
-    def __init__(self, node: Node, *, listens: bool = True) -> None:
+    def __init__(self, node: ManagedNode, flow: Flow, *, listens: bool = True) -> None:
         self.invalid = 0
-        self._node = node
+        self._node, self._clock = node, node.clock
         self._loop: DriverLoop | None = None
         self._trips: RoundTripStatistics | None = None
         self._writers = WriterWatch()
         if listens:
-            node.create_subscription(TendonCommands, TOPIC, self._on_command, qos.newest_state(), raw=True)
+            flow.create_subscription(TendonCommands, TOPIC, self._on_command, qos.newest_state(), raw=True)
 
     def listen(self, loop: DriverLoop, trips: RoundTripStatistics | None) -> None:
         """Commands are for this loop from now on.
@@ -72,7 +71,7 @@ class CommandInput:
         loop, trips = self._loop, self._trips
         if loop is None or trips is None or not loop.powered or loop.procedure is not None:
             return
-        now_ns = time.monotonic_ns()
+        now_ns = self._clock.monotonic_ns()
         layout = self._layout
         numbers = layout.numbers(data)
         if numbers:

@@ -75,7 +75,7 @@ class StatePublisher:
         numbers[self._sec], numbers[self._nanosec] = divmod(stamp_ns, conversions.NS_PER_S)
         data = self._layout.to_bytes(numbers)
         if self._trips is not None:
-            self._trips.published(sequence, time.monotonic_ns())
+            self._trips.published(sequence, self._clock.monotonic_ns())
         self._states.publish(data)
         if sequence % self._decimation == 0:
             self._decimated.publish(data)
