@@ -77,7 +77,7 @@ def test_every_parameter_is_documented() -> None:
     text = (DOCS / "parameters.md").read_text(encoding="utf-8")
     names = {name for name in first_arguments("declare") if name != "visualize"}
     assert {"rate_hz", "fake_level", "autostart"} <= names
-    composition_only = {"record", "controller", "contact", "force", "force_port"}
+    composition_only = {"record", "controller", "contact", "force", "force_port", "run_s"}
     assert {name for name in names - composition_only if f"| `{name}` |" not in text} == set()
 
 
@@ -96,6 +96,6 @@ def test_every_action_is_documented() -> None:
 
 @pytest.mark.parametrize("file", sorted(NODES.rglob("*.py")), ids=lambda file: file.name)
 def test_no_absolute_topic_names(file: Path) -> None:
-    conventional = {"/diagnostics", "/tf", "/rosout"}
+    conventional = {"/diagnostics", "/tf", "/rosout", "/clock"}
     absolute = set(re.findall(r'(?:create_publisher|create_subscription)\(\s*[\w\[\]., ]*?"(/\w+)"', file.read_text()))
     assert absolute <= conventional
