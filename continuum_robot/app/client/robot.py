@@ -76,6 +76,7 @@ class Robot:
     force : read the force-torque sensor
     visualize : publish tf, path and markers
     parameters : for each node, ROS parameters over the defaults
+    processes : run the nodes in processes beside this one; else in this one, where tests look into them
     timeout_s : for the stack to come up, s
     """
 
@@ -90,6 +91,7 @@ class Robot:
         force: bool = False,
         visualize: bool = True,
         parameters: Mapping[str, Mapping[str, Any]] | None = None,
+        processes: bool = True,
         timeout_s: float = OPERATION_TIMEOUT_S,
     ) -> None:
         options = StackOptions(
@@ -102,7 +104,7 @@ class Robot:
             visualize=visualize,
             parameters=parameters or {},
         )
-        self._bring_up: Callable[[], Connection] | None = partial(bring_up, options, timeout_s)
+        self._bring_up: Callable[[], Connection] | None = partial(bring_up, options, timeout_s, processes=processes)
         self._timeout_s = timeout_s
         self._connection: Connection | None = None
         self._description: RobotDescription | None = None
