@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar, runtime_checkable
@@ -27,6 +29,7 @@ SETTLE_TIMEOUT_S = 1.0
 REST_M_PER_S = 2e-3
 REST_TIME_S = 0.05
 TAKE_UP_TIMEOUT_S = 10.0
+SERVICE_PERIOD_S = 0.1
 ENABLE_TIMEOUT_S = 60.0
 """Longer than any board's own: the alignment of its rotors."""
 TAKE_UP = TakeUpSettings(rest_time_s=0.1, timeout_s=4.0)
@@ -126,6 +129,7 @@ class DriverLoop:
         self.python_paced = False
         self.rows_lost = 0
         self._reporting = threading.Lock()
+        self._service_s = -math.inf
         self._watcher, self.devices = watcher, devices
         self._closed = False
         self._log = cycle.rows()
@@ -199,8 +203,10 @@ class DriverLoop:
                 else:
                     self._report(row)
         # Not with the lock held: the loop's thread may wait for it.
-        if self.devices.needs_service():
-            self.call(lambda: self.devices.service(self.pace.now_s()))
+        if self.devices.needs_service() and self.pace.now_s() >= self._service_s:
+            self._service_s = self.pace.now_s() + SERVICE_PERIOD_S
+            with contextlib.suppress(DeviceError):  # the loop ends just now
+                self.call(lambda: self.devices.service(self.pace.now_s()))
 
     def _report(self, row: list[float]) -> None:
         watcher, failures = self._watcher, self.cycle.failures
