@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from continuum_robot.app.stack import load_for_stack, node_parameters, with_fake_level
+from continuum_robot.app.stack import SUPERVISOR, load_for_stack, node_parameters, with_fake_level
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.stack_options import CONTROL_LOOP, StackOptions
 from continuum_robot.robot.loading import find_robot_file
@@ -22,11 +22,13 @@ class Program:
     executable : its name in the package
     node : name of its node; None: it makes several, and names them itself
     parameters : ROS parameters
+    nodes : names of all its nodes
     """
 
     executable: str
     node: str | None
     parameters: Mapping[str, object]
+    nodes: tuple[str, ...]
 
 
 def programs_of_stack(given: Mapping[str, str]) -> list[Program]:
@@ -46,7 +48,8 @@ def programs_of_stack(given: Mapping[str, str]) -> list[Program]:
     if given["params_file"] and not os.path.isfile(given["params_file"]):
         raise ParameterError("params_file", given["params_file"], "an existing file")
     if given["composed"] == "true":
-        return [Program("composition", None, _composed_parameters(options, given))]
+        names = (*options.node_names, SUPERVISOR)
+        return [Program("composition", None, _composed_parameters(options, given), names)]
     return _programs(options)
 
 
@@ -56,12 +59,12 @@ def _programs(options: StackOptions) -> list[Program]:
     together = [name for name in options.groups().get(CONTROL_LOOP, ()) if options.controller == "internal"]
     for name, own in parameters.items():
         if len(together) < 2 or name not in together:
-            programs.append(Program(name, name, own))
+            programs.append(Program(name, name, own, (name,)))
         elif name == together[0]:
             union: dict[str, object] = {}
             for node in together:
                 union |= parameters[node]
-            programs.append(Program(CONTROL_LOOP, None, union))
+            programs.append(Program(CONTROL_LOOP, None, union, tuple(together)))
     return programs
 
 

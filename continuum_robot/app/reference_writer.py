@@ -24,7 +24,8 @@ class ReferenceWriter:
     """
 
     def __init__(self, node: Node) -> None:
-        self._references = node.create_publisher(ClarkeState, "clarke_reference", qos.command_publisher())
+        # As lock-step wants it; who listens in real time hears it as well.
+        self._references = node.create_publisher(ClarkeState, "clarke_reference", qos.latched())
         self._tip_targets = node.create_publisher(PointStamped, "tip_target", qos.command_publisher())
         self._sequence = 0
 

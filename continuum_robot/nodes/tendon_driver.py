@@ -342,7 +342,7 @@ class TendonDriver(ManagedNode):
         return response
 
     def _watch_graph(self) -> None:
-        """Two writers fight over the tendons: neither is let through. With the controller in the cycle none is heard."""
+        """Two writers fight over the tendons: neither is let through. Beside a controller in the cycle nobody is."""
         if self._slot is not None:
             others = max(0, self._commands.publishers - 1)
             if others and not self._refused_writers:

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -26,6 +29,7 @@ SETTLE_TIMEOUT_S = 1.0
 REST_M_PER_S = 2e-3
 REST_TIME_S = 0.05
 TAKE_UP_TIMEOUT_S = 10.0
+SERVICE_PERIOD_S = 0.1
 ENABLE_TIMEOUT_S = 60.0
 """Longer than any board's own: the alignment of its rotors."""
 TAKE_UP = TakeUpSettings(rest_time_s=0.1, timeout_s=4.0)
@@ -104,6 +108,7 @@ class DriverLoop:
     enabled : the devices were asked to switch their torque on
     procedure : drives the tendons instead of commands, None for none
     python_paced : Python code looks into the cycle after each
+    rows_lost : cycles of which nobody was told, because who tells was too slow
     """
 
     def __init__(
@@ -122,6 +127,9 @@ class DriverLoop:
         self.enabled = False
         self.procedure: ProcedureRun | None = None
         self.python_paced = False
+        self.rows_lost = 0
+        self._reporting = threading.Lock()
+        self._service_s = -math.inf
         self._watcher, self.devices = watcher, devices
         self._closed = False
         self._log = cycle.rows()
@@ -181,19 +189,28 @@ class DriverLoop:
         self.report_rows()
 
     def report_rows(self) -> None:
-        """Tell the watcher of the cycles that ended since the last call."""
-        count = self._log.count
-        while self._seen < count:
-            row = self._log.row(self._seen)
-            self._seen += 1
-            if row is not None:
-                self._report(row)
+        """Tell the watcher of the cycles that ended since the last call.
+
+        Called in the loop's thread, or in that which reads the log while the cycle runs without Python code.
+        """
+        with self._reporting:
+            count = self._log.count
+            while self._seen < count:
+                row = self._log.row(self._seen)
+                self._seen += 1
+                if row is None:
+                    self.rows_lost += 1
+                else:
+                    self._report(row)
+        # Not with the lock held: the loop's thread may wait for it.
+        if self.devices.needs_service() and self.pace.now_s() >= self._service_s:
+            self._service_s = self.pace.now_s() + SERVICE_PERIOD_S
+            with contextlib.suppress(DeviceError):  # the loop ends just now
+                self.call(lambda: self.devices.service(self.pace.now_s()))
 
     def _report(self, row: list[float]) -> None:
         watcher, failures = self._watcher, self.cycle.failures
         watcher.on_row(row)
-        if self.devices.needs_service():
-            self.call(lambda: self.devices.service(self.pace.now_s()))
         if failures != self._errors:
             self._errors = failures
             if self.devices.error is not None:

@@ -26,18 +26,22 @@ class FreeRun:
         self._loop = form.CycleLoop(cycle, round(period_s * 1e9), self._event)
         self._free: Callable[[], bool] = lambda: False
         self._on_rows: Callable[[], None] = lambda: None
+        self._on_failure: Callable[[BaseException], None] = lambda _error: None
         self._ended = False
         self._reader: threading.Thread | None = None
 
-    def serve(self, free: Callable[[], bool], on_rows: Callable[[], None]) -> None:
+    def serve(
+        self, free: Callable[[], bool], on_rows: Callable[[], None], on_failure: Callable[[BaseException], None]
+    ) -> None:
         """Begin to tell of rows.
 
         Parameters
         ----------
         free : whether the cycle may run without Python code now
         on_rows : called after one or more cycles, in a thread of its own
+        on_failure : called there with what ``on_rows`` raised; nobody is told of rows any more then
         """
-        self._free, self._on_rows, self._ended = free, on_rows, False
+        self._free, self._on_rows, self._on_failure, self._ended = free, on_rows, on_failure, False
         self._reader = threading.Thread(target=self._read, name="cycle log", daemon=True)
         self._reader.start()
 
@@ -77,9 +81,13 @@ class FreeRun:
         self._loop.reset_statistics()
 
     def _read(self) -> None:
-        while not self._ended:
-            os.eventfd_read(self._event)
-            self._on_rows()
+        try:
+            while not self._ended:
+                os.eventfd_read(self._event)
+                self._on_rows()
+        except BaseException as error:
+            if not self._ended:
+                self._on_failure(error)
 
     def __del__(self) -> None:
         """The event goes with the loop."""

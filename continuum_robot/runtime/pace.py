@@ -125,7 +125,7 @@ class RealTimePace:
         cycle, on_failure, free, on_rows : as there
         """
         if self._free_run is not None:
-            self._free_run.serve(free, on_rows)
+            self._free_run.serve(free, on_rows, lambda error: self.call(lambda: on_failure(error)))
 
         def timed(now_s: float, elapsed_s: float) -> None:
             self._begun_s = now_s

@@ -12,6 +12,7 @@ from rich.console import Console
 from continuum_robot.app.client.stack_link import SOURCE, StackLink
 from continuum_robot.app.demo import prepare_model
 from continuum_robot.app.domain import claimed_domain
+from continuum_robot.app.process_stack import ProcessStack
 from continuum_robot.app.stack import load_for_stack
 from continuum_robot.errors import RobotTimeoutError
 from continuum_robot.nodes.composition import ComposedStack
@@ -39,20 +40,21 @@ class Connection:
     closing: contextlib.ExitStack
 
 
-def bring_up(options: StackOptions, timeout_s: float) -> Connection:
-    """Bring a stack up in this process; its reference source holds the robot straight.
+def bring_up(options: StackOptions, timeout_s: float, *, processes: bool = True) -> Connection:
+    """Bring a stack up; its reference source holds the robot straight.
 
     Parameters
     ----------
     options : of the stack
     timeout_s : for its nodes to be up, s
+    processes : in processes beside this one, where nothing that this program does makes the loop wait; else in this one
     """
     robot = load_for_stack(options)
     with contextlib.ExitStack() as closing:
         closing.enter_context(claimed_domain(options.namespace))
         if options.simulated:
             prepare_model(robot, Console(quiet=True))
-        stack = ComposedStack(_holding(options, robot))
+        stack = (ProcessStack if processes else ComposedStack)(_holding(options, robot))
         closing.callback(stack.shutdown)
         stack.start()
         stack.wait_until_up(timeout_s)

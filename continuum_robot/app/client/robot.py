@@ -76,6 +76,8 @@ class Robot:
     force : read the force-torque sensor
     visualize : publish tf, path and markers
     parameters : for each node, ROS parameters over the defaults
+    clock : ``real``, or ``lockstep``: time comes from the simulated robot. Motions still take wall-clock time here
+    processes : run the nodes in processes beside this one; else in this one, where tests look into them
     timeout_s : for the stack to come up, s
     """
 
@@ -90,6 +92,8 @@ class Robot:
         force: bool = False,
         visualize: bool = True,
         parameters: Mapping[str, Mapping[str, Any]] | None = None,
+        clock: str = "real",
+        processes: bool = True,
         timeout_s: float = OPERATION_TIMEOUT_S,
     ) -> None:
         options = StackOptions(
@@ -100,9 +104,10 @@ class Robot:
             contact=contact,
             force=force,
             visualize=visualize,
+            clock=clock,
             parameters=parameters or {},
         )
-        self._bring_up: Callable[[], Connection] | None = partial(bring_up, options, timeout_s)
+        self._bring_up: Callable[[], Connection] | None = partial(bring_up, options, timeout_s, processes=processes)
         self._timeout_s = timeout_s
         self._connection: Connection | None = None
         self._description: RobotDescription | None = None

@@ -113,6 +113,7 @@ class DriverDiagnosis:
         form = self._form()
         status.add("cycle", form.name)
         status.add("cycle_reason", form.reason)
+        status.add("states_not_published", loop.rows_lost)
         responses = loop.pace.response_report()
         if responses is not None:
             status.add("responses", responses.count)

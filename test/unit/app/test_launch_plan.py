@@ -44,12 +44,13 @@ def test_the_supervisor_comes_last_and_ends_if_the_start_fails() -> None:
     *_, last = programs_of_stack(given("hardware"))
     assert (last.executable, last.node) == ("supervisor", "supervisor")
     assert last.parameters["exit_on_failed_start"] is True
-    assert set(last.parameters["node_names"]) == {program.node for program in programs_of_stack(given("hardware"))[:-1]}
+    others = {name for program in programs_of_stack(given("hardware"))[:-1] for name in program.nodes}
+    assert set(last.parameters["node_names"]) == others
 
 
 def test_ports_go_to_the_nodes_that_open_them() -> None:
     values = {"can_interface": "slcan", "serial_port": "/dev/a", "force": "true", "force_port": "/dev/b"}
-    by_node = {program.node: program.parameters for program in programs_of_stack(given("hardware", **values))}
+    by_node = {name: one.parameters for one in programs_of_stack(given("hardware", **values)) for name in one.nodes}
     assert by_node["tendon_driver"]["can_interface"] == "slcan"
     assert by_node["string_encoder"]["serial_port"] == "/dev/a"
     assert by_node["force_sensor"]["serial_port"] == "/dev/b"
@@ -79,7 +80,9 @@ def test_wrong_values_are_refused_before_anything_starts(values: dict[str, str],
 
 def test_a_recording_goes_where_launch_was_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    by_node = {program.node: program.parameters for program in programs_of_stack(given("hardware", record="true"))}
+    by_node = {
+        name: one.parameters for one in programs_of_stack(given("hardware", record="true")) for name in one.nodes
+    }
     assert by_node["recorder"]["directory"] == str(tmp_path / "runs")
 
 
