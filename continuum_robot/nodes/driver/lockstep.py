@@ -6,7 +6,7 @@ from __future__ import annotations
 import concurrent.futures
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from rclpy.qos import QoSProfile
@@ -97,7 +97,7 @@ class DriverFlow:
 class LockstepPace:
     """Cycles in the time of the simulated robot. Time passes while the stack is up, and while the driver waits for it.
 
-    While the stack is up every node gets its turn in each cycle, and what cycles did is published; before and after
+    While the stack is up, or in its safe state since then, every node gets its turn in each cycle, and what cycles did is published; before and after
     that time passes for the driver and its devices alone. So runs are the same on every machine.
 
     Parameters
@@ -110,7 +110,7 @@ class LockstepPace:
     ----------
     flow : how the driver publishes and listens
     turning : the nodes get their turns
-    done : the time that was asked for has passed
+    done : the time that was asked for has passed; :meth:`run_for` asks for more
     """
 
     def __init__(self, node: ManagedNode, period_s: float, run_s: float) -> None:
@@ -119,7 +119,7 @@ class LockstepPace:
         self.period_s, self.turning, self.done = period_s, False, False
         self._node, self._clock, self._run_ns = node, node.clock, round(run_s * 1e9)
         self._period_ns = round(period_s * 1e9)
-        self._coordinator = LockstepCoordinator(node, node.clock)
+        self._coordinator = LockstepCoordinator(node, node.clock, while_waiting=self._do_calls)
         self.flow = DriverFlow(self._coordinator)
         self._control: SimulatorControl | None = None
         self._robot = ""
@@ -225,7 +225,31 @@ class LockstepPace:
         with self._changed:
             self._calls.append((function, future))
             self._changed.notify_all()
+        self._coordinator.wake()
         return future.result()
+
+    def run_for(self, duration_s: float) -> None:
+        """Let time pass for so long beyond what was asked for, while the stack is up; :attr:`done` says that it has.
+
+        Parameters
+        ----------
+        duration_s : s
+
+        Raises
+        ------
+        ParameterError : time passes without end already
+        """
+        if not self._run_ns:
+            raise ParameterError("lockstep.run_s", 0.0, "above 0: time passes without end already")
+        with self._changed:
+            self._end_ns = max(self._end_ns, self._time_ns) + round(duration_s * 1e9)
+            self.done = self._time_ns >= self._end_ns
+            self._changed.notify_all()
+
+    @property
+    def published(self) -> Mapping[str, int]:
+        """Messages of each topic of lock-step so far, by its full name."""
+        return self._coordinator.published
 
     def wait(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """As :class:`~continuum_robot.runtime.pace.Pace`, in simulated time.
@@ -288,12 +312,7 @@ class LockstepPace:
             if self._stopped:
                 return False
             names, self._names = self._names, None
-        while self._calls:
-            function, future = self._calls.popleft()
-            try:
-                future.set_result(function())
-            except Exception as error:
-                future.set_exception(error)
+        self._do_calls()
         if names is not None:
             self._begin_turns(names)
         if self._waits:
@@ -305,6 +324,15 @@ class LockstepPace:
         elif not self._may_turn():
             return True
         return self._step()
+
+    def _do_calls(self) -> None:
+        """Between two cycles, also where a turn is waited for: the thread that calls may be the one that answers."""
+        while self._calls:
+            function, future = self._calls.popleft()
+            try:
+                future.set_result(function())
+            except Exception as error:
+                future.set_exception(error)
 
     def _may_turn(self) -> bool:
         return self.turning and (not self._run_ns or self._time_ns < self._end_ns)
@@ -329,7 +357,7 @@ class LockstepPace:
         self._cycles += 1
         if self._cycles % CLOCK_EVERY == 0:
             self._coordinator.publish_clock(now_ns)
-        if self._run_ns and now_ns >= self._end_ns:
+        if self._run_ns and now_ns >= self._end_ns and not self.done:
             self.done = True
             self._coordinator.publish_clock(now_ns)
             self.on_done()
@@ -346,8 +374,9 @@ class LockstepPace:
     # The stack
 
     def _on_stack_status(self, message: StackStatus) -> None:
-        """Time passes for all while the stack is up."""
+        """Time passes for all while the stack is up, and goes on after a fault while all nodes are there."""
         up = message.state == "up"
+        up |= message.state == "fault" and self.turning and "unknown" not in message.node_states
         names = tuple(name for name in message.node_names if name not in ("tendon_driver", *self.in_cycle))
         if up == self.turning and self._names is None:
             return
