@@ -30,7 +30,7 @@ from continuum_robot.nodes.spinning import wait_for
 from continuum_robot.robot.loading import find_robot_file, load_robot
 from continuum_robot.rod.dynamics import RodDynamics
 
-pytestmark = [pytest.mark.ros]
+pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
 ROD = RodDynamics(load_robot("two_segment"))
 REACHABLE_M = np.array([0.1, 0.05, 0.33])

@@ -17,7 +17,7 @@ from ros_probe import Probe, pause, wait_for
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
-pytestmark = [pytest.mark.ros]
+pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
 
 def program(*arguments: str) -> list[str]:

@@ -43,7 +43,7 @@ from continuum_robot.nodes.recording import BagRecorder, repair
 from continuum_robot.nodes.spinning import wait_for
 from continuum_robot.nodes.stack_options import StackOptions
 
-pytestmark = [pytest.mark.ros]
+pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
 TYPE = "continuum_robot/msg/TendonStates"
 

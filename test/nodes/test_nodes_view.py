@@ -31,7 +31,7 @@ from continuum_robot.nodes.spinning import wait_for
 from continuum_robot.nodes.stack_options import StackOptions
 from continuum_robot.robot.loading import load_robot
 
-pytestmark = [pytest.mark.ros]
+pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
 ROBOT = "opencr_five_tendon"
 LONG_S = 120.0
