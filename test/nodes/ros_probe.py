@@ -182,7 +182,7 @@ class Probe:
         if self.stack_state() != "up":
             response = self.manage(ManageStack.Request.RESET)
             assert response.success, response.message
-        self.wait_real(lambda: self.stack_state() == "up" and self.driver_state() == "active")
+        self.wait_real(lambda: self.stack_state() == "up" and self.driver_state() == "active", 60.0)
 
     def wait_for_fault(self, name: str, timeout_s: float = 30.0) -> None:
         """Latched, and the tensions ramped to the safe value."""

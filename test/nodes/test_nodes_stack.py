@@ -29,7 +29,7 @@ MANIFOLD = clarke_manifold(ROBOT)
 
 @pytest.fixture(scope="module")
 def stack(domain):
-    options = StackOptions(visualize=True, parameters={"tendon_driver": {"rate_hz": 500.0, **PATIENT}})
+    options = StackOptions(visualize=True, parameters={"tendon_driver": {"rate_hz": 250.0, **PATIENT}})
     with ComposedStack(options) as stack:
         stack.wait_until_up(120.0)
         yield stack
