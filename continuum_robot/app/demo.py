@@ -219,6 +219,8 @@ def wait_until_up(stack: ComposedStack, stop: StopRequest, timeout_s: float = ST
     while stack.supervisor.stack_state not in ("up", "fault"):
         if time.monotonic() > deadline_s:
             return f"the stack is still {stack.supervisor.stack_state} after {timeout_s:g} s"
+        if stack.ended:
+            return _ended(stack)
         if stop.wait(0.05):
             return ""
     return "" if stack.supervisor.stack_state == "up" else stack.supervisor.message
@@ -274,8 +276,12 @@ def _follow(
     if faults:
         outcome.problem = f"faults latched: {', '.join(faults)}"
     elif stack.failed:
-        ended = ", ".join(f"{name} with code {code}" for name, code in stack.ended.items())
-        outcome.problem = f"a process ended: {ended}" if ended else "a node failed, see the log above"
+        outcome.problem = _ended(stack) if stack.ended else "a node failed, see the log above"
+
+
+def _ended(stack: ComposedStack) -> str:
+    """Which processes ended by themselves."""
+    return "a process ended: " + ", ".join(f"{name} with code {code}" for name, code in stack.ended.items())
 
 
 def _processor_s(stack: ProcessStack) -> dict[str, float]:

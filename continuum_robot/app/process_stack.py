@@ -25,6 +25,8 @@ from continuum_robot.nodes.stack_options import StackOptions
 from continuum_robot.nodes.supervisor import Supervisor
 
 CALL_TIMEOUT_S = 5.0
+DISCOVERY_TIMEOUT_S = 60.0
+"""A node of a process that was started just now may take this long to appear; one that ends is noticed at once."""
 REPORT_TIMEOUT_S = 3.0
 """Longer than from one message of the driver on /diagnostics to the next."""
 
@@ -149,4 +151,6 @@ class ProcessStack(ComposedStack):
             self._ended |= {name: code for name, code in self._group.ended().items() if name not in self._ended}
 
     def _make_nodes(self) -> None:
-        self.nodes["supervisor"] = Supervisor(**self._node_options("supervisor"))
+        options = self._node_options("supervisor")
+        options["overrides"] = {"discovery_timeout_s": DISCOVERY_TIMEOUT_S} | options["overrides"]
+        self.nodes["supervisor"] = Supervisor(**options)

@@ -13,7 +13,7 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,10 +56,18 @@ class LockstepCoordinator:
     node : the driver
     clock : its clock; the coordinator sets it
     limit_s : wall-clock time that a participant may take for a turn, s
+    while_waiting : called where a turn is waited for, after each :meth:`wake` and each answer
     """
 
-    def __init__(self, node: Node, clock: SteppedClock, *, limit_s: float = LIMIT_S) -> None:
-        self._node, self._clock, self._limit_s = node, clock, limit_s
+    def __init__(
+        self,
+        node: Node,
+        clock: SteppedClock,
+        *,
+        limit_s: float = LIMIT_S,
+        while_waiting: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._node, self._clock, self._limit_s, self._while_waiting = node, clock, limit_s, while_waiting
         self._turns = Turns(())
         self._lines: dict[str, _Line] = {}
         self._step = 0
@@ -242,6 +250,15 @@ class LockstepCoordinator:
                 return False
         return self.run_due(now_ns)
 
+    @property
+    def published(self) -> Mapping[str, int]:
+        """Messages of each topic so far, by its full name."""
+        return self._turns.totals
+
+    def wake(self) -> None:
+        """Have ``while_waiting`` called soon, where a turn is waited for. Safe to call at any time."""
+        self._signal()
+
     def close(self) -> None:
         """End a wait that is under way in another thread, and all later ones, at once. Safe to call at any time."""
         self._closed = True
@@ -286,6 +303,7 @@ class LockstepCoordinator:
     def _wait(self, end_s: float) -> bool:
         """Until something came; False at the end."""
         came = self._wake.acquire(timeout=max(0.0, end_s - time.monotonic()))
+        self._while_waiting()
         self._take_answers()
         return came
 

@@ -29,24 +29,30 @@ def domain(request: pytest.FixtureRequest):
 
 @pytest.fixture(scope="module")
 def stack(request: pytest.FixtureRequest, domain):
-    """The whole stack of the robot that the file calls ``ROBOT``, in this process."""
-    from ros_probe import PATIENT  # noqa: PLC0415 - needs rclpy, which not all tests have
+    """The whole stack of the robot that the file calls ``ROBOT``, in this process and in lock-step.
+
+    ``OPTIONS`` of the file are further options of the stack. Simulated time stands still; the probe lets it pass.
+    """
+    from ros_probe import SIMULATED_STEP_S  # noqa: PLC0415 - needs rclpy, which not all tests have
 
     from continuum_robot.nodes.composition import ComposedStack  # noqa: PLC0415 - needs rclpy
     from continuum_robot.nodes.stack_options import StackOptions  # noqa: PLC0415
 
-    options = StackOptions(robot=request.module.ROBOT, parameters={"tendon_driver": PATIENT})
+    robot, more = request.module.ROBOT, getattr(request.module, "OPTIONS", {})
+    name = robot if isinstance(robot, str) else robot.name
+    options = StackOptions(robot=name, clock="lockstep", seed=1, run_s=SIMULATED_STEP_S, **more)
     with ComposedStack(options) as running:
-        running.wait_until_up(90.0)
+        running.wait_until_up(120.0)
         yield running
 
 
 @pytest.fixture(scope="module")
 def probe(stack):
-    """Hears all that the stack says of the robot's state and shape."""
+    """Hears all that the stack says of the robot's state and shape, and lets simulated time pass."""
     from ros_probe import Probe  # noqa: PLC0415
 
-    with Probe() as listening:
+    with Probe(stack=stack) as listening:
         listening.listen_to_stack()
         listening.listen_to_shape()
+        listening.wait_real(lambda: listening.stack_state() == "up" and listening.driver_state() == "active")
         yield listening

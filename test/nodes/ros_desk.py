@@ -33,7 +33,7 @@ def stand(folder: Path, *, strings: bool = False, force: bool = False) -> Iterat
     robot = load_robot(ROBOT)
     data = robot_on_ports(robot, folder)
     motors = data["hardware"]["tendon_actuators"]
-    motors["receive_timeout_ms"], motors["current_mismatch_time_s"] = 800, 1.0  # a busy machine steps the boards late
+    motors["receive_timeout_ms"], motors["current_mismatch_time_s"] = 1000, 1.0  # a busy machine steps the boards late
     hardware = SimulatedHardware(robot, strings=strings, force=force, folder=folder)
     with Desk(hardware, folder, STEP_S) as desk:
         if LABORATORY:

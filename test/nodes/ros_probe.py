@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
-from typing import Any
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
 
 from continuum_robot.msg import ClarkeState, Shape, StackStatus, TendonCommands, TendonStates
 from continuum_robot.srv import InjectFault, ManageStack
@@ -28,8 +28,19 @@ from continuum_robot.nodes import qos
 from continuum_robot.nodes.diagnostics import values_of
 from continuum_robot.nodes.spinning import Spinner, initialize, wait_for
 
-# A busy machine may stop a process for longer than a robot would be left without commands.
-PATIENT = {"limits.command_timeout_s": 0.5, "limits.reading_timeout_s": 0.3}
+if TYPE_CHECKING:
+    from continuum_robot.nodes.composition import ComposedStack
+
+# A busy machine may stop a process for longer than a robot would be left without commands, or be late in every cycle.
+PATIENT = {
+    "limits.command_timeout_s": 3.0,
+    "limits.reading_timeout_s": 2.0,
+    "safety.late_latency_s": 3.0,
+    "safety.missed_fraction": 1.0,
+}
+# On wires the driver lets go before the boards do, which wait for a second at most.
+PATIENT_ON_WIRES = {**PATIENT, "limits.command_timeout_s": 0.9}
+SIMULATED_STEP_S = 0.05
 
 TRANSITIONS = {
     "configure": Transition.TRANSITION_CONFIGURE,
@@ -40,9 +51,15 @@ TRANSITIONS = {
 
 
 class Probe:
-    """What a user at the keyboard sees and does, in a context of its own."""
+    """What a user at the keyboard sees and does, in a context of its own.
 
-    def __init__(self, namespace: str = "") -> None:
+    With a stack in lock-step it waits in simulated time: that passes while it waits and stands still otherwise, and it
+    has heard all messages of lock-step after each wait.
+    """
+
+    def __init__(self, namespace: str = "", *, stack: ComposedStack | None = None) -> None:
+        self.stack = stack
+        self.heard: Counter[str] = Counter()
         self.context = Context()
         initialize([], self.context)
         self.node = Node("probe", context=self.context, namespace=namespace or None)
@@ -71,7 +88,11 @@ class Probe:
                 for status in message.status:
                     self.diagnostics[status.name] = status
             self.received[topic].append(message)
+            self.heard[topic] += 1
 
+        self.heard[topic] += 0
+        if self.stack is not None and topic in qos.FLOW_TOPICS:
+            profile = qos.lockstep()
         self.node.create_subscription(kind, topic, take, profile or qos.every_state())
 
     def listen_to_stack(self) -> None:
@@ -104,13 +125,47 @@ class Probe:
         """The sentence of a diagnostic status, empty before the first."""
         return self.diagnostics[name].message if name in self.diagnostics else ""
 
-    def wait(self, condition: Any, timeout_s: float = 10.0, what: str = "") -> None:
+    def wait(self, condition: Any, timeout_s: float = 30.0, what: str = "") -> None:
+        if self.stack is None:
+            self.wait_real(condition, timeout_s, what)
+            return
+        passed_s = 0.0
+        # What is no message of lock-step, a status for instance, comes when it comes.
+        while not wait_for(condition, 0.01, 0.002):
+            assert passed_s < timeout_s, what or "the condition did not become true in simulated time"
+            self.pause(SIMULATED_STEP_S)
+            passed_s += SIMULATED_STEP_S
+
+    def wait_real(self, condition: Any, timeout_s: float = 30.0, what: str = "") -> None:
+        """As :meth:`wait`, in real time; in lock-step simulated time stands still."""
         assert wait_for(condition, timeout_s), what or "the condition did not become true in time"
 
-    def wait_for_message(self, topic: str, timeout_s: float = 10.0) -> Any:
+    def pause(self, duration_s: float) -> None:
+        """Let time pass."""
+        if self.stack is None:
+            time.sleep(duration_s)
+            return
+        pace = self.stack.driver.loop.pace
+        self.wait_real(lambda: pace.turning and pace.done, what="time does not pass: the stack is not up")
+        pace.run_for(duration_s)
+        self.wait_real(lambda: pace.done or not pace.running, 60.0 + 60.0 * duration_s, "the cycles hang")
+        assert pace.running, "the loop has ended"
+        self.wait_real(lambda: not self._unheard(), what="messages are missing")
+
+    def _unheard(self) -> dict[str, int]:
+        """Topics of lock-step that are listened to and of which messages are missing, and how many."""
+        published = self.stack.driver.loop.pace.published
+        missing = {
+            topic: published.get(self.node.resolve_topic_name(topic), 0) - self.heard[topic]
+            for topic in qos.FLOW_TOPICS
+            if topic in self.heard
+        }
+        return {topic: count for topic, count in missing.items() if count > 0}
+
+    def wait_for_message(self, topic: str, timeout_s: float = 30.0) -> Any:
         """The next message from now on."""
-        before = len(self.received[topic])
-        self.wait(lambda: len(self.received[topic]) > before, timeout_s, f"nothing came on {topic}")
+        before = self.heard[topic]
+        self.wait(lambda: self.heard[topic] > before, timeout_s, f"nothing came on {topic}")
         return self.newest(topic)
 
     def faults(self) -> list[str]:
@@ -127,9 +182,9 @@ class Probe:
         if self.stack_state() != "up":
             response = self.manage(ManageStack.Request.RESET)
             assert response.success, response.message
-        self.wait(lambda: self.stack_state() == "up" and self.driver_state() == "active")
+        self.wait_real(lambda: self.stack_state() == "up" and self.driver_state() == "active", 60.0)
 
-    def wait_for_fault(self, name: str, timeout_s: float = 8.0) -> None:
+    def wait_for_fault(self, name: str, timeout_s: float = 30.0) -> None:
         """Latched, and the tensions ramped to the safe value."""
         self.wait(lambda: name in self.faults(), timeout_s, f"no fault {name}")
         assert self.driver_state() == "safe"
@@ -139,7 +194,7 @@ class Probe:
         if publisher is None:
             publisher = self.node.create_publisher(kind, topic, profile or qos.command_publisher())
             self._publishers[topic] = publisher
-            self.wait(lambda: publisher.get_subscription_count() > 0, 5.0, f"nobody listens to {topic}")
+            self.wait_real(lambda: publisher.get_subscription_count() > 0, 30.0, f"nobody listens to {topic}")
         publisher.publish(message)
 
     def stop_publishing(self, topic: str) -> None:
@@ -148,11 +203,11 @@ class Probe:
     def press_estop(self, pressed: bool) -> None:
         self.publish(Bool, "estop", Bool(data=pressed), qos.latched())
 
-    def call(self, kind: Any, service: str, request: Any = None, timeout_s: float = 20.0) -> Any:
+    def call(self, kind: Any, service: str, request: Any = None, timeout_s: float = 60.0) -> Any:
         client = self._clients.get(service)
         if client is None:
             client = self._clients[service] = self.node.create_client(kind, service)
-        self.wait(client.service_is_ready, 5.0, f"no service {service}")
+        self.wait_real(client.service_is_ready, 30.0, f"no service {service}")
         done = threading.Event()
         future = client.call_async(request or kind.Request())
         future.add_done_callback(lambda _future: done.set())
@@ -162,7 +217,7 @@ class Probe:
     def trigger(self, service: str) -> Any:
         return self.call(Trigger, service)
 
-    def manage(self, command: int, timeout_s: float = 30.0) -> Any:
+    def manage(self, command: int, timeout_s: float = 90.0) -> Any:
         return self.call(ManageStack, "supervisor/manage", ManageStack.Request(command=command), timeout_s)
 
     def inject(self, fault: str, tendon: int = -1, magnitude: float = 0.0, duration_s: float = 0.0) -> Any:

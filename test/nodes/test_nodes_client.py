@@ -30,7 +30,7 @@ from continuum_robot.nodes.spinning import wait_for
 from continuum_robot.robot.loading import find_robot_file, load_robot
 from continuum_robot.rod.dynamics import RodDynamics
 
-pytestmark = [pytest.mark.ros]
+pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
 ROD = RodDynamics(load_robot("two_segment"))
 REACHABLE_M = np.array([0.1, 0.05, 0.33])
@@ -43,7 +43,7 @@ def robot(domain, tmp_path_factory):
     described["actuators"] |= {"coulomb_friction_nm": 0.0, "cogging_amplitude_nm": 0.0}
     file = tmp_path_factory.mktemp("robot") / "smooth.yaml"
     file.write_text(yaml.safe_dump(described), encoding="utf-8")
-    driver = {"rate_hz": 500.0, **PATIENT}
+    driver = {"rate_hz": 250.0, **PATIENT}
     with Robot(file, visualize=False, parameters={"tendon_driver": driver}) as robot:
         yield robot
 

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.msg import TendonCommands
-from continuum_robot.srv import ManageStack
+from ros_probe import PATIENT
 
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.errors import ParameterError
@@ -23,6 +23,8 @@ from continuum_robot.rod.strain_statics import equilibrium
 pytestmark = [pytest.mark.ros, pytest.mark.skipif(kernel() is None, reason="no C compiler")]
 
 ROBOT = "rucker_helical"
+# Commands come in real time, between steps of simulated time.
+OPTIONS = {"parameters": {"tendon_driver": PATIENT}}
 
 
 def test_nodes_that_need_clarke_coordinates_are_left_out(stack):
@@ -32,34 +34,27 @@ def test_nodes_that_need_clarke_coordinates_are_left_out(stack):
 
 
 def test_commanded_tensions_bend_it_and_its_shape_is_seen(probe):
-    """Tendon 1 alone moves the tip by centimetres. Nobody commands before: the driver's fault is reset first."""
+    """Tendon 1 alone moves the tip by centimetres."""
     rod = StrainRod.from_robot(load_robot(ROBOT))
-    probe.wait_for_message("tendon_states", 30.0)
-    before = tip(rod, probe.wait_for_message("shape", 30.0).coefficients)
     wanted = [2.0, 0.5, 0.5, 0.5]
-    probe.wait(lambda: probe.driver_state() != "active", 20.0, "nobody misses the commands")
-
-    def command() -> None:
-        message = TendonCommands(sequence=probe.newest("tendon_states").sequence, tension=wanted)
-        probe.publish(TendonCommands, "tendon_commands", message)
+    before = tip(rod, probe.wait_for_message("shape").coefficients)
 
     def obeyed() -> bool:
-        command()
-        if probe.driver_state() != "active":
-            probe.manage(ManageStack.Request.RESET)
+        sequence = probe.newest("tendon_states").sequence
+        probe.publish(TendonCommands, "tendon_commands", TendonCommands(sequence=sequence, tension=wanted))
         return np.allclose(probe.newest("tendon_states").commanded_tension, wanted, atol=1e-3)
 
-    probe.wait(obeyed, 40.0, "the tensions do not arrive")
+    probe.wait(obeyed, 10.0, "the tensions do not arrive")
     statics = tip(rod, equilibrium(rod, wanted).c)
     assert np.linalg.norm(statics - before) > 0.02
 
     def bent() -> bool:
-        obeyed()  # on a busy machine a command may come too late
+        obeyed()
         found = tip(rod, probe.newest("shape").coefficients)
         # Friction and cogging of the motors change the tensions by up to 1.3 N, and the rod swings for long.
         return bool((found - before) @ (statics - before) > 0.5 * np.sum((statics - before) ** 2))
 
-    probe.wait(bent, 60.0, "the shape does not follow")
+    probe.wait(bent, 20.0, "the shape does not follow")
     path = probe.wait_for_message("backbone", 20.0)
     assert len(path.poses) > 10
     assert np.isfinite([pose.pose.position.x for pose in path.poses]).all()

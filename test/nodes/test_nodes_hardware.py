@@ -16,7 +16,7 @@ from action_msgs.msg import GoalStatus
 from continuum_robot.action import HomeTendons
 from rclpy.context import Context
 from ros_goal import Goal
-from ros_probe import PATIENT, Probe
+from ros_probe import PATIENT_ON_WIRES, Probe
 
 from continuum_robot.drivers.odri_can import codec
 from continuum_robot.nodes.simulator import SimulatorNode
@@ -28,7 +28,7 @@ from continuum_robot.simulation.wire.can_wire import PythonCanWire
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.simulation.wire.pacing import Pacer
 
-pytestmark = [pytest.mark.ros, pytest.mark.slow]
+pytestmark = [pytest.mark.ros, pytest.mark.real_time, pytest.mark.slow]
 
 SLACK_M = np.array([0.004, 0.001, 0.006, 0.002, 0.005])
 # A board sends a thousand frames a second of each kind; a quarter of them leaves a busy machine time.
@@ -51,7 +51,7 @@ def bench(tmp_path_factory):
         board.wire = PythonCanWire(can.Bus(interface="virtual", channel=channels[channel]))
     robot = yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8"))
     motors = robot["hardware"]["tendon_actuators"]
-    motors["interface"], motors["receive_timeout_ms"] = "virtual", 800
+    motors["interface"], motors["receive_timeout_ms"] = "virtual", 1000
     motors["channels"], motors["alignment_timeout_s"] = list(channels.values()), 4.0
     for motor in motors["motors"]:
         motor["channel"] = channels[motor["channel"]]
@@ -71,7 +71,7 @@ def driver(domain, bench, tmp_path_factory):
     context = Context()
     initialize([], context)
     own = {"robot": str(file), "use_fake_hardware": False, "calibration_folder": str(tmp_path_factory.mktemp("homing"))}
-    driver = TendonDriver(context=context, overrides={**own, "rate_hz": 200.0, **PATIENT})
+    driver = TendonDriver(context=context, overrides={**own, "rate_hz": 200.0, **PATIENT_ON_WIRES})
     encoder = StringEncoder(context=context, overrides=own)
     spinner = Spinner([driver, encoder], context)
     spinner.start()

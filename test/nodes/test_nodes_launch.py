@@ -19,7 +19,7 @@ from continuum_robot.msg import Shape
 from continuum_robot.srv import ManageStack
 from geometry_msgs.msg import WrenchStamped
 from ros_desk import stand
-from ros_probe import PATIENT, Probe
+from ros_probe import PATIENT_ON_WIRES, Probe
 
 from continuum_robot.app.launch_arguments import stack_arguments
 from continuum_robot.app.launch_plan import programs_of_stack
@@ -28,7 +28,7 @@ from continuum_robot.nodes import qos
 from continuum_robot.nodes.spinning import wait_for
 from continuum_robot.simulation.wire.desk import Desk
 
-pytestmark = [pytest.mark.ros, pytest.mark.slow]
+pytestmark = [pytest.mark.ros, pytest.mark.real_time, pytest.mark.slow]
 
 LONG_S = 90.0
 TOPICS = ("tendon_states", "clarke_state", "clarke_reference", "shape", "wrench")
@@ -38,7 +38,7 @@ PARAMETERS = {
     "safety.activation_grace_s": 30.0,
     "safety.current_mismatch_time_s": 2.0,
     "safety.inconsistent_displacement_time_s": 2.0,
-    **PATIENT,
+    **PATIENT_ON_WIRES,
 }
 
 

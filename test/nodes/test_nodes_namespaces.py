@@ -13,11 +13,11 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from nav_msgs.msg import Path as PathMessage
-from ros_probe import Probe, pause, wait_for
+from ros_probe import PATIENT, Probe, pause, wait_for
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
-pytestmark = [pytest.mark.ros]
+pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
 
 def program(*arguments: str) -> list[str]:
@@ -25,7 +25,7 @@ def program(*arguments: str) -> list[str]:
 
 
 # Three stacks share the machine here, and none of these tests is about a late command.
-UNHURRIED = {"limits.command_timeout_s": 3.0, "limits.reading_timeout_s": 2.0}
+UNHURRIED = {**PATIENT, "rate_hz": 200.0}
 RIGHT = ["-r", "__ns:=/lab/right", "-p", "robot:=two_segment", "-p", "prefix:=right_"]
 
 
@@ -40,12 +40,12 @@ def two(domain, tmp_path_factory):
         try:
             for probe in (left, right):
                 probe.listen_to_stack()
-                probe.wait(lambda probe=probe: probe.stack_state() == "up", 60.0, "did not come up")
+                probe.wait(lambda probe=probe: probe.stack_state() == "up", 180.0, "did not come up")
             yield left, right
         finally:
             for process in processes:
                 process.send_signal(signal.SIGINT)
-            codes = [process.wait(20.0) for process in processes]
+            codes = [process.wait(60.0) for process in processes]
             log.close()
     assert codes == [0, 0]
 
@@ -61,7 +61,7 @@ def described(probe) -> str:
 
 def assert_commanded(probe) -> None:
     before = len(probe.received["tendon_commands"])
-    goes_on = wait_for(lambda: len(probe.received["tendon_commands"]) > before + 20, 10.0)
+    goes_on = wait_for(lambda: len(probe.received["tendon_commands"]) > before + 20, 30.0)
     assert goes_on, described(probe)
 
 
@@ -114,10 +114,10 @@ def test_a_second_stack_of_the_same_name_is_refused_and_the_first_goes_on(two):
     _, right = two
     right.bring_up()
     command = program(*RIGHT, "-p", "visualize:=false")
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 1
     assert "namespace" in done.stderr
     assert "Traceback" not in done.stderr
     assert right.faults() == []
-    right.wait(lambda: right.stack_state() == "up", 5.0, described(right))  # the last word was the refused one's
+    right.wait(lambda: right.stack_state() == "up", 30.0, described(right))  # the last word was the refused one's
     assert_commanded(right)

@@ -18,7 +18,7 @@ from std_msgs.msg import String
 
 from continuum_robot.nodes import loopback, qos
 
-pytestmark = [pytest.mark.ros]
+pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
 LOOPBACK = "0100007F"
 

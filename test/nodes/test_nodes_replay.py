@@ -28,12 +28,11 @@ COMMAND = [sys.executable, "-m", "continuum_robot.app.command_line"]
 
 @pytest.fixture(scope="module")
 def run(domain, tmp_path_factory) -> Path:
-    """The folder of a short demo."""
+    """The folder of a short demo, in lock-step."""
     out = tmp_path_factory.mktemp("demo")
     level = ("--fake-level", "dynamics", "--no-view")
-    command = [*COMMAND, "demo", "--duration", "2", "--out", str(out), *level]
-    # A fault on a stalled machine is no matter here: there is a report all the same.
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    command = [*COMMAND, "demo", "--clock", "lockstep", "--seed", "1", "--duration", "2", "--out", str(out), *level]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
     (folder,) = out.iterdir()
     assert (folder / "metrics.json").is_file(), done.stdout + done.stderr
     return folder
@@ -53,7 +52,7 @@ def test_the_report_is_that_of_the_demo(run, tmp_path):
     assert main(["report", str(run), "--out", str(tmp_path / "again")]) == 0
     again, first = numbers_of(tmp_path / "again" / "metrics.json"), numbers_of(run / "metrics.json")
     assert again == first
-    assert {"rmse_q_re_m", "round_trip_p50_us", "processor_percent", "faults"} <= first.keys()
+    assert {"rmse_q_re_m", "processor_percent", "faults"} <= first.keys()
     pictures = {picture.name for picture in run.glob("*.png")}
     assert pictures == {picture.name for picture in (tmp_path / "again").glob("*.png")}
 
@@ -103,6 +102,7 @@ def test_a_replay_of_another_robot_or_of_nothing_is_refused(run, tmp_path, capsy
     assert "--robot" in capsys.readouterr().err
 
 
+@pytest.mark.real_time
 def test_a_stack_that_was_killed_leaves_a_run_to_report_and_to_replay(domain, tmp_path):
     log = tmp_path / "log.txt"
     command = [*COMMAND, "up", "opencr_five_tendon", "--record", "--out", str(tmp_path / "runs")]
@@ -111,7 +111,7 @@ def test_a_stack_that_was_killed_leaves_a_run_to_report_and_to_replay(domain, tm
             [*command, "--fake-level", "dynamics", "--no-contact", "--no-view"], stdout=stream, stderr=stream
         )
     try:
-        deadline_s = time.monotonic() + 90
+        deadline_s = time.monotonic() + 180
         while "the stack is up" not in log.read_text():
             assert program.poll() is None, log.read_text()
             assert time.monotonic() < deadline_s, log.read_text()

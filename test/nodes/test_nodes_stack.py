@@ -1,28 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The composed stack on DDS: it comes up, tracks, is reconfigured live, goes down and up again in one process."""
+"""The composed stack on DDS in real time: it comes up, is reconfigured live, goes down and up again in one process."""
 
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from continuum_robot.msg import ClarkeState, PidState, Shape, StringLengths, TendonStates
+from continuum_robot.msg import ClarkeState, Shape, StringLengths, TendonStates
 from continuum_robot.srv import ManageStack
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from ros_probe import PATIENT, Probe, pause
+from ros_probe import PATIENT, Probe
 
-from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes import qos
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack_options import StackOptions
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 
-pytestmark = [pytest.mark.ros]
+pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
 ROBOT = load_robot("opencr_five_tendon")
 MANIFOLD = clarke_manifold(ROBOT)
@@ -30,9 +29,9 @@ MANIFOLD = clarke_manifold(ROBOT)
 
 @pytest.fixture(scope="module")
 def stack(domain):
-    options = StackOptions(visualize=True, parameters={"tendon_driver": {"rate_hz": 500.0, **PATIENT}})
+    options = StackOptions(visualize=True, parameters={"tendon_driver": {"rate_hz": 250.0, **PATIENT}})
     with ComposedStack(options) as stack:
-        stack.wait_until_up(60.0)
+        stack.wait_until_up(120.0)
         yield stack
 
 
@@ -59,74 +58,6 @@ def test_all_nodes_come_up_and_say_that_they_are_simulated(stack, probe):
     assert all(s.hardware_id == "simulated" for name, s in probe.diagnostics.items() if name.startswith("/tendon"))
 
 
-def test_it_tracks_the_trajectory_of_the_robot_file(stack, probe):
-    probe.bring_up()
-    stack.run(lambda: None)
-    probe.trigger("reference_source/restart")
-    pause(1.2)  # the blend into the trajectory
-    for topic in ("clarke_state", "clarke_reference"):
-        probe.received[topic].clear()
-    pause(3.0)
-    states, references = list(probe.received["clarke_state"]), list(probe.received["clarke_reference"])
-    wanted_s = np.array([conversions.stamp_ns(m.header.stamp) * 1e-9 for m in references])
-    wanted = np.array([m.position for m in references])
-    measured_s = np.array([conversions.stamp_ns(m.header.stamp) * 1e-9 for m in states])
-    measured = np.array([m.position for m in states])
-    inside = (measured_s > wanted_s[0]) & (measured_s < wanted_s[-1])
-    assert np.count_nonzero(inside) > 100
-    for axis in range(2):
-        error = measured[inside, axis] - np.interp(measured_s[inside], wanted_s, wanted[:, axis])
-        assert math.sqrt(np.mean(error**2)) < 3e-4  # m, of an amplitude of 10 mm
-    assert np.ptp(measured[:, 0]) > 5e-3  # and it moved
-
-
-def test_states_carry_sequence_stamp_age_and_what_was_commanded(stack, probe):
-    probe.bring_up()
-    probe.received["tendon_states"].clear()
-    pause(0.5)
-    states = list(probe.received["tendon_states"])
-    sequence = np.array([m.sequence for m in states])
-    assert np.all(np.diff(sequence) > 0)
-    stamps_s = np.array([conversions.stamp_ns(m.header.stamp) * 1e-9 for m in states])
-    # The simulator may send nothing new between two cycles, and two clocks are read one after the other.
-    assert np.all(np.diff(stamps_s) > -0.02)
-    assert stamps_s[-1] > stamps_s[0]
-    assert abs(stamps_s[-1] - time.time()) < 5.0
-    for message in states:
-        assert len(message.displacement) == len(message.age) == len(message.limited) == ROBOT.tendon_count
-        commanded = np.array(message.commanded_tension)
-        assert np.all(commanded >= ROBOT.limits.minimum_n - 1e-9)
-        assert np.all(commanded <= ROBOT.limits.maximum_n + 1e-9)
-
-
-def test_commands_answer_states_by_sequence(stack, probe):
-    probe.bring_up()
-    probe.received["tendon_commands"].clear()
-    pause(0.3)
-    newest = probe.newest("tendon_commands").sequence
-    assert abs(newest - probe.newest("tendon_states").sequence) < 200
-    report = stack.round_trip_report()
-    assert report.commands > 50
-    assert report.unknown == 0
-
-
-def test_the_estimated_shape_agrees_with_the_tendons(stack, probe):
-    probe.bring_up()
-    shape = probe.wait_for_message("shape")
-    assert len(shape.coefficients) == ROBOT.coefficient_count
-    assert len(shape.covariance) == ROBOT.coefficient_count**2
-    assert shape.residual < 1e-3
-    clarke = min(probe.received["clarke_state"], key=lambda m: abs(int(m.sequence) - int(shape.sequence)))
-    segment = ROBOT.segments[0]
-    scale = segment.tendons.pitch_radius_m * segment.length_m
-    # q_Re = r l kappa_y, q_Im = -r l kappa_x
-    np.testing.assert_allclose(
-        [scale * shape.coefficients[1], -scale * shape.coefficients[0]], clarke.position, atol=3e-4
-    )
-    quaternion = shape.tip.orientation
-    assert math.isclose(math.hypot(quaternion.x, quaternion.y, quaternion.z, quaternion.w), 1.0, rel_tol=1e-6)
-
-
 def test_down_and_up_again_in_the_same_process(stack, probe):
     probe.bring_up()
     assert probe.manage(ManageStack.Request.SHUTDOWN).success
@@ -147,13 +78,13 @@ def test_down_and_up_again_in_the_same_process(stack, probe):
 def test_activation_does_not_jump(stack, probe):
     probe.bring_up()
     assert probe.set_parameter("reference_source", "reference.kind", "hold").successful
-    pause(1.3)
+    probe.pause(1.3)
     for _ in range(2):
         assert probe.manage(ManageStack.Request.PAUSE).success
-        pause(0.3)
+        probe.pause(0.3)
         probe.received["tendon_states"].clear()
         assert probe.manage(ManageStack.Request.RESUME).success
-        pause(0.5)
+        probe.pause(0.5)
         states = list(probe.received["tendon_states"])
         tensions = np.array([m.commanded_tension for m in states])
         first = int(np.argmax(np.isfinite(tensions).all(axis=1)))
@@ -165,31 +96,6 @@ def test_activation_does_not_jump(stack, probe):
         clarke = MANIFOLD.clarke(np.array([m.displacement for m in states[first : first + 50]]))
         assert np.ptp(clarke, axis=0).max() < 2e-3
     assert probe.set_parameter("reference_source", "reference.kind", "chirp").successful
-
-
-def test_gains_change_live_and_bumpless(stack, probe):
-    probe.bring_up()
-    before = probe.get_parameter("clarke_controller", "gains.segment_1.p")
-    assert probe.set_parameter("clarke_controller", "gains.segment_1.p", before * 0.8).successful
-    pause(0.2)
-    controller = stack.nodes["clarke_controller"]._controller
-    assert controller.settings.gains[0].p == pytest.approx(before * 0.8)
-    assert probe.set_parameter("clarke_controller", "gains.segment_1.p", before).successful
-    assert stack.driver.faults == ()
-
-
-def test_pid_state_is_published_when_asked_for(stack, probe):
-    probe.bring_up()
-    probe.listen(PidState, "pid_state")
-    pause(0.3)
-    assert probe.received["pid_state"] == []
-    assert probe.set_parameter("clarke_controller", "publish_pid_state", True).successful
-    message = probe.wait_for_message("pid_state")
-    total = np.array(message.p_term) + message.i_term + message.d_term + message.feedforward
-    free = ~np.array(message.saturated)
-    np.testing.assert_allclose(total[free], np.array(message.output)[free], atol=1e-9)
-    np.testing.assert_allclose(np.array(message.reference) - message.measurement, message.error, atol=1e-12)
-    assert probe.set_parameter("clarke_controller", "publish_pid_state", False).successful
 
 
 def test_parameters_are_described_with_unit_and_range(stack, probe):

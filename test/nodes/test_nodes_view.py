@@ -31,7 +31,7 @@ from continuum_robot.nodes.spinning import wait_for
 from continuum_robot.nodes.stack_options import StackOptions
 from continuum_robot.robot.loading import load_robot
 
-pytestmark = [pytest.mark.ros]
+pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
 ROBOT = "opencr_five_tendon"
 LONG_S = 120.0
@@ -39,7 +39,7 @@ LONG_S = 120.0
 
 @pytest.fixture(scope="module")
 def stack(domain: int) -> Iterator[ComposedStack]:
-    parameters = {"tendon_driver": PATIENT, "reference_source": {"reference.kind": "hold"}}
+    parameters = {"tendon_driver": {"rate_hz": 250.0, **PATIENT}, "reference_source": {"reference.kind": "hold"}}
     with ComposedStack(StackOptions(robot=ROBOT, contact=True, parameters=parameters)) as running:
         running.wait_until_up(LONG_S)
         yield running

@@ -19,7 +19,7 @@ from continuum_robot.errors import DeviceError
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack_options import StackOptions
 
-pytestmark = [pytest.mark.ros, pytest.mark.slow]
+pytestmark = [pytest.mark.ros, pytest.mark.real_time, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from rclpy.qos import QoSProfile
@@ -99,7 +99,7 @@ class DriverFlow:
 class LockstepPace:
     """Cycles in the time of the simulated robot. Time passes while the stack is up, and while the driver waits for it.
 
-    While the stack is up every node gets its turn in each cycle, and what cycles did is published; before and after
+    While the stack is up, or in its safe state since then, every node gets its turn in each cycle, and what cycles did is published; before and after
     that time passes for the driver and its devices alone. So runs are the same on every machine.
 
     Parameters
@@ -112,7 +112,7 @@ class LockstepPace:
     ----------
     flow : how the driver publishes and listens
     turning : the nodes get their turns
-    done : the time that was asked for has passed
+    done : the time that was asked for has passed; :meth:`run_for` asks for more
     real_time_factor : simulated time over wall-clock time of it; NaN before
     on_done : called then
     """
@@ -123,7 +123,7 @@ class LockstepPace:
         self.period_s, self.turning, self.done = period_s, False, False
         self._node, self._clock, self._run_ns = node, node.clock, round(run_s * 1e9)
         self._period_ns = round(period_s * 1e9)
-        self._coordinator = LockstepCoordinator(node, node.clock)
+        self._coordinator = LockstepCoordinator(node, node.clock, while_waiting=self._do_calls)
         self.flow = DriverFlow(self._coordinator)
         self._control: SimulatorControl | None = None
         self._robot = ""
@@ -137,7 +137,7 @@ class LockstepPace:
         self._cycle: Cycle | None = None
         self._on_failure: Callable[[BaseException], None] = lambda _error: None
         self._cycles = 0
-        self._up = False
+        self._up = self._began = False
         self._begun_wall_s, self.real_time_factor = 0.0, math.nan
         self.on_done: Callable[[], None] = lambda: None
         node.create_subscription(StackStatus, "stack_status", self._on_stack_status, qos.latched())
@@ -231,7 +231,32 @@ class LockstepPace:
         with self._changed:
             self._calls.append((function, future))
             self._changed.notify_all()
+        self._coordinator.wake()
         return future.result()
+
+    def run_for(self, duration_s: float) -> None:
+        """Let time pass for so long beyond what was asked for, while the stack is up; :attr:`done` says that it has.
+
+        Parameters
+        ----------
+        duration_s : s
+
+        Raises
+        ------
+        ParameterError : time passes without end already
+        """
+        if not self._run_ns:
+            raise ParameterError("lockstep.run_s", 0.0, "above 0: time passes without end already")
+        with self._changed:
+            self._end_ns = max(self._end_ns, self._time_ns) + round(duration_s * 1e9)
+            self.done = self._time_ns >= self._end_ns
+            self.turning = self._began and not self.done
+            self._changed.notify_all()
+
+    @property
+    def published(self) -> Mapping[str, int]:
+        """Messages of each topic of lock-step so far, by its full name."""
+        return self._coordinator.published
 
     def wait(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """As :class:`~continuum_robot.runtime.pace.Pace`, in simulated time.
@@ -294,12 +319,7 @@ class LockstepPace:
             if self._stopped:
                 return False
             names, self._names = self._names, None
-        while self._calls:
-            function, future = self._calls.popleft()
-            try:
-                future.set_result(function())
-            except Exception as error:
-                future.set_exception(error)
+        self._do_calls()
         if names is not None:
             self._begin_turns(names)
         if self._waits:
@@ -312,16 +332,25 @@ class LockstepPace:
             return True
         return self._step()
 
+    def _do_calls(self) -> None:
+        """Between two cycles, also where a turn is waited for: the thread that calls may be the one that answers."""
+        while self._calls:
+            function, future = self._calls.popleft()
+            try:
+                future.set_result(function())
+            except Exception as error:
+                future.set_exception(error)
+
     def _may_turn(self) -> bool:
         return self.turning and (not self._run_ns or self._time_ns < self._end_ns)
 
     def _begin_turns(self, names: tuple[str, ...]) -> None:
         if names and self._coordinator.wait_for(names):
-            self.turning, self.done = True, False
+            self.turning, self.done, self._began = True, False, True
             self._begun_wall_s = time.monotonic()
             self._end_ns = self._time_ns + self._run_ns
         elif not names:
-            self.turning = False
+            self.turning = self._began = False
 
     def _step(self) -> bool:
         cycle, now_ns = self._cycle, self._time_ns + self._period_ns
@@ -357,8 +386,9 @@ class LockstepPace:
     # The stack
 
     def _on_stack_status(self, message: StackStatus) -> None:
-        """Time passes for all while the stack is up."""
+        """Time passes for all while the stack is up, and goes on after a fault while all nodes are there."""
         up = message.state == "up"
+        up |= message.state == "fault" and self._up and "unknown" not in message.node_states
         if up == self._up:
             return
         self._up = up
