@@ -19,6 +19,7 @@ from continuum_robot.drivers.fault_codes import (
     LOOP_TOO_SLOW_BIT,
 )
 from continuum_robot.drivers.lateness_watch import LatenessWatch
+from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.drivers.reading_watch import ReadingWatch
 from continuum_robot.drivers.safe_ramp import SafeRamp
 from continuum_robot.drivers.safety_settings import SafetySettings
@@ -26,7 +27,6 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.coordinates import tendon_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.stepped.buffers import UNKNOWN, integers, stepped, vector
-from continuum_robot.stepped.reading import ReadingBuffer
 
 # Codes of the states: where their names stand in STATES of safety_output.py.
 STATE_INACTIVE = cython.declare(cython.int, 0)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.drivers.safety_cycle import STATE_ACTIVE, STATE_INACTIVE, STATE_SAFE, SafetyCycle
 from continuum_robot.drivers.safety_output import ACTIVE, INACTIVE, SAFE, STATES, SafetyOutput
 from continuum_robot.drivers.safety_settings import SafetySettings
@@ -20,7 +21,6 @@ from continuum_robot.drivers.tendon_faults import ESTOP, FAULTS, fault_name, fau
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.stepped.buffers import vector
-from continuum_robot.stepped.reading import ReadingBuffer
 
 __all__ = ["ACTIVE", "INACTIVE", "SAFE", "SafetyOutput", "TendonSafety"]
 

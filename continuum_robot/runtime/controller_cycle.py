@@ -10,11 +10,11 @@ from cython.cimports.libc.math import isfinite
 
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.controller import ClarkeOutput
+from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.runtime.reference_input import ReferenceInput
 from continuum_robot.stepped.buffers import UNKNOWN, stepped, vector
-from continuum_robot.stepped.reading import ReadingBuffer
 
 
 @cython.cclass

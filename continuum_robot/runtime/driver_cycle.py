@@ -10,6 +10,7 @@ import cython
 
 from continuum_robot.drivers.odri_can.motor_boards import MotorBoards
 from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.drivers.safety_cycle import STATE_ACTIVE
 from continuum_robot.drivers.tendon_safety import TendonSafety
 from continuum_robot.errors import ParameterError
@@ -18,7 +19,6 @@ from continuum_robot.runtime.cycle_log import CycleLog
 from continuum_robot.runtime.cycle_row import CycleRow
 from continuum_robot.stepped.buffers import UNKNOWN, stepped, vector
 from continuum_robot.stepped.mailbox import Mailbox
-from continuum_robot.stepped.reading import ReadingBuffer
 
 Commander = Callable[[TendonReading | None, float], Sequence[float] | None]
 
@@ -143,7 +143,10 @@ class DriverCycle:
 
     @stepped
     def finish(self, now_s: cython.double, elapsed_s: cython.double, missed: cython.longlong) -> cython.void:
-        """Check what is wanted, write what the safety logic lets through, and note all in the log."""
+        """Check what is wanted, write what the safety logic lets through, and note all in the log.
+
+        ``now_s``, ``elapsed_s`` and ``missed`` as in :meth:`step`.
+        """
         age_s: cython.double = now_s - self.wanted_s if self.wanted_size >= 0 else 0.0
         self.begin_row(now_s, missed)
         self.safety.missed = cython.cast(cython.int, missed)
@@ -175,7 +178,7 @@ class DriverCycle:
 
     @stepped
     def begin_row(self, now_s: cython.double, missed: cython.longlong) -> cython.void:
-        """The reading, and what the cycle before wrote."""
+        """The reading, what the cycle before wrote, and how many deadlines were ``missed``."""
         n: cython.int = self.tendon_count
         self.log.put(self.number)
         self.log.put(now_s)
@@ -330,6 +333,10 @@ class DriverCycle:
         Parameters
         ----------
         zero_m : what the actuators read at the straight pose, N values, m
+
+        Raises
+        ------
+        ParameterError : another number of values
         """
         if len(zero_m) != self.tendon_count:
             raise ParameterError("zero_m", len(zero_m), f"{self.tendon_count} values, one a tendon")

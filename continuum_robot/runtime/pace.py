@@ -324,7 +324,8 @@ class VirtualPace:
         """
         end_s = self._now_s + duration_s
         while self._now_s < end_s - 1e-9:
-            self._now_s = round(self._now_s + min(self.period_s, end_s - self._now_s), 9)
+            # On the same numbers as a SteppedClock: whole nanoseconds.
+            self._now_s = round((self._now_s + min(self.period_s, end_s - self._now_s)) * 1e9) * 1e-9
             if self._on_step is not None:
                 self._on_step(self._now_s)
 

@@ -26,18 +26,18 @@ LEVELS = {
     "stepped": 1,
     "drivers": 5,
     "runtime": 6,
-    "simulation": 5,
-    "identification": 5,
+    "simulation": 6,
+    "identification": 6,
     "nodes": 7,
     "experiments": 7,
     "app": 7,
     "client": 8,  # what a user imports; hands on what app/ has
 }
-# Arrows between folders of the same level that are natural: simulators and procedures speak the drivers' protocols.
+# Arrows between folders of the same level that are natural.
 SIDEWAYS = {
-    ("simulation", "drivers"),
+    ("simulation", "runtime"),  # its clocks
+    ("runtime", "identification"),  # the driver's loop runs procedures
     ("mechanisms", "rod"),  # its code generation and statics
-    ("identification", "drivers"),
     ("app", "nodes"),
     ("app", "experiments"),
 }
