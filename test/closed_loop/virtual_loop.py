@@ -90,9 +90,12 @@ class VirtualLoop(QuietWatcher):
     def wanted(self):
         return self.reference.at(self.now_s - self.reference_start_s)
 
-    def activate(self):
-        """As the driver: torque without current, then safety and controller, from the measurement."""
+    def activate(self, taut_n=None):
+        """As the driver: torque without current, ``taut_n`` on all tendons for a while, safety, then the controller."""
         self.driver.switch_on()
+        if taut_n is not None:
+            self.driver.cycle.take_up([taut_n] * self.robot.tendon_count)
+            self.pace.run(0.05)
         self.driver.obey()
         self.control(on=True)
 
