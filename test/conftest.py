@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all tests share: DDS domains of this run alone, and a second try for tests that run in real time."""
+"""What all tests share: examples from fixed seeds, and DDS domains of this run alone."""
 
 from __future__ import annotations
 
 import os
 
 import hypothesis
-import pytest
 
 # The suite judges a change, so the same tree gives the same verdict: its examples are drawn from fixed seeds. New
 # ones are looked for with --hypothesis-profile=explore, and what they find becomes an @example.
@@ -22,10 +21,3 @@ os.environ.setdefault("CONTINUUM_ROBOT_TEST_DOMAIN", str(_FIRST_DOMAIN))
 os.environ.setdefault("CONTINUUM_ROBOT_TEST_DOMAIN_APP", str(_FIRST_DOMAIN + DOMAINS_PER_RUN - 6))
 os.environ.setdefault("CONTINUUM_ROBOT_TEST_DOMAIN_EXAMPLES", str(_FIRST_DOMAIN + DOMAINS_PER_RUN - 2))
 os.environ.setdefault("CONTINUUM_ROBOT_TEST_DOMAIN_LAUNCH", str(_FIRST_DOMAIN + DOMAINS_PER_RUN - 1))
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests over DDS run in soft real time: a machine that stalls for 0.1 s trips the command timeout, rightly."""
-    for item in items:
-        if item.get_closest_marker("ros") is not None:
-            item.add_marker(pytest.mark.flaky(reruns=3, reruns_delay=1))
