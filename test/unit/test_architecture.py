@@ -137,7 +137,7 @@ STEPS_SAFETY = {"runtime/driver_cycle.py", "drivers/safety_cycle.py", "drivers/t
 
 
 def safety_steps(source: str) -> list[int]:
-    """Lines that step the safety logic: by a method of something that is called safety, or of a TendonSafety made here."""
+    """Lines that step the safety logic: a method of what is called safety, or of a TendonSafety made on the spot."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if (
