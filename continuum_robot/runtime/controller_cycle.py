@@ -189,7 +189,7 @@ class ControllerCycle:
         """
         if not cython.compiled:
             if self.foreign is not None:
-                self.foreign.take(reading, self.reference)
+                self.foreign.take(reading, self.reference)  # type: ignore[attr-defined]
         finite: cython.bint = self.controller.observe(reading.displacement_m, reading.velocity_m_per_s)
         self.count(sequence)
         if not following:

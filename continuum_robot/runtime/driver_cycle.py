@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable, Sequence
 
 import cython
+import numpy as np
+from numpy.typing import NDArray
 
 from continuum_robot.drivers.odri_can.motor_boards import MotorBoards
 from continuum_robot.drivers.protocols import TendonReading
@@ -20,7 +22,7 @@ from continuum_robot.runtime.cycle_row import CycleRow
 from continuum_robot.stepped.buffers import UNKNOWN, stepped, vector
 from continuum_robot.stepped.mailbox import Mailbox
 
-Commander = Callable[[TendonReading | None, float], Sequence[float] | None]
+Commander = Callable[[TendonReading | None, float], Sequence[float] | NDArray[np.float64] | None]
 
 
 @cython.cclass
@@ -80,7 +82,8 @@ class DriverCycle:
         *,
         number: int = 0,
     ) -> None:
-        self.actuators, self.safety, self.controller = actuators, safety, controller
+        self.actuators, self.safety = actuators, safety
+        self.controller = controller  # type: ignore[assignment]
         self.tendon_count, self.coordinate_count = tendon_count, coordinate_count
         self.reading = ReadingBuffer(tendon_count)
         self.zero_m, self.take_up_n, self.wanted = vector(tendon_count), vector(tendon_count), vector(tendon_count)
@@ -272,7 +275,8 @@ class DriverCycle:
         ----------
         controller : of the same form
         """
-        self.controller, self.controls = controller, False
+        self.controller = controller  # type: ignore[assignment]
+        self.controls = False
         self.forget_command()
 
     def control_now(self, *, on: bool) -> None:
@@ -361,7 +365,7 @@ class DriverCycle:
         """The log."""
         return self.log
 
-    def _want(self, wanted: Sequence[float], now_s: float, sequence: int) -> None:
+    def _want(self, wanted: Sequence[float] | NDArray[np.float64], now_s: float, sequence: int) -> None:
         self.wanted_size = len(wanted)
         self.wanted_s, self.wanted_sequence = now_s, sequence
         self.wanted = vector([*wanted, *[math.nan] * self.tendon_count][: self.tendon_count])

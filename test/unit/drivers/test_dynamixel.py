@@ -162,7 +162,7 @@ def test_tensions_pull_with_either_polarity_and_are_read_back(stand: ServoStand)
     stand.actuators.enable()
     for servo in SERVOS:
         assert stand.servos.register(servo, registers.OPERATING_MODE, 1) == registers.CURRENT_CONTROL
-        assert stand.servos.register(servo, registers.BUS_WATCHDOG, 1) == 50
+        assert stand.servos.register(servo, registers.BUS_WATCHDOG, 1) == TIMEOUT_MS // 20
     stand.run_until(lambda: bool((stand.actuators.read(time.monotonic()).displacement_m > 1e-3).all()), tension=20.0)
     reading = stand.actuators.read(time.monotonic())
     np.testing.assert_allclose(reading.tension_n, 20.0, atol=0.00269 * NEWTON_PER_AMPERE)
