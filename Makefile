@@ -48,7 +48,7 @@ else
 	$(BIN)/python -m pytest -n auto --dist loadfile --durations=30 -m "not ros and not launch"
 endif
 
-lint: $(INSTALLED)  ## ruff, and mypy on geometry, robot, rod, control
+lint: $(INSTALLED)  ## ruff, and mypy on what runs on the robot
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 

@@ -43,7 +43,7 @@ class MotorCurrents(Generic[Motor]):
         actuators, count = robot.actuators, robot.tendon_count
         if actuators is None:
             raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
-        self.motors = sorted(motors, key=lambda entry: entry.tendon)
+        self.motors: list[Motor] = sorted(motors, key=lambda entry: entry.tendon)
         tendons = [entry.tendon for entry in self.motors]
         if tendons != list(range(1, count + 1)):
             raise ParameterError("hardware.tendon_actuators.motors", tendons, f"each of the tendons 1 to {count} once")

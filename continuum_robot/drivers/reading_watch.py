@@ -19,11 +19,11 @@ from continuum_robot.drivers.fault_codes import (
     READING_TIMEOUT_BIT,
     TENSION_OUT_OF_RANGE_BIT,
 )
+from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.drivers.safety_settings import SafetySettings
 from continuum_robot.geometry.clarke import ClarkeManifold
 from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.stepped.buffers import integers, matrix, stepped, vector
-from continuum_robot.stepped.reading import ReadingBuffer
 
 
 @cython.cclass

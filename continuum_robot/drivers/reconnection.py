@@ -37,7 +37,7 @@ class Reconnection:
         """
         self.lost, self._next_attempt_s = error, now_s + PERIOD_S
 
-    def attempt(self, now_s: float, open_again: Callable[[], None]) -> bool:
+    def attempt(self, now_s: float, open_again: Callable[[], object]) -> bool:
         """Open a lost device again, where it is time for that.
 
         Parameters

@@ -9,10 +9,10 @@ from __future__ import annotations
 import cython
 
 from continuum_robot.control.limits import TensionLimiter
+from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.drivers.safety_settings import SafetySettings
 from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.stepped.buffers import INFINITE, integers, stepped, vector
-from continuum_robot.stepped.reading import ReadingBuffer
 
 
 @cython.cclass

@@ -19,6 +19,7 @@ from continuum_robot.drivers.fault_codes import (
     LOOP_TOO_SLOW_BIT,
 )
 from continuum_robot.drivers.lateness_watch import LatenessWatch
+from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.drivers.reading_watch import ReadingWatch
 from continuum_robot.drivers.safe_ramp import SafeRamp
 from continuum_robot.drivers.safety_settings import SafetySettings
@@ -26,9 +27,8 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.coordinates import tendon_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.stepped.buffers import UNKNOWN, integers, stepped, vector
-from continuum_robot.stepped.reading import ReadingBuffer
 
-# Codes of the states: where their names stand in STATES of safety_output.py.
+# Codes of the states: where their names stand in STATES of tendon_safety.py.
 STATE_INACTIVE = cython.declare(cython.int, 0)
 STATE_ACTIVE = cython.declare(cython.int, 1)
 STATE_SAFE = cython.declare(cython.int, 2)
@@ -58,7 +58,8 @@ class SafetyCycle:
     tension_n : after a step, what to send: N numbers in N, the brake included
     command_n : the newest command, without the brake: N numbers in N
     limited : LIMITED_ bits of control/limits.py, N numbers
-    write : whether to send ``tension_n``; see :class:`SafetyOutput`
+    write : whether to send ``tension_n``. False in a cycle without a fresh command, so that the driver never feeds
+        the motor board's own watchdog with an old command, and before the first activation
     state_code : STATE_INACTIVE, STATE_ACTIVE or STATE_SAFE
     changed : state or faults changed since the step before
 
@@ -77,9 +78,9 @@ class SafetyCycle:
     write = cython.declare(cython.bint, visibility="readonly")
     state_code = cython.declare(cython.int, visibility="readonly")
     changed = cython.declare(cython.bint, visibility="readonly")
-    tension_n: cython.double[::1]
+    tension_n = cython.declare(cython.double[::1], visibility="readonly")
     command_n: cython.double[::1]
-    limited: cython.int[::1]
+    limited = cython.declare(cython.int[::1], visibility="readonly")
     _count: cython.int
     _engaged: cython.bint
     _limiter: TensionLimiter
@@ -92,7 +93,6 @@ class SafetyCycle:
     _latched: cython.int
     _latched_codes: cython.int[::1]
     _latched_count: cython.int
-    _reported_count: cython.int
     _newest_code: cython.int
     _state_before: cython.int
     _latched_before: cython.int
@@ -142,7 +142,7 @@ class SafetyCycle:
         self.latency_s, self.missed = UNKNOWN, 0
         self.write = self.changed = False
         self.state_code = self._state_before = STATE_INACTIVE
-        self._conditions = self._latched = self._latched_count = self._reported_count = self._latched_before = 0
+        self._conditions = self._latched = self._latched_count = self._latched_before = 0
         self._latched_codes, self._newest_code = integers(FAULT_BIT_COUNT), -1
         self._has_actuators = robot.actuators is not None
         self._ampere_per_newton = vector((1.0 / robot.newton_per_ampere).tolist())

@@ -6,23 +6,24 @@ Stepped code: see :mod:`continuum_robot.stepped`.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 
 import cython
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.drivers.safety_cycle import STATE_ACTIVE, STATE_INACTIVE, STATE_SAFE, SafetyCycle
-from continuum_robot.drivers.safety_output import ACTIVE, INACTIVE, SAFE, STATES, SafetyOutput
 from continuum_robot.drivers.safety_settings import SafetySettings
 from continuum_robot.drivers.tendon_faults import ESTOP, FAULTS, fault_name, fault_names
-from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
 from continuum_robot.stepped.buffers import vector
-from continuum_robot.stepped.reading import ReadingBuffer
 
-__all__ = ["ACTIVE", "INACTIVE", "SAFE", "SafetyOutput", "TendonSafety"]
+INACTIVE, ACTIVE, SAFE = "inactive", "active", "safe"
+STATES = (INACTIVE, ACTIVE, SAFE)
+"""Names of the states, by their codes in safety_cycle.py."""
 
 
 @cython.cclass
@@ -47,9 +48,8 @@ class TendonSafety(SafetyCycle):
 
     estop_reason = cython.declare(object, visibility="public")
     _newton_per_ampere: object
-    # What Python code gives to update().
+    # What Python code gives to activate().
     _taken: ReadingBuffer
-    _given: cython.double[::1]
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class TendonSafety(SafetyCycle):
         SafetyCycle.__init__(self, robot, settings, period_s, delay_margin_s)
         self.estop_reason = ""
         self._newton_per_ampere = robot.newton_per_ampere
-        self._taken, self._given = ReadingBuffer(self._count), vector(self._count)
+        self._taken = ReadingBuffer(self._count)
 
     # --- what the state is
 
@@ -229,73 +229,36 @@ class TendonSafety(SafetyCycle):
         self._obey_estop()
         blocking = self.conditions + ((ESTOP,) if self.estop_held else ())
         if not blocking:
-            self._latched = self._latched_count = self._reported_count = 0
+            self._latched = self._latched_count = 0
             if self.state_code == STATE_SAFE:
                 self.state_code = STATE_INACTIVE
         return blocking
 
-    def new_faults(self) -> tuple[str, ...]:
-        """The faults that latched since the previous call, in their order."""
-        new = self.faults[self._reported_count :]
-        self._reported_count = self._latched_count
-        return new
-
     # --- the cycle
 
-    def update(
+    def step_once(
         self,
-        reading: TendonReading | None,
-        command: ArrayLike | None,
-        command_age_s: float,
+        reading: ReadingBuffer,
+        wanted: Sequence[float],
+        size: int,
+        age_s: float,
+        sequence: int,
         now_s: float,
-        dt: float,
-        *,
-        command_sequence: int | None = None,
-    ) -> SafetyOutput:
-        """One cycle of the driver, for Python code: :meth:`step` with arrays and names.
+        elapsed_s: float,
+    ) -> None:
+        """:meth:`step` for Python code; :class:`~continuum_robot.runtime.driver_cycle.DriverCycle` is who steps it.
 
         Parameters
         ----------
-        reading : the newest reading; None where none came, its predecessor then grows old
-        command : the newest command, shape (N,), N; None where none came yet
-        command_age_s : its age at ``now_s``, s
+        reading : what was read
+        wanted : N tensions, N
+        size : how many tensions the command has; negative: there is none
+        age_s : of the command at ``now_s``, s
+        sequence : of the command; 0: it has none
         now_s : monotonic or virtual time, s
-        dt : time since the previous update, s
-        command_sequence : its sequence number; None or 0: it has none
-
-        Returns
-        -------
-        the tensions to send
-
-        Raises
-        ------
-        ParameterError : dt negative or not finite, now_s not finite
+        elapsed_s : since the step before, s
         """
-        j: cython.int
-        size: cython.int = -1
-        if not 0 <= dt < math.inf:
-            raise ParameterError("dt", dt, "a time step of at least 0 s")
-        if not math.isfinite(now_s):
-            raise ParameterError("now_s", now_s, "a finite time in s")
-        self._taken.valid = False
-        if reading is not None:
-            self._taken.set(reading)
-        if command is not None:
-            wanted = np.asarray(command, dtype=float)
-            size = 0
-            if wanted.shape == (self._count,):
-                size = self._count
-                for j, value in enumerate(wanted.tolist()):
-                    self._given[j] = value
-        self.step(self._taken, self._given, size, command_age_s, command_sequence or 0, now_s, dt)
-        return SafetyOutput(
-            np.array(self.tension_n, dtype=float),
-            np.array(self.limited, dtype=np.uint8),
-            self.state,
-            bool(self.write),
-            self.faults,
-            self.new_faults(),
-        )
+        self.step(reading, vector(wanted), size, age_s, sequence, now_s, elapsed_s)
 
     def _measured_tension(self, reading: TendonReading) -> NDArray[np.float64]:
         tension = np.asarray(reading.tension_n, dtype=float)

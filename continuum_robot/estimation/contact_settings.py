@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -227,7 +228,7 @@ def default_settings(robot: Robot) -> MonitorSettings:
     robot : without ``limits`` the forces are those of the class
     """
     sensors = sensor_accuracy(robot)
-    values: dict[str, float] = {
+    values: dict[str, Any] = {
         "coefficient_error_per_m": float(np.ceil(1e3 * sensors.coefficient_error_per_m.max()) / 1e3),
         "rate_noise_per_m_s": float(np.ceil(1e3 * sensors.rate_noise_per_m_s.max()) / 1e3),
     }

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.estimation.contact_settings import MonitorSettings
 from continuum_robot.estimation.residual_methods import USUAL_STEP_S, CycleInput
@@ -82,5 +82,6 @@ def _not_finite(cycle: CycleInput) -> str:
     given = (cycle.c, cycle.rate, cycle.noise, cycle.rate_noise, cycle.load)
     if math.isfinite(sum(np.vdot(values, values) for values in given) + cycle.dt):
         return ""
-    unknown = [name for name, values in zip(_NAMES, (*given, cycle.dt), strict=True) if not np.all(np.isfinite(values))]
+    inputs: list[ArrayLike] = [*given, cycle.dt]
+    unknown = [name for name, values in zip(_NAMES, inputs, strict=True) if not np.all(np.isfinite(values))]
     return f"{', '.join(unknown)}: not a number" if unknown else ""

@@ -13,6 +13,7 @@ import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
 
 from continuum_robot.control.references import ClarkeReference
+from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.errors import ParameterError
 from continuum_robot.mechanisms.parts import make_feedforward
 from continuum_robot.msg import ClarkeState, PidState, TendonCommands, TendonStates
@@ -32,7 +33,6 @@ from continuum_robot.runtime.cycle_row import CycleRow
 from continuum_robot.runtime.forms import Form, interpreted_form
 from continuum_robot.runtime.reference_input import ReferenceInput
 from continuum_robot.runtime.timing import Histogram
-from continuum_robot.stepped.reading import ReadingBuffer
 
 _LONGEST_PERIOD_S = 0.1
 _LARGEST_CLOCK_ERROR_S = 0.1

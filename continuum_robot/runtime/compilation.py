@@ -31,7 +31,7 @@ MODULES = (
     "stepped.buffers",
     "stepped.system_calls",
     "stepped.mailbox",
-    "stepped.reading",
+    "drivers.reading_buffer",
     "control.limits",
     "drivers.fault_codes",
     "drivers.reading_watch",

@@ -10,11 +10,11 @@ from cython.cimports.libc.math import isfinite
 
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.controller import ClarkeOutput
+from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.runtime.reference_input import ReferenceInput
 from continuum_robot.stepped.buffers import UNKNOWN, stepped, vector
-from continuum_robot.stepped.reading import ReadingBuffer
 
 
 @cython.cclass
@@ -189,7 +189,7 @@ class ControllerCycle:
         """
         if not cython.compiled:
             if self.foreign is not None:
-                self.foreign.take(reading, self.reference)
+                self.foreign.take(reading, self.reference)  # type: ignore[attr-defined]
         finite: cython.bint = self.controller.observe(reading.displacement_m, reading.velocity_m_per_s)
         self.count(sequence)
         if not following:

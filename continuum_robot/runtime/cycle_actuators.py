@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from continuum_robot.drivers.protocols import TendonActuators
+from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.errors import ContinuumRobotError
-from continuum_robot.stepped.reading import ReadingBuffer
 
 
 class CycleActuators:

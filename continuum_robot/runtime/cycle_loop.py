@@ -52,7 +52,7 @@ class CycleLoop:
 
     @stepped
     def run_one(self, start_ns: cython.longlong, missed: cython.longlong) -> cython.void:
-        """A cycle that begins now."""
+        """A cycle that begins at ``start_ns`` (ns), after ``missed`` deadlines that passed."""
         end_ns: cython.longlong
         self.statistics.begin(start_ns, missed)
         if self.before_ns == 0:

@@ -7,9 +7,12 @@ import math
 from collections.abc import Callable, Sequence
 
 import cython
+import numpy as np
+from numpy.typing import NDArray
 
 from continuum_robot.drivers.odri_can.motor_boards import MotorBoards
 from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.drivers.safety_cycle import STATE_ACTIVE
 from continuum_robot.drivers.tendon_safety import TendonSafety
 from continuum_robot.errors import ParameterError
@@ -18,9 +21,8 @@ from continuum_robot.runtime.cycle_log import CycleLog
 from continuum_robot.runtime.cycle_row import CycleRow
 from continuum_robot.stepped.buffers import UNKNOWN, stepped, vector
 from continuum_robot.stepped.mailbox import Mailbox
-from continuum_robot.stepped.reading import ReadingBuffer
 
-Commander = Callable[[TendonReading | None, float], Sequence[float] | None]
+Commander = Callable[[TendonReading | None, float], Sequence[float] | NDArray[np.float64] | None]
 
 
 @cython.cclass
@@ -80,7 +82,8 @@ class DriverCycle:
         *,
         number: int = 0,
     ) -> None:
-        self.actuators, self.safety, self.controller = actuators, safety, controller
+        self.actuators, self.safety = actuators, safety
+        self.controller = controller  # type: ignore[assignment]
         self.tendon_count, self.coordinate_count = tendon_count, coordinate_count
         self.reading = ReadingBuffer(tendon_count)
         self.zero_m, self.take_up_n, self.wanted = vector(tendon_count), vector(tendon_count), vector(tendon_count)
@@ -143,7 +146,10 @@ class DriverCycle:
 
     @stepped
     def finish(self, now_s: cython.double, elapsed_s: cython.double, missed: cython.longlong) -> cython.void:
-        """Check what is wanted, write what the safety logic lets through, and note all in the log."""
+        """Check what is wanted, write what the safety logic lets through, and note all in the log.
+
+        ``now_s``, ``elapsed_s`` and ``missed`` as in :meth:`step`.
+        """
         age_s: cython.double = now_s - self.wanted_s if self.wanted_size >= 0 else 0.0
         self.begin_row(now_s, missed)
         self.safety.missed = cython.cast(cython.int, missed)
@@ -175,7 +181,7 @@ class DriverCycle:
 
     @stepped
     def begin_row(self, now_s: cython.double, missed: cython.longlong) -> cython.void:
-        """The reading, and what the cycle before wrote."""
+        """The reading, what the cycle before wrote, and how many deadlines were ``missed``."""
         n: cython.int = self.tendon_count
         self.log.put(self.number)
         self.log.put(now_s)
@@ -269,7 +275,8 @@ class DriverCycle:
         ----------
         controller : of the same form
         """
-        self.controller, self.controls = controller, False
+        self.controller = controller  # type: ignore[assignment]
+        self.controls = False
         self.forget_command()
 
     def control_now(self, *, on: bool) -> None:
@@ -330,6 +337,10 @@ class DriverCycle:
         Parameters
         ----------
         zero_m : what the actuators read at the straight pose, N values, m
+
+        Raises
+        ------
+        ParameterError : another number of values
         """
         if len(zero_m) != self.tendon_count:
             raise ParameterError("zero_m", len(zero_m), f"{self.tendon_count} values, one a tendon")
@@ -354,7 +365,7 @@ class DriverCycle:
         """The log."""
         return self.log
 
-    def _want(self, wanted: Sequence[float], now_s: float, sequence: int) -> None:
+    def _want(self, wanted: Sequence[float] | NDArray[np.float64], now_s: float, sequence: int) -> None:
         self.wanted_size = len(wanted)
         self.wanted_s, self.wanted_sequence = now_s, sequence
         self.wanted = vector([*wanted, *[math.nan] * self.tendon_count][: self.tendon_count])

@@ -229,9 +229,7 @@ class VirtualPace:
         due; None: there are none
     """
 
-    def __init__(
-        self, period_s: float, start_s: float = 0.0, on_step: Callable[[float], object] | None = None
-    ) -> None:
+    def __init__(self, period_s: float, start_s: float = 0.0, on_step: Callable[[float], object] | None = None) -> None:
         self.period_s, self._on_step = period_s, on_step
         self._now_s, self._cycle_s = start_s, start_s
         self._cycle: Cycle | None = None
@@ -324,7 +322,8 @@ class VirtualPace:
         """
         end_s = self._now_s + duration_s
         while self._now_s < end_s - 1e-9:
-            self._now_s = round(self._now_s + min(self.period_s, end_s - self._now_s), 9)
+            # On the same numbers as a SteppedClock: whole nanoseconds.
+            self._now_s = round((self._now_s + min(self.period_s, end_s - self._now_s)) * 1e9) * 1e-9
             if self._on_step is not None:
                 self._on_step(self._now_s)
 

@@ -50,7 +50,7 @@ class Histogram:
 
     @stepped
     def add(self, time_ns: cython.longlong) -> cython.void:
-        """Count a time of at least 0 ns."""
+        """Count a time ``time_ns`` of at least 0 ns."""
         time_us: cython.double = time_ns * 1e-3
         index: cython.int = self.last
         if time_ns * self.scale < self.last:
@@ -126,7 +126,7 @@ class LoopStatistics:
 
     @stepped
     def clear(self, now_ns: cython.longlong) -> cython.void:
-        """Start over at a time."""
+        """Start over at ``now_ns`` (ns)."""
         self.period.clear()
         self.execution.clear()
         self.cycles = self.missed = 0
@@ -138,7 +138,7 @@ class LoopStatistics:
 
     @stepped
     def begin(self, now_ns: cython.longlong, missed: cython.longlong) -> cython.void:
-        """A cycle starts; ``missed`` deadlines passed since the one before."""
+        """A cycle starts at ``now_ns`` (ns); ``missed`` deadlines passed since the one before."""
         if self.reset_asked or self.begun_ns == 0:
             self.reset_asked = False
             self.clear(now_ns)
@@ -149,7 +149,7 @@ class LoopStatistics:
 
     @stepped
     def end(self, now_ns: cython.longlong) -> cython.void:
-        """The cycle is done."""
+        """The cycle is done at ``now_ns`` (ns)."""
         self.execution.add(now_ns - self.start_ns)
         self.cycles += 1
 

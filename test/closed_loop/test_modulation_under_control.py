@@ -5,11 +5,9 @@ import dataclasses
 
 import numpy as np
 import pytest
+from virtual_loop import VirtualLoop
 
-from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.macro_micro import MACRO, MICRO, MacroMicroController, MacroMicroParameters
-from continuum_robot.control.references import make_reference
-from continuum_robot.drivers.tendon_safety import TendonSafety
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.estimation.mechanism_shape import make_shape_estimator
 from continuum_robot.estimation.sensor_watch import WatchSettings
@@ -21,7 +19,6 @@ from continuum_robot.mechanisms.parts import make_drawing, make_feedforward
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.mechanism_body import make_body
-from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
 
 STEP_S = 1e-3
 
@@ -37,33 +34,18 @@ def segment(robot):
 
 
 def test_the_loop_follows_bend_and_insertion_through_driver_and_safety(robot, segment):
-    actuators = SimulatedTendonActuators(robot)
-    controller = ClarkeController(robot, make_feedforward(robot))
+    loop = VirtualLoop(robot, level="mirror")
     estimator = make_shape_estimator(robot, WatchSettings())
-    reference = make_reference(robot.reference, robot.coordinate_count)
-    actuators.open()
-    actuators.enable()
-    start = np.full(robot.tendon_count, robot.control.pretension_n)
-    for cycle in range(50):
-        reading = actuators.read(cycle * STEP_S)
-        actuators.write(start, cycle * STEP_S)
-    safety = TendonSafety(robot)
-    safety.activate(reading)
-    controller.reset(reading.displacement_m, reading.tension_n, velocity=reading.velocity_m_per_s)
-    errors, tensions = [], []
-    for cycle in range(50, 6050):
-        now_s = cycle * STEP_S
-        reading = actuators.read(now_s)
-        wanted = reference.at(now_s - 0.05)
-        output = controller.update(reading.displacement_m, reading.velocity_m_per_s, wanted, STEP_S)
-        safe = safety.update(reading, output.tension, 0.0, now_s, STEP_S)
-        assert safe.state == "active", safe.faults
-        actuators.write(safe.tension, now_s)
-        errors.append(output.clarke - wanted.position)
-        tensions.append(safe.tension)
+    loop.activate(robot.control.pretension_n)
+    loop.reference_start_s = loop.now_s
+    record = loop.run(6.0)
+    assert loop.safety.state == "active"
+    assert not loop.fault_log
+    errors = record["clarke"] - record["reference"]
     assert np.abs(errors).max() < 2e-4
     assert np.abs(errors[-1]).max() < 5e-6
-    assert np.min(tensions) >= robot.limits.minimum_n
+    assert np.min(record["command"]) >= robot.limits.minimum_n
+    reading = loop.reading
     estimate = estimator.update(reading.displacement_m, reading.velocity_m_per_s, None, STEP_S)
     np.testing.assert_allclose(estimate.coefficients, robot.reference.amplitude_m, atol=1e-5)
     theta, delta = segment.configuration(reading.displacement_m[:3])

@@ -3,11 +3,10 @@
 
 import numpy as np
 import pytest
+from virtual_loop import VirtualLoop
 
-from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.protocols import TendonActuators
-from continuum_robot.drivers.tendon_safety import TendonSafety
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.mechanism_shape import RollingShapeEstimator, make_shape_estimator
 from continuum_robot.estimation.sensor_watch import WatchSettings
@@ -20,7 +19,6 @@ from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.model import RodModel
 from continuum_robot.simulation.mechanism_body import make_body
 from continuum_robot.simulation.rolling_plant import RollingPlant
-from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
 
 STEP_S = 1e-3
 
@@ -57,44 +55,39 @@ def test_the_plant_stops_at_the_ends_of_its_surfaces(robot, statics):
             statics.linkage.check_contacts(plant.contact_m)
 
 
-def test_the_loop_follows_a_reference_through_driver_and_safety(robot):
-    actuators = SimulatedTendonActuators(robot)
-    assert isinstance(actuators, TendonActuators)
-    controller = ClarkeController(robot, make_feedforward(robot))
-    estimator = make_shape_estimator(robot, WatchSettings())
-    actuators.open()
-    actuators.enable()
-    start = np.full(2, robot.control.pretension_n)
-    for cycle in range(50):
-        reading = actuators.read(cycle * STEP_S)
-        actuators.write(start, cycle * STEP_S)
-    safety = TendonSafety(robot)
-    safety.activate(reading)
-    controller.reset(reading.displacement_m, reading.tension_n, velocity=reading.velocity_m_per_s)
-    errors, misses, tensions = [], [], []
-    rate = 2 * np.pi * 0.25
-    for cycle in range(50, 4050):
-        now_s = cycle * STEP_S
-        reading = actuators.read(now_s)
-        phase = rate * (now_s - 50 * STEP_S)
-        wanted = ClarkeReference(
-            np.array([0.008 * np.sin(phase)]),
-            np.array([0.008 * rate * np.cos(phase)]),
-            np.array([-0.008 * rate**2 * np.sin(phase)]),
+class Swing:
+    """To and fro, 8 mm."""
+
+    def at(self, time_s):
+        rate = 2 * np.pi * 0.25
+        return ClarkeReference(
+            np.array([0.008 * np.sin(rate * time_s)]),
+            np.array([0.008 * rate * np.cos(rate * time_s)]),
+            np.array([-0.008 * rate**2 * np.sin(rate * time_s)]),
         )
-        output = controller.update(reading.displacement_m, reading.velocity_m_per_s, wanted, STEP_S)
-        safe = safety.update(reading, output.tension, 0.0, now_s, STEP_S)
-        assert safe.state == "active", safe.faults
-        actuators.write(safe.tension, now_s)
-        errors.append(output.clarke[0] - wanted.position[0])
-        tensions.append(safe.tension)
-        estimate = estimator.update(reading.displacement_m, reading.velocity_m_per_s, None, STEP_S)
-        true = actuators._mirror.contact_m  # the plant of the simulated device
-        misses.append(np.abs(estimate.coefficients - true).max())
+
+
+def test_the_loop_follows_a_reference_through_driver_and_safety(robot):
+    loop = VirtualLoop(robot, level="mirror")
+    assert isinstance(loop.actuators, TendonActuators)
+    estimator = make_shape_estimator(robot, WatchSettings())
+    loop.activate(robot.control.pretension_n)
+    loop.reference, loop.reference_start_s = Swing(), loop.now_s
+    misses = []
+
+    def estimate(loop):
+        reading = loop.reading
+        found = estimator.update(reading.displacement_m, reading.velocity_m_per_s, None, STEP_S)
+        true = loop.actuators._mirror.contact_m  # the plant of the simulated device
+        misses.append(np.abs(found.coefficients - true).max())
+
+    record = loop.run(4.0, estimate)
+    assert loop.safety.state == "active"
+    assert not loop.fault_log
+    errors = record["clarke"] - record["reference"]
     assert np.sqrt(np.mean(np.square(errors[1000:]))) < 5e-5
-    assert np.min(tensions) >= robot.limits.minimum_n
+    assert np.min(record["command"]) >= robot.limits.minimum_n
     assert np.max(misses) < 5e-4
-    assert safety.update(reading, output.tension, 0.0, now_s, STEP_S).faults == ()
 
 
 def test_the_shape_of_a_pose_is_found_and_its_rate(robot, statics):

@@ -134,7 +134,7 @@ def test_activation_is_bumpless(loop):
 def test_reactivation_while_bent_does_not_jump(loop):
     loop.run(2.4)
     loop.safety.deactivate()
-    loop.controller_alive = False
+    loop.control(on=False)
     loop.run(0.08)
     loop.activate()
     record = loop.run(0.05)
@@ -145,7 +145,7 @@ def test_reactivation_while_bent_does_not_jump(loop):
 def test_a_killed_controller_ends_in_the_safe_state_within_the_timeout(loop):
     loop.run(1.0)
     killed_s = loop.now_s
-    loop.controller_alive = False
+    loop.control(on=False)
     record = loop.run(0.6)
     (fault_s, name) = loop.fault_log[0]
     assert name == tendon_faults.COMMAND_TIMEOUT
@@ -191,7 +191,7 @@ def test_each_fault_latches_the_safe_state_and_is_recovered_from(loop, fault, te
     np.testing.assert_allclose(record["command"][-1], FIVE_TENDON.limits.safe_n)
     assert np.isfinite(record["command"]).all()
     with pytest.raises(DeviceError, match="reset"):
-        loop.activate()
+        loop.driver.obey()
 
     loop.actuators.inject("")
     loop.actuators.clear_faults()
@@ -247,7 +247,7 @@ def test_until_the_first_command_the_measured_tension_is_held(five_tendon_plant)
     five_tendon_plant.reset()
     loop = VirtualLoop(FIVE_TENDON, plant=five_tendon_plant, safety_settings=SafetySettings(activation_grace_s=0.3))
     loop.activate()
-    loop.controller_alive = False
+    loop.control(on=False)
     held = loop.safety.tension
     record = loop.run(0.39)
     assert loop.safety.state == "active"

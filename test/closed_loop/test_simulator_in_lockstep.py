@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import pytest
-from virtual_loop import PERIOD_S, Record, VirtualLoop
+from virtual_loop import VirtualLoop
 
 from continuum_robot.drivers.made_up_wiring import wired
-from continuum_robot.drivers.odri_can.socket_bus import SocketTendonActuators
+from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.simulated_link.actuators import SimulatedLinkActuators
 from continuum_robot.drivers.simulated_wires import SimulatedWires, SimulatorControl
 from continuum_robot.drivers.tendon_faults import DEVICE_FAULT
@@ -17,26 +17,6 @@ from continuum_robot.simulation.simulator import Simulator
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 
 ROBOT = load_robot("opencr_five_tendon")
-
-
-class Loop(VirtualLoop):
-    """On a grid of whole nanoseconds, and devices in this process see every millisecond, as behind the control."""
-
-    def run(self, duration_s):
-        record = Record()
-        for _ in range(round(duration_s / PERIOD_S)):
-            self.cycle += 1
-            self.now_s = round(self.cycle * PERIOD_S * 1e9) * 1e-9
-            self.step(record)
-        return record.arrays()
-
-    def _sleep(self, duration_s):
-        now_ns, end_ns = round(self.now_s * 1e9), round((self.now_s + duration_s) * 1e9)
-        while now_ns < end_ns:
-            now_ns = min(end_ns, now_ns + 1_000_000)
-            self.now_s = now_ns * 1e-9
-            if isinstance(self.hardware, SimulatedHardware):
-                self.hardware.step(self.now_s)
 
 
 class Rig:
@@ -62,29 +42,16 @@ class Rig:
         self.server.stop()
         self.simulator.close()
 
+    def step(self, now_s):
+        self.control.advance_to(round(now_s * 1e9))
+
     def tendon_actuators(self, *, clock, sleep):
         wires = SimulatedWires(self.namespace, ROBOT.name, wait_s=0.0)
-        rig = self
-
-        def advance(now_s):
-            rig.control.advance_to(round(now_s * 1e9))
-
-        def wait(duration_s):
-            sleep(duration_s)
-            advance(clock())
-
-        kind = SocketTendonActuators if self.level == "wire" else SimulatedLinkActuators
-
-        class Stepped(kind):
-            """Time passes before each reading."""
-
-            def read(self, now_s):
-                advance(now_s)
-                return super().read(now_s)
-
         if self.level == "wire":
-            return Stepped(wired(ROBOT), wires.open_channel, clock=clock, sleep=wait)
-        return Stepped(ROBOT.tendon_count, wires.open_link)
+            return OdriTendonActuators(
+                wired(ROBOT), socket_factory=wires.open_channel, clock=clock, sleep=sleep, simulated=True
+            )
+        return SimulatedLinkActuators(ROBOT.tendon_count, wires.open_link)
 
 
 @pytest.fixture
@@ -101,7 +68,7 @@ def rig(tmp_path):
 
 
 def run(rig, duration_s):
-    loop = Loop(ROBOT, hardware=rig)
+    loop = VirtualLoop(ROBOT, hardware=rig)
     loop.activate()
     record = loop.run(duration_s)
     loop.actuators.close()
@@ -119,7 +86,7 @@ def test_sockets_change_nothing_about_the_loop_to_the_last_bit(rig, level):
 
 def test_boards_that_are_gone_end_in_the_safe_state(rig):
     one = rig("wire")
-    loop = Loop(ROBOT, hardware=one)
+    loop = VirtualLoop(ROBOT, hardware=one)
     loop.activate()
     loop.run(0.2)
     for board in one.simulator.hardware.boards.values():

@@ -10,7 +10,6 @@ import pytest
 from virtual_loop import VirtualLoop, rmse
 
 from continuum_robot.drivers.tendon_faults import DEVICE_FAULT
-from continuum_robot.drivers.tendon_safety import TendonSafety
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.identification.procedures.homing import Homing
 from continuum_robot.identification.procedures.run import ProcedureRun
@@ -30,8 +29,7 @@ def active():
     loop = wire_loop()
     loop.activate()
     yield loop
-    loop.actuators.close()
-    loop.hardware.close()
+    loop.close()
 
 
 def test_tracking_over_the_wires_is_as_good_as_without(active):
@@ -54,7 +52,7 @@ def test_the_same_seed_gives_the_same_run_to_the_last_bit():
         loop = wire_loop()
         loop.activate()
         runs.append(loop.run(0.5))
-        loop.hardware.close()
+        loop.close()
     np.testing.assert_array_equal(runs[0]["tension"], runs[1]["tension"])
 
 
@@ -119,32 +117,26 @@ def test_homing_after_power_on_aligns_takes_up_slack_and_finds_the_straight_pose
     strings = hardware.string_encoders(answer_timeout_s=0.0)
     strings.open()
     assert not loop.actuators.aligned
-    loop.actuators.enable()
+    loop.driver.switch_on()
     assert loop.actuators.aligned
-    safety = TendonSafety(ROBOT)
     procedure = Homing(ROBOT)
-    run = ProcedureRun(procedure, safety)
-    run.begin(loop.actuators.read(loop.now_s), loop.now_s)
+    run = ProcedureRun(procedure, loop.safety)
+    loop.driver.begin_procedure(run)
     strings.request_zero()
-    cycle, measured = 0, []
-    while not run.finished:
-        cycle += 1
-        loop.now_s += PERIOD_S
-        reading = loop.actuators.read(loop.now_s)
-        output = safety.update(
-            reading, run.wanted(reading, PERIOD_S), 0.0, loop.now_s, PERIOD_S, command_sequence=cycle
-        )
-        loop.actuators.write(output.tension, loop.now_s)
+    measured = []
+
+    def read_strings(loop):
         extension = strings.read(loop.now_s).extension_m
         if procedure.measuring:
             measured.append(extension)
-        assert cycle < 60000
+
+    assert loop.wait(lambda: run.finished, 60.0, read_strings)
     assert run.succeeded, run.problem
     # The tendons' stretch under the tension, 0.15 mm, is in the zero, as it is whenever the robot is driven.
     np.testing.assert_allclose(procedure.result.zero_m, slack_m, atol=5e-4)
     np.testing.assert_allclose(np.mean(measured, axis=0), 0.0, atol=3e-4)
     strings.close()
-    hardware.close()
+    loop.close()
 
 
 def test_every_robot_can_be_wired():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stack without ROS in virtual time: devices, safety and controller, in the order in which the driver runs them."""
+"""The shipped loop without ROS in virtual time: devices, the driver's cycle with the controller in it, and its log."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import numpy as np
 
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.references import make_reference
-from continuum_robot.drivers.safety_settings import SafetySettings
-from continuum_robot.drivers.tendon_safety import TendonSafety
+from continuum_robot.mechanisms.parts import make_feedforward
 from continuum_robot.rod.feedforward import clarke_feedforward
+from continuum_robot.runtime.assembly import PERIOD_S, QuietWatcher, make_loop, make_safety
+from continuum_robot.runtime.controller_cycle import ControllerCycle
+from continuum_robot.runtime.forms import interpreted_form
+from continuum_robot.runtime.pace import VirtualPace
+from continuum_robot.runtime.reference_input import ReferenceInput
 from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
-
-PERIOD_S = 1e-3
 
 
 @dataclass
@@ -32,81 +34,111 @@ class Record:
         return {name: np.array(getattr(self, name)) for name in self.__dataclass_fields__}
 
 
-class VirtualLoop:
-    """One cycle: read, check, write; the controller answers the reading, its command arrives in the next cycle."""
+class VirtualLoop(QuietWatcher):
+    """A robot under control; cycles run in :meth:`run`, and while something is waited for."""
 
     def __init__(self, robot, *, plant=None, level="dynamics", safety_settings=None, seed=None, hardware=None):
         """``hardware``: a SimulatedHardware, behind whose wires the plant then is."""
         rng = None if seed is None else np.random.default_rng(seed)
-        self.robot = robot
-        self.now_s = 0.0
+        self.robot, self.hardware = robot, hardware
         self.level = "dynamics" if hardware is not None else level
-        self.hardware = hardware
+        self.pace = VirtualPace(PERIOD_S, 0.0, self._on_step)
+        self.reference = make_reference(robot.reference, robot.coordinate_count)
+        self.reference_start_s = 0.0
+        self.fault_log = []
+        self._input = ReferenceInput(robot.coordinate_count, blend_s=0.0)
+        self._record = self._on_cycle = None
         if hardware is None:
             self.actuators = self.body = SimulatedTendonActuators(robot, plant, rng, level)
         else:
             hardware.open()
-            self.actuators = hardware.tendon_actuators(clock=lambda: self.now_s, sleep=self._sleep)
+            self.actuators = hardware.tendon_actuators(clock=self.pace.now_s, sleep=self.pace.pass_time)
             self.body = hardware
+            hardware.step(0.0)
         self.actuators.open()
-        self.safety = TendonSafety(robot, safety_settings or SafetySettings())
-        self.controller = ClarkeController(robot, clarke_feedforward(robot))
-        self.reference = make_reference(robot.reference, robot.coordinate_count)
-        self.reference_start_s = 0.0
-        self.cycle = 0
-        self.controller_alive = False
-        self.command = None
-        self.reading = self.actuators.read(self.now_s)
-        self.output = None
-        self.fault_log = []
+        if hardware is None:
+            self.actuators.read(0.0)  # its time begins
+        form = interpreted_form("virtual time")
+        self.safety = make_safety(robot, form, safety_settings)
+        feedforward = (make_feedforward if robot.mechanism else clarke_feedforward)(robot)
+        self.driver = make_loop(robot, self.actuators, self, lambda _cycle, _form: self.pace, safety=self.safety)
+        self.controller = ClarkeController(robot, feedforward)
+        timeout_s = robot.control.state_timeout_s
+        self.driver.cycle.attach(ControllerCycle(self.controller, self._input, timeout_s, PERIOD_S))
+        self.driver.start()
+        self.pace.run_one()
 
-    def _sleep(self, duration_s):
-        self.now_s += duration_s
+    @property
+    def now_s(self):
+        return self.pace.now_s()
 
-    def activate(self):
-        """As the driver node: torque without current, safety, then the controller, from the measurement."""
-        self.actuators.enable()
-        self.cycle = round(self.now_s / PERIOD_S) + 1
-        self.now_s = self.cycle * PERIOD_S
-        self.reading = self.actuators.read(self.now_s)
-        self.safety.activate(self.reading, self.now_s)
-        self.command = None
-        self.controller.reset(self.reading.displacement_m, self.safety.tension, velocity=self.reading.velocity_m_per_s)
-        self.controller_alive = True
+    @property
+    def cycle(self):
+        return self.driver.cycle.cycles
+
+    @property
+    def reading(self):
+        return self.driver.reading
+
+    def _on_step(self, now_s):
+        if self.hardware is not None:
+            self.hardware.step(now_s)
+        if self._record is not None:
+            self._input.receive(self.wanted, now_s)
+
+    @property
+    def wanted(self):
+        return self.reference.at(self.now_s - self.reference_start_s)
+
+    def activate(self, taut_n=None):
+        """As the driver: torque without current, ``taut_n`` on all tendons for a while, safety, then the controller."""
+        self.driver.switch_on()
+        if taut_n is not None:
+            self.driver.cycle.take_up([taut_n] * self.robot.tendon_count)
+            self.pace.run(0.05)
+        self.driver.obey()
+        self.control(on=True)
+
+    def control(self, *, on):
+        """Whether the controller lives."""
+        self.driver.cycle.control_now(on=on)
 
     def run(self, duration_s, on_cycle=None):
-        record = Record()
-        for _ in range(round(duration_s / PERIOD_S)):
-            self.cycle += 1
-            self.now_s = self.cycle * PERIOD_S
-            if on_cycle is not None:
-                on_cycle(self)
-            self.step(record)
+        self._record, self._on_cycle = Record(), on_cycle
+        self.pace.run(duration_s)
+        record, self._record, self._on_cycle = self._record, None, None
         return record.arrays()
 
-    def step(self, record):
-        now_s = self.now_s
-        self.reading = self.actuators.read(now_s)
-        command, age_s, sequence = (
-            (None, 0.0, None) if self.command is None else (self.command[0], now_s - self.command[1], self.command[2])
+    def wait(self, condition, timeout_s, on_cycle=None):
+        self._on_cycle = on_cycle
+        happened = self.pace.wait(condition, timeout_s)
+        self._on_cycle = None
+        return happened
+
+    def on_change(self, new_faults):
+        self.fault_log += [(self.now_s, name) for name in new_faults]
+
+    def on_row(self, row):
+        record = self._record
+        if self._on_cycle is not None:
+            self._on_cycle(self)
+        if record is None:
+            return
+        displacement = np.array(row[self.driver.row.displacement])
+        record.time_s.append(self.now_s)
+        record.clarke.append(self.controller.manifold.clarke(displacement))
+        record.reference.append(self.wanted.position)
+        record.command.append(self.safety.tension)
+        record.tension.append(
+            self.body.plant.tension if self.level == "dynamics" else np.array(row[self.driver.row.tension])
         )
-        self.output = self.safety.update(self.reading, command, age_s, now_s, PERIOD_S, command_sequence=sequence)
-        self.fault_log += [(now_s, name) for name in self.output.new_faults]
-        if self.output.write:
-            self.actuators.write(self.output.tension, now_s)
-        wanted = self.reference.at(now_s - self.reference_start_s)
-        if self.controller_alive:
-            answer = self.controller.update(
-                self.reading.displacement_m, self.reading.velocity_m_per_s, wanted, PERIOD_S
-            )
-            if np.isfinite(answer.tension).all():
-                self.command = (answer.tension, now_s, self.cycle)
-        record.time_s.append(now_s)
-        record.clarke.append(self.controller.manifold.clarke(self.reading.displacement_m))
-        record.reference.append(wanted.position)
-        record.command.append(self.output.tension)
-        record.tension.append(self.body.plant.tension if self.level == "dynamics" else self.reading.tension_n)
-        record.state.append(self.output.state)
+        record.state.append(self.safety.state)
+
+    def close(self):
+        self.driver.stop()
+        self.driver.close()
+        if self.hardware is not None:
+            self.hardware.close()
 
 
 def rmse(record, after_s=2.0):

@@ -26,18 +26,18 @@ LEVELS = {
     "stepped": 1,
     "drivers": 5,
     "runtime": 6,
-    "simulation": 5,
-    "identification": 5,
+    "simulation": 6,
+    "identification": 6,
     "nodes": 7,
     "experiments": 7,
     "app": 7,
     "client": 8,  # what a user imports; hands on what app/ has
 }
-# Arrows between folders of the same level that are natural: simulators and procedures speak the drivers' protocols.
+# Arrows between folders of the same level that are natural.
 SIDEWAYS = {
-    ("simulation", "drivers"),
+    ("simulation", "runtime"),  # its clocks
+    ("runtime", "identification"),  # the driver's loop runs procedures
     ("mechanisms", "rod"),  # its code generation and statics
-    ("identification", "drivers"),
     ("app", "nodes"),
     ("app", "experiments"),
 }
@@ -130,6 +130,41 @@ def test_the_walk_sees_wrong_arrows(file: str, source: str, problems: int) -> No
 def test_every_folder_of_the_package_has_its_place_in_the_house() -> None:
     folders = {path.name for path in PACKAGE.iterdir() if path.is_dir() and list(path.glob("*.py"))}
     assert folders <= LEVELS.keys()
+
+
+# Who may step the safety logic: the cycle of the driver alone, and what the safety logic itself is made of.
+STEPS_SAFETY = {"runtime/driver_cycle.py", "drivers/safety_cycle.py", "drivers/tendon_safety.py"}
+
+
+def safety_steps(source: str) -> list[int]:
+    """Lines that step the safety logic: a method of what is called safety, or of a TendonSafety made on the spot."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("step", "step_once", "update")
+        ):
+            owner = ast.unparse(node.func.value).lower()
+            if owner.rpartition(".")[2].strip("_") == "safety" or "safety(" in owner:
+                found.append(node.lineno)
+    return found
+
+
+def test_nothing_steps_the_safety_logic_outside_of_the_drivers_cycle() -> None:
+    found = {
+        f"{file.relative_to(PACKAGE)}:{line}"
+        for file in python_files(PACKAGE)
+        if str(file.relative_to(PACKAGE)) not in STEPS_SAFETY
+        for line in safety_steps(file.read_text(encoding="utf-8"))
+    }
+    assert found == set()
+    assert safety_steps((PACKAGE / "runtime" / "driver_cycle.py").read_text(encoding="utf-8"))
+
+
+def test_the_walk_sees_who_steps_the_safety_logic() -> None:
+    source = "safety.step(1)\nself._safety.update(2)\nTendonSafety(robot).step_once(3)\nsafety.reset()\nplant.step(4)\n"
+    assert safety_steps(source) == [1, 2, 3]
 
 
 def source_files() -> list[Path]:

@@ -67,7 +67,7 @@ class DynamixelTendonActuators:
     """Tendon actuators on Dynamixel X servos.
 
     A tension becomes a current, limited to ``maximum_current_a``, and what was limited is told. Displacements count
-    from the servos' own zero, within their turn at power-on; drivers/zeroed.py gives them another.
+    from the servos' own zero, within their turn at power-on; the cycle counts from another.
 
     Parameters
     ----------

@@ -20,11 +20,11 @@ from continuum_robot.drivers.odri_can.frame_port import FramePort
 from continuum_robot.drivers.odri_can.motor_boards import MotorBoards
 from continuum_robot.drivers.odri_can.sockets import SocketFactory
 from continuum_robot.drivers.protocols import Aborted, TendonReading, interrupted, never
+from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import OdriCan
 from continuum_robot.stepped.buffers import vector
-from continuum_robot.stepped.reading import ReadingBuffer
 
 Vector = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ class OdriTendonActuators:
 
     A tension becomes a current, which is limited to ``maximum_current_a`` (the boards have no limit), and what was
     limited is told. The tension that is read is the measured current's. Displacements count from the pose at the
-    boards' power-on, over alignments and restarts of the host; drivers/zeroed.py gives them another zero.
+    boards' power-on, over alignments and restarts of the host; the cycle counts from another zero.
 
     Each waiting is bounded. :meth:`enable` may take the seconds of an alignment: then call it from another thread
     than the cycle's, whose readings and writes go on meanwhile; or use :meth:`begin_enable` and

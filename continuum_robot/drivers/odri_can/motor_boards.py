@@ -10,9 +10,9 @@ from typing import Any
 import cython
 
 from continuum_robot.drivers.odri_can.board import Board
+from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.drivers.tendon_currents import TendonCurrents
 from continuum_robot.stepped.buffers import INFINITE, UNKNOWN, integers, stepped, vector
-from continuum_robot.stepped.reading import ReadingBuffer
 from continuum_robot.stepped.system_calls import monotonic_ns
 
 

@@ -12,12 +12,13 @@ from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.hardware import OdriCan
 
 SAFE, TOLERATED, EITHER = "safe", "tolerated", "safe or tolerated"
-AT_ONCE, READING, COMMAND, BOARD, MISMATCH, FOUND = (
+AT_ONCE, READING, COMMAND, BOARD, MISMATCH, MISSED, FOUND = (
     "at once",
     "reading timeout",
     "command timeout",
     "board timeout",
     "current mismatch time",
+    "missed cycles",
     "evidence",
 )
 VIRTUAL, PROCESSES = "virtual time", "processes"
@@ -29,6 +30,7 @@ DETECTABLE: dict[str, str] = {
     COMMAND: "when the newest command is older than `limits.command_timeout_s`",
     BOARD: "when the board's own `receive_timeout_ms` has passed",
     MISMATCH: "when currents have disagreed for `current_mismatch_time_s`",
+    MISSED: "when more cycles of a second are missed than `safety.missed_fraction`: the time counts from its detection",
     FOUND: "when the robot's motion gives it away: the time counts from its detection, and the truth bounds the harm",
 }
 """From when on a fault can be known at all; the time to the safe state counts from there."""
@@ -94,6 +96,7 @@ def knowable_after_s(kind: FaultKind, limits: TensionLimits, boards: OdriCan) ->
         COMMAND: limits.command_timeout_s,
         BOARD: boards.receive_timeout_ms / 1000,
         MISMATCH: boards.current_mismatch_time_s,
+        MISSED: math.nan,
         FOUND: math.nan,
     }[kind.detectable]
 

@@ -229,6 +229,7 @@ class VirtualRobot(QuietWatcher):
 
     @alter.setter
     def alter(self, change: Callable[[Command], Command | None] | None) -> None:
+        """Set it; ``change`` None: the controller is in the cycle."""
         if (change is None) != (self._alter is None):
             self.loop.cycle.attach(self.control if change is None else None)
             self.loop.cycle.control_now(on=change is None)

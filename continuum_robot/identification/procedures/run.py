@@ -15,8 +15,8 @@ CANCELLED = "cancelled"
 
 
 class ProcedureRun:
-    """Runs a procedure in the driver's cycle. The caller reads the devices, asks :meth:`wanted`, lets
-    ``TendonSafety.update`` limit it, and writes; after :attr:`finished` it switches the torque off and calls
+    """Runs a procedure in the driver's cycle, which reads the devices, asks :meth:`wanted`, lets the safety logic
+    limit it, and writes; after :attr:`finished` it switches the torque off and calls
     :meth:`restore`. Whatever ends the run, the tensions ramp to ``limits.safe_n`` first.
 
     Parameters

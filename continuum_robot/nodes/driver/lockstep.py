@@ -99,8 +99,9 @@ class DriverFlow:
 class LockstepPace:
     """Cycles in the time of the simulated robot. Time passes while the stack is up, and while the driver waits for it.
 
-    While the stack is up, or in its safe state since then, every node gets its turn in each cycle, and what cycles did is published; before and after
-    that time passes for the driver and its devices alone. So runs are the same on every machine.
+    While the stack is up, or in its safe state since then, every node gets its turn in each cycle, and what cycles did
+    is published; before and after that time passes for the driver and its devices alone. So runs are the same on every
+    machine.
 
     Parameters
     ----------

@@ -20,6 +20,7 @@ BUS_OFF_CLASS = 0x40
 EXTENDED, REMOTE, ERROR = 0x80000000, 0x40000000, 0x20000000
 """Flags of can_id, linux/can.h."""
 HIGHEST_IDENTIFIER = 0x7FF
+LONGEST_DATA = 8
 _FRAMES_AT_ONCE = 4096
 _LONGEST_LINE = 64
 _ANSWERS = {ord("V"): b"V1013\r", ord("N"): b"N0001\r", ord("F"): b"F00\r"}
@@ -156,7 +157,7 @@ class FrameSocketWire:
                 break
             if not frame:  # hung up
                 break
-            if len(frame) == CAN_FRAME_BYTES:
+            if len(frame) == CAN_FRAME_BYTES and frame[4] <= LONGEST_DATA:
                 can_id, data = frame_parts(frame)
                 if can_id <= HIGHEST_IDENTIFIER:
                     found.append((can_id, data))

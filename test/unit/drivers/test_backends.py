@@ -7,6 +7,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from safety_steps import TendonSafety
 
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
@@ -18,8 +19,6 @@ from continuum_robot.drivers.protocols import (
     TendonReading,
 )
 from continuum_robot.drivers.tendon_faults import DISPLACEMENT_JUMP
-from continuum_robot.drivers.tendon_safety import TendonSafety
-from continuum_robot.drivers.zeroed import ZeroedActuators
 from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
 from continuum_robot.robot.loading import load_robot
 
@@ -66,17 +65,6 @@ def test_hardware_of_another_robot_is_refused():
     other = PLAIN.changed(hardware=ROBOT.hardware)
     with pytest.raises(RobotFileError, match="tendon"):
         backends.tendon_actuators(other)
-
-
-def test_a_closed_device_stays_closed_behind_its_zero():
-    actuators = ZeroedActuators(backends.tendon_actuators(ROBOT))
-    with pytest.raises(DeviceError, match="not open"):
-        actuators.read(0.0)
-    with pytest.raises(DeviceError, match="not open"):
-        actuators.write(np.ones(5), 0.0)
-    actuators.disable()
-    actuators.close()
-    np.testing.assert_array_equal(actuators.zero_m, np.zeros(5))
 
 
 def test_before_homing_only_jumps_of_positions_count():

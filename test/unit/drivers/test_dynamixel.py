@@ -23,16 +23,13 @@ from continuum_robot.simulation.wire.dynamixel_servos import FakeDynamixelBus, c
 from continuum_robot.simulation.wire.odri_board import FreeMotor
 from continuum_robot.simulation.wire.pacing import Pacer
 
-# In real time: another try where the machine stalled for longer than the patience below, as for tests over DDS.
-pytestmark = pytest.mark.flaky(reruns=2, reruns_delay=1)
-
 RADIUS_M, CONSTANT = 0.01, 1.78
 NEWTON_PER_AMPERE = CONSTANT / RADIUS_M
 METER_PER_TURN = 2 * np.pi * RADIUS_M
 SERVOS = (1, 2, 3, 7, 11)
 # Driver and servos share an interpreter here, which a busy machine stops now and then.
-PATIENCE_S = 0.15
-TIMEOUT_MS = 1000
+PATIENCE_S = 0.5
+TIMEOUT_MS = 2000
 
 
 def wiring(port: str) -> Dynamixel:
@@ -68,7 +65,7 @@ class ServoStand:
         self._last_s = now_s
         self.servos.step(now_s)
 
-    def run_until(self, happened: Callable[[], bool], tension: float | None = None, timeout_s: float = 5.0) -> None:
+    def run_until(self, happened: Callable[[], bool], tension: float | None = None, timeout_s: float = 60.0) -> None:
         """Cycles of the driver until something happened, which must be in time."""
         end_s = time.monotonic() + timeout_s
         while not happened():
@@ -165,7 +162,7 @@ def test_tensions_pull_with_either_polarity_and_are_read_back(stand: ServoStand)
     stand.actuators.enable()
     for servo in SERVOS:
         assert stand.servos.register(servo, registers.OPERATING_MODE, 1) == registers.CURRENT_CONTROL
-        assert stand.servos.register(servo, registers.BUS_WATCHDOG, 1) == 50
+        assert stand.servos.register(servo, registers.BUS_WATCHDOG, 1) == TIMEOUT_MS // 20
     stand.run_until(lambda: bool((stand.actuators.read(time.monotonic()).displacement_m > 1e-3).all()), tension=20.0)
     reading = stand.actuators.read(time.monotonic())
     np.testing.assert_allclose(reading.tension_n, 20.0, atol=0.00269 * NEWTON_PER_AMPERE)

@@ -8,9 +8,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from safety_steps import TendonSafety, by_hand
 
 from continuum_robot.control import limits
-from continuum_robot.drivers import fault_codes, lateness_watch, tendon_faults, tendon_safety
+from continuum_robot.drivers import fault_codes, lateness_watch, tendon_faults
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.safety_settings import SafetySettings
 from continuum_robot.errors import ContinuumRobotError
@@ -199,16 +200,17 @@ def run(kind, seed):
 
 
 def test_both_forms_give_the_same_bits(compiled):
+    fast = by_hand(compiled.TendonSafety, compiled.ReadingBuffer)
     for seed in range(SEEDS):
-        interpreted = run(tendon_safety.TendonSafety, seed)
-        for number, (one, other) in enumerate(zip(interpreted, run(compiled.TendonSafety, seed), strict=True)):
+        interpreted, other_form = (run(kind, seed) for kind in (TendonSafety, fast))
+        for number, (one, other) in enumerate(zip(interpreted, other_form, strict=True)):
             assert one == other, f"seed {seed}, step {number}"
 
 
 def test_the_stories_reach_every_fault_every_limit_and_every_state():
     states, faults, limited = Counter(), Counter(), Counter()
     for seed in range(SEEDS):
-        for one in run(tendon_safety.TendonSafety, seed):
+        for one in run(TendonSafety, seed):
             states[one[2]] += 1
             faults.update(one[5])
             limited.update(bit for byte in one[1] for bit in (1, 2, 4, 8, 16) if byte & bit)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safety_steps import TendonSafety
 
 from continuum_robot.drivers import tendon_faults
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.safety_settings import SafetySettings
-from continuum_robot.drivers.tendon_safety import TendonSafety
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
@@ -407,13 +407,21 @@ def test_every_fault_has_a_meaning():
     assert names == set(tendon_faults.FAULTS)
 
 
-def test_bad_calls_are_refused():
+def test_a_robot_without_limits_is_refused():
     with pytest.raises(ParameterError, match="limits"):
         TendonSafety(load_robot("ftdcr_v4"))
-    safety = TendonSafety(ROBOT)
-    for now_s, dt in ((0.0, -1.0), (0.0, math.nan), (math.inf, DT), (math.nan, DT)):
-        with pytest.raises(ParameterError):
-            safety.update(reading_at(0.0), None, 0.0, now_s, dt)
+
+
+@pytest.mark.parametrize("dt", [-1.0, math.nan, 0.0, math.inf])
+def test_a_time_step_that_is_none_gives_no_credit(driver, dt):
+    before = driver.cycle().tension
+    driver.now_s += DT
+    output = driver.safety.update(
+        reading_at(driver.now_s, tension=before), np.full(N, 20.0), 0.0, driver.now_s, dt, command_sequence=99
+    )
+    periods = driver.safety.settings.credit_periods if dt == math.inf else 0
+    step = np.abs(output.tension - before).max()
+    assert step <= LIMITS.rate_n_per_s * DT * periods + 1e-12
 
 
 # --- properties

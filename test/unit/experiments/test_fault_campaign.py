@@ -68,6 +68,7 @@ KNOWN_FAULTS = {
     "stuck motor": "motor_stuck",
     "host stall of 50 ms": "stall_50ms",
     "host stall of 500 ms": "stall_500ms",
+    "slow host": "host_slow",
     "controller killed": "controller_killed",
     "estimator killed": "estimator_killed",
     "driver killed": "driver_killed",

@@ -10,8 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from continuum_robot.drivers.tendon_safety import TendonSafety
-from continuum_robot.drivers.zeroed import ZeroedActuators
 from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
 from continuum_robot.identification.procedures.homing import Homed, Homing, HomingSettings
 from continuum_robot.identification.procedures.hung_weight import HungWeight, HungWeightResult, fit_torque_constant
@@ -34,6 +32,8 @@ from continuum_robot.identification.procedures.tendon_check import (
 )
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.loading import find_robot_file, load_robot, parse_robot
+from continuum_robot.runtime.assembly import QuietWatcher, make_loop
+from continuum_robot.runtime.pace import VirtualPace
 from continuum_robot.simulation.hung_weight import HungWeightBench
 from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
 
@@ -73,32 +73,39 @@ class Rewired:
         self.inner.write(wired, now_s)
 
 
+class Onlooker(QuietWatcher):
+    """Called after each cycle."""
+
+    def __init__(self, look):
+        self.on_row = look
+
+
 def drive(actuators, procedure, *, safety=None, cancel_s=None, longest_s=120.0, body=None, strings=False):
     """Run a procedure to its end; gives the run, the safety logic, and the greatest true tension, N."""
-    safety = safety or TendonSafety(ROBOT)
-    run = ProcedureRun(procedure, safety)
     device = body or getattr(actuators, "inner", actuators)
+    has_plant = isinstance(device, SimulatedTendonActuators) and device.level == "dynamics"
+    peak_n = [0.0]
     device.open()
-    run.begin(actuators.read(0.0), 0.0)
-    device.enable()
-    peak_n, cycle = 0.0, 0
-    while not run.finished:
-        cycle += 1
-        now_s = cycle * DT
-        assert now_s < longest_s
-        if cancel_s is not None and now_s >= cancel_s:
+    pace = VirtualPace(DT)
+
+    def look(_row):
+        if cancel_s is not None and pace.now_s() >= cancel_s:
             run.cancel()
-        reading = actuators.read(now_s)
-        if strings and cycle % 5 == 0:
+        if strings and loop.cycle.cycles % 5 == 0:
             procedure.take_strings(device.plant.string_extension)
-        output = safety.update(reading, run.wanted(reading, DT), 0.0, now_s, DT, command_sequence=cycle)
-        if output.write:
-            actuators.write(output.tension, now_s)
-        if isinstance(device, SimulatedTendonActuators) and device.level == "dynamics":
-            peak_n = max(peak_n, float(device.plant.tension.max()))
-    assert safety.tension == pytest.approx(np.full(actuators.tendon_count, LIMITS.safe_n))
+        if has_plant:
+            peak_n[0] = max(peak_n[0], float(device.plant.tension.max()))
+
+    loop = make_loop(ROBOT, actuators, Onlooker(look), lambda _cycle, _form: pace, safety=safety)
+    run = ProcedureRun(procedure, loop.safety)
+    loop.start()
+    pace.run_one()
+    device.enable()
+    loop.begin_procedure(run)
+    assert pace.wait(lambda: run.finished, longest_s)
+    assert loop.safety.tension == pytest.approx(np.full(actuators.tendon_count, LIMITS.safe_n))
     run.restore()
-    return run, safety, peak_n
+    return run, loop.safety, peak_n[0]
 
 
 def slack_robot(slack_m, **options):
@@ -123,16 +130,6 @@ def test_homing_finds_the_straight_pose_of_a_robot_with_friction():
     assert peak_n < LIMITS.maximum_n
     assert not safety.faults
     assert safety.positions_known
-
-
-def test_a_homed_robot_counts_from_there():
-    zero_m = np.array([0.004, 0.0, 0.01, 0.002, 0.006])
-    actuators = ZeroedActuators(SimulatedTendonActuators(ROBOT))
-    actuators.open()
-    raw = actuators.read(0.0).displacement_m
-    actuators.zero_m = zero_m
-    np.testing.assert_allclose(actuators.read(0.001).displacement_m, raw - zero_m, atol=1e-5)
-    actuators.close()
 
 
 def test_homing_refuses_a_tendon_that_is_not_attached():

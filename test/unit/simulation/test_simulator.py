@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import socket
+
 import numpy as np
 import pytest
 
 from continuum_robot.drivers.made_up_wiring import wired
-from continuum_robot.drivers.odri_can.socket_bus import SocketTendonActuators
+from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.simulated_link.actuators import SimulatedLinkActuators
 from continuum_robot.drivers.simulated_wires import SimulatedWires, SimulatorControl
 from continuum_robot.errors import DeviceError, ParameterError
@@ -47,7 +49,7 @@ class Bench:
         wires = SimulatedWires(self.namespace, self.robot.name, wait_s=0.0)
         if self.simulator.hardware is not None:
             clock = {"clock": lambda: self.now_s, "sleep": self.pass_time}
-            return SocketTendonActuators(wired(self.robot), wires.open_channel, **clock)
+            return OdriTendonActuators(wired(self.robot), socket_factory=wires.open_channel, simulated=True, **clock)
         return SimulatedLinkActuators(N, wires.open_link, **options)
 
     def cycle(self, driver, tension=None):
@@ -88,8 +90,8 @@ def test_the_robot_moves_and_a_driver_that_leaves_leaves_it_to_its_timeout(make,
     assert reading.stamp_s == pytest.approx(bench.now_s, abs=2e-3)
     assert driver.simulated
     # Killed, not closed: nothing is said.
-    for wire in [channel._bus._wire for channel in driver.channels] if level == "wire" else [driver._wire]:
-        wire.close()
+    for wire in [channel._socket for channel in driver.channels] if level == "wire" else [driver._wire]:
+        wire.shutdown(socket.SHUT_RDWR)
     bench.pass_time(1.0)
     again = bench.driver()
     again.open()

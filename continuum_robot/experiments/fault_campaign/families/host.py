@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A computer that stands still."""
+"""A computer that stands still, or is slow."""
 
 from __future__ import annotations
 
-from continuum_robot.experiments.fault_campaign.kind import BOARD, SAFE, TOLERATED, Action, FaultKind
+from continuum_robot.experiments.fault_campaign.kind import BOARD, MISSED, SAFE, TOLERATED, Action, FaultKind
 from continuum_robot.experiments.fault_campaign.virtual_robot import VirtualRobot
+from continuum_robot.runtime.assembly import PERIOD_S
 
 GROUP = "The host"
+SLOW_S = 1.5
 
 
 def _stall(duration_s: float) -> Action:
@@ -14,6 +16,12 @@ def _stall(duration_s: float) -> Action:
         robot.stall(duration_s)
 
     return act
+
+
+def _every_second_cycle(robot: VirtualRobot, _tendon: int) -> None:
+    for _ in range(round(SLOW_S / (2 * PERIOD_S))):
+        robot.stall(PERIOD_S)
+        robot.cycle()
 
 
 KINDS: tuple[FaultKind, ...] = (
@@ -39,5 +47,17 @@ KINDS: tuple[FaultKind, ...] = (
         duration_s=0.001,
         seen="the boards switch off meanwhile; `device_fault` with `receive_timeout`",
         cure="find what stops the computer, then reset",
+    ),
+    FaultKind(
+        name="host_slow",
+        group=GROUP,
+        cause="the computer misses every second cycle of the driver for 1.5 s",
+        action=_every_second_cycle,
+        detectors=("tendon_safety: loop_too_slow",),
+        reaction=SAFE,
+        detectable=MISSED,
+        duration_s=SLOW_S,
+        seen="`loop_too_slow`, and before it a warning in `/diagnostics` with the missed cycles",
+        cure="relieve the computer, docs/realtime.md has real-time settings; then reset",
     ),
 )

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the compiled form cannot be had: why is said, and the interpreted one runs."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from continuum_robot.drivers.backends import tendon_actuators
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.runtime import compilation, forms
+from continuum_robot.runtime.compilation import MODULES, SWITCH, NotCompiledError, amalgamated, compiled_cycle
+from continuum_robot.runtime.driver_cycle import DriverCycle
+from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
+
+ROBOT = load_robot("opencr_five_tendon")
+
+
+@pytest.fixture(autouse=True)
+def nothing_loaded(monkeypatch):
+    monkeypatch.delenv(SWITCH, raising=False)
+    monkeypatch.setattr(compilation, "_loaded", compilation._loaded.__wrapped__)
+
+
+def refused(reason):
+    with pytest.raises(NotCompiledError, match=reason):
+        compiled_cycle()
+    form = forms.compiled_form()
+    assert not form.compiled
+    assert form.name == "interpreted"
+    assert form.parts.DriverCycle is DriverCycle
+    return form.reason
+
+
+@pytest.mark.parametrize("value", ["interpreted", " Interpreted "])
+def test_the_environment_switches_it_off(monkeypatch, value):
+    monkeypatch.setenv(SWITCH, value)
+    assert SWITCH in refused("is set to interpreted")
+
+
+def test_without_a_compiler_the_interpreted_form_runs(monkeypatch):
+    monkeypatch.setattr(compilation.shutil, "which", lambda _name: None)
+    assert refused("no C compiler") == "there is no C compiler (looked for cc and gcc)"
+
+
+def test_without_the_headers_of_python(monkeypatch, tmp_path):
+    monkeypatch.setattr(compilation.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(compilation.sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
+    assert "headers of Python" in refused("Python.h")
+
+
+def test_without_cython(monkeypatch, tmp_path):
+    (tmp_path / "Python.h").touch()
+    monkeypatch.setattr(compilation.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(compilation.sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
+    monkeypatch.setitem(sys.modules, "Cython", None)
+    assert "pip install cython" in refused("Cython is not installed")
+
+
+def test_a_compiler_that_fails_says_what_it_said(monkeypatch, tmp_path):
+    pytest.importorskip("Cython")
+    compiler = tmp_path / "cc"
+    compiler.write_text("#!/bin/sh\necho no such option >&2\nexit 3\n", encoding="utf-8")
+    compiler.chmod(0o755)
+    (tmp_path / "Python.h").touch()
+    monkeypatch.setenv("CC", str(compiler))
+    monkeypatch.setattr(compilation.sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
+    monkeypatch.setattr(compilation, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(compilation, "amalgamated", lambda: "X = 1\n")
+    assert "no such option" in refused("cc failed")
+    assert not list((tmp_path / "cache").iterdir()), "nothing is left behind"
+
+
+def test_source_that_cython_refuses_is_told(monkeypatch, tmp_path):
+    pytest.importorskip("Cython")
+    (tmp_path / "Python.h").touch()
+    monkeypatch.setattr(compilation.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(compilation.sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
+    monkeypatch.setattr(compilation, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(compilation, "amalgamated", lambda: "def f(:\n")
+    refused("Cython refuses the source")
+
+
+def test_the_source_holds_all_modules_without_their_imports_of_each_other():
+    source = amalgamated()
+    for name in MODULES:
+        assert f"# --- continuum_robot.{name}\n" in source
+        assert f"from continuum_robot.{name} import" not in source
+    assert "@stepped" not in source.replace("``@stepped``", "")
+
+
+def test_actuators_that_are_no_boards_are_driven_interpreted():
+    wanted = forms.Form(object(), True, "for the test")
+    form = forms.form_of(SimulatedTendonActuators(ROBOT), wanted)
+    assert (form.compiled, form.reason) == (False, "SimulatedTendonActuators run interpreted only")
+    assert forms.form_of(tendon_actuators(ROBOT, "virtual"), wanted).name == "interpreted"

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compiled cycle in the driver's thread, without the interpreter lock: rows, calls, and its end."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from continuum_robot.drivers.odri_can import codec
+from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
+from continuum_robot.drivers.odri_can.sockets import frame_sockets
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.runtime.assembly import QuietWatcher, make_loop, real_time
+from continuum_robot.runtime.compilation import NotCompiledError, compiled_cycle
+from continuum_robot.runtime.forms import Form
+from continuum_robot.runtime.free_run import FreeRun
+from continuum_robot.simulation.wire.can_wire import FrameSocketWire
+
+ROBOT = load_robot("opencr_five_tendon")
+PERIOD_S = 0.002
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def form():
+    try:
+        return Form(compiled_cycle(), True, "for the test")
+    except NotCompiledError as error:
+        pytest.skip(str(error))
+
+
+def until(happened):
+    end_s = time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < end_s, "it did not happen"
+        time.sleep(0.002)
+
+
+class Rows(QuietWatcher):
+    """Keeps what it is told, and by whom."""
+
+    def __init__(self):
+        self.rows, self.threads, self.failures = [], set(), []
+
+    def on_row(self, row):
+        self.rows.append(row)
+        self.threads.add(threading.current_thread().name)
+
+    def on_failure(self, error):
+        self.failures.append(error)
+
+
+class Rig:
+    """Boards that said something once, the shipped loop in real time."""
+
+    def __init__(self, form):
+        self.wires = {}
+        actuators = OdriTendonActuators(
+            ROBOT, socket_factory=self._socket, sleep=self._speak, simulated=True, form=form.parts
+        )
+        actuators.open()
+        self.watcher = Rows()
+        self.loop = make_loop(ROBOT, actuators, self.watcher, real_time(PERIOD_S), form=form)
+
+    def _socket(self, name):
+        host, device = frame_sockets()
+        self.wires[name] = FrameSocketWire(device)
+        return host
+
+    def _speak(self, _duration_s):
+        frames = (
+            codec.Current(0, 0),
+            codec.Position(0, 0),
+            codec.Velocity(0, 0),
+            codec.decode(codec.STATUS_ID, b"\x00"),
+        )
+        for wire, frame in itertools.product(self.wires.values(), frames):
+            wire.send(*codec.encode(frame))
+
+    def close(self):
+        assert self.loop.stop()
+        self.loop.close()
+        for wire in self.wires.values():
+            wire.close()
+
+
+@pytest.fixture
+def rig(form):
+    made = Rig(form)
+    yield made
+    made.close()
+
+
+def test_every_cycle_is_reported_once_in_a_thread_of_its_own(rig):
+    loop, rows = rig.loop, rig.watcher.rows
+    loop.start()
+    until(lambda: len(rows) > 100)
+    assert loop.stop()
+    loop.report_rows()
+    numbers = [row[loop.row.number] for row in rows]
+    assert numbers == list(range(1, loop.cycle.cycles + 1))
+    times = [row[loop.row.now_s] for row in rows]
+    assert times == sorted(times)
+    assert "cycle log" in rig.watcher.threads
+    assert loop.pace.report().cycles > 50
+
+
+def test_it_runs_while_another_thread_holds_the_interpreter(rig):
+    loop = rig.loop
+    loop.start()
+    until(lambda: loop.cycle.cycles > 10)
+
+    def cycles_meanwhile():
+        before = loop.cycle.cycles
+        sum(range(10_000_000))  # one call in C, which never lets another thread into the interpreter
+        return loop.cycle.cycles - before
+
+    until(lambda: cycles_meanwhile() > 10)
+    assert not rig.watcher.failures
+
+
+def test_calls_run_between_two_cycles_and_the_loop_goes_on(rig):
+    loop = rig.loop
+    loop.start()
+    until(lambda: loop.cycle.cycles > 5)
+    names, counts = set(), []
+
+    def look():
+        names.add(threading.current_thread().name)
+        first = loop.cycle.cycles
+        time.sleep(3 * PERIOD_S)
+        counts.append((first, loop.cycle.cycles))
+
+    for _ in range(5):
+        loop.call(look, timeout_s=PATIENCE_S)
+        seen = loop.cycle.cycles
+        until(lambda seen=seen: loop.cycle.cycles > seen)
+    assert names == {"tendon_driver"}
+    assert all(first == last for first, last in counts), "no cycle runs meanwhile"
+    with pytest.raises(ZeroDivisionError):
+        loop.call(lambda: 1 / 0, timeout_s=PATIENCE_S)
+    seen = loop.cycle.cycles
+    until(lambda: loop.cycle.cycles > seen)
+
+
+def test_python_code_that_looks_into_each_cycle_ends_the_free_run_and_gives_it_back(rig):
+    loop = rig.loop
+    loop.start()
+    until(lambda: loop.pace.report() is not None and loop.pace.report().cycles > 5)
+
+    def paced(on):
+        loop.python_paced = on
+
+    loop.call(lambda: paced(True), timeout_s=PATIENCE_S)
+    free = loop.pace._free_run.report().cycles
+    seen = loop.cycle.cycles
+    until(lambda: loop.cycle.cycles > seen + 20)
+    assert loop.pace._free_run.report().cycles == free
+    loop.call(lambda: paced(False), timeout_s=PATIENCE_S)
+    until(lambda: loop.pace._free_run.report().cycles > free + 5)
+
+
+def test_stop_ends_it_and_it_starts_again(rig):
+    loop = rig.loop
+    for _ in range(3):
+        loop.start()
+        seen = loop.cycle.cycles
+        until(lambda seen=seen: loop.cycle.cycles > seen + 3)
+        assert loop.stop()
+        assert not loop.running
+        seen = loop.cycle.cycles
+        time.sleep(5 * PERIOD_S)
+        assert loop.cycle.cycles == seen
+
+
+def test_a_leave_before_the_run_is_kept_and_forgotten_by_arm(form, rig):
+    free_run = FreeRun(form.parts, rig.loop.cycle, PERIOD_S)
+    free_run.serve(lambda: True, lambda: None)
+    before = rig.loop.cycle.cycles
+    free_run.leave()
+    assert free_run.run(), "it returns at once"
+    assert rig.loop.cycle.cycles == before
+    free_run.arm()
+    late = threading.Timer(0.05, free_run.leave)
+    late.start()
+    assert free_run.run()
+    late.join()
+    assert rig.loop.cycle.cycles > before
+    assert np.isfinite(free_run.report().period_max_us)
+    free_run.reset_statistics()
+    free_run.end()
+    free_run.end()
+    free_run.serve(lambda: False, lambda: None)
+    assert not free_run.run(), "Python code is needed"
+    free_run.end()
