@@ -229,9 +229,7 @@ class VirtualPace:
         due; None: there are none
     """
 
-    def __init__(
-        self, period_s: float, start_s: float = 0.0, on_step: Callable[[float], object] | None = None
-    ) -> None:
+    def __init__(self, period_s: float, start_s: float = 0.0, on_step: Callable[[float], object] | None = None) -> None:
         self.period_s, self._on_step = period_s, on_step
         self._now_s, self._cycle_s = start_s, start_s
         self._cycle: Cycle | None = None
