@@ -28,6 +28,7 @@ $(INSTALLED): $(SOURCES)
 	@$(PIP) -r $(VENV)/build-requirements.txt $(CMAKE_FROM_PYPI)
 	@echo "Building the messages ..."
 	@$(PIP) --no-build-isolation -e ".[ros,viz,gamepad,docs,test]"
+	@$(BIN)/python -m continuum_robot.runtime.compilation
 	@touch $(INSTALLED)
 
 environment: $(INSTALLED)  ## The virtual environment with ROS 2, the libraries and the messages

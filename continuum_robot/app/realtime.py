@@ -79,7 +79,9 @@ def run_realtime(
 
 
 def cycle_cost_us(wait: Callable[[], object]) -> float:
-    """Processor time of one cycle of the driver on simulated motor boards here, us.
+    """Processor time of one cycle of the driver here, in the form that runs by default, us.
+
+    The boards are simulated by another process, at the other end of real sockets.
 
     Parameters
     ----------
@@ -118,7 +120,7 @@ def judge_cycle(cost_us: float) -> Finding:
     cost_us : from :func:`cycle_cost_us`
     """
     part = cost_us * 1e-6 / PERIOD_S
-    value = f"{cost_us:.0f} us on simulated motor boards, {100 * part:.0f} % of the period"
+    value = f"{cost_us:.0f} us of processor time on simulated motor boards, {100 * part:.0f} % of the period"
     if part <= FIT_CYCLE_PART:
         return Finding("driver cycle", value, Verdict.FIT)
     cure = "governor performance, a faster processor, a C compiler for the compiled cycle, or a lower rate"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import cython
 
-from continuum_robot.stepped.buffers import stepped
+from continuum_robot.stepped.buffers import indices, stepped
 
 
 @stepped
@@ -48,7 +48,7 @@ def blend_from(
     weight: cython.double = quintic(x)
     rate: cython.double = quintic_slope(x) / duration_s
     change: cython.double = quintic_curvature(x) / (duration_s * duration_s)
-    for k in range(count):
+    for k in indices(count):
         way: cython.double = position[k] - start[k]
         speed: cython.double = velocity[k]
         position[k] = start[k] + weight * way

@@ -22,7 +22,7 @@ from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.holding_force import HoldingForce
-from continuum_robot.stepped.buffers import UNKNOWN, matrix, stepped, vector
+from continuum_robot.stepped.buffers import UNKNOWN, copy_into, indices, matrix, stepped, vector
 
 Vector = NDArray[np.float64]
 RodFeedforward = Callable[[Vector], tuple[Vector, Vector]]
@@ -261,11 +261,11 @@ class ClarkeController:
         j: cython.int
         k: cython.int
         known: cython.double = 0.0
-        for k in range(self.coordinate_count):
+        for k in indices(self.coordinate_count):
             row: cython.int = k * self.tendon_count
             place: cython.double = 0.0
             rate: cython.double = 0.0
-            for j in range(self.tendon_count):
+            for j in indices(self.tendon_count):
                 factor: cython.double = self.clarke_matrix[row + j]
                 place += factor * displacement[j]
                 rate += factor * velocity[j]
@@ -283,9 +283,9 @@ class ClarkeController:
         """
         j: cython.int
         k: cython.int
-        for k in range(self.coordinate_count):
+        for k in indices(self.coordinate_count):
             total: cython.double = 0.0
-            for j in range(self.tendon_count):
+            for j in indices(self.tendon_count):
                 total += tension[j] * self.displacement_matrix[j * self.coordinate_count + k]  # muhmann (27)
             self.start_force[k] = total
         self.feed_forward(position)
@@ -307,7 +307,7 @@ class ClarkeController:
         j: cython.int
         k: cython.int
         known: cython.double = 0.0
-        for k in range(self.coordinate_count):
+        for k in indices(self.coordinate_count):
             if not rate_measured:
                 self.clarke_rate[k] = UNKNOWN
             else:
@@ -321,11 +321,10 @@ class ClarkeController:
         self.feed_forward(position)
         self.pid.step(position, self.clarke, self.clarke_rate, rate_measured, self.feedforward, velocity, dt)
         self.forces.step(self.pid.output)
-        for k in range(self.coordinate_count):
-            self.force[k] = self.pid.output[k]
+        copy_into(self.force, self.pid.output, self.coordinate_count)
+        copy_into(self.tension, self.forces.tension, self.tendon_count)
         known = 0.0
-        for j in range(self.tendon_count):
-            self.tension[j] = self.forces.tension[j]
+        for j in indices(self.tendon_count):
             known += self.tension[j]
         return isfinite(known)
 
@@ -333,9 +332,9 @@ class ClarkeController:
     def rest(self) -> cython.void:
         """Give no answer: NaN force and tensions; the state stays."""
         j: cython.int
-        for j in range(self.coordinate_count):
+        for j in indices(self.coordinate_count):
             self.force[j] = UNKNOWN
-        for j in range(self.tendon_count):
+        for j in indices(self.tendon_count):
             self.tension[j] = UNKNOWN
 
     @stepped
@@ -351,7 +350,7 @@ class ClarkeController:
         else:
             self.feed_forward_from_python(position)
             return
-        for k in range(self.coordinate_count):  # K_M q and g_M of muhmann (25)
+        for k in indices(self.coordinate_count):  # K_M q and g_M of muhmann (25)
             self.feedforward[k] = (
                 self.stiffness_gain * self.holding.elastic[k] + self.gravity_gain * self.holding.gravity[k]
             )

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.control.limited_tension import LimitedTension
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.actuation import TensionLimits
-from continuum_robot.stepped.buffers import integers, stepped, vector
+from continuum_robot.stepped.buffers import copy_into, indices, integers, stepped, vector
 
 # Bits of LimitedTension.limited; the same as the constants of msg/TendonStates.
 LIMITED_NOT_FINITE = cython.declare(cython.int, 1)
@@ -143,15 +143,15 @@ class TensionLimiter:
         total: cython.double = 0.0
         # Nothing has to be limited in nearly every cycle. A comparison with NaN is false.
         admitted: cython.bint = True
-        for j in range(self._count):
+        for j in indices(self._count):
             value = wanted[j]
             change = value - command[j]
             total += value
             if not (minimum_n <= value <= maximum_n and -step_n <= change <= step_n):
                 admitted = False
         if admitted and total <= self._total_n:
-            for j in range(self._count):
-                command[j] = wanted[j]
+            copy_into(command, wanted, self._count)
+            for j in indices(self._count):
                 limited[j] = 0
         else:
             self._limit(wanted, step_n)
@@ -166,7 +166,7 @@ class TensionLimiter:
         minimum_n: cython.double = self._minimum_n
         value: cython.double
         lowest: cython.double
-        for j in range(self._count):
+        for j in indices(self._count):
             value = wanted[j]
             limited[j] = 0
             if value - value != 0.0:  # infinity and NaN
@@ -181,7 +181,7 @@ class TensionLimiter:
             target[j] = value
             floor[j] = minimum_n
         self._keep_total(target)
-        for j in range(self._count):
+        for j in indices(self._count):
             lowest = command[j] - step_n
             value = target[j]
             if value < lowest:
@@ -206,7 +206,7 @@ class TensionLimiter:
         above: cython.double = 0.0
         room: cython.double
         scaled: cython.double
-        for j in range(self._count):
+        for j in indices(self._count):
             total += tension[j]
             least += floor[j]
             above += tension[j] - floor[j]
@@ -217,7 +217,7 @@ class TensionLimiter:
         if above <= room:
             return
         room = room / above
-        for j in range(self._count):
+        for j in indices(self._count):
             scaled = floor[j] + (tension[j] - floor[j]) * room
             if scaled != tension[j]:
                 limited[j] |= LIMITED_TOTAL

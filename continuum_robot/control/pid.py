@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.control.pid_parameters import PidParameters, PidTerms
 from continuum_robot.errors import ParameterError
-from continuum_robot.stepped.buffers import UNKNOWN, integers, stepped, vector
+from continuum_robot.stepped.buffers import UNKNOWN, indices, integers, stepped, vector
 
 Vector = NDArray[np.float64]
 
@@ -164,7 +164,7 @@ class Pid:
         ``measurement_rate``, ``feedforward`` or ``reference_rate`` 0.
         """
         k: cython.int
-        for k in range(self.size):
+        for k in indices(self.size):
             self.measurement[k] = measurement[k]
             self.rate[k] = measurement_rate[k]
             self.error[k] = reference[k] - measurement[k]
@@ -177,7 +177,7 @@ class Pid:
             if isfinite(output[k]):
                 self.start[k] = output[k] - self.p_term[k] - self.d_term[k] - feedforward[k]
         self.settle()
-        for k in range(self.size):
+        for k in indices(self.size):
             self.i_term[k] = self.integral[k] + self.start[k]
             self.bound(k, self.p_term[k] + self.i_term[k] + self.d_term[k] + self.feedforward[k])
 
@@ -185,7 +185,7 @@ class Pid:
     def settle(self) -> cython.void:
         """Let the integral take as much of integral and start offset as it can hold, and leave the rest to fade."""
         k: cython.int
-        for k in range(self.size):
+        for k in indices(self.size):
             whole: cython.double = self.integral[k] + self.start[k]
             held: cython.double = 0.0
             if self.i[k] > 0.0:
@@ -319,7 +319,7 @@ class Pid:
         if dt <= 0.0:
             return
         fade: cython.double = exp(-dt / START_FADE_TIME_S)
-        for k in range(self.size):
+        for k in indices(self.size):
             error: cython.double = reference[k] - measurement[k]
             now: cython.double = self.rate[k]
             if rate_measured:

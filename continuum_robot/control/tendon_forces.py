@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.clarke import ClarkeManifold
 from continuum_robot.robot.control_settings import TENDON_FORCE_STRATEGIES
-from continuum_robot.stepped.buffers import UNKNOWN, integers, matrix, stepped, vector
+from continuum_robot.stepped.buffers import UNKNOWN, indices, integers, matrix, stepped, vector
 
 Vector = NDArray[np.float64]
 
@@ -98,7 +98,7 @@ class TendonForces:
         first: cython.int
         last: cython.int
         self.least(force)
-        for i in range(self.part_count):
+        for i in indices(self.part_count):
             first, last = self.bounds[i], self.bounds[i + 1]
             if self.strategy == REDISTRIBUTE:
                 self.redistribute(i, first, last)
@@ -122,9 +122,9 @@ class TendonForces:
         """The least tensions, negative ones among them, that make a generalised force, N: muhmann (26), with (13)."""
         j: cython.int
         k: cython.int
-        for j in range(self.tendon_count):
+        for j in indices(self.tendon_count):
             total: cython.double = 0.0
-            for k in range(self.coordinate_count):
+            for k in indices(self.coordinate_count):
                 total += force[k] * self.clarke_matrix[k * self.tendon_count + j]
             self.initial[j] = total
 

@@ -16,7 +16,7 @@ from continuum_robot.drivers.fault_codes import (
 )
 from continuum_robot.drivers.safety_settings import SafetySettings
 from continuum_robot.robot.actuation import TensionLimits
-from continuum_robot.stepped.buffers import INFINITE, stepped
+from continuum_robot.stepped.buffers import INFINITE, indices, stepped
 
 
 @cython.cclass
@@ -98,7 +98,7 @@ class CommandWatch:
         found: cython.int = 0
         if command_size != self._count:
             return COMMAND_WRONG_SIZE_BIT
-        for j in range(self._count):
+        for j in indices(self._count):
             value = command[j]
             if value - value != 0.0:  # infinity and NaN
                 return COMMAND_NOT_FINITE_BIT

@@ -9,7 +9,7 @@ from __future__ import annotations
 import cython
 
 from continuum_robot.drivers.safety_settings import SafetySettings
-from continuum_robot.stepped.buffers import UNKNOWN, integers, stepped, vector
+from continuum_robot.stepped.buffers import UNKNOWN, indices, integers, stepped, vector
 
 LATENESS_SLOTS = cython.declare(cython.int, 20)
 """Parts of the sliding second, each with sums of its own."""
@@ -139,7 +139,7 @@ class LatenessWatch:
     @stepped
     def _forget(self) -> cython.void:
         j: cython.int
-        for j in range(LATENESS_SLOTS):
+        for j in indices(LATENESS_SLOTS):
             self._slot_cycles[j] = self._slot_missed[j] = 0
             self._slot_worst_s[j] = UNKNOWN
         self._cycles = self._missed = 0

@@ -9,7 +9,7 @@ import cython
 import numpy as np
 
 from continuum_robot.drivers.protocols import TendonReading
-from continuum_robot.stepped.buffers import UNKNOWN, stepped, vector
+from continuum_robot.stepped.buffers import UNKNOWN, indices, stepped, vector
 
 
 @cython.cclass
@@ -54,7 +54,7 @@ class ReadingBuffer:
         """The devices could not be read at ``now_s``: unknown values, as old as the last good ones."""
         j: cython.int
         passed_s: cython.double = now_s - self.stamp_s
-        for j in range(self.tendon_count):
+        for j in indices(self.tendon_count):
             self.displacement_m[j] = self.velocity_m_per_s[j] = UNKNOWN
             self.tension_n[j] = self.current_a[j] = self.temperature_c[j] = UNKNOWN
             self.age_s[j] = self.age_s[j] + passed_s

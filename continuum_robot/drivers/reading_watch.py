@@ -23,7 +23,7 @@ from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.drivers.safety_settings import SafetySettings
 from continuum_robot.geometry.clarke import ClarkeManifold
 from continuum_robot.robot.actuation import TensionLimits
-from continuum_robot.stepped.buffers import integers, matrix, stepped, vector
+from continuum_robot.stepped.buffers import copy_into, indices, integers, matrix, stepped, vector
 
 
 @cython.cclass
@@ -126,7 +126,7 @@ class ReadingWatch:
         found = self._old(reading, now_s)
         # A sum is finite only if all its terms are; it is the cheapest test.
         total = reading.stamp_s
-        for j in range(self._count):
+        for j in indices(self._count):
             total += reading.displacement_m[j]
         if (
             total - total != 0.0  # infinity and NaN
@@ -149,7 +149,7 @@ class ReadingWatch:
         timeout_s: cython.double = self._timeout_s
         if not (since_s <= timeout_s):
             return found | READING_TIMEOUT_BIT
-        for j in range(self._count):
+        for j in indices(self._count):
             if not (since_s + age_s[j] <= timeout_s):
                 return found | READING_TIMEOUT_BIT
         return found
@@ -169,7 +169,7 @@ class ReadingWatch:
         value: cython.double
         out_of_range: cython.bint = False
         self._predict(displacement_m)
-        for j in range(self._count):
+        for j in indices(self._count):
             value = displacement_m[j]
             if not (-self._maximum_displacement_m <= value <= self._maximum_displacement_m):
                 out_of_range = True
@@ -202,7 +202,7 @@ class ReadingWatch:
         missed: cython.double
         square: cython.double
         self._inconsistent = False
-        for i in range(self._segment_count):
+        for i in indices(self._segment_count):
             end = self._segment_end[i]
             square = 0.0
             while j < end:
@@ -227,7 +227,7 @@ class ReadingWatch:
         change_m: cython.double
         if elapsed_s <= 0.0:
             return False
-        for j in range(self._count):
+        for j in indices(self._count):
             change_m = displacement_m[j] - before[j]
             if change_m < 0.0:
                 change_m = -change_m
@@ -257,7 +257,7 @@ class ReadingWatch:
         stood: cython.int = 0
         any_stands: cython.bint = False
         any_moved: cython.bint = not moving or not self._started
-        for j in range(self._count):
+        for j in indices(self._count):
             if not self._started or displacement_m[j] != before[j]:
                 self._stands[j] = 0
                 any_moved = True
@@ -274,11 +274,10 @@ class ReadingWatch:
             if self._stands[j]:
                 any_stands = True
         if any_moved:
-            for j in range(self._count):
-                self._command_at_change[j] = command[j]
+            copy_into(self._command_at_change, command, self._count)
         elif stood == self._count and self._pulled(command):
             any_stands = True
-            for j in range(self._count):
+            for j in indices(self._count):
                 self._stands[j] = 1
         return any_stands
 
@@ -288,9 +287,9 @@ class ReadingWatch:
         i: cython.int
         j: cython.int
         force_n: cython.double
-        for i in range(self._coordinate_count):
+        for i in indices(self._coordinate_count):
             force_n = 0.0
-            for j in range(self._count):
+            for j in indices(self._count):
                 force_n += self._displacement_matrix[j * self._coordinate_count + i] * (
                     command[j] - self._command_at_change[j]
                 )
@@ -300,11 +299,9 @@ class ReadingWatch:
 
     @stepped
     def _keep(self, reading: ReadingBuffer) -> cython.void:
-        j: cython.int
-        for j in range(self._count):
-            self._previous.displacement_m[j] = reading.displacement_m[j]
-            self._previous.tension_n[j] = reading.tension_n[j]
-            self._previous.age_s[j] = reading.age_s[j]
+        copy_into(self._previous.displacement_m, reading.displacement_m, self._count)
+        copy_into(self._previous.tension_n, reading.tension_n, self._count)
+        copy_into(self._previous.age_s, reading.age_s, self._count)
         self._previous.stamp_s = reading.stamp_s
         self._previous.device_faults = reading.device_faults
         self._started = True
@@ -317,11 +314,11 @@ def partly_unknown(values: cython.double[::1], count: cython.int) -> cython.bint
     total: cython.double = 0.0
     finite: cython.int = 0
     unknown: cython.int = 0
-    for j in range(count):
+    for j in indices(count):
         total += values[j]
     if total - total == 0.0:
         return False
-    for j in range(count):
+    for j in indices(count):
         total = values[j]
         if total - total == 0.0:
             finite += 1

@@ -12,7 +12,7 @@ from continuum_robot.control.limits import TensionLimiter
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.drivers.safety_settings import SafetySettings
 from continuum_robot.robot.actuation import TensionLimits
-from continuum_robot.stepped.buffers import INFINITE, integers, stepped, vector
+from continuum_robot.stepped.buffers import INFINITE, indices, integers, stepped, vector
 
 
 @cython.cclass
@@ -74,7 +74,7 @@ class SafeRamp:
         j: cython.int
         quickly: cython.double
         highest_n: cython.double = self._command[0]
-        for j in range(self._count):
+        for j in indices(self._count):
             self._runs_in[j] = 1
             highest_n = highest_n if highest_n > self._command[j] else self._command[j]
         quickly = (highest_n - self._safe_n) / self._within_s
@@ -96,7 +96,7 @@ class SafeRamp:
         value: cython.double
         lowered: cython.double = 0.0
         rising: cython.double = 0.0
-        for j in range(self._count):
+        for j in indices(self._count):
             value = self._safe_n - command[j]
             if value > step_n:
                 value = step_n
@@ -114,7 +114,7 @@ class SafeRamp:
         value = self._total_n - lowered
         value = value if value > 0.0 else 0.0
         value = 1.0 if rising <= value else value / rising
-        for j in range(self._count):
+        for j in indices(self._count):
             command[j] += change[j] * value
 
     @stepped
@@ -131,10 +131,10 @@ class SafeRamp:
         brake_n: cython.double[::1] = self.brake_n
         self._braked_s += dt
         if not reading.valid or not engaged or self._braked_s > self._duration_s:
-            for j in range(self._count):
+            for j in indices(self._count):
                 brake_n[j] = 0.0
             return
-        for j in range(self._count):
+        for j in indices(self._count):
             speed = reading.velocity_m_per_s[j]
             # Faster than a tendon can be is no measurement.
             excess = speed - self._brake_speed_m_per_s if speed < self._maximum_speed_m_per_s else 0.0

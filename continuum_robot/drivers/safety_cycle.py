@@ -26,7 +26,7 @@ from continuum_robot.drivers.safety_settings import SafetySettings
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.coordinates import tendon_manifold
 from continuum_robot.robot.description import Robot
-from continuum_robot.stepped.buffers import UNKNOWN, integers, stepped, vector
+from continuum_robot.stepped.buffers import UNKNOWN, copy_into, indices, integers, stepped, vector
 
 # Codes of the states: where their names stand in STATES of tendon_safety.py.
 STATE_INACTIVE = cython.declare(cython.int, 0)
@@ -204,7 +204,7 @@ class SafetyCycle:
                 self._ramp.step(step_s)
             self._ramp.brake(reading, self._engaged, step_s)
             self.write = self._engaged
-            for j in range(self._count):
+            for j in indices(self._count):
                 self.tension_n[j] = command_n[j] - self._ramp.brake_n[j]
                 self.limited[j] = 0
         else:
@@ -213,10 +213,10 @@ class SafetyCycle:
             if fresh:
                 self._limit(command)
                 self._since_command_s = 0.0
-            for j in range(self._count):
-                self.tension_n[j] = command_n[j]
-                if not fresh:
+            else:
+                for j in indices(self._count):
                     self.limited[j] = 0
+            copy_into(self.tension_n, command_n, self._count)
         self.changed = self.state_code != self._state_before or self._latched != self._latched_before
         self._state_before, self._latched_before = self.state_code, self._latched
 
@@ -231,7 +231,7 @@ class SafetyCycle:
         ceiling: cython.double
         blend: cython.double
         softened: cython.bint = False
-        for j in range(self._count):
+        for j in indices(self._count):
             if command[j] > self._soft_n:
                 softened = True
         if not softened:
@@ -239,12 +239,12 @@ class SafetyCycle:
             return
         blend = self._since_command_s / self._soft_time_s
         blend = blend if blend < 1.0 else 1.0
-        for j in range(self._count):
+        for j in indices(self._count):
             ceiling = self.command_n[j] + (self._highest_n - self.command_n[j]) * blend
             ceiling = ceiling if ceiling > self._soft_n else self._soft_n
             soft[j] = ceiling if command[j] > ceiling else command[j]
         self._limiter.step(soft, self._since_command_s)
-        for j in range(self._count):
+        for j in indices(self._count):
             if soft[j] < command[j]:
                 self.limited[j] |= LIMITED_RATE
                 if command[j] > self._maximum_n:
@@ -259,7 +259,7 @@ class SafetyCycle:
     @stepped
     def _latch(self, found: cython.int) -> cython.void:
         code: cython.int
-        for code in range(FAULT_BIT_COUNT):
+        for code in indices(FAULT_BIT_COUNT):
             if found >> code & 1 and not self._latched >> code & 1:
                 self._latched |= 1 << code
                 self._latched_codes[self._latched_count] = code
@@ -277,7 +277,7 @@ class SafetyCycle:
         difference_a: cython.double
         differs: cython.bint = False
         if reading.valid and self._has_actuators and self._engaged:
-            for j in range(self._count):
+            for j in indices(self._count):
                 difference_a = current_a[j] - self.command_n[j] * self._ampere_per_newton[j]
                 if difference_a > tolerated_a or difference_a < -tolerated_a:
                     differs = True

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import cython
 
-from continuum_robot.stepped.buffers import stepped, vector
+from continuum_robot.stepped.buffers import indices, stepped, vector
 
 
 @cython.cclass
@@ -40,13 +40,13 @@ class TendonCurrents:
     def convert(self, tension_n: cython.double[::1]) -> cython.bint:
         """Take tensions (N); False, and all stays as it was, where one of them is not finite."""
         j: cython.int
-        for j in range(self._count):
+        for j in indices(self._count):
             if tension_n[j] - tension_n[j] != 0.0:
                 return False
         highest_a: cython.double = self._highest_a
         current_a: cython.double[::1] = self.current_a
         limited: cython.double[::1] = self.limited
-        for j in range(self._count):
+        for j in indices(self._count):
             wanted_a: cython.double = tension_n[j] * self._ampere_per_newton[j]
             limited[j] = 0.0
             if wanted_a > highest_a:

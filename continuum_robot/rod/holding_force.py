@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.rod.code_generation import FastFunction
-from continuum_robot.stepped.buffers import matrix, stepped, vector
+from continuum_robot.stepped.buffers import indices, matrix, stepped, vector
 
 Vector = NDArray[np.float64]
 
@@ -78,19 +78,19 @@ class HoldingForce:
         k: cython.int
         total: cython.double
         coordinates: cython.int = self.coordinate_count
-        for j in range(self.coefficient_count):
+        for j in indices(self.coefficient_count):
             total = 0.0
-            for k in range(coordinates):
+            for k in indices(coordinates):
                 total += self.shape[j * coordinates + k] * clarke[k]
             self.coefficients[j] = total
         self.call()
-        for k in range(coordinates):
+        for k in indices(coordinates):
             total = 0.0
-            for j in range(coordinates):
+            for j in indices(coordinates):
                 total += self.stiffness[k * coordinates + j] * clarke[j]
             self.elastic[k] = total
             total = 0.0
-            for j in range(self.coefficient_count):
+            for j in indices(self.coefficient_count):
                 total += self.shape[j * coordinates + k] * self.load[j]
             self.gravity[k] = total
 

@@ -14,7 +14,7 @@ from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.runtime.reference_input import ReferenceInput
-from continuum_robot.stepped.buffers import UNKNOWN, stepped, vector
+from continuum_robot.stepped.buffers import UNKNOWN, indices, stepped, vector
 
 
 @cython.cclass
@@ -248,7 +248,7 @@ class ControllerCycle:
         """Whether all of a reading is younger than the timeout at ``now_s`` (s); an unknown age is not."""
         j: cython.int
         age_s: cython.double = now_s - reading.stamp_s
-        for j in range(reading.tendon_count):
+        for j in indices(reading.tendon_count):
             if not age_s + reading.age_s[j] <= self.state_timeout_s:
                 return False
         return True
@@ -262,7 +262,7 @@ class ControllerCycle:
         j: cython.int
         known: cython.double = 0.0
         measured: cython.double = 0.0
-        for j in range(reading.tendon_count):
+        for j in indices(reading.tendon_count):
             known += commanded[j]
             measured += reading.tension_n[j]
         if not isfinite(known) and not isfinite(measured):

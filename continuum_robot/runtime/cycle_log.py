@@ -20,7 +20,7 @@ class CycleLog:
 
     Attributes
     ----------
-    place : where the next number of the row under way goes
+    place : where the next number goes; interpreted, the next row: numbers of a row under way wait in a list
     """
 
     width: cython.int
@@ -28,18 +28,23 @@ class CycleLog:
     place: cython.int
     written: cython.longlong
     numbers: cython.double[::1]
+    _under_way: list  # type: ignore[type-arg]
 
     def __init__(self, width: int, slots: int = 512) -> None:
         self.width, self.slots = width, slots
         self.numbers = vector(width * slots)
         self.place = 0
         self.written = 0
+        self._under_way = []
 
     @stepped
     def put(self, number: cython.double) -> cython.void:
         """The next number of the row under way."""
-        self.numbers[self.place] = number
-        self.place += 1
+        if cython.compiled:
+            self.numbers[self.place] = number
+            self.place += 1
+        else:
+            self._under_way.append(number)
 
     @stepped
     def put_all(self, numbers: cython.double[::1], count: cython.int) -> cython.void:
@@ -48,13 +53,17 @@ class CycleLog:
         if cython.compiled:
             for j in range(count):
                 self.numbers[self.place + j] = numbers[j]
+            self.place += count
         else:
-            self.numbers[self.place : self.place + count] = numbers[:count]
-        self.place += count
+            self._under_way += numbers[:count]
 
     @stepped
     def end_row(self) -> cython.void:
         """The row is whole."""
+        if not cython.compiled:
+            self.numbers[self.place : self.place + self.width] = self._under_way
+            self.place += self.width
+            self._under_way = []
         memory_fence()
         self.written += 1
         if self.place >= self.width * self.slots:

@@ -19,7 +19,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.runtime.controller_cycle import ControllerCycle
 from continuum_robot.runtime.cycle_log import CycleLog
 from continuum_robot.runtime.cycle_row import CycleRow
-from continuum_robot.stepped.buffers import UNKNOWN, stepped, vector
+from continuum_robot.stepped.buffers import UNKNOWN, copy_into, indices, stepped, vector
 from continuum_robot.stepped.mailbox import Mailbox
 
 Commander = Callable[[TendonReading | None, float], Sequence[float] | NDArray[np.float64] | None]
@@ -115,7 +115,7 @@ class DriverCycle:
         j: cython.int
         self.number += 1
         if self.actuators.read_into(self.reading, now_s):
-            for j in range(self.tendon_count):
+            for j in indices(self.tendon_count):
                 self.reading.displacement_m[j] -= self.zero_m[j]
         else:
             self.reading.fail(now_s)
@@ -124,24 +124,22 @@ class DriverCycle:
     @stepped
     def control(self, now_s: cython.double) -> cython.void:
         """Ask the controller in the cycle for the tensions that answer the reading."""
-        j: cython.int
         following: cython.bint = self.controls and self.is_powered and self.safety.state_code == STATE_ACTIVE
         self.answered = self.controller.answer(
             self.reading, self.safety.command_n if following else self.nothing, following, now_s, self.number
         )
         if self.answered:
-            for j in range(self.tendon_count):
-                self.wanted[j] = self.controller.tension[j]
+            copy_into(self.wanted, self.controller.tension, self.tendon_count)
             self.wanted_size, self.wanted_s, self.wanted_sequence = self.tendon_count, now_s, self.number
 
     @stepped
     def hear(self) -> cython.void:
         """Take over the newest command of another program."""
         j: cython.int
-        self.wanted_size = cython.cast(cython.int, self.commands.values[0])
+        self.wanted_size = int(self.commands.values[0])
         self.wanted_s = self.commands.values[1]
-        self.wanted_sequence = cython.cast(cython.longlong, self.commands.values[2])
-        for j in range(self.tendon_count):
+        self.wanted_sequence = int(self.commands.values[2])
+        for j in indices(self.tendon_count):
             self.wanted[j] = self.commands.values[3 + j]
 
     @stepped
@@ -152,7 +150,7 @@ class DriverCycle:
         """
         age_s: cython.double = now_s - self.wanted_s if self.wanted_size >= 0 else 0.0
         self.begin_row(now_s, missed)
-        self.safety.missed = cython.cast(cython.int, missed)
+        self.safety.missed = missed
         self.safety.step(self.reading, self.wanted, self.wanted_size, age_s, self.wanted_sequence, now_s, elapsed_s)
         self.written = False
         if self.is_powered and self.safety.write:
@@ -170,8 +168,8 @@ class DriverCycle:
         if not self.actuators.write_tensions(tension, now_s):
             self.write_failures += 1
         self.written = True
-        for j in range(self.tendon_count):
-            self.noted[j] = tension[j]
+        copy_into(self.noted, tension, self.tendon_count)
+        for j in indices(self.tendon_count):
             self.noted_limits[j] = self.safety.limited[j]
 
     @stepped

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.control.blending import blend_from
 from continuum_robot.control.references import ClarkeReference
-from continuum_robot.stepped.buffers import INFINITE, stepped, vector
+from continuum_robot.stepped.buffers import INFINITE, indices, stepped, vector
 from continuum_robot.stepped.mailbox import Mailbox
 
 Vector = NDArray[np.float64]
@@ -160,14 +160,14 @@ class ReferenceInput:
     def copy(self, values: cython.double[::1], place: cython.double[::1], count: cython.int) -> cython.void:
         """Copy so many ``values`` (``count``) to a ``place``."""
         k: cython.int
-        for k in range(count):
+        for k in indices(count):
             place[k] = values[k]
 
     @stepped
     def far(self) -> cython.bint:
         """Whether the newest reference is not where the held position is."""
         k: cython.int
-        for k in range(self.count):
+        for k in indices(self.count):
             distance: cython.double = self.newest[k] - self.held[k]
             if distance > NEAR_M or distance < -NEAR_M:
                 return True
@@ -177,7 +177,7 @@ class ReferenceInput:
     def stand(self, position: cython.double[::1]) -> cython.void:
         """Stand at a ``position``, m."""
         k: cython.int
-        for k in range(self.count):
+        for k in indices(self.count):
             self.position[k] = position[k]
             self.velocity[k] = self.acceleration[k] = 0.0
 
@@ -185,7 +185,7 @@ class ReferenceInput:
     def extrapolate(self, ahead_s: cython.double) -> cython.void:
         """The newest reference, ``ahead_s`` (s) after its stamp."""
         k: cython.int
-        for k in range(self.count):
+        for k in indices(self.count):
             velocity: cython.double = self.newest[self.count + k]
             acceleration: cython.double = self.newest[2 * self.count + k]
             self.position[k] = self.newest[k] + ahead_s * (velocity + 0.5 * ahead_s * acceleration)

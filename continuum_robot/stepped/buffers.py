@@ -22,6 +22,27 @@ def stepped(function: Function) -> Function:
     return function
 
 
+class _Ranges(dict):  # type: ignore[type-arg]
+    def __missing__(self, count: int) -> Any:
+        self[count] = range(count)
+        return self[count]
+
+
+indices = _Ranges().__getitem__
+"""``indices(count)`` is ``range(count)``, compiled too; interpreted, the same object each time: a new one is dear."""
+
+
+@stepped
+def copy_into(place: cython.double[::1], values: cython.double[::1], count: cython.int) -> cython.void:
+    """Put the first ``count`` of ``values`` into ``place``."""
+    j: cython.int
+    if cython.compiled:
+        for j in indices(count):
+            place[j] = values[j]
+    else:
+        place[:count] = values[:count]
+
+
 def vector(values: int | Iterable[float]) -> Any:
     """A vector of floats for stepped code.
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import cython
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.stepped.buffers import stepped, vector
+from continuum_robot.stepped.buffers import indices, stepped, vector
 from continuum_robot.stepped.system_calls import memory_fence
 
 
@@ -65,7 +65,7 @@ class Mailbox:
         if before == self.taken or before & 1:
             return False
         memory_fence()
-        for j in range(self.size):
+        for j in indices(self.size):
             self.values[j] = self.posted[j]
         memory_fence()
         if self.posts != before:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno as errno_module
 import os
+import struct
 import sys
 import time
 
@@ -18,6 +19,8 @@ if cython.compiled:
     from cython.cimports.posix.unistd import read as read_descriptor
     from cython.cimports.posix.unistd import write as write_descriptor
 
+pack_frame, unpack_frame = (getattr(struct.Struct(">IB3xii"), name) for name in ("pack", "unpack"))
+"""For the interpreted form: head, length and two words."""
 CAN_FRAME_BYTES = cython.declare(cython.int, 16)
 """Of ``struct can_frame``: identifier and flags (little-endian), length, three bytes of padding, eight of data."""
 NOTHING_WAITS = cython.declare(cython.int, -11)
@@ -31,36 +34,83 @@ def newest_errno() -> int:
 
 
 @stepped
-def receive_frame(descriptor: cython.int, frame: cython.uchar[::1]) -> cython.int:
-    """Read a datagram from the non-blocking socket ``descriptor`` into ``frame`` (16 bytes): how many bytes.
+def signed_word(data: cython.uchar[::1], at: cython.int) -> cython.int:
+    """The signed 32-bit integer that begins at a byte of ``data``, the highest byte first."""
+    return ((data[at] ^ 128) - 128) * 16777216 + (data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3])
 
-    0: the other end hung up. Below 0: none came; ``NOTHING_WAITS``, or another errno with its sign.
+
+@cython.cclass
+class CanFrame:
+    """A ``struct can_frame``, read from and written to a non-blocking socket as one datagram.
+
+    Attributes
+    ----------
+    head : the four bytes of the identifier and its flags as they stand on the wire, lowest byte highest, not negative
+    length : of the data, in bytes
+    first, second : the data as two signed words, big-endian, whatever the length
     """
-    count: cython.int
-    if cython.compiled:
-        count = read_descriptor(descriptor, cython.address(frame[0]), 16)
-        return count if count >= 0 else -errno
-    try:
-        return os.readv(descriptor, (frame,))
-    except BlockingIOError:
-        return NOTHING_WAITS
-    except OSError:
-        return -newest_errno()
 
+    head: cython.longlong
+    length: cython.int
+    first: cython.int
+    second: cython.int
+    _bytes: cython.uchar[::1]
 
-@stepped
-def send_frame(descriptor: cython.int, frame: cython.uchar[::1]) -> cython.int:
-    """Write ``frame`` to the non-blocking socket ``descriptor`` as one datagram: how many bytes; below 0: -errno."""
-    count: cython.int
-    if cython.compiled:
-        count = write_descriptor(descriptor, cython.address(frame[0]), 16)
-        return count if count >= 0 else -errno
-    try:
-        return os.write(descriptor, frame)
-    except BlockingIOError:
-        return NOTHING_WAITS
-    except OSError:
-        return -newest_errno()
+    def __init__(self) -> None:
+        self.head = self.length = self.first = self.second = 0
+        self._bytes = bytearray(CAN_FRAME_BYTES)
+
+    @stepped
+    def receive(self, descriptor: cython.int) -> cython.int:
+        """Take a datagram from ``descriptor``: how many bytes came; only ``CAN_FRAME_BYTES`` of them are a frame.
+
+        0: the other end hung up. Below 0: none came; ``NOTHING_WAITS``, or another errno with its sign.
+        """
+        if cython.compiled:
+            count: cython.int = read_descriptor(descriptor, cython.address(self._bytes[0]), 16)
+            if count < 0:
+                return -errno
+            if count == CAN_FRAME_BYTES:
+                self.head = cython.cast(cython.uint, signed_word(self._bytes, 0))
+                self.length = self._bytes[4]
+                self.first = signed_word(self._bytes, 8)
+                self.second = signed_word(self._bytes, 12)
+            return count
+        else:  # noqa: RET505 - Cython leaves only a branch out, with its Python locals
+            try:
+                data = os.read(descriptor, 16)
+            except BlockingIOError:
+                return NOTHING_WAITS
+            except OSError:
+                return -newest_errno()
+            if len(data) == CAN_FRAME_BYTES:
+                self.head, self.length, self.first, self.second = unpack_frame(data)
+            return len(data)
+
+    @stepped
+    def send(self, descriptor: cython.int) -> cython.int:
+        """Write it, 8 bytes of data, to ``descriptor``: how many bytes; below 0: errno with its sign."""
+        if cython.compiled:
+            self._put_word(0, cython.cast(cython.int, self.head))
+            self._bytes[4] = 8
+            self._put_word(8, self.first)
+            self._put_word(12, self.second)
+            count: cython.int = write_descriptor(descriptor, cython.address(self._bytes[0]), 16)
+            return count if count >= 0 else -errno
+        try:
+            return os.write(descriptor, pack_frame(self.head, 8, self.first, self.second))
+        except BlockingIOError:
+            return NOTHING_WAITS
+        except OSError:
+            return -newest_errno()
+
+    @stepped
+    def _put_word(self, at: cython.int, word: cython.int) -> cython.void:
+        data: cython.uchar[::1] = self._bytes
+        data[at] = word >> 24 & 255
+        data[at + 1] = word >> 16 & 255
+        data[at + 2] = word >> 8 & 255
+        data[at + 3] = word & 255
 
 
 @stepped

@@ -87,8 +87,10 @@ def run_bench(seconds: float, json_file: Path | None, console: Console | None = 
         prepare_model(robot, console)
         with StopRequest() as stop:
             try:
-                with console.status(f"the driver on simulated motor boards for {seconds:g} s ..."):
-                    numbers |= measure_driver_cycle(robot, lambda: stop.wait(seconds))
+                with console.status(f"the driver on simulated motor boards, {seconds:g} s in each form ...") as status:
+                    numbers |= measure_driver_cycle(
+                        robot, lambda: stop.wait(seconds), progress=lambda text: status.update(escape(text))
+                    )
                 if stop.wait(0.0):
                     raise Stopped
                 with console.status(f"the same messages without the stack, for {seconds:g} s ..."):

@@ -1,88 +1,137 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver's cycle at 1 kHz on three simulated motor boards, without ROS: processor time and punctuality."""
+"""The driver's loop at 1 kHz on three CAN channels, without ROS: processor time and punctuality, in both forms."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from continuum_robot.drivers.tendon_safety import TendonSafety
+from continuum_robot.app.bench.boards import SimulatedBoards
+from continuum_robot.drivers.made_up_wiring import wired
+from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
+from continuum_robot.drivers.simulated_wires import SimulatedWires
+from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
-from continuum_robot.runtime.periodic import FrozenGarbage, PeriodicThread
-from continuum_robot.simulation.wire.hardware import SimulatedHardware
+from continuum_robot.runtime.assembly import QuietWatcher, make_loop, real_time
+from continuum_robot.runtime.forms import Form, compiled_form, interpreted_form
+from continuum_robot.runtime.periodic import FrozenGarbage, ask_for_short_slices, use_exact_timers
 
 PERIOD_S = 0.001
-HELD_N = 3.0
+SETTLES_S = 0.5
+"""From the first command until the statistics begin."""
 
 
-def measure_driver_cycle(robot: Robot, wait: Callable[[], object]) -> dict[str, Any]:
-    """Read, check, limit and write in a thread at 1 kHz while ``wait`` lasts; the boards and the plant step in between.
+class _Watcher(QuietWatcher):
+    """Keeps what ended the loop."""
+
+    def __init__(self) -> None:
+        self.failures: list[BaseException] = []
+
+    def on_failure(self, error: BaseException) -> None:
+        """As :class:`LoopWatcher`; ``error`` is kept."""
+        self.failures.append(error)
+
+
+def measure_driver_cycle(
+    robot: Robot, wait: Callable[[], object], progress: Callable[[str], None] | None = None
+) -> dict[str, Any]:
+    """Run the loop that the driver runs while ``wait`` lasts, first interpreted, then compiled where it can be.
+
+    Read, control (the controller in the cycle holds the robot), check and write, through real sockets; the boards and
+    the plant are in another process.
 
     Parameters
     ----------
-    robot : with actuators and limits
-    wait : returns when it has been measured long enough
+    robot : with actuators, limits and control settings
+    wait : returns when it has been measured long enough; called for each form
+    progress : receives a line where the cycle has to be compiled
 
     Returns
     -------
-    ``driver_boards``, ``driver_tendons``, ``driver_loop_rate_hz``, ``driver_missed_cycles_percent``,
-    ``driver_period_p99_us``, ``driver_period_max_us``; ``driver_late_p99_us``: how much later than a period after the
-    one before a cycle begins;
-    ``driver_processor_percent`` and ``simulated_boards_processor_percent``, with 100 % one core; ``driver_cycle_us``
+    ``driver_boards``, ``driver_tendons``, ``driver_form``: the one that runs by default, and why as
+    ``driver_form_reason``; for that form as ``driver_``, and for each as ``driver_interpreted_`` and
+    ``driver_compiled_``: ``loop_rate_hz``, ``missed_cycles_percent``, ``period_p99_us``, ``period_max_us``;
+    ``late_p99_us``: how much later than a period after the one before a cycle begins; ``response_p50_us`` and
+    ``response_p99_us``: from the beginning of a cycle to its command written; ``cycle_us`` and ``processor_percent``:
+    processor time of the loop's thread, with 100 % one core; ``faults``. ``simulated_boards_processor_percent``: the
+    other process
     """
-    hardware = SimulatedHardware(robot)
-    hardware.open()
-    actuators = hardware.tendon_actuators()
-    actuators.open()
-    actuators.enable()
-    boards = len(hardware.boards)
-    safety = TendonSafety(robot)
-    tension = np.full(robot.tendon_count, HELD_N)
-    driver_s: list[float] = []
-    boards_s: list[float] = []
-    cycle_number = 0
+    robot = wired(robot)
+    use_exact_timers()
+    ask_for_short_slices()
+    default = compiled_form(progress)
+    forms = [interpreted_form("it is measured"), default] if default.compiled else [default]
+    numbers: dict[str, Any] = {"driver_tendons": robot.tendon_count}
+    measured: dict[str, Any] = {}
+    for form in forms:
+        measured = _measure(robot, form, wait)
+        numbers["driver_boards"] = measured.pop("boards")
+        numbers["simulated_boards_processor_percent"] = measured.pop("simulated_boards_processor_percent")
+        numbers |= {f"driver_{form.name}_{key}": value for key, value in measured.items()}
+    numbers |= {f"driver_{key}": value for key, value in measured.items()}
+    return numbers | {"driver_form": default.name, "driver_form_reason": default.reason}
 
-    def cycle(now_s: float, elapsed_s: float) -> None:
-        nonlocal cycle_number
-        cycle_number += 1
-        begun_s = time.thread_time()
-        hardware.step(now_s)
-        stepped_s = time.thread_time()
-        reading = actuators.read(now_s)
-        output = safety.update(reading, tension, 0.0, now_s, elapsed_s, command_sequence=cycle_number)
-        if output.write:
-            actuators.write(output.tension, now_s)
-        driver_s.append(time.thread_time() - stepped_s)
-        boards_s.append(stepped_s - begun_s)
 
-    failures: list[BaseException] = []
-    loop = PeriodicThread("driver", PERIOD_S, cycle, on_failure=failures.append, on_refused=lambda _sentences: None)
-    FrozenGarbage.hold()
-    try:
-        now_s = time.monotonic()
-        safety.activate(actuators.read(now_s), now_s)
-        loop.start()
-        wait()
-        report = loop.statistics.report()
-    finally:
-        loop.stop()
-        FrozenGarbage.release()
-        actuators.close()
-        hardware.close()
-    if failures:
-        raise failures[0]
+def _measure(robot: Robot, form: Form, wait: Callable[[], object]) -> dict[str, Any]:
+    namespace = f"bench_{os.getpid()}"
+    watcher = _Watcher()
+    with SimulatedBoards(robot, namespace) as boards:
+        actuators = OdriTendonActuators(
+            robot,
+            socket_factory=SimulatedWires(namespace, robot.name).open_channel,
+            simulated=True,
+            form=form.parts if form.compiled else None,
+        )
+        actuators.open()
+        loop = make_loop(robot, actuators, watcher, real_time(PERIOD_S), form=form)
+        loop.cycle.attach(_controller(robot, form))
+        FrozenGarbage.hold()
+        try:
+            loop.start()
+            loop.switch_on()
+            loop.obey()
+            loop.call(lambda: loop.cycle.control_now(on=True))
+            time.sleep(SETTLES_S)
+            loop.pace.reset_statistics()
+            thread_s, boards_s = loop.call(time.thread_time), boards.processor_s()
+            wait()
+            report, responses = loop.pace.report(), loop.pace.response_report()
+            thread_s, boards_s = loop.call(time.thread_time) - thread_s, boards.processor_s() - boards_s
+        finally:
+            loop.stop()
+            FrozenGarbage.release()
+            faults = list(loop.safety.faults)
+            loop.close()
+    if watcher.failures:
+        raise watcher.failures[0]
+    if report is None or responses is None:
+        raise DeviceError("driver's loop", "measured nothing", "Wait longer.")
     return {
-        "driver_boards": boards,
-        "driver_tendons": robot.tendon_count,
-        "driver_loop_rate_hz": report.rate_hz,
-        "driver_missed_cycles_percent": report.missed_percent,
-        "driver_period_p99_us": report.period_p99_us,
-        "driver_period_max_us": report.period_max_us,
-        "driver_late_p99_us": max(0.0, report.period_p99_us - 1e6 * PERIOD_S),
-        "driver_cycle_us": 1e6 * float(np.mean(driver_s)),
-        "driver_processor_percent": 100 * float(np.sum(driver_s)) / report.duration_s,
-        "simulated_boards_processor_percent": 100 * float(np.sum(boards_s)) / report.duration_s,
+        "boards": len(actuators.boards),
+        "loop_rate_hz": report.rate_hz,
+        "missed_cycles_percent": report.missed_percent,
+        "period_p99_us": report.period_p99_us,
+        "period_max_us": report.period_max_us,
+        "late_p99_us": max(0.0, report.period_p99_us - 1e6 * PERIOD_S),
+        "response_p50_us": responses.p50_us,
+        "response_p99_us": responses.p99_us,
+        "cycle_us": 1e6 * thread_s / max(1, report.cycles),
+        "processor_percent": 100 * thread_s / report.duration_s,
+        "faults": faults,
+        "simulated_boards_processor_percent": 100 * boards_s / report.duration_s,
     }
+
+
+def _controller(robot: Robot, form: Form) -> Any:
+    """Holds the robot where it is."""
+    if robot.control is None:
+        raise DeviceError(f"robot {robot.name}", "has no control settings", "Take one that has.")
+    parts = form.parts
+    return parts.ControllerCycle(
+        parts.ClarkeController(robot),
+        parts.ReferenceInput(robot.coordinate_count),
+        robot.control.state_timeout_s,
+        PERIOD_S,
+    )

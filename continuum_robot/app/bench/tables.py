@@ -87,16 +87,28 @@ class Tables:
         self._console.print(table)
 
     def print_driver(self) -> None:
-        """The driver's cycle without ROS."""
+        """The driver's loop without ROS, in both forms."""
         numbers = self._numbers
+        rows: list[tuple[str, str, Callable[[Any], str]]] = [
+            ("rate", "loop_rate_hz", lambda value: f"{value:.1f} Hz"),
+            ("cycles missed", "missed_cycles_percent", lambda value: f"{value:.2f} %"),
+            ("begins late p99", "late_p99_us", lambda value: f"{value:.0f} µs"),
+            ("reading to its command written p50", "response_p50_us", lambda value: f"{value:.0f} µs"),
+            ("reading to its command written p99", "response_p99_us", lambda value: f"{value:.0f} µs"),
+            ("processor a cycle", "cycle_us", lambda value: f"{value:.0f} µs"),
+            ("processor, 100 % is a core", "processor_percent", lambda value: f"{value:.1f} %"),
+            ("faults", "faults", lambda value: ", ".join(value) or "none"),
+        ]
+        forms = [form for form in ("interpreted", "compiled") if f"driver_{form}_loop_rate_hz" in numbers]
+        title = f"Driver on {numbers['driver_boards']} CAN channels, {numbers['driver_tendons']} tendons, without ROS"
+        table = _table(title, "", *forms, words=1)
+        for name, key, shown in rows:
+            table.add_row(name, *(shown(numbers[f"driver_{form}_{key}"]) for form in forms))
+        self._console.print(table)
         self._console.print(
-            f"driver on {numbers['driver_boards']} simulated boards, {numbers['driver_tendons']} tendons, without ROS: "
-            f"{numbers['driver_loop_rate_hz']:.1f} Hz, {numbers['driver_missed_cycles_percent']:.2f} % missed, late "
-            f"p99 {numbers['driver_late_p99_us']:.0f} us; driver {numbers['driver_cycle_us']:.0f} us a cycle, "
-            f"{numbers['driver_processor_percent']:.1f} % of a core (boards and plant "
-            f"{numbers['simulated_boards_processor_percent']:.1f} %)",
+            f"By default it runs {numbers['driver_form']}: {numbers['driver_form_reason']}. The simulated boards are "
+            f"in another process: {numbers['simulated_boards_processor_percent']:.0f} % of a core.",
             highlight=False,
-            soft_wrap=True,
         )
 
     def print_loop(self) -> None:

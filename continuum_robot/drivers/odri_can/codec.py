@@ -13,8 +13,9 @@ import struct
 from typing import Any, NamedTuple
 
 from continuum_robot.drivers.odri_can import frames
-from continuum_robot.drivers.odri_can.frames import Q24_STEP, frame_problem, q24_counts, signed_word
+from continuum_robot.drivers.odri_can.frames import Q24_STEP, frame_problem, q24_counts
 from continuum_robot.errors import FrameError, ParameterError
+from continuum_robot.stepped.system_calls import signed_word
 
 PROTOCOL = "ODRI CAN"
 

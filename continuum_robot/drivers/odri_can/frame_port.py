@@ -13,15 +13,17 @@ import cython
 
 from continuum_robot.drivers.odri_can.records import ChannelCounters
 from continuum_robot.drivers.odri_can.telemetry import Telemetry
-from continuum_robot.stepped.buffers import stepped
-from continuum_robot.stepped.system_calls import CAN_FRAME_BYTES, NOTHING_WAITS, receive_frame, send_frame
+from continuum_robot.stepped.buffers import indices, stepped
+from continuum_robot.stepped.system_calls import CAN_FRAME_BYTES, NOTHING_WAITS, CanFrame
 
 FRAMES_A_CYCLE = cython.declare(cython.int, 4096)
 RECEIVE_ERRORS_IN_A_ROW = cython.declare(cython.int, 5)
 SEND_FAILURES_IN_A_ROW = cython.declare(cython.int, 3)
-# Bits of the highest byte of can_id (linux/can.h), and of its lowest in an error frame (linux/can/error.h).
-ERROR_FRAME_BIT = cython.declare(cython.int, 0x20)
-ERROR_BUS_OFF_BIT = cython.declare(cython.int, 0x40)
+# Bits of the head of a frame: all but the identifier's 11; CAN_ERR_FLAG (linux/can.h); in an error frame
+# CAN_ERR_BUSOFF (linux/can/error.h).
+NO_IDENTIFIER_BITS = cython.declare(cython.longlong, 0x00F8FFFF)
+ERROR_FRAME_BIT = cython.declare(cython.longlong, 0x20)
+ERROR_BUS_OFF_BIT = cython.declare(cython.longlong, 0x40000000)
 
 
 @stepped
@@ -55,11 +57,11 @@ class FramePort:
     _errors_in_a_row: cython.int
     _failures_in_a_row: cython.int
     _errno: cython.int
-    _frame: cython.uchar[::1]
-    _out: cython.uchar[::1]
+    _frame: CanFrame
+    _out: CanFrame
 
     def __init__(self) -> None:
-        self._frame, self._out = bytearray(CAN_FRAME_BYTES), bytearray(CAN_FRAME_BYTES)
+        self._frame, self._out = CanFrame(), CanFrame()
         self.frames_in = self.frames_out = self.refused_frames = self.error_frames = 0
         self.receive_errors = self.send_errors = 0
         self._errno = 0
@@ -73,20 +75,25 @@ class FramePort:
         """Hand all frames that wait to ``telemetry``, as arrived at ``arrival_s``."""
         k: cython.int
         count: cython.int
+        head: cython.longlong
+        length: cython.int
+        taken: cython.int = 0
         if self.gone:
             return
-        descriptor: cython.int = self.descriptor
-        frame: cython.uchar[::1] = self._frame
-        for k in range(FRAMES_A_CYCLE):  # noqa: B007
-            count = receive_frame(descriptor, frame)
+        for k in indices(FRAMES_A_CYCLE):  # noqa: B007
+            count = self._frame.receive(self.descriptor)
             if count == CAN_FRAME_BYTES:
-                if frame[3] == 0 and frame[2] == 0 and frame[1] < 8 and frame[4] <= 8:
-                    self.frames_in += 1
-                    telemetry.take(frame[0] | frame[1] << 8, frame[4], frame, arrival_s)
+                head = self._frame.head
+                length = self._frame.length
+                if not head & NO_IDENTIFIER_BITS and length <= 8:
+                    taken += 1
+                    telemetry.take(
+                        head >> 24 | (head >> 8 & 0x700), length, self._frame.first, self._frame.second, arrival_s
+                    )
                     self.bus_off = False
-                elif frame[3] & ERROR_FRAME_BIT:
+                elif head & ERROR_FRAME_BIT:
                     self.error_frames += 1
-                    if frame[0] & ERROR_BUS_OFF_BIT:
+                    if head & ERROR_BUS_OFF_BIT:
                         self.bus_off = True
                 else:
                     self.refused_frames += 1
@@ -100,29 +107,22 @@ class FramePort:
                 self._errno = -count
                 if count == 0 or device_is_gone(-count) or self._errors_in_a_row >= RECEIVE_ERRORS_IN_A_ROW:
                     self.gone = True
+                self.frames_in += taken
                 return
+        self.frames_in += taken
         if k > 0:
             self._errors_in_a_row = 0
 
     @stepped
-    def send(self, identifier: cython.int, first: cython.longlong, second: cython.longlong) -> cython.bint:
+    def send(self, identifier: cython.longlong, first: cython.int, second: cython.int) -> cython.bint:
         """Send ``identifier`` and the 32-bit words ``first`` and ``second``, big-endian; whether it was taken."""
         if self.gone:
             self._failures_in_a_row += 1
             return False
-        out: cython.uchar[::1] = self._out
-        out[0] = identifier & 255
-        out[1] = identifier >> 8
-        out[4] = 8
-        out[8] = first >> 24 & 255
-        out[9] = first >> 16 & 255
-        out[10] = first >> 8 & 255
-        out[11] = first & 255
-        out[12] = second >> 24 & 255
-        out[13] = second >> 16 & 255
-        out[14] = second >> 8 & 255
-        out[15] = second & 255
-        count: cython.int = send_frame(self.descriptor, out)
+        self._out.head = (identifier & 255) << 24 | (identifier >> 8) << 16
+        self._out.first = first
+        self._out.second = second
+        count: cython.int = self._out.send(self.descriptor)
         if count == CAN_FRAME_BYTES:
             self.frames_out += 1
             self._failures_in_a_row = 0

@@ -41,12 +41,6 @@ FRAME_VALUE = cython.declare(cython.int, 3)
 
 
 @stepped
-def signed_word(data: cython.uchar[::1], at: cython.int) -> cython.int:
-    """The signed 32-bit integer that begins at a byte of ``data``, the highest byte first."""
-    return ((data[at] ^ 128) - 128) * 16777216 + (data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3])
-
-
-@stepped
 def q24_counts(value: cython.double) -> cython.longlong:
     """The nearest Q24 of ``value`` (a number), the even one of two; ``NO_Q24`` where it is not in [-128, 128)."""
     scaled: cython.double = value * Q24_ONE
@@ -68,6 +62,12 @@ def is_command_code(code: cython.int) -> cython.bint:
 
 
 @stepped
+def are_positions(first: cython.int, second: cython.int) -> cython.bint:
+    """Whether the words ``first`` and ``second`` can be positions."""
+    return -HIGHEST_POSITION_Q24 <= first <= HIGHEST_POSITION_Q24 >= second >= -HIGHEST_POSITION_Q24
+
+
+@stepped
 def frame_problem(identifier: cython.int, length: cython.int, first: cython.int, second: cython.int) -> cython.int:
     """What is wrong with a frame: ``FRAME_SOUND``, or an unknown identifier, a wrong length, or an impossible value.
 
@@ -76,9 +76,7 @@ def frame_problem(identifier: cython.int, length: cython.int, first: cython.int,
     if identifier == ID_POSITION:
         if length != 8:
             return FRAME_LENGTH
-        if -HIGHEST_POSITION_Q24 <= first <= HIGHEST_POSITION_Q24 >= second >= -HIGHEST_POSITION_Q24:
-            return FRAME_SOUND
-        return FRAME_VALUE
+        return FRAME_SOUND if are_positions(first, second) else FRAME_VALUE
     if identifier in (ID_CURRENT, ID_VELOCITY, ID_CURRENT_REFERENCE, ID_ADC):
         return FRAME_SOUND if length == 8 else FRAME_LENGTH
     if identifier == ID_STATUS:

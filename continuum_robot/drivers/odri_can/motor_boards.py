@@ -12,7 +12,7 @@ import cython
 from continuum_robot.drivers.odri_can.board import Board
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.drivers.tendon_currents import TendonCurrents
-from continuum_robot.stepped.buffers import INFINITE, UNKNOWN, integers, stepped, vector
+from continuum_robot.stepped.buffers import INFINITE, UNKNOWN, indices, integers, stepped, vector
 from continuum_robot.stepped.system_calls import monotonic_ns
 
 
@@ -93,7 +93,7 @@ class MotorBoards:
         self.wants_service = self._first.has_gone()
         samples: cython.double[::1] = self._samples
         newest_s: cython.double = -INFINITE
-        for j in range(self._board_count):
+        for j in indices(self._board_count):
             if samples[8 * j] > newest_s:
                 newest_s = samples[8 * j]
         stamp_s: cython.double = newest_s if -INFINITE < newest_s < now_s else now_s
@@ -108,7 +108,7 @@ class MotorBoards:
         m_per_rev: cython.double[::1] = self._m_per_rev
         newton_per_ampere: cython.double[::1] = self._newton_per_ampere
         polarity: cython.double[::1] = self._polarity
-        for j in range(self._tendon_count):
+        for j in indices(self._tendon_count):
             at: cython.int = sample_at[j]
             place: cython.int = at + motors[j]
             passed_s: cython.double = stamp_s - samples[at + 1]
@@ -139,7 +139,7 @@ class MotorBoards:
         wire_at: cython.int[::1] = self._wire_at
         current_a: cython.double[::1] = self._currents.current_a
         polarity: cython.double[::1] = self._polarity
-        for j in range(self._tendon_count):
+        for j in indices(self._tendon_count):
             wire_a[wire_at[j]] = current_a[j] * polarity[j]
         self._first.write_all(wire_a, now_s)
         return True

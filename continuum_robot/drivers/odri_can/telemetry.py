@@ -20,11 +20,12 @@ from continuum_robot.drivers.odri_can.frames import (
     ID_VELOCITY,
     Q24_STEP,
     ROLLOVER_REV,
+    are_positions,
     frame_problem,
-    signed_word,
 )
 from continuum_robot.drivers.odri_can.records import BoardCounters, Sample
 from continuum_robot.stepped.buffers import INFINITE, UNKNOWN, stepped, vector
+from continuum_robot.stepped.system_calls import signed_word
 
 FASTEST_REV_PER_S = cython.declare(cython.double, 200.0)
 POSITION_JUMP_REV = cython.declare(cython.double, 0.5)
@@ -132,26 +133,20 @@ class Telemetry:
 
     @stepped
     def take(
-        self, identifier: cython.int, length: cython.int, frame: cython.uchar[::1], stamp_s: cython.double
+        self,
+        identifier: cython.int,
+        length: cython.int,
+        first: cython.int,
+        second: cython.int,
+        stamp_s: cython.double,
     ) -> cython.void:
-        """Take a frame with ``identifier`` and ``length``, whose bytes begin at 8 and which arrived at ``stamp_s`` (s).
+        """Take a frame with ``identifier`` and ``length`` that arrived at ``stamp_s`` (s).
 
-        One that is not of the protocol is counted and otherwise ignored.
+        ``first`` and ``second`` are the words of its 8 bytes, whatever the length. One that is not of the protocol is
+        counted and otherwise ignored.
         """
-        first: cython.int = 0
-        second: cython.int = 0
-        if length == 8:
-            first = signed_word(frame, 8)
-            second = signed_word(frame, 12)
-        elif length == 5:
-            first = signed_word(frame, 8)
-            second = frame[12]
-        problem: cython.int = frame_problem(identifier, length, first, second)
-        if problem != FRAME_SOUND:
-            if problem == FRAME_UNKNOWN:
-                self.unknown_identifiers += 1
-            else:
-                self.bad_frames += 1
+        if length != 8 or (identifier == ID_POSITION and not are_positions(first, second)):
+            self._take_other(identifier, length, first, second, stamp_s)
         elif identifier == ID_CURRENT:
             # Lowest identifier first: a new tick begins, and the velocity of the one before was lost.
             if self._pending:
@@ -171,10 +166,30 @@ class Telemetry:
             self._has_velocity = True
             if self._pending:
                 self._finish_tick(True)
+        else:
+            self._take_other(identifier, length, first, second, stamp_s)
+
+    @stepped
+    def _take_other(
+        self,
+        identifier: cython.int,
+        length: cython.int,
+        first: cython.int,
+        second: cython.int,
+        stamp_s: cython.double,
+    ) -> cython.void:
+        """What does not come a thousand times a second."""
+        if length == 5:
+            second = second >> 24 & 255
+        problem: cython.int = frame_problem(identifier, length, first, second)
+        if problem == FRAME_UNKNOWN:
+            self.unknown_identifiers += 1
+        elif problem != FRAME_SOUND:
+            self.bad_frames += 1
         elif identifier == ID_STATUS:
             self.statuses += 1
             self.status_s = stamp_s
-            self.status_bits = frame[8]
+            self.status_bits = first >> 24 & 255
             self.has_status = True
         elif identifier in (ID_COMMAND, ID_CURRENT_REFERENCE):
             self.other_host = True
@@ -254,10 +269,8 @@ class Telemetry:
         data : its bytes
         stamp_s : when it arrived
         """
-        frame = bytearray(16)
-        head = bytes(data[:8])
-        frame[8 : 8 + len(head)] = head
-        self.take(identifier, len(data), frame, stamp_s)
+        words = bytearray(data[:8]).ljust(8, b"\0")
+        self.take(identifier, len(data), signed_word(words, 0), signed_word(words, 4), stamp_s)
 
     @property
     def sample(self) -> Sample | None:
