@@ -175,7 +175,10 @@ class DriverCycle:
     @stepped
     def note_written(self, now_s: cython.double) -> cython.void:
         """What this cycle wrote was on its way at ``now_s``: the safety logic watches how late that is."""
-        self.safety.latency_s = now_s - self.reading.stamp_s
+        if self.controller is not None:
+            self.safety.latency_s = now_s - self.reading.stamp_s
+        else:
+            self.safety.latency_s = now_s - self.wanted_s
 
     @stepped
     def begin_row(self, now_s: cython.double, missed: cython.longlong) -> cython.void:

@@ -127,7 +127,7 @@ class DriverLoop:
         self.enabled = False
         self.procedure: ProcedureRun | None = None
         self.python_paced = False
-        self.rows_lost = 0
+        self.rows_lost = self._rows_lost_before = 0
         self._reporting = threading.Lock()
         self._service_s = -math.inf
         self._watcher, self.devices = watcher, devices
@@ -202,6 +202,9 @@ class DriverLoop:
                     self.rows_lost += 1
                 else:
                     self._report(row)
+            if self.rows_lost != self._rows_lost_before:
+                self._rows_lost_before = self.rows_lost
+                self._tell_changes()  # one of them may have changed something
         # Not with the lock held: the loop's thread may wait for it.
         if self.devices.needs_service() and self.pace.now_s() >= self._service_s:
             self._service_s = self.pace.now_s() + SERVICE_PERIOD_S
@@ -216,10 +219,13 @@ class DriverLoop:
             if self.devices.error is not None:
                 watcher.on_bus_error(self.devices.error)
         if row[self.row.changed]:
-            faults = self.safety.faults
-            added = [name for name in faults if name not in self._faults]
-            self._faults = faults
-            watcher.on_change(added)
+            self._tell_changes()
+
+    def _tell_changes(self) -> None:
+        faults = self.safety.faults
+        added = [name for name in faults if name not in self._faults]
+        self._faults = faults
+        self._watcher.on_change(added)
 
     def _runs_free(self) -> bool:
         """Whether the cycle needs no Python code now."""

@@ -82,6 +82,10 @@ class RobotState:
         return self.tip[:3, 3]
 
 
+SIMULATED_TIME_S = 1e8
+"""A stamp so long ago is one of lock-step, where time begins at 1 s: then what counts is when the message came."""
+
+
 def robot_state(link: StackLink, robot: RobotDescription) -> RobotState:
     """The newest of everything that is known, at once.
 
@@ -97,6 +101,8 @@ def robot_state(link: StackLink, robot: RobotDescription) -> RobotState:
     age_s = math.inf
     if tendons is not None:
         age_s = (time.time_ns() - conversions.stamp_ns(tendons.header.stamp)) * 1e-9
+        if age_s > SIMULATED_TIME_S:
+            age_s = messages.silent_s("tendon_states_decimated")
     return RobotState(
         stack="" if status is None else status.state,
         simulated=bool(status is not None and status.simulated),

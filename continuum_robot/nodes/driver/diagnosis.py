@@ -117,8 +117,9 @@ class DriverDiagnosis:
         responses = loop.pace.response_report()
         if responses is not None:
             status.add("responses", responses.count)
-            for key in ("p50_us", "p99_us", "mean_us", "maximum_us"):
+            for key in ("p50_us", "p99_us", "mean_us"):
                 status.add(f"response_{key}", getattr(responses, key))
+            status.add("response_max_us", responses.maximum_us)
 
     def _diagnose_round_trip(self, status: StatusBuilder) -> None:
         report = self._commands.report()
@@ -129,7 +130,7 @@ class DriverDiagnosis:
         if drivers > 1:
             status.summary(Level.WARN, f"{drivers} publishers on tendon_states")
         if report is None:
-            status.summary(Level.OK, "not configured")
+            status.summary(Level.OK, "the controller is in the cycle, or nothing is configured")
             return
         status.summary(Level.OK, f"p99 {report.p99_us:.0f} us" if report.commands else "no commands")
         status.add("states_published", report.states)

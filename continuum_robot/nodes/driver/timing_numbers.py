@@ -17,7 +17,7 @@ NUMBERS = {
     "execution_p99_us": "execution_p99_us",
     "response_p50_us": "response_p50_us",
     "response_p99_us": "response_p99_us",
-    "response_maximum_us": "response_max_us",
+    "response_max_us": "response_max_us",
     "responses": "responses",
     "round_trip_p50_us": "round_trip_p50_us",
     "round_trip_p99_us": "round_trip_p99_us",
