@@ -83,6 +83,10 @@ class DriverFlow:
         Parameters
         ----------
         name, period_s, cycle, on_failure : refused
+
+        Raises
+        ------
+        ParameterError : always
         """
         raise ParameterError("create_loop", name, "no loop: the driver's cycle is the clock")
 
@@ -92,6 +96,10 @@ class DriverFlow:
         Parameters
         ----------
         future : refused
+
+        Raises
+        ------
+        ParameterError : always
         """
         raise ParameterError("hold", future, "nothing to wait for in the driver's cycle")
 
@@ -116,6 +124,10 @@ class LockstepPace:
     done : the time that was asked for has passed; :meth:`run_for` asks for more
     real_time_factor : simulated time over wall-clock time of it; NaN before
     on_done : called then
+
+    Raises
+    ------
+    ParameterError : a node whose clock is the real one
     """
 
     def __init__(self, node: ManagedNode, period_s: float, run_s: float) -> None:
