@@ -228,6 +228,23 @@ class LockstepCoordinator:
                     "Two nodes answer each other endlessly",
                 )
 
+    def settle(self, now_ns: int) -> bool:
+        """Give everybody a turn, also those who lag behind on purpose: all have heard and written everything then.
+
+        Parameters
+        ----------
+        now_ns : simulated time, ns
+
+        Returns
+        -------
+        False when it was closed meanwhile
+
+        Raises
+        ------
+        DeviceError : as of :meth:`run_due`
+        """
+        return all(self._give(member, now_ns) for member in self._turns.members.values()) and self.run_due(now_ns)
+
     @property
     def published(self) -> Mapping[str, int]:
         """Messages of each topic so far, by its full name."""

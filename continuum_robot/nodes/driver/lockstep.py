@@ -358,6 +358,8 @@ class LockstepPace:
         if self._cycles % CLOCK_EVERY == 0:
             self._coordinator.publish_clock(now_ns)
         if self._run_ns and now_ns >= self._end_ns and not self.done:
+            if not (self._coordinator.settle(now_ns) and self._coordinator.wait_heard()):
+                return False
             self.done = True
             self._coordinator.publish_clock(now_ns)
             self.on_done()
