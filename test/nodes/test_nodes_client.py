@@ -43,7 +43,7 @@ def robot(domain, tmp_path_factory):
     described["actuators"] |= {"coulomb_friction_nm": 0.0, "cogging_amplitude_nm": 0.0}
     file = tmp_path_factory.mktemp("robot") / "smooth.yaml"
     file.write_text(yaml.safe_dump(described), encoding="utf-8")
-    driver = {"rate_hz": 250.0, **PATIENT}
+    driver = {"rate_hz": 500.0, **PATIENT}
     with Robot(file, visualize=False, parameters={"tendon_driver": driver}) as robot:
         yield robot
 

@@ -379,7 +379,7 @@ class LockstepPace:
         if self._cycles % CLOCK_EVERY == 0:
             self._coordinator.publish_clock(now_ns)
         if self._run_ns and now_ns >= self._end_ns:
-            if not self._coordinator.run_all(now_ns):
+            if not (self._coordinator.run_all(now_ns) and self._coordinator.wait_heard()):
                 return False
             # What the driver still does after this is for itself.
             self.done, self.turning = True, False
