@@ -146,7 +146,7 @@ class Probe:
             time.sleep(duration_s)
             return
         pace = self.stack.driver.loop.pace
-        self.wait_real(lambda: pace.turning and pace.done, what="time does not pass: the stack is not up")
+        self.wait_real(lambda: pace.up and pace.done, what="time does not pass: the stack is not up")
         pace.run_for(duration_s)
         self.wait_real(lambda: pace.done or not pace.running, 60.0 + 60.0 * duration_s, "the cycles hang")
         assert pace.running, "the loop has ended"

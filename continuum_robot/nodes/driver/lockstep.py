@@ -247,6 +247,11 @@ class LockstepPace:
         self._coordinator.wake()
         return future.result()
 
+    @property
+    def up(self) -> bool:
+        """Whether the stack is up, and all nodes take part."""
+        return self._began
+
     def run_for(self, duration_s: float) -> None:
         """Let time pass for so long beyond what was asked for, while the stack is up; :attr:`done` says that it has.
 
