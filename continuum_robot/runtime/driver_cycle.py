@@ -112,8 +112,10 @@ class DriverCycle:
         j: cython.int
         self.number += 1
         if self.actuators.read_into(self.reading, now_s):
+            displacement_m: cython.double[::1] = self.reading.displacement_m
+            zero_m: cython.double[::1] = self.zero_m
             for j in indices(self.tendon_count):
-                self.reading.displacement_m[j] -= self.zero_m[j]
+                displacement_m[j] -= zero_m[j]
         else:
             self.reading.fail(now_s)
             self.read_failures += 1
