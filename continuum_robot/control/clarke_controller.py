@@ -261,12 +261,14 @@ class ClarkeController:
         j: cython.int
         k: cython.int
         known: cython.double = 0.0
+        tendons: cython.int = self.tendon_count
+        clarke_matrix: cython.double[::1] = self.clarke_matrix
         for k in indices(self.coordinate_count):
-            row: cython.int = k * self.tendon_count
+            row: cython.int = k * tendons
             place: cython.double = 0.0
             rate: cython.double = 0.0
-            for j in indices(self.tendon_count):
-                factor: cython.double = self.clarke_matrix[row + j]
+            for j in indices(tendons):
+                factor: cython.double = clarke_matrix[row + j]
                 place += factor * displacement[j]
                 rate += factor * velocity[j]
             self.clarke[k], self.clarke_rate[k] = place, rate

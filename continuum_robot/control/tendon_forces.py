@@ -97,6 +97,9 @@ class TendonForces:
         j: cython.int
         first: cython.int
         last: cython.int
+        initial: cython.double[::1] = self.initial
+        tension: cython.double[::1] = self.tension
+        pretension_n: cython.double = self.pretension_n
         self.least(force)
         for i in indices(self.part_count):
             first, last = self.bounds[i], self.bounds[i + 1]
@@ -109,24 +112,28 @@ class TendonForces:
                         value = 0.0
                     self.tension[j] = value + self.pretension_n  # muhmann III-A
             else:
-                low: cython.double = self.initial[first]
+                low: cython.double = initial[first]
                 for j in range(first + 1, last):
-                    if self.initial[j] < low:
-                        low = self.initial[j]
+                    if initial[j] < low:
+                        low = initial[j]
                 # The paper prints + min(F); only - min(F) makes every tension >= 0.
                 for j in range(first, last):
-                    self.tension[j] = (self.initial[j] - low) + self.pretension_n  # muhmann (28)
+                    tension[j] = (initial[j] - low) + pretension_n  # muhmann (28)
 
     @stepped
     def least(self, force: cython.double[::1]) -> cython.void:
         """The least tensions, negative ones among them, that make a generalised force, N: muhmann (26), with (13)."""
         j: cython.int
         k: cython.int
-        for j in indices(self.tendon_count):
+        tendons: cython.int = self.tendon_count
+        coordinates: cython.int = self.coordinate_count
+        clarke_matrix: cython.double[::1] = self.clarke_matrix
+        initial: cython.double[::1] = self.initial
+        for j in indices(tendons):
             total: cython.double = 0.0
-            for k in indices(self.coordinate_count):
-                total += force[k] * self.clarke_matrix[k * self.tendon_count + j]
-            self.initial[j] = total
+            for k in indices(coordinates):
+                total += force[k] * clarke_matrix[k * tendons + j]
+            initial[j] = total
 
     @stepped
     def redistribute(self, i: cython.int, first: cython.int, last: cython.int) -> cython.void:

@@ -96,12 +96,14 @@ class CommandWatch:
         j: cython.int
         value: cython.double
         found: cython.int = 0
+        highest_n: cython.double = self._highest_n
+        lowest_n: cython.double = self._lowest_n
         if command_size != self._count:
             return COMMAND_WRONG_SIZE_BIT
         for j in indices(self._count):
             value = command[j]
             if value - value != 0.0:  # infinity and NaN
                 return COMMAND_NOT_FINITE_BIT
-            if value < self._lowest_n or value > self._highest_n:
+            if value < lowest_n or value > highest_n:
                 found = COMMAND_OUT_OF_RANGE_BIT
         return found

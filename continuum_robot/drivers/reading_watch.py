@@ -118,6 +118,7 @@ class ReadingWatch:
         """
         j: cython.int
         total: cython.double
+        rest: cython.double
         found: cython.int
         if not reading.valid:
             if not self._started:
@@ -125,14 +126,21 @@ class ReadingWatch:
             return self._judge(self._previous, self._old(self._previous, now_s), command, moving, known)
         found = self._old(reading, now_s)
         # A sum is finite only if all its terms are; it is the cheapest test.
+        displacement_m: cython.double[::1] = reading.displacement_m
+        velocity_m_per_s: cython.double[::1] = reading.velocity_m_per_s
+        tension_n: cython.double[::1] = reading.tension_n
+        current_a: cython.double[::1] = reading.current_a
         total = reading.stamp_s
+        rest = 0.0
         for j in indices(self._count):
-            total += reading.displacement_m[j]
-        if (
-            total - total != 0.0  # infinity and NaN
-            or partly_unknown(reading.velocity_m_per_s, self._count)
-            or partly_unknown(reading.tension_n, self._count)
-            or partly_unknown(reading.current_a, self._count)
+            total += displacement_m[j]
+            rest += velocity_m_per_s[j] + tension_n[j] + current_a[j]
+        if total - total != 0.0:  # infinity and NaN
+            return found | READING_NOT_FINITE_BIT
+        if rest - rest != 0.0 and (
+            partly_unknown(velocity_m_per_s, self._count)
+            or partly_unknown(tension_n, self._count)
+            or partly_unknown(current_a, self._count)
         ):
             return found | READING_NOT_FINITE_BIT
         found = self._judge(reading, found, command, moving, known)
@@ -168,13 +176,15 @@ class ReadingWatch:
         displacement_m: cython.double[::1] = reading.displacement_m
         value: cython.double
         out_of_range: cython.bint = False
+        farthest_m: cython.double = self._maximum_displacement_m
+        highest_n: cython.double = self._highest_n
+        lowest_n: cython.double = self._lowest_n
         self._predict(displacement_m)
         for j in indices(self._count):
-            value = displacement_m[j]
-            if not (-self._maximum_displacement_m <= value <= self._maximum_displacement_m):
+            if not (-farthest_m <= displacement_m[j] <= farthest_m):
                 out_of_range = True
             value = tension_n[j]
-            if value > self._highest_n or value < self._lowest_n:
+            if value > highest_n or value < lowest_n:
                 found |= TENSION_OUT_OF_RANGE_BIT
         if known and out_of_range:
             found |= DISPLACEMENT_OUT_OF_RANGE_BIT
@@ -197,6 +207,7 @@ class ReadingWatch:
         k: cython.int
         row: cython.int
         end: cython.int
+        count: cython.int = self._count
         off_manifold: cython.double[::1] = self._off_manifold
         predicted: cython.double[::1] = self._predicted
         missed: cython.double
@@ -206,7 +217,7 @@ class ReadingWatch:
             end = self._segment_end[i]
             square = 0.0
             while j < end:
-                row = j * self._count
+                row = j * count
                 missed = 0.0
                 for k in range(self._first[j], self._last[j]):
                     missed += off_manifold[row + k] * displacement_m[k]
@@ -225,13 +236,14 @@ class ReadingWatch:
         # Values that the device repeated, with their age, may make up for it in one reading.
         elapsed_s: cython.double = reading.stamp_s - self._previous.stamp_s
         change_m: cython.double
+        jump_m: cython.double = self._jump_m
         if elapsed_s <= 0.0:
             return False
         for j in indices(self._count):
             change_m = displacement_m[j] - before[j]
             if change_m < 0.0:
                 change_m = -change_m
-            if change_m > self._jump_m and change_m > self._jump_m + self._speed_m_per_s * (elapsed_s + age_s[j]):
+            if change_m > jump_m and change_m > jump_m + self._speed_m_per_s * (elapsed_s + age_s[j]):
                 return True
         return False
 
@@ -254,31 +266,34 @@ class ReadingWatch:
         at_change: cython.double[::1] = self._at_change
         changed_s: cython.double[::1] = self._changed_s
         change_m: cython.double
+        stands: cython.int[::1] = self._stands
+        started: cython.bint = self._started
+        frozen_time_s: cython.double = self._frozen_time_s
         stood: cython.int = 0
         any_stands: cython.bint = False
-        any_moved: cython.bint = not moving or not self._started
+        any_moved: cython.bint = not moving or not started
         for j in indices(self._count):
-            if not self._started or displacement_m[j] != before[j]:
-                self._stands[j] = 0
+            if not started or displacement_m[j] != before[j]:
+                stands[j] = 0
                 any_moved = True
                 changed_s[j] = stamp_s
                 at_change[j] = predicted[j]
             elif not moving:
                 changed_s[j] = stamp_s
                 at_change[j] = predicted[j]
-            if self._started and stamp_s - changed_s[j] >= self._frozen_time_s:
+            if started and stamp_s - changed_s[j] >= frozen_time_s:
                 stood += 1
                 change_m = predicted[j] - at_change[j]
                 if change_m > self._frozen_motion_m or change_m < -self._frozen_motion_m:
-                    self._stands[j] = 1
-            if self._stands[j]:
+                    stands[j] = 1
+            if stands[j]:
                 any_stands = True
         if any_moved:
             copy_into(self._command_at_change, command, self._count)
         elif stood == self._count and self._pulled(command):
             any_stands = True
             for j in indices(self._count):
-                self._stands[j] = 1
+                stands[j] = 1
         return any_stands
 
     @stepped

@@ -230,9 +230,10 @@ class SafetyCycle:
         soft: cython.double[::1] = self._soft
         ceiling: cython.double
         blend: cython.double
+        soft_n: cython.double = self._soft_n
         softened: cython.bint = False
         for j in indices(self._count):
-            if command[j] > self._soft_n:
+            if command[j] > soft_n:
                 softened = True
         if not softened:
             self._limiter.step(command, self._since_command_s)
@@ -275,10 +276,12 @@ class SafetyCycle:
         current_a: cython.double[::1] = reading.current_a
         tolerated_a: cython.double = self._tolerated_a
         difference_a: cython.double
+        command_n: cython.double[::1] = self.command_n
+        ampere_per_newton: cython.double[::1] = self._ampere_per_newton
         differs: cython.bint = False
         if reading.valid and self._has_actuators and self._engaged:
             for j in indices(self._count):
-                difference_a = current_a[j] - self.command_n[j] * self._ampere_per_newton[j]
+                difference_a = current_a[j] - command_n[j] * ampere_per_newton[j]
                 if difference_a > tolerated_a or difference_a < -tolerated_a:
                     differs = True
         if not differs:

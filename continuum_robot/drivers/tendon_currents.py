@@ -46,8 +46,9 @@ class TendonCurrents:
         highest_a: cython.double = self._highest_a
         current_a: cython.double[::1] = self.current_a
         limited: cython.double[::1] = self.limited
+        ampere_per_newton: cython.double[::1] = self._ampere_per_newton
         for j in indices(self._count):
-            wanted_a: cython.double = tension_n[j] * self._ampere_per_newton[j]
+            wanted_a: cython.double = tension_n[j] * ampere_per_newton[j]
             limited[j] = 0.0
             if wanted_a > highest_a:
                 wanted_a = highest_a

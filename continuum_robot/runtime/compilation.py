@@ -66,8 +66,8 @@ MODULES = (
 NAME = "continuum_robot_cycle"
 SWITCH = "CONTINUUM_ROBOT_CYCLE"
 """Environment variable: ``interpreted`` keeps the compiled form from being used."""
-# Levels above -Og take two and three times as long to compile and save a microsecond a cycle; Python's own checks of
-# its arguments (without NDEBUG) cost as much.
+# -O1 takes twice as long to compile and saves little of a cycle, most of which are calls of the system. Without NDEBUG,
+# Python's own assertions take seconds.
 _FLAGS = ("-Og", "-DNDEBUG", "-fPIC", "-shared", "-fno-math-errno", "-ffp-contract=off", "-fno-strict-aliasing", "-w")
 _DIRECTIVES = {
     "boundscheck": False,

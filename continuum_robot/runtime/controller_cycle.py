@@ -248,8 +248,10 @@ class ControllerCycle:
         """Whether all of a reading is younger than the timeout at ``now_s`` (s); an unknown age is not."""
         j: cython.int
         age_s: cython.double = now_s - reading.stamp_s
+        timeout_s: cython.double = self.state_timeout_s
+        ages_s: cython.double[::1] = reading.age_s
         for j in indices(reading.tendon_count):
-            if not age_s + reading.age_s[j] <= self.state_timeout_s:
+            if not age_s + ages_s[j] <= timeout_s:
                 return False
         return True
 

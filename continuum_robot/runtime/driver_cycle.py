@@ -115,8 +115,10 @@ class DriverCycle:
         j: cython.int
         self.number += 1
         if self.actuators.read_into(self.reading, now_s):
+            displacement_m: cython.double[::1] = self.reading.displacement_m
+            zero_m: cython.double[::1] = self.zero_m
             for j in indices(self.tendon_count):
-                self.reading.displacement_m[j] -= self.zero_m[j]
+                displacement_m[j] -= zero_m[j]
         else:
             self.reading.fail(now_s)
             self.read_failures += 1
@@ -177,8 +179,10 @@ class DriverCycle:
         """What this cycle wrote was on its way at ``now_s``: the safety logic watches how late that is."""
         if self.controller is not None:
             self.safety.latency_s = now_s - self.reading.stamp_s
-        else:
+        elif self.wanted_size >= 0:
             self.safety.latency_s = now_s - self.wanted_s
+        else:  # what is written answers nobody: the driver holds after its activation
+            self.safety.latency_s = UNKNOWN
 
     @stepped
     def begin_row(self, now_s: cython.double, missed: cython.longlong) -> cython.void:

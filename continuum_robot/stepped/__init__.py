@@ -17,6 +17,8 @@ into plain C (docs/adr/0010). Rules:
   integers; integers stay below 2**31
   (``cython.longlong``: 2**63); sums in one order, in loops. ``exp`` and the like come from
   ``cython.cimports.libc.math``, which is Python's ``math`` where interpreted; arguments out of their range raise there.
+- Loops run over ``indices(count)``, which is ``range(count)``; whole vectors are copied by ``copy_into``. Both spare
+  the interpreted form much, as do local names of what a loop uses again and again.
 - Several of a kind are chained (``self.next``), since a list is a Python object.
 - NaN and infinity are ``UNKNOWN`` and ``INFINITE`` of the buffers; constants of the cycle are
   ``NAME = cython.declare(cython.double, 0.02)`` and the like.

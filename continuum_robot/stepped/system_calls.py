@@ -79,13 +79,14 @@ class CanFrame:
         else:  # noqa: RET505 - Cython leaves only a branch out, with its Python locals
             try:
                 data = os.read(descriptor, 16)
+                self.head, self.length, self.first, self.second = unpack_frame(data)
+                return CAN_FRAME_BYTES
             except BlockingIOError:
                 return NOTHING_WAITS
             except OSError:
                 return -newest_errno()
-            if len(data) == CAN_FRAME_BYTES:
-                self.head, self.length, self.first, self.second = unpack_frame(data)
-            return len(data)
+            except struct.error:
+                return len(data)
 
     @stepped
     def send(self, descriptor: cython.int) -> cython.int:

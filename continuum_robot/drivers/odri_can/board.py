@@ -255,7 +255,8 @@ class Board:
         if now_s >= self._reapply_s:
             self._reapply_s = now_s + TIMEOUT_REAPPLY_PERIOD_S
             self._queue.append(CODE_RECEIVE_TIMEOUT_MS, self._timeout_ms)
-        self._pump(now_s)
+        if self._queue.waiting:
+            self._pump(now_s)
 
     @stepped
     def _look_for_timeout(self, now_s: cython.double) -> cython.void:

@@ -75,28 +75,17 @@ class FramePort:
         """Hand all frames that wait to ``telemetry``, as arrived at ``arrival_s``."""
         k: cython.int
         count: cython.int
-        head: cython.longlong
-        length: cython.int
         taken: cython.int = 0
         if self.gone:
             return
         for k in indices(FRAMES_A_CYCLE):  # noqa: B007
             count = self._frame.receive(self.descriptor)
             if count == CAN_FRAME_BYTES:
-                head = self._frame.head
-                length = self._frame.length
-                if not head & NO_IDENTIFIER_BITS and length <= 8:
+                if telemetry.take_usual(self._frame, arrival_s):
                     taken += 1
-                    telemetry.take(
-                        head >> 24 | (head >> 8 & 0x700), length, self._frame.first, self._frame.second, arrival_s
-                    )
                     self.bus_off = False
-                elif head & ERROR_FRAME_BIT:
-                    self.error_frames += 1
-                    if head & ERROR_BUS_OFF_BIT:
-                        self.bus_off = True
                 else:
-                    self.refused_frames += 1
+                    self._take(telemetry, self._frame.head, arrival_s)
             elif count == NOTHING_WAITS:
                 break
             elif count > 0:
@@ -112,6 +101,25 @@ class FramePort:
         self.frames_in += taken
         if k > 0:
             self._errors_in_a_row = 0
+
+    @stepped
+    def _take(self, telemetry: Telemetry, head: cython.longlong, arrival_s: cython.double) -> cython.void:
+        if not head & NO_IDENTIFIER_BITS and self._frame.length <= 8:
+            self.frames_in += 1
+            telemetry.take(
+                head >> 24 | (head >> 8 & 0x700),
+                self._frame.length,
+                self._frame.first,
+                self._frame.second,
+                arrival_s,
+            )
+            self.bus_off = False
+        elif head & ERROR_FRAME_BIT:
+            self.error_frames += 1
+            if head & ERROR_BUS_OFF_BIT:
+                self.bus_off = True
+        else:
+            self.refused_frames += 1
 
     @stepped
     def send(self, identifier: cython.longlong, first: cython.int, second: cython.int) -> cython.bint:

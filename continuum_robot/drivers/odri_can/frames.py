@@ -16,6 +16,10 @@ ID_STATUS = cython.declare(cython.int, 0x010)
 ID_CURRENT = cython.declare(cython.int, 0x020)
 ID_POSITION = cython.declare(cython.int, 0x030)
 ID_VELOCITY = cython.declare(cython.int, 0x040)
+# These three as the head of a frame, see CanFrame.
+HEAD_CURRENT = cython.declare(cython.longlong, 0x20000000)
+HEAD_POSITION = cython.declare(cython.longlong, 0x30000000)
+HEAD_VELOCITY = cython.declare(cython.longlong, 0x40000000)
 ID_ADC = cython.declare(cython.int, 0x050)
 ID_ENCODER_INDEX = cython.declare(cython.int, 0x060)
 

@@ -11,13 +11,13 @@ from continuum_robot.drivers.odri_can.codec import Status, status_of
 from continuum_robot.drivers.odri_can.frames import (
     FRAME_SOUND,
     FRAME_UNKNOWN,
+    HEAD_CURRENT,
+    HEAD_POSITION,
+    HEAD_VELOCITY,
     HIGHEST_POSITION_REV,
     ID_COMMAND,
-    ID_CURRENT,
     ID_CURRENT_REFERENCE,
-    ID_POSITION,
     ID_STATUS,
-    ID_VELOCITY,
     Q24_STEP,
     ROLLOVER_REV,
     are_positions,
@@ -25,7 +25,7 @@ from continuum_robot.drivers.odri_can.frames import (
 )
 from continuum_robot.drivers.odri_can.records import BoardCounters, Sample
 from continuum_robot.stepped.buffers import INFINITE, UNKNOWN, stepped, vector
-from continuum_robot.stepped.system_calls import signed_word
+from continuum_robot.stepped.system_calls import CanFrame, signed_word
 
 FASTEST_REV_PER_S = cython.declare(cython.double, 200.0)
 POSITION_JUMP_REV = cython.declare(cython.double, 0.5)
@@ -132,6 +132,38 @@ class Telemetry:
     # --- in the cycle
 
     @stepped
+    def take_usual(self, frame: CanFrame, stamp_s: cython.double) -> cython.bint:
+        """Take a sound ``frame`` of those that come a thousand times a second; False where it is none of them.
+
+        It arrived at ``stamp_s`` (s).
+        """
+        head: cython.longlong = frame.head
+        if frame.length != 8:
+            return False
+        if head == HEAD_CURRENT:
+            # Lowest identifier first: a new tick begins, and the velocity of the one before was lost.
+            if self._pending:
+                self._finish_tick(False)
+            self._current_1 = frame.first * Q24_STEP
+            self._current_2 = frame.second * Q24_STEP
+            self._current_s = stamp_s
+            self._has_current = True
+        elif head == HEAD_POSITION and are_positions(frame.first, frame.second):
+            if self._pending:
+                self._finish_tick(False)
+            self._take_position(frame.first * Q24_STEP, frame.second * Q24_STEP, stamp_s)
+        elif head == HEAD_VELOCITY:
+            self._velocity_1 = frame.first * Q24_STEP * KRPM_REV_PER_S
+            self._velocity_2 = frame.second * Q24_STEP * KRPM_REV_PER_S
+            self._velocity_s = stamp_s
+            self._has_velocity = True
+            if self._pending:
+                self._finish_tick(True)
+        else:
+            return False
+        return True
+
+    @stepped
     def take(
         self,
         identifier: cython.int,
@@ -140,45 +172,11 @@ class Telemetry:
         second: cython.int,
         stamp_s: cython.double,
     ) -> cython.void:
-        """Take a frame with ``identifier`` and ``length`` that arrived at ``stamp_s`` (s).
+        """Take any other frame, with ``identifier`` and ``length``, that arrived at ``stamp_s`` (s).
 
         ``first`` and ``second`` are the words of its 8 bytes, whatever the length. One that is not of the protocol is
         counted and otherwise ignored.
         """
-        if length != 8 or (identifier == ID_POSITION and not are_positions(first, second)):
-            self._take_other(identifier, length, first, second, stamp_s)
-        elif identifier == ID_CURRENT:
-            # Lowest identifier first: a new tick begins, and the velocity of the one before was lost.
-            if self._pending:
-                self._finish_tick(False)
-            self._current_1 = first * Q24_STEP
-            self._current_2 = second * Q24_STEP
-            self._current_s = stamp_s
-            self._has_current = True
-        elif identifier == ID_POSITION:
-            if self._pending:
-                self._finish_tick(False)
-            self._take_position(first * Q24_STEP, second * Q24_STEP, stamp_s)
-        elif identifier == ID_VELOCITY:
-            self._velocity_1 = first * Q24_STEP * KRPM_REV_PER_S
-            self._velocity_2 = second * Q24_STEP * KRPM_REV_PER_S
-            self._velocity_s = stamp_s
-            self._has_velocity = True
-            if self._pending:
-                self._finish_tick(True)
-        else:
-            self._take_other(identifier, length, first, second, stamp_s)
-
-    @stepped
-    def _take_other(
-        self,
-        identifier: cython.int,
-        length: cython.int,
-        first: cython.int,
-        second: cython.int,
-        stamp_s: cython.double,
-    ) -> cython.void:
-        """What does not come a thousand times a second."""
         if length == 5:
             second = second >> 24 & 255
         problem: cython.int = frame_problem(identifier, length, first, second)
@@ -202,8 +200,11 @@ class Telemetry:
             self._position_1 = first
             self._position_2 = second
         else:
-            turns_1: cython.double = shortest_turn(first - self._raw_1)
-            turns_2: cython.double = shortest_turn(second - self._raw_2)
+            turns_1: cython.double = first - self._raw_1
+            turns_2: cython.double = second - self._raw_2
+            if not (-HIGHEST_POSITION_REV <= turns_1 <= HIGHEST_POSITION_REV >= turns_2 >= -HIGHEST_POSITION_REV):
+                turns_1 = shortest_turn(turns_1)
+                turns_2 = shortest_turn(turns_2)
             reach: cython.double = POSITION_JUMP_REV + FASTEST_REV_PER_S * (stamp_s - self._position_s)
             if turns_1 > reach or turns_1 < -reach or turns_2 > reach or turns_2 < -reach:
                 if not self._is_true_jump(first, second):
@@ -270,7 +271,11 @@ class Telemetry:
         stamp_s : when it arrived
         """
         words = bytearray(data[:8]).ljust(8, b"\0")
-        self.take(identifier, len(data), signed_word(words, 0), signed_word(words, 4), stamp_s)
+        frame = CanFrame()
+        frame.head = (identifier & 255) << 24 | (identifier >> 8) << 16
+        frame.length, frame.first, frame.second = len(data), signed_word(words, 0), signed_word(words, 4)
+        if not self.take_usual(frame, stamp_s):
+            self.take(identifier, len(data), frame.first, frame.second, stamp_s)
 
     @property
     def sample(self) -> Sample | None:
