@@ -80,12 +80,17 @@ def make_nodes(
     options_of : what a node is made with
     controller : ``internal`` or another one
     """
-    together = controller == "internal" and {"tendon_driver", "clarke_controller"} <= set(names)
-    slot = ControllerSlot() if together else None
+    ends = {"tendon_driver", "clarke_controller"}
+    slot = ControllerSlot() if controller == "internal" and ends <= set(names) else None
     nodes: dict[str, ManagedNode] = {}
-    for name in names:
-        more = {"slot": slot} if slot is not None and name in ("tendon_driver", "clarke_controller") else {}
-        nodes[name] = NODES[name](**options_of(name), **more)
+    try:
+        for name in names:
+            more = {"slot": slot} if slot is not None and name in ends else {}
+            nodes[name] = NODES[name](**options_of(name), **more)
+    except BaseException:
+        for node in reversed(nodes.values()):  # their threads would outlive the interpreter
+            node.destroy_node()
+        raise
     return nodes
 
 
@@ -219,14 +224,12 @@ class ComposedStack:
 
     def timing_numbers(self) -> dict[str, Any]:
         """The driver's numbers of its loop since its activation or :meth:`reset_statistics`, for metrics.json."""
-        return timing_of(values_of(self.driver.diagnostics.status("loop")) | self._trips())
+        status = self.driver.diagnostics.status
+        return timing_of(values_of(status("loop")) | values_of(status("round_trip")))
 
     def newest_timing_numbers(self) -> dict[str, Any]:
         """The same."""
         return self.timing_numbers()
-
-    def _trips(self) -> dict[str, str]:
-        return values_of(self.driver.diagnostics.status("round_trip"))
 
     @property
     def time_is_over(self) -> bool:
