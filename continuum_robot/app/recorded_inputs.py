@@ -174,7 +174,8 @@ def _states(topics: _Topics) -> list[State]:
         )
         taken: list[bytes] = []
         if sequence in shapes_ns:
-            alone = shapes_ns[sequence] == _stamp_ns(message)
+            # A shape without strings has the stamp of its state; in lock-step one with strings may have that too.
+            alone = shapes_ns[sequence] == _stamp_ns(message) and not strings.were_acquired(shapes_ns[sequence])
             taken = strings.until_lost(received_ns) if alone else strings.until_acquired(shapes_ns[sequence])
         states.append(
             State(
@@ -196,6 +197,10 @@ class _Strings:
         self._messages = messages
         self._next = 0
         self._index = {_acquired_ns(message): index for index, (_, _, message) in enumerate(messages)}
+
+    def were_acquired(self, time_ns: int) -> bool:
+        """Whether there is a reading of this time."""
+        return time_ns in self._index
 
     def until_acquired(self, time_ns: int) -> list[bytes]:
         """Up to the one that was acquired at this time; none where there is no such one."""

@@ -6,10 +6,8 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,17 +49,18 @@ from continuum_robot.nodes import qos
 from continuum_robot.nodes.clarke_controller import ClarkeControllerNode
 from continuum_robot.nodes.contact_monitor import ContactMonitorNode
 from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.lockstep import LockstepCoordinator
 from continuum_robot.nodes.recorder import Recorder
 from continuum_robot.nodes.shape_estimator import ShapeEstimatorNode
-from continuum_robot.nodes.spinning import Spinner, StopRequest, initialize, shut_down_at_end, wait_for
+from continuum_robot.nodes.spinning import Spinner, StopRequest, initialize, shut_down_at_end
 from continuum_robot.robot.description import Robot
+from continuum_robot.runtime.clock import SteppedClock
 
-DISCOVERY_S = 15.0
-PATIENCE_S = 2.0
 TOPICS = (STATES, *ANSWERS)
-LARGEST_SILENCE = 10
 # What was recorded of these does not hold for a replay, or is given by it.
-_OWN_PARAMETERS = ("robot", "use_", "activate", "configure", "start_type", "calibration_folder", "diagnostics.")
+_OWN_PARAMETERS = (
+    "robot", "use_", "clock", "seed", "activate", "configure", "start_type", "calibration_folder", "diagnostics.",
+)  # fmt: skip
 # Paced by the messages, not by the clock of this computer.
 _UNPACED: dict[str, dict[str, Any]] = {
     "shape_estimator": {"rate_hz": 1000.0},
@@ -77,32 +76,31 @@ _NODES: dict[str, tuple[Callable[..., ManagedNode], tuple[str, ...]]] = {
 
 
 class Player(Node):
-    """Stands in for driver, string encoder and reference: publishes what was recorded, and waits for the answers.
+    """Stands in for driver, string encoder and reference: publishes what was recorded, in lock-step with the nodes.
 
     Parameters
     ----------
     namespace : ROS namespace
+
+    Attributes
+    ----------
+    coordinator : gives the nodes their turns
+    shapes : heard so far
     """
 
     def __init__(self, namespace: str = "") -> None:
         super().__init__("replay_source", namespace=namespace, cli_args=[])
-        self._changed = threading.Condition()
+        clock = SteppedClock()
+        self.coordinator = coordinator = LockstepCoordinator(self, clock)
         self._newest: dict[str, int] = {}
         self.shapes = 0
-        kinds = {
-            STATES: (TendonStates, qos.state_publisher()),
-            DECIMATED: (TendonStates, qos.state_publisher()),
-            STRINGS: (StringLengths, qos.state_publisher()),
-            REFERENCE: (ClarkeState, qos.command_publisher()),
-            STATUS: (DiagnosticStatus, qos.latched()),
+        kinds = {STATES: TendonStates, DECIMATED: TendonStates, STRINGS: StringLengths, REFERENCE: ClarkeState}
+        self._outputs: dict[str, Any] = {
+            topic: coordinator.create_publisher(kind, topic) for topic, kind in kinds.items()
         }
-        self._outputs = {topic: self.create_publisher(kind, topic, profile) for topic, (kind, profile) in kinds.items()}
+        self._outputs[STATUS] = self.create_publisher(DiagnosticStatus, STATUS, qos.latched())
         for topic, kind in ((SHAPE, Shape), (CLARKE, ClarkeState), (CONTACT, Contact)):
-            self.create_subscription(kind, topic, self._listener(topic), qos.every_state())
-
-    def heard(self, topic: str) -> int:
-        """How many nodes listen to a topic that is played."""
-        return self._outputs[topic].get_subscription_count()
+            coordinator.listen(kind, topic, self._listener(topic))
 
     def play(self, topic: str, data: bytes) -> None:
         """Publish a serialised message.
@@ -114,38 +112,21 @@ class Player(Node):
         """
         self._outputs[topic].publish(data)
 
-    def wait(self, topic: str, sequence: int, timeout_s: float) -> bool:
-        """Whether the answer to ``sequence`` came in time.
+    def answered(self, topic: str, sequence: int) -> bool:
+        """Whether the answer to ``sequence`` came.
 
         Parameters
         ----------
         topic : of the answer
         """
-        with self._changed:
-            return self._changed.wait_for(lambda: self._newest.get(topic, -1) >= sequence, timeout_s)
+        return self._newest.get(topic, -1) >= sequence
 
     def _listener(self, topic: str) -> Any:
         def take(message: Any) -> None:
-            with self._changed:
-                self._newest[topic] = message.sequence
-                self.shapes += topic == SHAPE
-                self._changed.notify_all()
+            self._newest[topic] = message.sequence
+            self.shapes += topic == SHAPE
 
         return take
-
-
-@dataclass
-class _Silence:
-    """How often a topic was not answered; after some times nobody waits for it."""
-
-    missing: dict[str, int] = field(default_factory=dict)
-
-    def patience_s(self, topic: str) -> float:
-        return PATIENCE_S if self.missing.get(topic, 0) < LARGEST_SILENCE else 0.0
-
-    def note(self, topic: str, answered: bool) -> None:
-        if not answered:
-            self.missing[topic] = self.missing.get(topic, 0) + 1
 
 
 class _Replay:
@@ -153,10 +134,11 @@ class _Replay:
 
     def __init__(self, nodes: Mapping[str, ManagedNode], recorder: Recorder, player: Player, spinner: Spinner) -> None:
         self.nodes, self.recorder, self.player, self.spinner = nodes, recorder, player, spinner
-        self.silence = _Silence()
+        self.missing: dict[str, int] = dict.fromkeys((SHAPE, CLARKE, CONTACT), 0)
         monitor = nodes.get("contact_monitor")
         self._monitor = monitor if isinstance(monitor, ContactMonitorNode) else None
         self._clocks = [node.get_clock() for node in (*nodes.values(), recorder)]
+        self._now_ns = 0
 
     def start(self) -> None:
         """Bring the nodes up. Raises :class:`DeviceError` where one does not come."""
@@ -165,29 +147,12 @@ class _Replay:
                 self.spinner.run(transition, 300.0)
             if node.state != "active":
                 raise DeviceError(node.get_name(), node.last_error or node.state, "See the log")
-        controllers = int("clarke_controller" in self.nodes)
-        watchers = sum(name in self.nodes for name in ("shape_estimator", "contact_monitor"))
-        # The recorder listens to all of them.
-        wanted = {
-            STATES: 1 + controllers,
-            REFERENCE: 1 + controllers,
-            STATUS: 1 + controllers,
-            DECIMATED: 1 + watchers,
-            STRINGS: 1 + watchers,
-        }
-        answers = [topics[-1] for name, (_, topics) in _NODES.items() if name in self.nodes]
-        player = self.player
-
-        def connected() -> bool:
-            heard = all(player.heard(topic) >= count for topic, count in wanted.items())
-            return heard and all(player.count_publishers(topic) for topic in answers)
-
-        if not wait_for(connected, DISCOVERY_S):
-            raise DeviceError("replay", "the nodes were not discovered over DDS", "Look at ROS_DOMAIN_ID")
+        self.player.coordinator.wait_for([*self.nodes, self.recorder.get_name()])
 
     def give(self, step: Any) -> None:
         """Hand one input to the nodes and wait until they have dealt with it."""
-        now = Time(nanoseconds=step.time_ns, clock_type=ClockType.ROS_TIME)
+        self._now_ns = max(self._now_ns, step.time_ns)
+        now = Time(nanoseconds=self._now_ns, clock_type=ClockType.ROS_TIME)
         for clock in self._clocks:
             if isinstance(clock, ROSClock):
                 clock.set_ros_time_override(now)
@@ -197,32 +162,33 @@ class _Replay:
             self._set_parameters(step.data)
         else:
             self.player.play(step.topic, step.data)
-            self._settle()
+            if step.topic == STATUS:
+                self.spinner.run(_nothing)  # it takes no turn
+            self.settle()
+
+    def settle(self) -> None:
+        """Until all nodes have dealt with all that was given to them."""
+        coordinator = self.player.coordinator
+        coordinator.settle(self._now_ns)
+        coordinator.wait_heard()
 
     def _give_state(self, state: State) -> None:
-        player, silence = self.player, self.silence
+        player, coordinator = self.player, self.player.coordinator
         for data in state.strings:
             player.play(STRINGS, data)
-            self._settle()  # of two at once, nodes that want the newest only would not see the first
         shapes = player.shapes
         if SHAPE in state.answers:
             player.play(DECIMATED, state.data)
         if state.controlled:
             player.play(STATES, state.data)
+        coordinator.run_due(self._now_ns)
+        coordinator.wait_heard()
         if state.controlled and "clarke_controller" in self.nodes:
-            # Published behind the command: whoever has it, has both.
-            silence.note(CLARKE, player.wait(CLARKE, state.sequence, silence.patience_s(CLARKE)))
+            self.missing[CLARKE] += not player.answered(CLARKE, state.sequence)
         if SHAPE in state.answers and "shape_estimator" in self.nodes:
-            silence.note(SHAPE, player.wait(SHAPE, state.sequence, silence.patience_s(SHAPE)))
-        self._settle()
-        monitor = self._monitor
-        if monitor is not None and player.shapes > shapes:
-            taken = wait_for(lambda: monitor.shapes_taken >= player.shapes, silence.patience_s(CONTACT), 0.0002)
-            silence.note(CONTACT, taken)
-
-    def _settle(self) -> None:
-        """Until the executor has run everything that waited in it."""
-        self.spinner.run(_nothing)
+            self.missing[SHAPE] += not player.answered(SHAPE, state.sequence)
+        if self._monitor is not None and player.shapes > shapes:
+            self.missing[CONTACT] += self._monitor.shapes_taken < player.shapes
 
     def _set_parameters(self, data: bytes) -> None:
         event = deserialize_message(data, ParameterEvent)
@@ -298,7 +264,7 @@ def run_replay_of_run(
             "states": inputs.state_count,
             "states_played": played,
             "states_per_s": played / took_s,
-            **{f"{topic}_not_answered": replay.silence.missing.get(topic, 0) for topic in (SHAPE, CLARKE, CONTACT)},
+            **{f"{topic}_not_answered": count for topic, count in replay.missing.items()},
         }
         recording = folder / RECORDING
         if played:
@@ -391,6 +357,7 @@ def _play(replay: _Replay, inputs: RecordedInputs, realtime: bool, stop: StopReq
             if isinstance(step, State):
                 played += 1
                 progress.advance(task)
+    replay.settle()
     return played
 
 

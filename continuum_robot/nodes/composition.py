@@ -174,14 +174,12 @@ class ComposedStack:
 
     def timing_numbers(self) -> dict[str, Any]:
         """The driver's numbers of its loop since its activation or :meth:`reset_statistics`, for metrics.json."""
-        return timing_of(values_of(self.driver.diagnostics.status("loop")) | self._trips())
+        status = self.driver.diagnostics.status
+        return timing_of(values_of(status("loop")) | values_of(status("round_trip")))
 
     def newest_timing_numbers(self) -> dict[str, Any]:
         """The same."""
         return self.timing_numbers()
-
-    def _trips(self) -> dict[str, str]:
-        return values_of(self.driver.diagnostics.status("round_trip"))
 
     @property
     def time_is_over(self) -> bool:

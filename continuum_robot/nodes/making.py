@@ -49,10 +49,15 @@ def make_nodes(
     options_of : what a node is made with
     controller : ``internal`` or another one
     """
-    together = controller == "internal" and {"tendon_driver", "clarke_controller"} <= set(names)
-    slot = ControllerSlot() if together else None
+    ends = {"tendon_driver", "clarke_controller"}
+    slot = ControllerSlot() if controller == "internal" and ends <= set(names) else None
     nodes: dict[str, ManagedNode] = {}
-    for name in names:
-        more = {"slot": slot} if slot is not None and name in ("tendon_driver", "clarke_controller") else {}
-        nodes[name] = node_class(name)(**options_of(name), **more)
+    try:
+        for name in names:
+            more = {"slot": slot} if slot is not None and name in ends else {}
+            nodes[name] = node_class(name)(**options_of(name), **more)
+    except BaseException:
+        for node in reversed(nodes.values()):  # their threads would outlive the interpreter
+            node.destroy_node()
+        raise
     return nodes

@@ -52,7 +52,7 @@ def bench(tmp_path_factory):
     robot = yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8"))
     motors = robot["hardware"]["tendon_actuators"]
     motors["interface"], motors["receive_timeout_ms"] = "virtual", 1000
-    motors["channels"], motors["alignment_timeout_s"] = list(channels.values()), 4.0
+    motors["channels"], motors["alignment_timeout_s"] = list(channels.values()), 20.0
     for motor in motors["motors"]:
         motor["channel"] = channels[motor["channel"]]
     robot["hardware"]["string_encoders"]["port"] = str(hardware.string_board.port)

@@ -25,7 +25,7 @@ def program(*arguments: str) -> list[str]:
 
 
 # Three stacks share the machine here, and none of these tests is about a late command.
-UNHURRIED = {**PATIENT, "rate_hz": 200.0}
+UNHURRIED = {**PATIENT, "tendon_driver:rate_hz": 200.0}
 RIGHT = ["-r", "__ns:=/lab/right", "-p", "robot:=two_segment", "-p", "prefix:=right_"]
 
 

@@ -194,6 +194,14 @@ def test_bad_start_values_are_one_sentence(processes, parameter, words):
     assert "Traceback" not in log
 
 
+def test_a_late_node_that_is_refused_takes_the_earlier_ones_with_it(processes):
+    """The visualizer is made behind the driver, whose threads end before the interpreter does."""
+    assert processes.start("composition", "rate_hz:=200.0").wait(90.0) == 1
+    lines = [line for line in processes.log("composition").splitlines() if line.strip()]
+    assert len(lines) == 1
+    assert "rate_hz" in lines[0]
+
+
 def test_hardware_that_is_not_there_is_named_and_ends_the_program(processes):
     assert processes.start("tendon_driver", "use_fake_hardware:=false", "activate:=true").wait(90.0) == 1
     log = processes.log("tendon_driver")
