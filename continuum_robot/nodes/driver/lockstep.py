@@ -76,7 +76,7 @@ class DriverFlow:
         raise ParameterError("create_timer", callback, "no timer: the driver's cycle is the clock")
 
     def create_loop(self, name: str, period_s: float, cycle: Any, on_failure: Any) -> Any:  # noqa: ARG002
-        """As :meth:`create_timer`.
+        """As :meth:`create_timer`: raises :class:`ParameterError`.
 
         Parameters
         ----------
@@ -85,7 +85,7 @@ class DriverFlow:
         raise ParameterError("create_loop", name, "no loop: the driver's cycle is the clock")
 
     def hold(self, future: Any) -> None:
-        """As :meth:`create_timer`.
+        """As :meth:`create_timer`: raises :class:`ParameterError`.
 
         Parameters
         ----------
@@ -97,8 +97,9 @@ class DriverFlow:
 class LockstepPace:
     """Cycles in the time of the simulated robot. Time passes while the stack is up, and while the driver waits for it.
 
-    While the stack is up, or in its safe state since then, every node gets its turn in each cycle, and what cycles did is published; before and after
-    that time passes for the driver and its devices alone. So runs are the same on every machine.
+    While the stack is up, or in its safe state since then, every node gets its turn in each cycle, and what cycles did
+    is published; before and after that time passes for the driver and its devices alone. So runs are the same on every
+    machine.
 
     Parameters
     ----------
@@ -111,6 +112,10 @@ class LockstepPace:
     flow : how the driver publishes and listens
     turning : the nodes get their turns
     done : the time that was asked for has passed; :meth:`run_for` asks for more
+
+    Raises
+    ------
+    ParameterError : a driver whose clock nobody sets
     """
 
     def __init__(self, node: ManagedNode, period_s: float, run_s: float) -> None:
