@@ -128,10 +128,18 @@ def read_inputs(bag: Path, namespace: str | None = None) -> RecordedInputs:
     plain = (REFERENCE, PARAMETERS) if topics[SHAPE] else (REFERENCE, PARAMETERS, STRINGS)
     given = [Given(time_ns, topic, data) for topic in plain for time_ns, data, _ in topics[topic]]
     given += _statuses(topics, states)
-    # Whoever takes both does one after the other: a reference that came before a command was computed went into it.
-    both: list[Given | State] = [*given, *states]
-    steps = sorted(both, key=lambda step: (step.time_ns, isinstance(step, State)))
+    steps = sorted([*given, *states], key=_order)
     return RecordedInputs(tuple(steps), answered, len(topics[STATES][0][2].displacement))
+
+
+def _order(step: Given | State) -> tuple[int, int]:
+    """Whoever takes both does one after the other: a reference that came before a command was computed went into it.
+
+    In lock-step many things are at one time: references of a state's time answer that state.
+    """
+    if isinstance(step, State):
+        return step.time_ns, 1
+    return step.time_ns, 2 if step.topic == REFERENCE else 0
 
 
 def _read(bag: Path, namespace: str | None) -> _Topics:

@@ -83,7 +83,8 @@ class ComposedStack:
             raise (dds_error(error) if type(error).__name__ == "RCLError" else error) from error
         self._spinner = Spinner(list(self.nodes.values()), self.context, on_failure=self._on_failure)
         self._spinner.start()
-        self._spinner.run(self._begin)
+        self._spinner.run(self.supervisor.trigger_configure)
+        self._spinner.run(self.supervisor.trigger_activate)
 
     def wait_until_up(self, timeout_s: float = 60.0) -> StackStatus:
         """Wait until all nodes are active.
@@ -250,10 +251,6 @@ class ComposedStack:
         options = self.options
         overrides = options.parameters_of(name)
         return {"context": self.context, "namespace": options.namespace or None, "overrides": overrides}
-
-    def _begin(self) -> None:
-        self.supervisor.trigger_configure()
-        self.supervisor.trigger_activate()
 
     def _on_failure(self, error: BaseException) -> None:
         for node in self.nodes.values():

@@ -15,6 +15,7 @@ from ros_probe import PATIENT
 
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.errors import ParameterError
+from continuum_robot.nodes import qos
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.strain_kernel import kernel
 from continuum_robot.rod.strain_rod import StrainRod
@@ -41,7 +42,9 @@ def test_commanded_tensions_bend_it_and_its_shape_is_seen(probe):
 
     def obeyed() -> bool:
         sequence = probe.newest("tendon_states").sequence
-        probe.publish(TendonCommands, "tendon_commands", TendonCommands(sequence=sequence, tension=wanted))
+        # Transient local, as everything that lock-step hears.
+        message = TendonCommands(sequence=sequence, tension=wanted)
+        probe.publish(TendonCommands, "tendon_commands", message, qos.latched())
         return np.allclose(probe.newest("tendon_states").commanded_tension, wanted, atol=1e-3)
 
     probe.wait(obeyed, 10.0, "the tensions do not arrive")

@@ -78,7 +78,7 @@ class DriverFlow:
         raise ParameterError("create_timer", callback, "no timer: the driver's cycle is the clock")
 
     def create_loop(self, name: str, period_s: float, cycle: Any, on_failure: Any) -> Any:  # noqa: ARG002
-        """As :meth:`create_timer`.
+        """As :meth:`create_timer`: raises :class:`ParameterError`.
 
         Parameters
         ----------
@@ -91,7 +91,7 @@ class DriverFlow:
         raise ParameterError("create_loop", name, "no loop: the driver's cycle is the clock")
 
     def hold(self, future: Any) -> None:
-        """As :meth:`create_timer`.
+        """As :meth:`create_timer`: raises :class:`ParameterError`.
 
         Parameters
         ----------
@@ -122,12 +122,19 @@ class LockstepPace:
     flow : how the driver publishes and listens
     turning : the nodes get their turns
     done : the time that was asked for has passed; :meth:`run_for` asks for more
+<<<<<<< HEAD
     real_time_factor : simulated time over wall-clock time of it; NaN before
     on_done : called then
 
     Raises
     ------
     ParameterError : a node whose clock is the real one
+=======
+
+    Raises
+    ------
+    ParameterError : a driver whose clock nobody sets
+>>>>>>> b
     """
 
     def __init__(self, node: ManagedNode, period_s: float, run_s: float) -> None:
