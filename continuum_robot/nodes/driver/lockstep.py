@@ -122,19 +122,12 @@ class LockstepPace:
     flow : how the driver publishes and listens
     turning : the nodes get their turns
     done : the time that was asked for has passed; :meth:`run_for` asks for more
-<<<<<<< HEAD
     real_time_factor : simulated time over wall-clock time of it; NaN before
     on_done : called then
 
     Raises
     ------
     ParameterError : a node whose clock is the real one
-=======
-
-    Raises
-    ------
-    ParameterError : a driver whose clock nobody sets
->>>>>>> b
     """
 
     def __init__(self, node: ManagedNode, period_s: float, run_s: float) -> None:
