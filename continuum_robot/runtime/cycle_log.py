@@ -28,7 +28,7 @@ class CycleLog:
     place: cython.int
     written: cython.longlong
     numbers: cython.double[::1]
-    _under_way: list  # type: ignore[type-arg]
+    _under_way: list
 
     def __init__(self, width: int, slots: int = 512) -> None:
         self.width, self.slots = width, slots
