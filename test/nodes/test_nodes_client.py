@@ -44,7 +44,7 @@ def robot(domain, tmp_path_factory):
     file = tmp_path_factory.mktemp("robot") / "smooth.yaml"
     file.write_text(yaml.safe_dump(described), encoding="utf-8")
     driver = {"rate_hz": 500.0, **PATIENT}
-    with Robot(file, visualize=False, parameters={"tendon_driver": driver}) as robot:
+    with Robot(file, visualize=False, processes=False, parameters={"tendon_driver": driver}) as robot:
         yield robot
 
 
