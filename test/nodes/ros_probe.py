@@ -38,6 +38,8 @@ PATIENT = {
     "safety.late_latency_s": 3.0,
     "safety.missed_fraction": 1.0,
 }
+# The controller falls silent where states are old.
+PATIENT_CONTROLLER = {"state_timeout_s": 2.0}
 # On wires the driver lets go before the boards do, which wait for a second at most.
 PATIENT_ON_WIRES = {**PATIENT, "limits.command_timeout_s": 0.9}
 SIMULATED_STEP_S = 0.05

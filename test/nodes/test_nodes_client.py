@@ -14,7 +14,7 @@ import yaml
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from geometry_msgs.msg import PointStamped
-from ros_probe import PATIENT
+from ros_probe import PATIENT, PATIENT_CONTROLLER
 from rosbags.highlevel import AnyReader
 from sensor_msgs.msg import Joy
 
@@ -43,8 +43,8 @@ def robot(domain, tmp_path_factory):
     described["actuators"] |= {"coulomb_friction_nm": 0.0, "cogging_amplitude_nm": 0.0}
     file = tmp_path_factory.mktemp("robot") / "smooth.yaml"
     file.write_text(yaml.safe_dump(described), encoding="utf-8")
-    driver = {"rate_hz": 500.0, **PATIENT}
-    with Robot(file, visualize=False, processes=False, parameters={"tendon_driver": driver}) as robot:
+    parameters = {"tendon_driver": {"rate_hz": 500.0, **PATIENT}, "clarke_controller": PATIENT_CONTROLLER}
+    with Robot(file, visualize=False, processes=False, parameters=parameters) as robot:
         yield robot
 
 

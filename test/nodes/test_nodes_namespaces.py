@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from nav_msgs.msg import Path as PathMessage
-from ros_probe import PATIENT, Probe, pause, wait_for
+from ros_probe import PATIENT, PATIENT_CONTROLLER, Probe, pause, wait_for
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
@@ -25,7 +25,7 @@ def program(*arguments: str) -> list[str]:
 
 
 # Three stacks share the machine here, and none of these tests is about a late command.
-UNHURRIED = {**PATIENT, "tendon_driver:rate_hz": 200.0}
+UNHURRIED = {**PATIENT, **PATIENT_CONTROLLER, "tendon_driver:rate_hz": 200.0}
 RIGHT = ["-r", "__ns:=/lab/right", "-p", "robot:=two_segment", "-p", "prefix:=right_"]
 
 
@@ -56,7 +56,8 @@ def described(probe) -> str:
         (m.state, list(m.faults), dict(zip(m.node_names, m.node_states, strict=True)))
         for m in probe.received["stack_status"]
     ]
-    return f"{said[-3:]}, driver {probe.driver_state()} {probe.faults()}"
+    last = probe.newest("stack_status").last_fault
+    return f"{said[-3:]}, driver {probe.driver_state()} {probe.faults()}, last fault {last}"
 
 
 def assert_commanded(probe) -> None:

@@ -12,7 +12,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 
 from continuum_robot.msg import TendonCommands
 from continuum_robot.srv import ManageStack
-from ros_probe import PATIENT, Probe, pause
+from ros_probe import PATIENT, PATIENT_CONTROLLER, Probe, pause
 
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack_options import StackOptions
@@ -27,7 +27,7 @@ SAFE_N = ROBOT.limits.safe_n
 @pytest.fixture(scope="module")
 def stack(domain):
     # With a controller on a topic, others can be heard there too.
-    parameters = {"tendon_driver": {"rate_hz": 250.0, **PATIENT}}
+    parameters = {"tendon_driver": {"rate_hz": 250.0, **PATIENT}, "clarke_controller": PATIENT_CONTROLLER}
     options = StackOptions(visualize=False, controller="topic", parameters=parameters)
     with ComposedStack(options) as stack:
         stack.wait_until_up(120.0)

@@ -13,7 +13,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from continuum_robot.msg import ClarkeState, Shape, StringLengths, TendonStates
 from continuum_robot.srv import ManageStack
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from ros_probe import PATIENT, Probe
+from ros_probe import PATIENT, PATIENT_CONTROLLER, Probe
 
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack_options import StackOptions
@@ -28,7 +28,8 @@ MANIFOLD = clarke_manifold(ROBOT)
 
 @pytest.fixture(scope="module")
 def stack(domain):
-    options = StackOptions(visualize=True, parameters={"tendon_driver": {"rate_hz": 250.0, **PATIENT}})
+    parameters = {"tendon_driver": {"rate_hz": 250.0, **PATIENT}, "clarke_controller": PATIENT_CONTROLLER}
+    options = StackOptions(visualize=True, parameters=parameters)
     with ComposedStack(options) as stack:
         stack.wait_until_up(120.0)
         yield stack

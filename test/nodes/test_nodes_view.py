@@ -18,7 +18,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 pytest.importorskip("viser", reason="viser is not installed: the page needs the extra viz")
 
 from continuum_robot.msg import ClarkeState
-from ros_probe import PATIENT, Probe
+from ros_probe import PATIENT, PATIENT_CONTROLLER, Probe
 from std_msgs.msg import String
 
 from continuum_robot.app.view.browser import Browser, find_browser
@@ -39,7 +39,11 @@ LONG_S = 120.0
 
 @pytest.fixture(scope="module")
 def stack(domain: int) -> Iterator[ComposedStack]:
-    parameters = {"tendon_driver": {"rate_hz": 250.0, **PATIENT}, "reference_source": {"reference.kind": "hold"}}
+    parameters = {
+        "tendon_driver": {"rate_hz": 250.0, **PATIENT},
+        "clarke_controller": PATIENT_CONTROLLER,
+        "reference_source": {"reference.kind": "hold"},
+    }
     with ComposedStack(StackOptions(robot=ROBOT, contact=True, parameters=parameters)) as running:
         running.wait_until_up(LONG_S)
         yield running

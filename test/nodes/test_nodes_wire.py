@@ -13,7 +13,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from continuum_robot.msg import StringLengths
 from continuum_robot.srv import InjectFault, ManageStack
 from geometry_msgs.msg import WrenchStamped
-from ros_probe import PATIENT, Probe
+from ros_probe import PATIENT, PATIENT_CONTROLLER, Probe
 
 from continuum_robot.errors import DeviceError
 from continuum_robot.nodes.composition import ComposedStack
@@ -29,7 +29,7 @@ def stack(domain):
         visualize=False,
         force=True,
         # A busy machine would be late for boards that are read at 1 kHz.
-        parameters={"tendon_driver": {"rate_hz": 250.0, **PATIENT}},
+        parameters={"tendon_driver": {"rate_hz": 250.0, **PATIENT}, "clarke_controller": PATIENT_CONTROLLER},
     )
     with ComposedStack(options) as stack:
         stack.wait_until_up(90.0)
