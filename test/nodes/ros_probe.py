@@ -37,6 +37,7 @@ PATIENT = {
     "limits.reading_timeout_s": 2.0,
     "safety.late_latency_s": 3.0,
     "safety.missed_fraction": 1.0,
+    "safety.current_mismatch_time_s": 2.0,
 }
 # The controller falls silent where states are old.
 PATIENT_CONTROLLER = {"state_timeout_s": 2.0}
