@@ -38,9 +38,10 @@ PATIENT = {
     "safety.late_latency_s": 3.0,
     "safety.missed_fraction": 1.0,
     "safety.current_mismatch_time_s": 2.0,
+    "safety.command_share": 1000.0,
 }
 # The controller falls silent where states are old.
-PATIENT_CONTROLLER = {"state_timeout_s": 2.0}
+PATIENT_CONTROLLER = {"state_timeout_s": 0.5}
 # On wires the driver lets go before the boards do, which wait for a second at most.
 PATIENT_ON_WIRES = {**PATIENT, "limits.command_timeout_s": 0.9}
 SIMULATED_STEP_S = 0.05

@@ -25,7 +25,12 @@ def program(*arguments: str) -> list[str]:
 
 
 # Three stacks share the machine here, and none of these tests is about a late command.
-UNHURRIED = {**PATIENT, **PATIENT_CONTROLLER, "tendon_driver:rate_hz": 200.0}
+UNHURRIED = {
+    **PATIENT,
+    **PATIENT_CONTROLLER,
+    "tendon_driver:rate_hz": 200.0,
+    "reference_source:reference.kind": "hold",
+}
 RIGHT = ["-r", "__ns:=/lab/right", "-p", "robot:=two_segment", "-p", "prefix:=right_"]
 
 
