@@ -156,13 +156,13 @@ def _cycle_before(stand: Stand) -> tuple[Cycle, Callable[[], tuple[str, ...]]]:
     """As version 1598afe runs them, in its nodes and in its ``bench``."""
     import can
     from can.interfaces.socketcan.socketcan import SocketcanBus
+    from continuum_robot.drivers.zeroed import ZeroedActuators
     from continuum_robot.simulation.wire.memory_bus import MemoryBus
 
     from continuum_robot.control.clarke_controller import ClarkeController
     from continuum_robot.control.references import ClarkeReference
     from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
     from continuum_robot.drivers.tendon_safety import TendonSafety
-    from continuum_robot.drivers.zeroed import ZeroedActuators
     from continuum_robot.robot.loading import load_robot
 
     class PairBus(SocketcanBus):
