@@ -37,6 +37,7 @@ TICK_S = 0.02
 WATCH_PERIOD_S = 0.5
 STATUS_PERIOD_S = 1.0
 EXIT_TIMEOUT_S = 4.0
+RESET_AGAIN_S = 2.0
 
 _COMMANDS = {
     ManageStack.Request.STARTUP: "startup",
@@ -269,7 +270,9 @@ class Supervisor(ManagedNode):
     async def _clear_faults(self) -> None:
         if not self._reset_estop.service_is_ready():
             return
-        response = await self._waiting.call(self._reset_estop, Trigger.Request(), self._timeout("transition"))
+        response = await self._waiting.call(
+            self._reset_estop, Trigger.Request(), self._timeout("transition"), RESET_AGAIN_S
+        )
         if response is None:
             raise DeviceError("tendon_driver", "does not answer reset_estop", "Look at its process")
         if not response.success:

@@ -20,6 +20,11 @@ class _Wait:
     future: Future[Any] = field(default_factory=Future)
 
 
+def _finish(wait: _Wait, done: Future[Any]) -> None:
+    if not wait.future.done() and not done.cancelled():
+        wait.future.set_result(done.result())
+
+
 class Waiting:
     """Ends waits whose time has come, by a timer of the node. All in the executor's thread.
 
@@ -42,7 +47,7 @@ class Waiting:
         """
         await self._until(duration_s).future
 
-    async def call(self, client: Any, request: Any, timeout_s: float) -> Any:
+    async def call(self, client: Any, request: Any, timeout_s: float, again_s: float | None = None) -> Any:
         """Call a service; the response, None where there was none in time.
 
         Parameters
@@ -50,19 +55,25 @@ class Waiting:
         client : of rclpy, of the service
         request : as it takes it
         timeout_s : s
+        again_s : ask again every so many s, where to be asked twice does no harm; any answer counts. None: once. A
+            request is lost now and then where a program beside it is killed, and the next one brings its answer
         """
-        wait = self._until(timeout_s)
-        call = client.call_async(request)
-
-        def finish(done: Future[Any]) -> None:
-            if not wait.future.done():
-                wait.future.set_result(None if done.cancelled() else done.result())
-
-        call.add_done_callback(finish)
-        response = await wait.future
-        if not call.done():
-            client.remove_pending_request(call)
-        return response
+        deadline_s = time.monotonic() + timeout_s
+        calls: list[Future[Any]] = []
+        try:
+            while True:
+                left_s = deadline_s - time.monotonic()
+                wait = self._until(left_s if again_s is None else min(again_s, left_s))
+                calls.append(client.call_async(request))
+                for call in calls:
+                    call.add_done_callback(lambda done, wait=wait: _finish(wait, done))
+                response = await wait.future
+                if response is not None or again_s is None or time.monotonic() >= deadline_s:
+                    return response
+        finally:
+            for call in calls:
+                if not call.done():
+                    client.remove_pending_request(call)
 
     def _until(self, duration_s: float) -> _Wait:
         wait = _Wait(time.monotonic() + duration_s)
