@@ -192,7 +192,7 @@ class ReadingWatch:
             found |= INCONSISTENT_DISPLACEMENT_BIT
         if self._started and self._jumped(reading):
             found |= DISPLACEMENT_JUMP_BIT
-        if self._frozen(reading.stamp_s, displacement_m, command, moving and known):
+        if self._frozen(reading, command, moving and known):
             found |= FROZEN_READING_BIT
         return found
 
@@ -250,17 +250,20 @@ class ReadingWatch:
     @stepped
     def _frozen(
         self,
-        stamp_s: cython.double,
-        displacement_m: cython.double[::1],
+        reading: ReadingBuffer,
         command: cython.double[::1],
         moving: cython.bint,
     ) -> cython.bint:
         """Whether a tendon repeats its value while the others, or the commanded forces, say that it must move.
 
+        A value that the device repeats with its age is no new one: how old it may become is the timeout's matter.
         Without tension a tendon may rest where its motor's cogging holds it: then nothing is found. A tendon that was
         found frozen stays so until its value changes.
         """
         j: cython.int
+        displacement_m: cython.double[::1] = reading.displacement_m
+        age_s: cython.double[::1] = reading.age_s
+        measured_s: cython.double
         before: cython.double[::1] = self._previous.displacement_m
         predicted: cython.double[::1] = self._predicted
         at_change: cython.double[::1] = self._at_change
@@ -273,15 +276,16 @@ class ReadingWatch:
         any_stands: cython.bint = False
         any_moved: cython.bint = not moving or not started
         for j in indices(self._count):
+            measured_s = reading.stamp_s - age_s[j]
             if not started or displacement_m[j] != before[j]:
                 stands[j] = 0
                 any_moved = True
-                changed_s[j] = stamp_s
+                changed_s[j] = measured_s
                 at_change[j] = predicted[j]
             elif not moving:
-                changed_s[j] = stamp_s
+                changed_s[j] = measured_s
                 at_change[j] = predicted[j]
-            if started and stamp_s - changed_s[j] >= frozen_time_s:
+            if started and measured_s - changed_s[j] >= frozen_time_s:
                 stood += 1
                 change_m = predicted[j] - at_change[j]
                 if change_m > self._frozen_motion_m or change_m < -self._frozen_motion_m:

@@ -270,6 +270,17 @@ def test_a_resting_robot_is_not_frozen_but_one_that_ignores_its_tensions_is(driv
     assert driver.output.faults == (tendon_faults.FROZEN_READING,)
 
 
+def test_values_that_the_device_repeats_with_their_age_are_old_and_not_frozen():
+    driver = Driver(frozen_time_s=0.1 * LIMITS.reading_timeout_s)
+    still = np.zeros(N)
+    driver.cycle(2.0, displacement=still)
+    since = driver.now_s
+    while not driver.output.faults and driver.now_s - since < 2 * LIMITS.reading_timeout_s:
+        age_s = np.full(N, driver.now_s + DT - since)
+        driver.cycle([8, 6, 3, 3, 6], displacement=still, age_s=age_s)
+    assert driver.output.faults == (tendon_faults.READING_TIMEOUT,)
+
+
 def test_currents_may_lag_but_not_disagree(driver):
     driver.cycles(30, 10.0, tension=np.full(N, 1.0))
     assert driver.output.state == "active"
