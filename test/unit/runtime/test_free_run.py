@@ -179,7 +179,7 @@ def test_stop_ends_it_and_it_starts_again(rig):
 
 def test_a_leave_before_the_run_is_kept_and_forgotten_by_arm(form, rig):
     free_run = FreeRun(form.parts, rig.loop.cycle, PERIOD_S)
-    free_run.serve(lambda: True, lambda: None)
+    free_run.serve(lambda: True, lambda: None, pytest.fail)
     before = rig.loop.cycle.cycles
     free_run.leave()
     assert free_run.run(), "it returns at once"
@@ -194,6 +194,6 @@ def test_a_leave_before_the_run_is_kept_and_forgotten_by_arm(form, rig):
     free_run.reset_statistics()
     free_run.end()
     free_run.end()
-    free_run.serve(lambda: False, lambda: None)
+    free_run.serve(lambda: False, lambda: None, pytest.fail)
     assert not free_run.run(), "Python code is needed"
     free_run.end()
