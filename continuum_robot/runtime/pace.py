@@ -218,7 +218,33 @@ class RealTimePace:
             self._free_run.reset_statistics()
 
 
-class VirtualPace:
+class UntimedPace:
+    """What cycles in a time that is not the computer's have in common: nothing is late, and there is no timing."""
+
+    def now_s(self) -> float:
+        """The time of the cycle, s; each kind has its own."""
+        raise NotImplementedError
+
+    def wrote(self, cycle: DriverCycle) -> None:
+        """As :class:`Pace`.
+
+        Parameters
+        ----------
+        cycle : that wrote
+        """
+        cycle.wrote(self.now_s())
+
+    def report(self) -> None:
+        """As :class:`Pace`."""
+
+    def response_report(self) -> None:
+        """As :class:`Pace`."""
+
+    def reset_statistics(self) -> None:
+        """As :class:`Pace`."""
+
+
+class VirtualPace(UntimedPace):
     """Cycles in virtual time: they run only while somebody waits, as fast as they can.
 
     Parameters
@@ -330,21 +356,3 @@ class VirtualPace:
     def now_s(self) -> float:
         """Virtual time, s."""
         return self._now_s
-
-    def wrote(self, cycle: DriverCycle) -> None:
-        """Nothing is late in virtual time.
-
-        Parameters
-        ----------
-        cycle : that wrote
-        """
-        cycle.wrote(self._now_s)
-
-    def report(self) -> None:
-        """As :class:`Pace`."""
-
-    def response_report(self) -> None:
-        """As :class:`Pace`."""
-
-    def reset_statistics(self) -> None:
-        """There are none."""

@@ -13,13 +13,13 @@ import platform
 import struct
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.runtime.free_run import FreeRun
+from continuum_robot.runtime.pending_calls import PendingCalls
 from continuum_robot.runtime.timing import Deadlines, LoopStatistics
 
 Result = TypeVar("Result")
@@ -187,7 +187,7 @@ class PeriodicThread:
         self._free_run = free_run
         self.missed = 0
         self._stop = threading.Event()
-        self._calls: deque[tuple[Callable[[], Any], concurrent.futures.Future[Any]]] = deque()
+        self._calls = PendingCalls(name)
         self._thread: threading.Thread | None = None
 
     @property
@@ -211,7 +211,7 @@ class PeriodicThread:
         if thread is None:
             return True
         thread.join(timeout_s)
-        self._refuse_calls()
+        self._calls.refuse()
         return not thread.is_alive()
 
     def call(self, function: Callable[[], Result], timeout_s: float = 0.5) -> Result:
@@ -224,8 +224,7 @@ class PeriodicThread:
         """
         if not self.running or threading.current_thread() is self._thread:
             return function()
-        future: concurrent.futures.Future[Result] = concurrent.futures.Future()
-        self._calls.append((function, future))
+        future = self._calls.add(function)
         if self._free_run is not None:
             self._free_run.leave()
         try:
@@ -252,14 +251,14 @@ class PeriodicThread:
                     if not self._calls and not stopped() and free_run.run():
                         before_ns = monotonic_ns()
                         deadlines = Deadlines(round(self.period_s * 1e9))
-                        self._answer_all()
+                        self._calls.answer()
                         continue
                 start_ns = deadlines.wait()
                 self.missed = deadlines.missed
                 statistics.begin(start_ns, deadlines.missed)
                 now_ns = start_ns
                 if self._calls:
-                    self._answer_all()
+                    self._calls.answer()
                     # A call may have read the device: time must not run backwards for it.
                     now_ns = monotonic_ns()
                 self._cycle(now_ns * 1e-9, (now_ns - before_ns) * 1e-9)
@@ -269,22 +268,4 @@ class PeriodicThread:
             self._on_failure(error)
         finally:
             self._stop.set()
-            self._refuse_calls()
-
-    def _answer_all(self) -> None:
-        while self._calls:
-            self._answer(*self._calls.popleft())
-
-    @staticmethod
-    def _answer(function: Callable[[], Any], future: concurrent.futures.Future[Any]) -> None:
-        if not future.set_running_or_notify_cancel():
-            return
-        try:
-            future.set_result(function())
-        except Exception as error:
-            future.set_exception(error)
-
-    def _refuse_calls(self) -> None:
-        while self._calls:
-            _, future = self._calls.popleft()
-            future.set_exception(DeviceError(self.name, "the loop has ended", "Configure the node again"))
+            self._calls.refuse()

@@ -21,8 +21,8 @@ from continuum_robot.nodes.flow import FlowPublisher, FlowTimer
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.lockstep import LockstepCoordinator
 from continuum_robot.runtime.clock import SteppedClock
-from continuum_robot.runtime.driver_cycle import DriverCycle
-from continuum_robot.runtime.pace import Cycle
+from continuum_robot.runtime.pace import Cycle, UntimedPace
+from continuum_robot.runtime.pending_calls import PendingCalls
 
 Result = TypeVar("Result")
 CLOCK_EVERY = 10
@@ -104,7 +104,7 @@ class DriverFlow:
         raise ParameterError("hold", future, "nothing to wait for in the driver's cycle")
 
 
-class LockstepPace:
+class LockstepPace(UntimedPace):
     """Cycles in the time of the simulated robot. Time passes while the stack is up, and while the driver waits for it.
 
     While the stack is up, or in its safe state since then, every node gets its turn in each cycle, and what cycles did
@@ -124,6 +124,7 @@ class LockstepPace:
     done : the time that was asked for has passed; :meth:`run_for` asks for more
     real_time_factor : simulated time over wall-clock time of it; NaN before
     on_done : called then
+    in_cycle : nodes that act in the driver's cycle and need no turn
 
     Raises
     ------
@@ -136,13 +137,13 @@ class LockstepPace:
         self.period_s, self.turning, self.done = period_s, False, False
         self._node, self._clock, self._run_ns = node, node.clock, round(run_s * 1e9)
         self._period_ns = round(period_s * 1e9)
-        self._coordinator = LockstepCoordinator(node, node.clock, while_waiting=self._do_calls)
+        self._calls = PendingCalls("tendon_driver")
+        # Also where a turn is waited for: the thread that calls may be the one that answers.
+        self._coordinator = LockstepCoordinator(node, node.clock, while_waiting=self._calls.answer)
         self.flow = DriverFlow(self._coordinator)
         self._control: SimulatorControl | None = None
-        self._robot = ""
         self._time_ns, self._end_ns = node.clock.monotonic_ns(), 0
         self._changed = threading.Condition()
-        self._calls: deque[tuple[Callable[[], Any], concurrent.futures.Future[Any]]] = deque()
         self._waits: deque[tuple[Callable[[], bool], int, concurrent.futures.Future[bool]]] = deque()
         self._names: tuple[str, ...] | None = None
         self._stopped = True
@@ -153,6 +154,7 @@ class LockstepPace:
         self._up = self._began = False
         self._begun_wall_s, self.real_time_factor = 0.0, math.nan
         self.on_done: Callable[[], None] = lambda: None
+        self.in_cycle: tuple[str, ...] = ()
         node.create_subscription(StackStatus, "stack_status", self._on_stack_status, qos.latched())
 
     def connect(self, robot: str) -> None:
@@ -240,11 +242,12 @@ class LockstepPace:
         """
         if not self.running or threading.current_thread() is self._thread:
             return function()
-        future: concurrent.futures.Future[Result] = concurrent.futures.Future()
         with self._changed:
-            self._calls.append((function, future))
+            future = self._calls.add(function)
             self._changed.notify_all()
         self._coordinator.wake()
+        if not self.running:
+            self._calls.refuse()
         return future.result()
 
     @property
@@ -292,24 +295,6 @@ class LockstepPace:
             self._changed.notify_all()
         return future.result()
 
-    def wrote(self, cycle: DriverCycle) -> None:
-        """Nothing is late in lock-step.
-
-        Parameters
-        ----------
-        cycle : that wrote
-        """
-        cycle.wrote(self.now_s())
-
-    def report(self) -> None:
-        """As :class:`~continuum_robot.runtime.pace.Pace`: there is no timing."""
-
-    def response_report(self) -> None:
-        """As :meth:`report`."""
-
-    def reset_statistics(self) -> None:
-        """There are none."""
-
     # The thread
 
     def _run(self) -> None:
@@ -321,12 +306,9 @@ class LockstepPace:
             self._on_failure(error)
         finally:
             self._stopped = True
-            ended = DeviceError("tendon_driver", "the loop has ended", "Configure the node again")
-            for _, future in self._calls:
-                future.set_exception(ended)
+            self._calls.refuse()
             for *_, waiting in self._waits:
                 waiting.set_result(False)
-            self._calls.clear()
             self._waits.clear()
 
     def _next(self) -> bool:
@@ -337,7 +319,7 @@ class LockstepPace:
             if self._stopped:
                 return False
             names, self._names = self._names, None
-        self._do_calls()
+        self._calls.answer()
         if names is not None:
             self._begin_turns(names)
         if self._waits:
@@ -349,15 +331,6 @@ class LockstepPace:
         elif not self._may_turn():
             return True
         return self._step()
-
-    def _do_calls(self) -> None:
-        """Between two cycles, also where a turn is waited for: the thread that calls may be the one that answers."""
-        while self._calls:
-            function, future = self._calls.popleft()
-            try:
-                future.set_result(function())
-            except Exception as error:
-                future.set_exception(error)
 
     def _may_turn(self) -> bool:
         return self.turning and (not self._run_ns or self._time_ns < self._end_ns)
@@ -414,6 +387,3 @@ class LockstepPace:
         with self._changed:
             self._names = names if up else ()
             self._changed.notify_all()
-
-    in_cycle: tuple[str, ...] = ()
-    """Nodes that act in the driver's cycle and need no turn."""
