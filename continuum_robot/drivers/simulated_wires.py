@@ -17,7 +17,6 @@ import socket
 import struct
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from continuum_robot.errors import DeviceError
@@ -30,8 +29,6 @@ BUFFER_BYTES = 1 << 20
 LONGEST_PATH_BYTES = 107
 _LONGEST_NAME = 24
 _RETRY_S = 0.01
-
-OpenSocket = Callable[[str], socket.socket]
 
 
 def robot_key(namespace: str, robot: str = "", domain_id: str | None = None) -> str:

@@ -96,16 +96,6 @@ class LockstepCoordinator:
         """
         return CountedPublisher(self._node, kind, topic, self._on_publish)
 
-    def count_published(self, topic: str, messages: int = 1) -> None:
-        """Count messages that another publisher of this node published with :func:`qos.lockstep`.
-
-        Parameters
-        ----------
-        topic : relative name
-        messages : how many
-        """
-        self._turns.count(self._node.resolve_topic_name(topic), messages)
-
     def listen(self, kind: Any, topic: str, callback: Callable[[Any], None], *, raw: bool = False) -> None:
         """Hear a topic of the participants; the callback is called by :meth:`wait_heard`.
 

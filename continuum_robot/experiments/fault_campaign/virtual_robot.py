@@ -182,7 +182,6 @@ class VirtualRobot(QuietWatcher):
         self._newton_per_ampere = robot.newton_per_ampere
         self._manifold = clarke_manifold(robot)
         self._alter: Callable[[Command], Command | None] | None = None
-        self._tried_to_read = 0
         actuators = self.hardware.tendon_actuators(clock=self._time.now_s, sleep=self._time.pass_time)
         self.loop = make_loop(robot, actuators, self, lambda _cycle, _form: self._time)
         self._input = ReferenceInput(robot.coordinate_count, blend_s=0.0)
