@@ -34,12 +34,7 @@ FLOW_TOPICS = (
 
 def command_publisher() -> QoSProfile:
     """Commands that this stack sends: only the newest counts. No deadline: its timer is set again by every message."""
-    return QoSProfile(
-        history=HistoryPolicy.KEEP_LAST,
-        depth=1,
-        reliability=ReliabilityPolicy.RELIABLE,
-        durability=DurabilityPolicy.VOLATILE,
-    )
+    return _profile(1)
 
 
 def command_subscription() -> QoSProfile:
@@ -47,82 +42,42 @@ def command_subscription() -> QoSProfile:
 
     The age of a command is checked in every cycle.
     """
-    return QoSProfile(
-        history=HistoryPolicy.KEEP_LAST,
-        depth=1,
-        reliability=ReliabilityPolicy.RELIABLE,
-        durability=DurabilityPolicy.VOLATILE,
-    )
+    return _profile(1)
 
 
 def state_publisher() -> QoSProfile:
     """Measured and estimated states: reliable, so that a late reader of a burst loses nothing; a short queue."""
-    return QoSProfile(
-        history=HistoryPolicy.KEEP_LAST,
-        depth=5,
-        reliability=ReliabilityPolicy.RELIABLE,
-        durability=DurabilityPolicy.VOLATILE,
-    )
+    return _profile(5)
 
 
 def newest_state() -> QoSProfile:
     """A consumer of many states: the newest only, older ones are of no use to it, and nobody keeps them for it."""
-    return QoSProfile(
-        history=HistoryPolicy.KEEP_LAST,
-        depth=1,
-        reliability=ReliabilityPolicy.BEST_EFFORT,
-        durability=DurabilityPolicy.VOLATILE,
-    )
+    return _profile(1, reliable=False)
 
 
 def every_state() -> QoSProfile:
     """A consumer that wants every message, such as the recorder: a queue for a stall of half a second at 1 kHz."""
-    return QoSProfile(
-        history=HistoryPolicy.KEEP_LAST,
-        depth=500,
-        reliability=ReliabilityPolicy.RELIABLE,
-        durability=DurabilityPolicy.VOLATILE,
-    )
+    return _profile(500)
 
 
 def latched() -> QoSProfile:
     """Status, e-stop, configuration: whoever comes later still gets the last one."""
-    return QoSProfile(
-        history=HistoryPolicy.KEEP_LAST,
-        depth=1,
-        reliability=ReliabilityPolicy.RELIABLE,
-        durability=DurabilityPolicy.TRANSIENT_LOCAL,
-    )
+    return _profile(1, latched=True)
 
 
 def switch_subscription() -> QoSProfile:
     """A switch such as the e-stop: reliable; volatile, so that publishers which do not latch are heard as well."""
-    return QoSProfile(
-        history=HistoryPolicy.KEEP_LAST,
-        depth=10,
-        reliability=ReliabilityPolicy.RELIABLE,
-        durability=DurabilityPolicy.VOLATILE,
-    )
+    return _profile(10)
 
 
 def visualization() -> QoSProfile:
     """Markers, paths, tf: reliable as rviz expects, a queue of a second."""
-    return QoSProfile(
-        history=HistoryPolicy.KEEP_LAST,
-        depth=30,
-        reliability=ReliabilityPolicy.RELIABLE,
-        durability=DurabilityPolicy.VOLATILE,
-    )
+    return _profile(30)
 
 
 def events() -> QoSProfile:
     """Rare messages of many senders: /diagnostics, transition events."""
-    return QoSProfile(
-        history=HistoryPolicy.KEEP_LAST,
-        depth=50,
-        reliability=ReliabilityPolicy.RELIABLE,
-        durability=DurabilityPolicy.VOLATILE,
-    )
+    return _profile(50)
 
 
 def lockstep() -> QoSProfile:
@@ -130,19 +85,19 @@ def lockstep() -> QoSProfile:
 
     Subscribers that ask for less, such as command-line tools, hear it too; publishers that offer less are not heard.
     """
-    return QoSProfile(
-        history=HistoryPolicy.KEEP_LAST,
-        depth=LOCKSTEP_DEPTH,
-        reliability=ReliabilityPolicy.RELIABLE,
-        durability=DurabilityPolicy.TRANSIENT_LOCAL,
-    )
+    return _profile(LOCKSTEP_DEPTH, latched=True)
 
 
 def lockstep_turns() -> QoSProfile:
     """Turns in lock-step and their answers: reliable; the coordinator repeats its first question until it is heard."""
+    return _profile(100)
+
+
+def _profile(depth: int, *, reliable: bool = True, latched: bool = False) -> QoSProfile:
+    """The newest ``depth`` messages, without deadline; ``latched``: kept for who comes later."""
     return QoSProfile(
         history=HistoryPolicy.KEEP_LAST,
-        depth=100,
-        reliability=ReliabilityPolicy.RELIABLE,
-        durability=DurabilityPolicy.VOLATILE,
+        depth=depth,
+        reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE,
     )
