@@ -13,6 +13,9 @@ from rich.table import Table
 from continuum_robot.app.bench.loop import BARE, ONE, SEPARATE
 from continuum_robot.nodes.stack_options import GROUPS
 
+_Row = tuple[str, str, Callable[[Any], str]]
+_HERTZ, _MICROSECONDS, _PERCENT = "{:.1f} Hz".format, "{:.0f} µs".format, "{:.2f} %".format
+
 
 class Tables:
     """Prints what was measured so far.
@@ -89,15 +92,15 @@ class Tables:
     def print_driver(self) -> None:
         """The driver's loop without ROS, in both forms."""
         numbers = self._numbers
-        rows: list[tuple[str, str, Callable[[Any], str]]] = [
-            ("rate", "loop_rate_hz", lambda value: f"{value:.1f} Hz"),
-            ("cycles missed", "missed_cycles_percent", lambda value: f"{value:.2f} %"),
-            ("begins late p99", "late_p99_us", lambda value: f"{value:.0f} µs"),
-            ("reading to its command written p50", "response_p50_us", lambda value: f"{value:.0f} µs"),
-            ("reading to its command written p99", "response_p99_us", lambda value: f"{value:.0f} µs"),
-            ("processor a cycle", "cycle_us", lambda value: f"{value:.0f} µs"),
+        rows: list[_Row] = [
+            ("rate", "loop_rate_hz", _HERTZ),
+            ("cycles missed", "missed_cycles_percent", _PERCENT),
+            ("begins late p99", "late_p99_us", _MICROSECONDS),
+            ("reading to its command written p50", "response_p50_us", _MICROSECONDS),
+            ("reading to its command written p99", "response_p99_us", _MICROSECONDS),
+            ("processor a cycle", "cycle_us", _MICROSECONDS),
             ("processor, 100 % is a core", "processor_percent", lambda value: f"{value:.1f} %"),
-            ("faults", "faults", lambda value: ", ".join(value) or "none"),
+            ("faults", "faults", _names),
         ]
         forms = [form for form in ("interpreted", "compiled") if f"driver_{form}_loop_rate_hz" in numbers]
         title = f"Driver on {numbers['driver_boards']} CAN channels, {numbers['driver_tendons']} tendons, without ROS"
@@ -114,15 +117,15 @@ class Tables:
     def print_loop(self) -> None:
         """The loop over DDS, in one process, in separate ones, and bare."""
         numbers = self._numbers
-        rows: list[tuple[str, str, Callable[[Any], str]]] = [
-            ("rate", "loop_rate_hz", lambda value: f"{value:.1f} Hz"),
-            ("cycles missed", "missed_cycles_percent", lambda value: f"{value:.2f} %"),
-            ("round trip p50", "round_trip_p50_us", lambda value: f"{value:.0f} µs"),
-            ("round trip p99", "round_trip_p99_us", lambda value: f"{value:.0f} µs"),
-            ("round trip max", "round_trip_max_us", lambda value: f"{value:.0f} µs"),
+        rows: list[_Row] = [
+            ("rate", "loop_rate_hz", _HERTZ),
+            ("cycles missed", "missed_cycles_percent", _PERCENT),
+            ("round trip p50", "round_trip_p50_us", _MICROSECONDS),
+            ("round trip p99", "round_trip_p99_us", _MICROSECONDS),
+            ("round trip max", "round_trip_max_us", _MICROSECONDS),
             ("processor, 100 % is a core", "processor_percent", lambda value: f"{value:.0f} %"),
-            ("driver and controller, a cycle", "loop_processor_us_a_cycle", lambda value: f"{value:.0f} µs"),
-            ("faults", "faults", lambda value: ", ".join(value) or "none"),
+            ("driver and controller, a cycle", "loop_processor_us_a_cycle", _MICROSECONDS),
+            ("faults", "faults", _names),
         ]
         table = _table("1 kHz loop over DDS", "", "one process", "separate processes", "bare loop", words=1)
         for name, key, shown in rows:
@@ -166,3 +169,7 @@ def _table(title: str, *headings: str, words: int = 0) -> Table:
     for index, heading in enumerate(headings):
         table.add_column(heading, justify="left" if index < words else "right")
     return table
+
+
+def _names(values: list[str]) -> str:
+    return ", ".join(values) or "none"

@@ -36,5 +36,5 @@ def test_at_the_end_who_waits_is_told():
     given_up.cancel()
     calls.refuse()
     calls.refuse()
-    with pytest.raises(DeviceError, match="tendon_driver.*has ended"):
+    with pytest.raises(DeviceError, match=r"tendon_driver.*has ended"):
         waiting.result(0)
