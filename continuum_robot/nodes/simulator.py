@@ -10,11 +10,12 @@ from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticStatus
 
-from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
+from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.msg import Contact
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.choices import FAKE_LEVELS
 from continuum_robot.nodes.diagnostics import Level, LoopThresholds, StatusBuilder, values_of
+from continuum_robot.nodes.fault_injection import answer_injection
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.simulated_contact import TrueContacts
 from continuum_robot.nodes.simulated_push import SimulatedPush
@@ -178,14 +179,10 @@ class SimulatorNode(ManagedNode):
             self._activated_ns = int(values.get("activated_ns", "0"))
 
     def _serve_inject_fault(self, request: InjectFault.Request, response: InjectFault.Response) -> InjectFault.Response:
-        try:
-            self._configured().inject(request.fault, request.tendon, request.magnitude, request.duration_s)
-        except ContinuumRobotError as error:
-            response.message = f"refused: {error}"
-            return response
-        response.success = True
-        response.message = f"injected {request.fault}" if request.fault else "injected faults cleared"
-        return response
+        return answer_injection(self._inject, request, response)
+
+    def _inject(self, fault: str, tendon: int, magnitude: float, duration_s: float) -> None:
+        self._configured().inject(fault, tendon, magnitude, duration_s)
 
     def _diagnose(self, status: StatusBuilder) -> None:
         simulator, loop = self.simulator, self.loop

@@ -24,6 +24,7 @@ from continuum_robot.msg import StringLengths
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.choices import FAKE_LEVELS, HOMING_POLICIES
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
+from continuum_robot.nodes.fault_injection import answer_injection
 from continuum_robot.nodes.sensor_node import SensorNode
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.description import Robot
@@ -170,14 +171,7 @@ class StringEncoder(SensorNode[StringReading]):
         if not isinstance(device, (LinkedStringBoard, SimulatedStringEncoders)):
             response.message = "refused: faults are injected into simulated string encoders only, once configured"
             return response
-        try:
-            device.inject(request.fault, request.tendon, request.magnitude, request.duration_s)
-        except ContinuumRobotError as error:
-            response.message = f"refused: {error}"
-            return response
-        response.success = True
-        response.message = f"injected {request.fault}" if request.fault else "injected faults cleared"
-        return response
+        return answer_injection(device.inject, request, response)
 
     def _diagnose(self, status: StatusBuilder) -> None:
         if self._absent:
