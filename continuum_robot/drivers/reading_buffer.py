@@ -61,6 +61,19 @@ class ReadingBuffer:
         self.valid = False
         self.stamp_s = now_s
 
+    @stepped
+    def older_than(self, limit_s: cython.double, now_s: cython.double) -> cython.bint:
+        """Whether some of it is older than ``limit_s`` at ``now_s``, on the clock of its stamp; an unknown age is."""
+        j: cython.int
+        since_s: cython.double = now_s - self.stamp_s
+        age_s: cython.double[::1] = self.age_s
+        if not since_s <= limit_s:
+            return True
+        for j in indices(self.tendon_count):
+            if not since_s + age_s[j] <= limit_s:
+                return True
+        return False
+
     def set(self, reading: TendonReading) -> None:
         """Take over a reading, whose faults are counted.
 

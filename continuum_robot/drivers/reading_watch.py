@@ -149,18 +149,9 @@ class ReadingWatch:
 
     @stepped
     def _old(self, reading: ReadingBuffer, now_s: cython.double) -> cython.int:
-        """Age and faults of a reading; an age that is unknown is too old."""
-        j: cython.int
-        since_s: cython.double = now_s - reading.stamp_s
+        """Age and faults of a reading."""
         found: cython.int = DEVICE_FAULT_BIT if reading.device_faults > 0 else 0
-        age_s: cython.double[::1] = reading.age_s
-        timeout_s: cython.double = self._timeout_s
-        if not (since_s <= timeout_s):
-            return found | READING_TIMEOUT_BIT
-        for j in indices(self._count):
-            if not (since_s + age_s[j] <= timeout_s):
-                return found | READING_TIMEOUT_BIT
-        return found
+        return found | READING_TIMEOUT_BIT if reading.older_than(self._timeout_s, now_s) else found
 
     @stepped
     def _judge(

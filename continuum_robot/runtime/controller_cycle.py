@@ -198,7 +198,7 @@ class ControllerCycle:
             self.controller.rest()
             return False
         self.received += 1
-        if not self.fresh(reading, now_s):
+        if reading.older_than(self.state_timeout_s, now_s):
             self.stale += 1
             return self.skip(now_s)
         if not finite:
@@ -242,18 +242,6 @@ class ControllerCycle:
             elif sequence < self.last_sequence:
                 self.aligned = False
         self.sequenced, self.last_sequence = True, sequence
-
-    @stepped
-    def fresh(self, reading: ReadingBuffer, now_s: cython.double) -> cython.bint:
-        """Whether all of a reading is younger than the timeout at ``now_s`` (s); an unknown age is not."""
-        j: cython.int
-        age_s: cython.double = now_s - reading.stamp_s
-        timeout_s: cython.double = self.state_timeout_s
-        ages_s: cython.double[::1] = reading.age_s
-        for j in indices(reading.tendon_count):
-            if not age_s + ages_s[j] <= timeout_s:
-                return False
-        return True
 
     @stepped
     def restart(self, reading: ReadingBuffer, commanded: cython.double[::1], gap: cython.bint) -> cython.bint:
