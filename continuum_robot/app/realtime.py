@@ -13,10 +13,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from continuum_robot.app.bench.driver import PERIOD_S, measure_driver_cycle
+from continuum_robot.app.bench.driver import PERIOD_S, measure_form
 from continuum_robot.app.output import write_json
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime import machine, timer_jitter
+from continuum_robot.runtime.forms import compiled_form
 from continuum_robot.runtime.machine import Finding, Verdict
 from continuum_robot.runtime.timer_jitter import Lateness
 
@@ -87,7 +88,7 @@ def cycle_cost_us(wait: Callable[[], object]) -> float:
     ----------
     wait : returns when it has been measured long enough
     """
-    return float(measure_driver_cycle(load_robot(ROBOT), wait)["driver_cycle_us"])
+    return float(measure_form(load_robot(ROBOT), compiled_form(), wait)["cycle_us"])
 
 
 def judge_timer(name: str, measured: Lateness) -> Finding:

@@ -52,21 +52,15 @@ def measure_driver_cycle(
     -------
     ``driver_boards``, ``driver_tendons``, ``driver_form``: the one that runs by default, and why as
     ``driver_form_reason``; for that form as ``driver_``, and for each as ``driver_interpreted_`` and
-    ``driver_compiled_``: ``loop_rate_hz``, ``missed_cycles_percent``, ``period_p99_us``, ``period_max_us``;
-    ``late_p99_us``: how much later than a period after the one before a cycle begins; ``response_p50_us`` and
-    ``response_p99_us``: from the beginning of a cycle to its command written; ``cycle_us`` and ``processor_percent``:
-    processor time of the loop's thread, with 100 % one core; ``faults``. ``simulated_boards_processor_percent``: the
-    other process
+    ``driver_compiled_``: the numbers of :func:`measure_form`. ``simulated_boards_processor_percent``: of the other
+    process
     """
-    robot = wired(robot)
-    use_exact_timers()
-    ask_for_short_slices()
     default = compiled_form(progress)
     forms = [interpreted_form("it is measured"), default] if default.compiled else [default]
     numbers: dict[str, Any] = {"driver_tendons": robot.tendon_count}
     measured: dict[str, Any] = {}
     for form in forms:
-        measured = _measure(robot, form, wait)
+        measured = measure_form(robot, form, wait)
         numbers["driver_boards"] = measured.pop("boards")
         numbers["simulated_boards_processor_percent"] = measured.pop("simulated_boards_processor_percent")
         numbers |= {f"driver_{form.name}_{key}": value for key, value in measured.items()}
@@ -74,7 +68,24 @@ def measure_driver_cycle(
     return numbers | {"driver_form": default.name, "driver_form_reason": default.reason}
 
 
-def _measure(robot: Robot, form: Form, wait: Callable[[], object]) -> dict[str, Any]:
+def measure_form(robot: Robot, form: Form, wait: Callable[[], object]) -> dict[str, Any]:
+    """Run the loop in one form while ``wait`` lasts, as :func:`measure_driver_cycle`.
+
+    Parameters
+    ----------
+    robot, wait : as there
+    form : of the cycle
+
+    Returns
+    -------
+    ``loop_rate_hz``, ``missed_cycles_percent``, ``period_p99_us``, ``period_max_us``; ``late_p99_us``: how much later
+    than a period after the one before a cycle begins; ``response_p50_us`` and ``response_p99_us``: from the beginning
+    of a cycle to its command written; ``cycle_us`` and ``processor_percent``: processor time of the loop's thread, with
+    100 % one core; ``faults``, ``boards``, ``simulated_boards_processor_percent``
+    """
+    robot = wired(robot)
+    use_exact_timers()
+    ask_for_short_slices()
     namespace = f"bench_{os.getpid()}"
     watcher = _Watcher()
     with SimulatedBoards(robot, namespace) as boards:
