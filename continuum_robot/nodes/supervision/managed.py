@@ -57,11 +57,19 @@ class Managed:
         self._get: Any = supervisor.create_client(GetState, f"{name}/get_state")
         supervisor.create_subscription(TransitionEvent, f"{name}/transition_event", self._on_transition, qos.events())
 
-    async def refresh(self) -> None:
-        """Ask it for its state."""
-        if not self._get.service_is_ready():
-            self.state = UNKNOWN
-            return
+    async def refresh(self, patience_s: float = 0.0) -> None:
+        """Ask it for its state.
+
+        Parameters
+        ----------
+        patience_s : how long its service may seem not to be there, s
+        """
+        end_s = time.monotonic() + patience_s
+        while not self._get.service_is_ready():
+            if time.monotonic() >= end_s:
+                self.state = UNKNOWN
+                return
+            await self._waiting.sleep(0.0)
         response = await self._waiting.call(self._get, GetState.Request(), 2.0)
         self.state = UNKNOWN if response is None else str(response.current_state.label)
         if response is not None:
@@ -111,7 +119,8 @@ class Managed:
         response = await self._waiting.call(self._change, request, timeout_s)
         if response is None:
             raise DeviceError(self.name, f"did not become {wanted} within {timeout_s:g} s", "Look at its log")
-        await self.refresh()
+        # It has just answered, so it is there, whatever the middleware says: see lose().
+        await self.refresh(VANISHED_S)
         self._on_state()
         if self.state != wanted:
             await self._waiting.sleep(0.1)  # its diagnostics with the reason are under way
