@@ -169,7 +169,7 @@ class _Replay:
     def settle(self) -> None:
         """Until all nodes have dealt with all that was given to them."""
         coordinator = self.player.coordinator
-        coordinator.settle(self._now_ns)
+        coordinator.run_all(self._now_ns)
         coordinator.wait_heard()
 
     def _give_state(self, state: State) -> None:

@@ -24,6 +24,7 @@ from continuum_robot.nodes.flat_messages import commands_layout, states_layout
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import Settings
 from continuum_robot.nodes.spinning import run_node
+from continuum_robot.nodes.thinning import Thinning
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
@@ -84,8 +85,7 @@ class ClarkeControllerNode(ManagedNode):
         self._sequence = 0
         self._period_s = _NOMINAL_PERIOD_S
         self._period_known = False
-        self._next_state_ns = 0
-        self._state_period_ns = 0
+        self._thinning = Thinning()
         self._execution = Histogram()
         self._problem = ""
 
@@ -123,7 +123,7 @@ class ClarkeControllerNode(ManagedNode):
             check=self._check_settings,
             leave_out=("note",),
         )
-        self._state_period_ns = round(1e9 / self.parameters.get("clarke_state.rate_hz"))
+        self._thinning.period_ns = round(1e9 / self.parameters.get("clarke_state.rate_hz"))
         self._reading = ReadingBuffer(robot.tendon_count)
         self._prepare_messages(robot)
         self._pending = None
@@ -191,10 +191,8 @@ class ClarkeControllerNode(ManagedNode):
         self._reading.stamp_s = now_s - max(now_ns - self._stamp_ns, 0) * 1e-9
         if cycle.answer(self._reading, self._commanded, following, now_s, self._sequence):
             self._publish_tension(cycle.tension)
-        if self._stamp_ns >= self._next_state_ns:
+        if self._thinning.due(self._stamp_ns):
             self._publish_coordinates(cycle.clarke, cycle.clarke_rate, cycle.generalized_force)
-            late = self._stamp_ns - self._next_state_ns > self._state_period_ns
-            self._next_state_ns = (self._stamp_ns if late else self._next_state_ns) + self._state_period_ns
         self._execution.add(time.monotonic_ns() - start_ns)
 
     def _on_row(self, numbers: list[float]) -> None:
@@ -204,11 +202,9 @@ class ClarkeControllerNode(ManagedNode):
         self._stamp_ns = self.clock.stamp_ns(numbers[row.stamp_s])
         if numbers[row.answered]:
             self._publish_tension(numbers[row.wanted])
-        if self._stamp_ns >= self._next_state_ns:
+        if self._thinning.due(self._stamp_ns):
             self._simulated = self.simulated
             self._publish_coordinates(numbers[row.clarke], numbers[row.clarke_rate], numbers[row.force])
-            late = self._stamp_ns - self._next_state_ns > self._state_period_ns
-            self._next_state_ns = (self._stamp_ns if late else self._next_state_ns) + self._state_period_ns
 
     def _read(self, data: bytes) -> bool:
         """Take over a message; False where it is of another robot."""

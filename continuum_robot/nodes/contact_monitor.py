@@ -31,6 +31,7 @@ from continuum_robot.nodes.flow import FlowTimer
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import Settings
 from continuum_robot.nodes.spinning import run_node
+from continuum_robot.nodes.thinning import Thinning
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.rod.code_generation import compile_functions
@@ -116,7 +117,8 @@ class ContactMonitorNode(ManagedNode):
         self._estimate: ContactEstimate | None = None
         self._last_stamp_ns = 0
         self.shapes_taken = 0
-        self._next_ns = 0
+        # Half a period of grace: shapes come with the driver's jitter.
+        self._thinning = Thinning(grace=0.5)
         self._settling_until_ns, self._gap = 0, ""
         self._counts = dict.fromkeys(("updates", "contacts", "gaps", "inputs_not_finite", "inputs_without_tensions"), 0)
         self._execution = Histogram()
@@ -220,12 +222,8 @@ class ContactMonitorNode(ManagedNode):
     def _on_shape(self, message: Shape) -> None:
         if not self._active:
             return
-        now_ns = self.clock.monotonic_ns()
-        # Half a period of grace: shapes come with the driver's jitter.
-        if now_ns < self._next_ns - self._period_ns // 2:
+        if not self._thinning.due(self.clock.monotonic_ns()):
             return
-        late = now_ns - self._next_ns > self._period_ns
-        self._next_ns = (now_ns if late else self._next_ns) + self._period_ns
         if self.clock.stepped:
             self._work(message)
             return
@@ -440,7 +438,7 @@ class ContactMonitorNode(ManagedNode):
             )
 
     def _on_parameters(self, _names: set[str]) -> None:
-        self._period_ns = round(1e9 / self.parameters.get("rate_hz"))
+        self._thinning.period_ns = round(1e9 / self.parameters.get("rate_hz"))
         self._timeout_s = float(self.parameters.get("input_timeout_s"))
         self._longest_gap_s = float(self.parameters.get("longest_gap_s"))
         self._settle_s = float(self.parameters.get("settle_s"))

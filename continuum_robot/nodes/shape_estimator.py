@@ -22,6 +22,7 @@ from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.spinning import run_node
+from continuum_robot.nodes.thinning import Thinning
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.timing import Histogram
 
@@ -63,7 +64,8 @@ class ShapeEstimatorNode(ManagedNode):
         self._newest_string: tuple[Vector, int] | None = None
         self._last_displacement: Vector = np.zeros(0)
         self._estimate: ShapeEstimate | None = None
-        self._next_ns = 0
+        # Half a period of grace: states come with the driver's jitter.
+        self._thinning = Thinning(grace=0.5)
         self._last_stamp_ns = 0
         self._estimated = self._without_strings = self._not_finite = 0
         self._execution = Histogram()
@@ -130,12 +132,8 @@ class ShapeEstimatorNode(ManagedNode):
     def _on_states(self, message: TendonStates) -> None:
         if not self._active or self._estimator is None:
             return
-        now_ns = self.clock.monotonic_ns()
-        # Half a period of grace: states come with the driver's jitter.
-        if now_ns < self._next_ns - self._period_ns // 2:
+        if not self._thinning.due(self.clock.monotonic_ns()):
             return
-        late = now_ns - self._next_ns > self._period_ns
-        self._next_ns = (now_ns if late else self._next_ns) + self._period_ns
         start_ns = time.monotonic_ns()
         self._update(self._estimator, message)
         self._execution.add(time.monotonic_ns() - start_ns)
@@ -164,7 +162,7 @@ class ShapeEstimatorNode(ManagedNode):
             stamp_ns = acquired_ns
         step_s = (stamp_ns - self._last_stamp_ns) * 1e-9
         if not 0 < step_s < 1:
-            step_s = self._period_ns * 1e-9
+            step_s = self._thinning.period_ns * 1e-9
         self._last_stamp_ns = stamp_ns
         try:
             estimate = estimator.update(displacement, velocity, strings, step_s)
@@ -211,7 +209,7 @@ class ShapeEstimatorNode(ManagedNode):
         return np.where((displacement != last) & np.isfinite(moved), moved, displacement)
 
     def _on_parameters(self, _names: set[str]) -> None:
-        self._period_ns = round(1e9 / self.parameters.get("rate_hz"))
+        self._thinning.period_ns = round(1e9 / self.parameters.get("rate_hz"))
         self._timeout_ns = round(1e9 * self.parameters.get("string_timeout_s"))
 
     def _complain(self, problem: str) -> None:

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""At most one message a period out of a stream that comes faster."""
+
+from __future__ import annotations
+
+
+class Thinning:
+    """Says which messages of a stream are due.
+
+    Parameters
+    ----------
+    grace : part of a period that a message may be early, for a stream with jitter
+
+    Attributes
+    ----------
+    period_ns : between two that are due, ns
+    """
+
+    def __init__(self, grace: float = 0.0) -> None:
+        self.period_ns = 0
+        self._grace, self._next_ns = grace, 0
+
+    def due(self, now_ns: int) -> bool:
+        """Whether a message of this time is due; the next one is a period later, after a gap not to be made up for.
+
+        Parameters
+        ----------
+        now_ns : on any clock, ns
+        """
+        if now_ns < self._next_ns - int(self._grace * self.period_ns):
+            return False
+        late = now_ns - self._next_ns > self.period_ns
+        self._next_ns = (now_ns if late else self._next_ns) + self.period_ns
+        return True
