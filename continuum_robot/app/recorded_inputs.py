@@ -232,14 +232,23 @@ class _Strings:
 
 
 def _statuses(topics: _Topics, states: list[State]) -> Iterator[Given]:
-    """The driver's states: "active" just before the first state that was answered under it."""
+    """The driver's states, placed by the answers: the recorder heard of them at another time than the controller.
+
+    "active" is just before the first state that was answered under it, another just after the last one before it.
+    """
     answered = [state.time_ns for state in states if COMMANDS in state.answers]
-    for time_ns, data, message in topics[STATUS]:
+    until_ns: int | None = None
+    given: list[Given] = []
+    for time_ns, data, message in reversed(topics[STATUS]):
         place_ns = time_ns
         if any(item.key == "state" and item.value == "active" for item in message.values):
             index = bisect.bisect_left(answered, time_ns - _STATUS_LEAD_NS)
-            place_ns = answered[index] if index < len(answered) else time_ns
-        yield Given(place_ns, STATUS, data)
+            place_ns = until_ns = answered[index] if index < len(answered) else time_ns
+        else:
+            index = len(answered) if until_ns is None else bisect.bisect_left(answered, until_ns)
+            place_ns = max(time_ns, answered[index - 1] + 1) if index else time_ns
+        given.append(Given(place_ns, STATUS, data))
+    yield from reversed(given)
 
 
 def _acquired_ns(message: Any) -> int:

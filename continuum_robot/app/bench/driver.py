@@ -82,6 +82,10 @@ def measure_form(robot: Robot, form: Form, wait: Callable[[], object]) -> dict[s
     than a period after the one before a cycle begins; ``response_p50_us`` and ``response_p99_us``: from the beginning
     of a cycle to its command written; ``cycle_us`` and ``processor_percent``: processor time of the loop's thread, with
     100 % one core; ``faults``, ``boards``, ``simulated_boards_processor_percent``
+
+    Raises
+    ------
+    DeviceError : the boards do not come up
     """
     robot = wired(robot)
     use_exact_timers()

@@ -13,19 +13,22 @@ from continuum_robot.rod.strain_kernel import kernel
 
 
 @pytest.mark.parametrize(
-    ("took_s", "said"),
+    ("took_s", "said", "clock"),
     [
-        ((0.2e-3, 0.3e-3), "0.20 to 0.30 ms a cycle"),
-        ((0.4e-3, 0.9e-3), "may be late"),
-        ((1.5e-3, 2e-3), "slower than real time"),
+        ((0.2e-3, 0.3e-3), "0.20 to 0.30 ms a cycle", "real"),
+        ((0.4e-3, 1.9e-3), "may be late", "real"),
+        ((1.5e-3, 2e-3), "1.50 to 2.00 ms a cycle", "lockstep"),
     ],
 )
-def test_it_is_said_whether_the_plant_keeps_up(took_s, said, monkeypatch):
+def test_it_is_said_whether_the_plant_keeps_up(took_s, said, clock, monkeypatch):
     monkeypatch.setattr(fake_level, "measure_plant", lambda _: took_s)
     for wanted in ("auto", "dynamics"):
         level = fake_level.choose_level(wanted, load_robot("rucker_helical"))
         assert level.name == "dynamics"
         assert said in level.reason
+        chosen, why = fake_level.choose_clock("auto", level)
+        assert chosen == clock
+        assert ("too slow for real time" in why) == (clock == "lockstep")
 
 
 @pytest.mark.skipif(kernel() is None, reason="no C compiler")

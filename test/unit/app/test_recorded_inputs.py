@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from recordings import SyntheticRun
+from recordings import SyntheticRun, typestore
 from rosbags.rosbag2 import Reader, StoragePlugin, Writer
 
 from continuum_robot.app.recorded_inputs import Given, State, read_inputs
@@ -16,8 +16,11 @@ from continuum_robot.app.replay_comparison import compare, comparison_numbers
 from continuum_robot.errors import RecordingError
 
 
-def copy(source: Path, target: Path, leave_out=lambda topic, number: False) -> Path:
-    """A bag without the messages for which ``leave_out`` (topic, number on that topic from 0) says so."""
+def copy(source: Path, target: Path, leave_out=lambda topic, number: False, statuses=()) -> Path:
+    """A bag without the messages for which ``leave_out`` (topic, number on that topic from 0) says so.
+
+    ``statuses`` are added: (time in ns, state of the driver).
+    """
     with Reader(source) as reader, Writer(target, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
         made, count = {}, {}
         for connection, time_ns, data in reader.messages():
@@ -30,6 +33,14 @@ def copy(source: Path, target: Path, leave_out=lambda topic, number: False) -> P
                     topic, connection.msgtype, msgdef=connection.msgdef.data, rihs01=connection.digest or "RIHS01_0"
                 )
             writer.write(made[topic], time_ns, data)
+        if statuses:
+            store = typestore()
+            kind = "diagnostic_msgs/msg/DiagnosticStatus"
+            status = writer.add_connection("/driver_status", kind, typestore=store)
+            for time_ns, state in statuses:
+                values = [store.types["diagnostic_msgs/msg/KeyValue"](key="state", value=state)]
+                message = store.types[kind](level=0, name="", message="", hardware_id="", values=values)
+                writer.write(status, time_ns, store.serialize_cdr(message, kind))
     return target
 
 
@@ -55,6 +66,17 @@ def test_states_without_an_answer_were_passed_over(tmp_path: Path) -> None:
     states = [step for step in read_inputs(bag).steps if isinstance(step, State)]
     assert [state.sequence for state in states if not state.controlled] == [11, 12]
     assert [state.sequence for state in states if "tendon_commands" not in state.answers] == [11, 12, 13]
+
+
+def test_the_end_of_active_is_placed_after_the_last_answer(tmp_path: Path) -> None:
+    source = SyntheticRun(duration_s=0.1).write(tmp_path / "source")
+    answers = [step for step in read_inputs(source).steps if isinstance(step, State)]
+    # The recorder heard that it was over long before the controller did: no answer may be lost to that.
+    said = [(answers[place].time_ns, state) for place, state in ((0, "inactive"), (40, "active"), (60, "inactive"))]
+    steps = read_inputs(copy(source, tmp_path / "bag", statuses=said)).steps
+    order = ["state" if isinstance(step, State) else step.topic for step in steps]
+    order = [what for what in order if what != "clarke_reference"]
+    assert order == ["driver_status"] * 2 + ["state"] * 101 + ["driver_status"]
 
 
 def test_a_bag_without_states_or_answers_says_what_it_has(tmp_path: Path) -> None:
