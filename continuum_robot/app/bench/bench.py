@@ -14,16 +14,15 @@ from rich.markup import escape
 
 from continuum_robot import __version__
 from continuum_robot.app.bench.bare_loop import measure_bare_loop
+from continuum_robot.app.bench.company import has_viewer, loop_in_company
 from continuum_robot.app.bench.driver import measure_driver_cycle
 from continuum_robot.app.bench.loop import (
     BARE,
     ONE,
     SEPARATE,
     Stopped,
-    has_viewer,
     loop_in_one_process,
     loop_in_separate_processes,
-    loop_with_page,
 )
 from continuum_robot.app.bench.tables import Tables
 from continuum_robot.app.demo import prepare_model
@@ -42,13 +41,14 @@ from continuum_robot.rod.strain_motion_benchmark import measure_motion
 ROBOT = "opencr_five_tendon"
 
 
-def run_bench(seconds: float, json_file: Path | None, console: Console | None = None) -> int:
+def run_bench(seconds: float, json_file: Path | None, *, models: bool = True, console: Console | None = None) -> int:
     """Measure, print, and write JSON.
 
     Parameters
     ----------
     seconds : length of each run of the loop, s
     json_file : where to write the numbers too, None for nowhere
+    models : also the speed of the models and the codecs, not the loop alone
     console : where to print
 
     Returns
@@ -65,24 +65,8 @@ def run_bench(seconds: float, json_file: Path | None, console: Console | None = 
     robot = load_for_stack(options)
     numbers: dict[str, Any] = {"loop_seconds": seconds, **machine()}
     tables = Tables(console, numbers)
-    with console.status("forward dynamics ...") as status:
-        numbers |= measure_forward_dynamics(progress=lambda text: status.update(escape(text)))
-    tables.print_dynamics()
-    with console.status("statics ...") as status:
-        numbers |= measure_statics(progress=lambda text: status.update(escape(text)))
-    tables.print_statics()
-    with console.status("motion of the general rod ...") as status:
-        numbers |= measure_motion(progress=lambda text: status.update(escape(text)))
-    tables.print_motion()
-    with console.status("rolling joints ..."):
-        numbers |= measure_rolling_joints()
-    tables.print_rolling_joints()
-    with console.status("contact monitor ...") as status:
-        numbers |= measure_contact_monitor(progress=lambda text: status.update(escape(text)))
-    tables.print_contact_monitor()
-    with console.status("codecs ..."):
-        numbers |= measure_codecs()
-    tables.print_codecs()
+    if models:
+        _measure_models(numbers, tables, console)
     with claimed_domain(""):
         prepare_model(robot, console)
         with StopRequest() as stop:
@@ -103,19 +87,40 @@ def run_bench(seconds: float, json_file: Path | None, console: Console | None = 
                         measured = measure(options, seconds, stop)
                     numbers |= {f"{place}_{key}": value for key, value in measured.items()}
                 if has_viewer():
-                    with console.status(f"the loop with and without the page in the browser, {seconds:g} s each ..."):
-                        numbers |= loop_with_page(options, seconds, stop)
+                    with console.status(f"the loop alone, with the page, a client, a recorder, {seconds:g} s each ..."):
+                        numbers |= loop_in_company(options, seconds, stop)
             except Stopped:
                 return 143 if stop.signal_name == "SIGTERM" else 130
     tables.print_driver()
     tables.print_loop()
-    tables.print_page()
+    tables.print_company()
     console.print(
         f"These numbers are of this machine: {numbers['processor']}, {numbers['processors']} CPUs", highlight=False
     )
     if json_file is not None:
         write_json(json_file, numbers)
     return 0
+
+
+def _measure_models(numbers: dict[str, Any], tables: Tables, console: Console) -> None:
+    with console.status("forward dynamics ...") as status:
+        numbers |= measure_forward_dynamics(progress=lambda text: status.update(escape(text)))
+    tables.print_dynamics()
+    with console.status("statics ...") as status:
+        numbers |= measure_statics(progress=lambda text: status.update(escape(text)))
+    tables.print_statics()
+    with console.status("motion of the general rod ...") as status:
+        numbers |= measure_motion(progress=lambda text: status.update(escape(text)))
+    tables.print_motion()
+    with console.status("rolling joints ..."):
+        numbers |= measure_rolling_joints()
+    tables.print_rolling_joints()
+    with console.status("contact monitor ...") as status:
+        numbers |= measure_contact_monitor(progress=lambda text: status.update(escape(text)))
+    tables.print_contact_monitor()
+    with console.status("codecs ..."):
+        numbers |= measure_codecs()
+    tables.print_codecs()
 
 
 def machine() -> dict[str, Any]:

@@ -10,10 +10,12 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from continuum_robot.app.bench.company import ALONE, CLIENT, PAGE, RECORDER
 from continuum_robot.app.bench.loop import BARE, ONE, SEPARATE
 from continuum_robot.nodes.stack_options import GROUPS
 
 _Row = tuple[str, str, Callable[[Any], str]]
+_STAGES = {ALONE: "alone", PAGE: "and the page", CLIENT: "and a client", RECORDER: "and a recorder"}
 _HERTZ, _MICROSECONDS, _PERCENT = "{:.1f} Hz".format, "{:.0f} µs".format, "{:.2f} %".format
 
 
@@ -144,22 +146,26 @@ class Tables:
             highlight=False,
         )
 
-    def print_page(self) -> None:
-        """The loop with and without the page in the browser."""
+    def print_company(self) -> None:
+        """The loop of one run, with one program more each time."""
         numbers = self._numbers
         if "page_frames_hz" not in numbers:
             self._console.print("page in the browser: not measured, the extra viz is not installed", highlight=False)
             return
-        parts = [
-            f"{words} {numbers[f'{key}_missed_cycles_percent']:.2f} % of the cycles missed, round trip p99 "
-            f"{numbers[f'{key}_round_trip_p99_us']:.0f} µs"
-            for words, key in (("without", "without_page"), ("with", "with_page"))
-        ]
+        table = _table("Programs that come to a running stack, one after the other", "", *_STAGES.values(), words=1)
+        rows: tuple[_Row, ...] = (
+            ("cycles missed", "missed_cycles_percent", _PERCENT),
+            ("round trip p50", "round_trip_p50_us", _MICROSECONDS),
+            ("round trip p99", "round_trip_p99_us", _MICROSECONDS),
+            ("faults", "faults", _names),
+        )
+        for name, key, shown in rows:
+            table.add_row(name, *(shown(numbers[f"{stage}_{key}"]) for stage in _STAGES))
+        self._console.print(table)
         self._console.print(
-            f"page in the browser, in one run: {'; '.join(parts)}; {numbers['page_frames_hz']:.1f} frames a second, "
-            f"{numbers['page_processor_percent']:.0f} % of a core",
+            f"The page draws {numbers['page_frames_hz']:.1f} frames a second and takes "
+            f"{numbers['page_processor_percent']:.0f} % of a core.",
             highlight=False,
-            soft_wrap=True,
         )
 
 

@@ -85,14 +85,18 @@ def bench(
     seconds: Annotated[
         float, typer.Option(metavar="S", min=2.0, max=3600.0, help="Length of each run of the 1 kHz loop, s.")
     ] = 30.0,
+    models: Annotated[
+        bool, typer.Option("--models/--no-models", help="Also the speed of models and codecs, not the loop alone.")
+    ] = True,
 ) -> None:
     """Measure, on this machine: the rod model's speed, and the 1 kHz loop over DDS.
 
-    Forward dynamics of one, two and three segments, compiled and in CasADi's machine (µs a call); then the loop with
-    all nodes in one process and in separate processes: rate, missed cycles, round trip from tendon_states to the
-    matching tendon_commands (p50, p99, max) and the CPU share of each process.
+    Forward dynamics of one, two and three segments, compiled and in CasADi's machine (µs a call); then the loop: the
+    driver without ROS, with all nodes in one process and in separate processes, and while a page, a client and a
+    recorder come to it: rate, missed cycles, from the reading to its command written (p50, p99, max) and the CPU share
+    of each process.
     """
-    raise typer.Exit(part("bench.bench").run_bench(seconds, json_file))
+    raise typer.Exit(part("bench.bench").run_bench(seconds, json_file, models=models))
 
 
 def realtime(
