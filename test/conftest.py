@@ -4,8 +4,13 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import hypothesis
+
+# A shell that runs the tests in the background has it ignored, and hands that on to what the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The suite judges a change, so the same tree gives the same verdict: its examples are drawn from fixed seeds. New
 # ones are looked for with --hypothesis-profile=explore, and what they find becomes an @example.

@@ -20,7 +20,6 @@ from continuum_robot.app.output import run_folder
 from continuum_robot.app.process_stack import ProcessStack
 from continuum_robot.app.processes import processor_time_s
 from continuum_robot.app.recorded_run import RECORDING, open_run
-from continuum_robot.app.report.report import report_run, summary_lines
 from continuum_robot.app.stack import load_for_stack
 from continuum_robot.app.status_line import StackMonitor, render
 from continuum_robot.app.view.companion import PageCompanion
@@ -128,8 +127,7 @@ def run_demo(
     if contact is not None:
         touching = contact_file(contact, loaded)
         contacts = load_contacts(touching, loaded)
-    with claimed_domain(options.namespace):
-        prepare_model(loaded, console, contacts)
+    with claimed_domain(options.namespace, meanwhile=lambda: prepare_model(loaded, console, contacts)):
         level = choose_level(fake_level, loaded, real_time=clock != LOCKSTEP)
         clock, sentence = choose_clock(clock, level)
         if sentence:
@@ -293,6 +291,9 @@ def _report(outcome: Outcome, robot: Robot, folder: Path, console: Console) -> b
     """Write the report of what was recorded; whether it could be written."""
     if outcome.recording is None or not outcome.facts:
         return False
+    # Matplotlib takes as long to import as a node to come up; the robot does not wait for it.
+    from continuum_robot.app.report.report import report_run, summary_lines  # noqa: PLC0415
+
     try:
         with console.status("writing the report ..."), open_run(outcome.recording) as run:
             numbers, plots = report_run(run, folder, robot, outcome.facts)

@@ -10,7 +10,7 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from rclpy.context import Context
 from rclpy.node import Node
@@ -46,13 +46,16 @@ def absolute_namespace(namespace: str) -> str:
 
 
 @contextlib.contextmanager
-def claimed_domain(namespace: str, discovery_s: float = 1.5) -> Iterator[None]:
+def claimed_domain(
+    namespace: str, discovery_s: float = 1.5, meanwhile: Callable[[], object] = lambda: None
+) -> Iterator[None]:
     """Hold the domain and namespace for one stack while the block runs.
 
     Parameters
     ----------
     namespace : ROS namespace of the stack, "" for none
     discovery_s : how long to listen for other stacks before the block begins, s
+    meanwhile : work that does not need the domain, done while it is listened to
 
     Raises
     ------
@@ -62,7 +65,7 @@ def claimed_domain(namespace: str, discovery_s: float = 1.5) -> Iterator[None]:
     domain = os.environ.get("ROS_DOMAIN_ID") or "0"
     namespace = absolute_namespace(namespace)
     with _claim(domain, namespace):
-        found = _listen(namespace, discovery_s)
+        found = _listen(namespace, discovery_s, meanwhile)
         if found:
             raise BusyDomainError(domain, namespace, found)
         yield
@@ -96,7 +99,7 @@ def _holder(address: str) -> str:
     return "unknown"
 
 
-def _listen(namespace: str, discovery_s: float) -> str:
+def _listen(namespace: str, discovery_s: float, meanwhile: Callable[[], object]) -> str:
     """What the stack of a launch file or of another machine shows within ``discovery_s``, "" for nothing."""
     topic = f"{namespace.rstrip('/')}/tendon_states"
     context = Context()
@@ -110,12 +113,14 @@ def _listen(namespace: str, discovery_s: float) -> str:
             raise dds_error(error) from error
         try:
             deadline = time.monotonic() + discovery_s
-            while time.monotonic() < deadline:
+            meanwhile()
+            while True:
                 drivers = node.get_publishers_info_by_topic(topic)
                 if drivers:  # the middleware hears of a publisher before it hears of its node
                     name = drivers[0].node_name
                     return f"{'a node' if 'UNKNOWN' in name else name} publishes tendon_states"
+                if time.monotonic() > deadline:
+                    return ""
                 time.sleep(0.05)
         finally:
             node.destroy_node()
-    return ""

@@ -21,8 +21,8 @@ from functools import partial
 from itertools import pairwise
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import expm
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.coordinates import clarke_manifold
@@ -185,7 +185,7 @@ def sampled_loop(
     board = period_s / (velocity_filter_s + period_s)
     # The plant over one period with the force held: exp of [[A, B], [0, 0]].
     size = len(A)
-    held = expm(period_s * np.block([[A, B], [np.zeros((count, size + count))]]))[:size]
+    held = scipy.linalg.expm(period_s * np.block([[A, B], [np.zeros((count, size + count))]]))[:size]
     # State: plant, position of the cycle before, board's velocity, filtered rate, integral (N), commands on the way.
     ends = np.cumsum([size, *[count] * (4 + computing_cycles)])
     total = int(ends[-1])

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import eigh, solve_discrete_are
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.differentiation import steady_gain
@@ -167,7 +167,7 @@ class ModalKalmanFilter:
         if not 0 < dt < math.inf:
             raise ParameterError("dt", dt, "a positive period in s")
         weighted = self._matrix / self._noise[:, None]
-        ratios = eigh(np.diag(self._jerk**2), np.linalg.inv(weighted.T @ weighted), eigvals_only=True)
+        ratios = scipy.linalg.eigh(np.diag(self._jerk**2), np.linalg.inv(weighted.T @ weighted), eigvals_only=True)
         gains = np.array([steady_gain(dt, float(ratio)) for ratio in ratios])
         transition, settling = _transition(dt), []
         for gain in gains:
@@ -180,7 +180,7 @@ class ModalKalmanFilter:
         H, F = np.zeros((self._noise.size, 3 * self.size)), np.kron(_transition(dt), np.eye(self.size))
         H[:, : self.size] = self._matrix
         added = np.kron(_jerk_covariance(dt), np.diag(self._jerk**2))
-        before = solve_discrete_are(F.T, H.T, added, np.diag(self._noise**2))
+        before = scipy.linalg.solve_discrete_are(F.T, H.T, added, np.diag(self._noise**2))
         S = H @ before @ H.T + np.diag(self._noise**2)
         after = before - before @ H.T @ np.linalg.solve(S, H @ before)
         rates = slice(self.size, 2 * self.size)

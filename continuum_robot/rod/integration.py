@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.integrate import solve_ivp
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.rod.dynamics import RodDynamics
@@ -110,7 +110,7 @@ def simulate(
         return np.concatenate([rate, dynamics.forward_dynamics(position, rate, pull, load)])
 
     start = np.concatenate([np.asarray(c, dtype=float), np.asarray(c_rate, dtype=float)])
-    result = solve_ivp(
+    result = scipy.integrate.solve_ivp(
         derivative,
         (times[0], times[-1]),
         start,

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import least_squares
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.rod.loads import Load
@@ -339,7 +339,7 @@ def fit_shape(
         np.concatenate([np.full(n, -np.inf), np.zeros(body.tendon_count)]),
         np.full(n + body.tendon_count, np.inf),
     )
-    found = least_squares(
+    found = scipy.optimize.least_squares(
         lambda x: evaluate(x)[0],
         np.concatenate([c, first + 1e-3]),
         lambda x: evaluate(x)[1],

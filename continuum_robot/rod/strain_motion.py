@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.integrate import solve_ivp
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.rod.strain_dynamics import MotionTerms, Pull, StrainDynamics
@@ -332,7 +332,7 @@ def simulate_explicitly(
 
     near = absolute_tolerance / dynamics.rod.strain_scale
     heavy = np.diag(dynamics.mass_matrix(start.c))
-    result = solve_ivp(
+    result = scipy.integrate.solve_ivp(
         derivative,
         (times[0], times[-1]),
         np.concatenate([start.c, start.momentum]),

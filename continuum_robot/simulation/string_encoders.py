@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.schema import quantity
@@ -151,5 +151,5 @@ def _sizes(wave: Array, bow: Array, mean_m: float, largest_m: float) -> Array | 
     change = np.flatnonzero(misses[:-1] * misses[1:] <= 0)
     if change.size == 0:
         return None
-    angle = float(brentq(miss, angles[change[0]], angles[change[0] + 1], xtol=1e-12))
+    angle = float(scipy.optimize.brentq(miss, angles[change[0]], angles[change[0] + 1], xtol=1e-12))
     return np.array([math.cos(angle), math.sin(angle)]) * mean_m / np.abs(mix(angle)).mean()

@@ -50,10 +50,13 @@ def bring_up(options: StackOptions, timeout_s: float, *, processes: bool = True)
     processes : in processes beside this one, where nothing that this program does makes the loop wait; else in this one
     """
     robot = load_for_stack(options)
-    with contextlib.ExitStack() as closing:
-        closing.enter_context(claimed_domain(options.namespace))
+
+    def prepare() -> None:
         if options.simulated:
             prepare_model(robot, Console(quiet=True))
+
+    with contextlib.ExitStack() as closing:
+        closing.enter_context(claimed_domain(options.namespace, meanwhile=prepare))
         stack = (ProcessStack if processes else ComposedStack)(_holding(options, robot))
         closing.callback(stack.shutdown)
         stack.start()

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.interpolate import PchipInterpolator
 
 from continuum_robot.errors import ParameterError
 
@@ -122,7 +122,7 @@ class TabledMomentError:
     theta_rad: Sequence[float]
     k_lambda0: Sequence[float]
     k_lambdaq: Sequence[float]
-    _curve: PchipInterpolator = field(init=False, repr=False, compare=False)
+    _curve: scipy.interpolate.PchipInterpolator = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         theta = np.asarray(self.theta_rad, dtype=float)
@@ -131,7 +131,7 @@ class TabledMomentError:
             raise ParameterError("theta_rad", self.theta_rad, f"{_FEWEST_ANGLES} or more increasing angles in rad")
         if any(value.shape != theta.shape or not np.isfinite(value).all() for value in values):
             raise ParameterError("k_lambda0, k_lambdaq", (self.k_lambda0, self.k_lambdaq), "a number for each angle")
-        object.__setattr__(self, "_curve", PchipInterpolator(theta, np.stack(values, axis=-1)))
+        object.__setattr__(self, "_curve", scipy.interpolate.PchipInterpolator(theta, np.stack(values, axis=-1)))
 
     def value(self, theta_rad: Array, insertion_m: Array) -> Array:
         """Lambda, (...), N.m. Raises :class:`ParameterError` outside the table.

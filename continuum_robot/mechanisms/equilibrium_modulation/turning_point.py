@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobians
 from continuum_robot.mechanisms.equilibrium_modulation.moment_error import MomentError
@@ -58,4 +58,6 @@ def turning_point(
     turns = np.flatnonzero((rates[:-1] > 0) & (rates[1:] <= 0))
     if not len(turns):
         return None
-    return float(brentq(lambda depth: float(leaving(depth)), *depths[turns[0] : turns[0] + 2], xtol=_TOLERANCE_M))
+    return float(
+        scipy.optimize.brentq(lambda depth: float(leaving(depth)), *depths[turns[0] : turns[0] + 2], xtol=_TOLERANCE_M)
+    )

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.mechanisms.rolling_joint import recursion
@@ -299,7 +299,7 @@ class RollingStatics:
                 return float(step.potential), (frames[7] - frames[3]) * joint_moments(step.moments)
 
             scale = float(tension.sum()) * self.linkage.size_m
-            contact = minimize(
+            contact = scipy.optimize.minimize(
                 lambda x: tuple(np.asarray(value) / scale for value in potential(x)),
                 failed.contact,
                 jac=True,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.interpolate import CubicSpline, make_splprep
 
 from continuum_robot.mechanisms.rolling_joint.problems import OffSurfaceError, SurfaceError
 
@@ -217,10 +217,10 @@ def spline(points_m: ArrayLike, zero_m: ArrayLike | None = None, deviation_m: fl
         raise SurfaceError("points_m", float(np.min(chords)), "a distance between one point and the next")
     parameter = np.concatenate([[0.0], np.cumsum(chords)])
     if deviation_m > 0:
-        curve, _ = make_splprep(points.T, u=parameter, s=len(points) * deviation_m**2)
-        curve = CubicSpline(parameter, np.asarray(curve(parameter)).T)
+        curve, _ = scipy.interpolate.make_splprep(points.T, u=parameter, s=len(points) * deviation_m**2)
+        curve = scipy.interpolate.CubicSpline(parameter, np.asarray(curve(parameter)).T)
     else:
-        curve = CubicSpline(parameter, points)
+        curve = scipy.interpolate.CubicSpline(parameter, points)
     fine = np.linspace(parameter[0], parameter[-1], 8 * INTERVALS + 1)
     length = np.concatenate([[0.0], np.cumsum(_lengths(curve, fine[:-1], fine[1:]))])
     knots = np.linspace(0.0, length[-1], 2 * INTERVALS + 1)
@@ -308,7 +308,7 @@ def _quintic(width: Array, start: Array, end: Array) -> Array:
     )
 
 
-def _lengths(curve: CubicSpline, start: Array, end: Array) -> Array:
+def _lengths(curve: scipy.interpolate.CubicSpline, start: Array, end: Array) -> Array:
     """Arc length of a spline between parameters, by Gauss's rule."""
     half = (end - start) / 2
     at = start[..., None] + half[..., None] * (_GAUSS_NODES + 1)

@@ -54,8 +54,6 @@ class Program:
                 stderr=subprocess.STDOUT,
                 cwd=folder,
                 env=os.environ | {"COLUMNS": "200"},
-                # A shell that runs the tests in the background has it ignored, and hands that on.
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
 
     def __enter__(self) -> Program:
