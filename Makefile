@@ -36,17 +36,11 @@ environment: $(INSTALLED)  ## The virtual environment with ROS 2, the libraries 
 demo: $(INSTALLED)  ## Bring the simulated five-tendon robot up, track the paper's trajectory, leave a report in runs/
 	$(BIN)/continuum-robot demo $(ARGS)
 
-# What talks over DDS runs alone, a process for each file: no thread and no participant of one disturbs the next. The
-# others then share all processors.
-DDS_TESTS := $(sort $(shell grep -lrE 'pytest\.mark\.(ros|launch)' test --include='test_*.py'))
 test: $(INSTALLED) lint  ## Linters and all tests, or with ARGS="..." those that pytest selects by it
 ifdef ARGS
 	$(BIN)/python -m pytest $(ARGS)
 else
-	@for file in $(DDS_TESTS); do \
-	  echo "$$file"; $(BIN)/python -m pytest -q --durations=5 --durations-min=1 -m "ros or launch" $$file || [ $$? -eq 5 ] || exit 1; \
-	done
-	$(BIN)/python -m pytest -n auto --dist loadfile --durations=30 -m "not ros and not launch"
+	test/all.sh $(BIN)/python
 endif
 
 lint: $(INSTALLED)  ## ruff, and mypy on what runs on the robot

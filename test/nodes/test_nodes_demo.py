@@ -17,7 +17,7 @@ from mcap.reader import NonSeekingReader
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 
-DURATION_S = 2.0
+DURATION_S = 1.5
 COMMAND = [sys.executable, "-m", "continuum_robot.app.command_line", "demo", "--clock", "lockstep", "--no-view"]
 SAME = ("/tendon_states", "/tendon_commands", "/clarke_state", "/clarke_reference", "/shape")
 # Every Python process that finds it on its path sets its wall clock back by an hour twice a second.

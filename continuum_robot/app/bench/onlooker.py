@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from continuum_robot.client import Robot
+from continuum_robot.app.client.robot import Robot
 from continuum_robot.nodes.spinning import StopRequest
 
 PERIOD_S = 0.02

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# All tests: test/all.sh PYTHON. What talks over DDS runs a process for each file, one after the other: no thread and no
+# participant of one disturbs the next. The others take what those leave of the processors, and are told of at the end.
+set -euo pipefail
+python=$1
+marks="pytest\.mark\.(ros|launch)"
+
+others=$(mktemp)
+nice -n 19 "$python" -m pytest -n auto --dist loadfile --durations=30 -m "not ros and not launch" >"$others" 2>&1 &
+running=$!
+trap 'kill "$running" 2>/dev/null || true; rm -f "$others"' EXIT
+
+grep -lrE "$marks" test --include='test_*.py' | sort | while read -r file; do
+  echo "$file"
+  # 5: nothing is selected
+  "$python" -m pytest -q --durations=5 --durations-min=1 -m "ros or launch" "$file" </dev/null || [ $? -eq 5 ]
+done
+
+code=0
+wait "$running" || code=$?
+cat "$others"
+exit "$code"
