@@ -128,7 +128,7 @@ class TendonDriver(ManagedNode):
             raise ParameterError("robot", robot.name, "a robot file with limits and actuators")
         self._other.refuse()
         priority = self.parameters.get("rt.priority")
-        if priority and self._slot is None:
+        if priority > 0 and self._slot is None:
             raise ParameterError(
                 "rt.priority",
                 priority,
@@ -185,7 +185,10 @@ class TendonDriver(ManagedNode):
                 safety=safety,
                 number=self._states.newest,
             )
-        pace = real_time(period_s, realtime=realtime_settings(self.parameters), on_refused=self.warn_of_all)
+        realtime = realtime_settings(self.parameters, waits_for_nobody=form.compiled and self._slot is not None)
+        if realtime.priority:
+            self.get_logger().info(f"the loop asks for SCHED_FIFO {realtime.priority} (rt.priority)")
+        pace = real_time(period_s, realtime=realtime, on_refused=self.warn_of_all)
         return make_loop(robot, actuators, self, pace, form=form, safety=safety, number=self._states.newest)
 
     def activate(self) -> None:

@@ -37,6 +37,10 @@ LIMITS_ADVICE = (
 )
 
 
+FIFO_PRIORITY = 80
+"""Of the loop's thread: above interrupts of disks and Ethernet (50), below those of CAN (docs/realtime.md)."""
+
+
 @dataclass(frozen=True, slots=True)
 class RealtimeSettings:
     """What the thread asks of the operating system; the defaults ask for nothing.

@@ -27,6 +27,7 @@ from continuum_robot.app.bench.loop import (
 from continuum_robot.app.bench.tables import Tables
 from continuum_robot.app.demo import prepare_model
 from continuum_robot.app.domain import claimed_domain
+from continuum_robot.app.fake_level import AUTO, choose_level
 from continuum_robot.app.output import write_json
 from continuum_robot.app.stack import load_for_stack
 from continuum_robot.drivers.benchmark import measure_codecs
@@ -61,14 +62,15 @@ def run_bench(seconds: float, json_file: Path | None, *, models: bool = True, co
     DeviceError : the stack did not come up
     """
     console = console or Console()
-    options = StackOptions(robot=ROBOT)
-    robot = load_for_stack(options)
+    robot = load_for_stack(StackOptions(robot=ROBOT))
     numbers: dict[str, Any] = {"loop_seconds": seconds, **machine()}
     tables = Tables(console, numbers)
     if models:
         _measure_models(numbers, tables, console)
     with claimed_domain(""):
         prepare_model(robot, console)
+        options = StackOptions(robot=ROBOT, fake_level=choose_level(AUTO, robot).name)
+        numbers["fake_level"] = options.fake_level
         with StopRequest() as stop:
             try:
                 with console.status(f"the driver on simulated motor boards, {seconds:g} s in each form ...") as status:

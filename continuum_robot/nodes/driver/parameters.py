@@ -10,7 +10,8 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.choices import FAKE_LEVELS, HOMING_POLICIES
 from continuum_robot.nodes.parameters import ParameterServer
 from continuum_robot.robot.schema import Quantity
-from continuum_robot.runtime.periodic import RealtimeSettings
+from continuum_robot.runtime.machine import try_real_time_scheduler
+from continuum_robot.runtime.periodic import FIFO_PRIORITY, RealtimeSettings
 
 
 def declare_parameters(parameters: ParameterServer) -> None:
@@ -71,7 +72,14 @@ def declare_parameters(parameters: ParameterServer) -> None:
         rules=Quantity("", "", ge=0, le=1),
         read_only=True,
     )
-    declare("rt.priority", 0, "SCHED_FIFO priority, 0: none", rules=Quantity("", ge=0, le=98), read_only=True)
+    declare(
+        "rt.priority",
+        -1,
+        f"SCHED_FIFO priority; 0: none; -1: {FIFO_PRIORITY} where the system allows it, the cycle runs compiled and the"
+        " controller is in it",
+        rules=Quantity("", ge=-1, le=98),
+        read_only=True,
+    )
     declare("rt.cpu_affinity", [-1], "CPUs for the loop, -1: any", read_only=True)
     declare("rt.lock_memory", False, "keep the process's memory from being swapped out", read_only=True)
     celsius = Quantity("", "degC", ge=0, le=300)
@@ -80,16 +88,21 @@ def declare_parameters(parameters: ParameterServer) -> None:
     parameters.add_check(_temperatures_in_order)
 
 
-def realtime_settings(parameters: ParameterServer) -> RealtimeSettings:
+def realtime_settings(parameters: ParameterServer, *, waits_for_nobody: bool) -> RealtimeSettings:
     """What the parameters want the loop to ask of the operating system.
 
     Parameters
     ----------
     parameters : of the driver
+    waits_for_nobody : the loop needs neither the interpreter lock nor another program within a cycle
     """
     get = parameters.get
     cpus = tuple(int(cpu) for cpu in get("rt.cpu_affinity") if cpu >= 0)
-    return RealtimeSettings(int(get("rt.priority")), cpus, bool(get("rt.lock_memory")))
+    priority = int(get("rt.priority"))
+    if priority < 0:
+        allowed = waits_for_nobody and not try_real_time_scheduler(FIFO_PRIORITY).refused
+        priority = FIFO_PRIORITY if allowed else 0
+    return RealtimeSettings(priority, cpus, bool(get("rt.lock_memory")))
 
 
 def _temperatures_in_order(values: Any) -> None:
