@@ -185,7 +185,7 @@ class TendonDriver(ManagedNode):
                 safety=safety,
                 number=self._states.newest,
             )
-        realtime = realtime_settings(self.parameters, waits_for_nobody=form.compiled and self._slot is not None)
+        realtime = realtime_settings(self.parameters, controlled=self._slot is not None)
         if realtime.priority:
             self.get_logger().info(f"the loop asks for SCHED_FIFO {realtime.priority} (rt.priority)")
         pace = real_time(period_s, realtime=realtime, on_refused=self.warn_of_all)

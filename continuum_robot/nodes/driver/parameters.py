@@ -75,8 +75,7 @@ def declare_parameters(parameters: ParameterServer) -> None:
     declare(
         "rt.priority",
         -1,
-        f"SCHED_FIFO priority; 0: none; -1: {FIFO_PRIORITY} where the system allows it, the cycle runs compiled and the"
-        " controller is in it",
+        f"SCHED_FIFO priority, 0: none; -1: {FIFO_PRIORITY} where the system allows it and the loop has the controller",
         rules=Quantity("", ge=-1, le=98),
         read_only=True,
     )
@@ -88,19 +87,19 @@ def declare_parameters(parameters: ParameterServer) -> None:
     parameters.add_check(_temperatures_in_order)
 
 
-def realtime_settings(parameters: ParameterServer, *, waits_for_nobody: bool) -> RealtimeSettings:
+def realtime_settings(parameters: ParameterServer, *, controlled: bool) -> RealtimeSettings:
     """What the parameters want the loop to ask of the operating system.
 
     Parameters
     ----------
     parameters : of the driver
-    waits_for_nobody : the loop needs neither the interpreter lock nor another program within a cycle
+    controlled : the controller is in the loop, which then waits for no other program
     """
     get = parameters.get
     cpus = tuple(int(cpu) for cpu in get("rt.cpu_affinity") if cpu >= 0)
     priority = int(get("rt.priority"))
     if priority < 0:
-        allowed = waits_for_nobody and not try_real_time_scheduler(FIFO_PRIORITY).refused
+        allowed = controlled and not try_real_time_scheduler(FIFO_PRIORITY).refused
         priority = FIFO_PRIORITY if allowed else 0
     return RealtimeSettings(priority, cpus, bool(get("rt.lock_memory")))
 
