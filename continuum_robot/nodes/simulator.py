@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 import time
 from typing import Any
@@ -21,7 +22,8 @@ from continuum_robot.nodes.simulated_contact import TrueContacts
 from continuum_robot.nodes.simulated_push import SimulatedPush
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.schema import Quantity
-from continuum_robot.runtime.periodic import FrozenGarbage, PeriodicThread
+from continuum_robot.runtime.machine import allowed_priority
+from continuum_robot.runtime.periodic import FIFO_PRIORITY, FrozenGarbage, PeriodicThread, RealtimeSettings
 from continuum_robot.simulation.contact import load_contacts
 from continuum_robot.simulation.lockstep_server import LockstepServer
 from continuum_robot.simulation.plant import Plant
@@ -32,6 +34,8 @@ SLOWEST_FACTOR = 0.98
 """Of real time, below which the robot is reported to fall behind."""
 
 _NO_PLANT = "none: fake_level mirror has no plant to be touched"
+# Below the driver's loop, which is short.
+_PRIORITY = FIFO_PRIORITY - 10
 _HARDWARE = "true: the node simulates the robot that others would find on its wires"
 
 
@@ -106,8 +110,15 @@ class SimulatorNode(ManagedNode):
             self._lockstep.start()
             return
         FrozenGarbage.hold()
+        # A real robot moves whatever the computer does. On a single core it would leave nothing to the others.
+        priority = allowed_priority(_PRIORITY) if len(os.sched_getaffinity(0)) > 1 else 0
         self.loop = PeriodicThread(
-            "simulator", STEP_NS * 1e-9, self._cycle, on_failure=self._on_failure, on_refused=self.warn_of_all
+            "simulator",
+            STEP_NS * 1e-9,
+            self._cycle,
+            on_failure=self._on_failure,
+            on_refused=self.warn_of_all,
+            realtime=RealtimeSettings(priority=priority),
         )
         self.loop.start()
 

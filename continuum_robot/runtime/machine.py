@@ -258,6 +258,16 @@ def try_real_time_scheduler(priority: int = 1) -> Right:
     return Right(resource.getrlimit(resource.RLIMIT_RTPRIO)[0], "".join(refused))
 
 
+def allowed_priority(priority: int) -> int:
+    """SCHED_FIFO priority that the system allows: ``priority``, or 0, the ordinary scheduler.
+
+    Parameters
+    ----------
+    priority : from 1 to 98
+    """
+    return 0 if try_real_time_scheduler(priority).refused else priority
+
+
 def try_memory_lock() -> Right:
     """Lock all memory of this process as ``rt.lock_memory`` does, and unlock it."""
     library = ctypes.CDLL(None, use_errno=True)

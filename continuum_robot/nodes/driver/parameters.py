@@ -10,7 +10,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.choices import FAKE_LEVELS, HOMING_POLICIES
 from continuum_robot.nodes.parameters import ParameterServer
 from continuum_robot.robot.schema import Quantity
-from continuum_robot.runtime.machine import try_real_time_scheduler
+from continuum_robot.runtime.machine import allowed_priority
 from continuum_robot.runtime.periodic import FIFO_PRIORITY, RealtimeSettings
 
 
@@ -99,8 +99,7 @@ def realtime_settings(parameters: ParameterServer, *, controlled: bool) -> Realt
     cpus = tuple(int(cpu) for cpu in get("rt.cpu_affinity") if cpu >= 0)
     priority = int(get("rt.priority"))
     if priority < 0:
-        allowed = controlled and not try_real_time_scheduler(FIFO_PRIORITY).refused
-        priority = FIFO_PRIORITY if allowed else 0
+        priority = allowed_priority(FIFO_PRIORITY) if controlled else 0
     return RealtimeSettings(priority, cpus, bool(get("rt.lock_memory")))
 
 
