@@ -19,10 +19,10 @@ from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime import machine, timer_jitter
 from continuum_robot.runtime.forms import compiled_form
 from continuum_robot.runtime.machine import Finding, Verdict
+from continuum_robot.runtime.periodic import FIFO_PRIORITY
 from continuum_robot.runtime.timer_jitter import Lateness
 
 ROBOT = "opencr_five_tendon"
-PRIORITY = 80
 """Of SCHED_FIFO, as docs/realtime.md gives it to the loop."""
 FIT_LATE_P99_US, RESERVE_LATE_P99_US = 100.0, 500.0
 RESERVE_MISSED_PERCENT = 0.2
@@ -35,7 +35,7 @@ def run_realtime(
     seconds: float,
     json_file: Path | None,
     *,
-    priority: int = PRIORITY,
+    priority: int = FIFO_PRIORITY,
     root: Path = machine.SYSTEM_ROOT,
     console: Console | None = None,
 ) -> int:

@@ -46,7 +46,7 @@ class PendingCalls:
                 future.set_exception(error)
 
     def refuse(self) -> None:
-        """The loop has ended: whoever waits gets a :class:`DeviceError`. Safe to call from any thread."""
+        """The loop has ended: all that wait get a :class:`DeviceError`. Safe to call from any thread."""
         while self._waiting:
             try:
                 _, future = self._waiting.popleft()

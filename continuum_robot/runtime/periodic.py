@@ -36,7 +36,6 @@ LIMITS_ADVICE = (
     "sudo usermod -aG realtime $USER)"
 )
 
-
 FIFO_PRIORITY = 80
 """Of the loop's thread: above interrupts of disks and Ethernet (50), below those of CAN (docs/realtime.md)."""
 
