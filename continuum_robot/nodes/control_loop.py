@@ -16,7 +16,7 @@ from continuum_robot.nodes.tendon_driver import TendonDriver
 def make_control_loop() -> Sequence[ManagedNode]:
     """Driver and controller, which share the driver's cycle."""
     slot = ControllerSlot()
-    return [TendonDriver(slot=slot), ClarkeControllerNode(slot=slot)]
+    return [TendonDriver(slot=slot, own_process=True), ClarkeControllerNode(slot=slot)]
 
 
 def main() -> int:

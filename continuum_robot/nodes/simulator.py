@@ -23,7 +23,7 @@ from continuum_robot.nodes.simulated_push import SimulatedPush
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.machine import allowed_priority
-from continuum_robot.runtime.periodic import FIFO_PRIORITY, FrozenGarbage, PeriodicThread, RealtimeSettings
+from continuum_robot.runtime.periodic import SIMULATOR_PRIORITY, FrozenGarbage, PeriodicThread, RealtimeSettings
 from continuum_robot.simulation.contact import load_contacts
 from continuum_robot.simulation.lockstep_server import LockstepServer
 from continuum_robot.simulation.plant import Plant
@@ -34,13 +34,15 @@ SLOWEST_FACTOR = 0.98
 """Of real time, below which the robot is reported to fall behind."""
 
 _NO_PLANT = "none: fake_level mirror has no plant to be touched"
-# Below the driver's loop, which is short.
-_PRIORITY = FIFO_PRIORITY - 10
 _HARDWARE = "true: the node simulates the robot that others would find on its wires"
 
 
 class SimulatorNode(ManagedNode):
     """Configured, the robot lives and its devices have power; drivers connect and leave as they like.
+
+    Parameters
+    ----------
+    own_process : no other node is in this process, so the robot may go before everything but a driver's loop
 
     Attributes
     ----------
@@ -48,8 +50,9 @@ class SimulatorNode(ManagedNode):
     loop : steps them in real time, None while not configured or in lock-step
     """
 
-    def __init__(self, **node_options: Any) -> None:
+    def __init__(self, *, own_process: bool = False, **node_options: Any) -> None:
         super().__init__("simulator", **node_options)
+        self._own_process = own_process
         declare = self.parameters.declare
         declare(
             "fake_level",
@@ -111,14 +114,14 @@ class SimulatorNode(ManagedNode):
             return
         FrozenGarbage.hold()
         # A real robot moves whatever the computer does. On a single core it would leave nothing to the others.
-        priority = allowed_priority(_PRIORITY) if len(os.sched_getaffinity(0)) > 1 else 0
+        first = self._own_process and len(os.sched_getaffinity(0)) > 1
         self.loop = PeriodicThread(
             "simulator",
             STEP_NS * 1e-9,
             self._cycle,
             on_failure=self._on_failure,
             on_refused=self.warn_of_all,
-            realtime=RealtimeSettings(priority=priority),
+            realtime=RealtimeSettings(allowed_priority(SIMULATOR_PRIORITY) if first else 0),
         )
         self.loop.start()
 
@@ -226,7 +229,7 @@ class SimulatorNode(ManagedNode):
 
 def main() -> int:
     """Run the node until SIGINT or SIGTERM."""
-    return run_node(SimulatorNode, prompt=True)
+    return run_node(lambda: SimulatorNode(own_process=True), prompt=True)
 
 
 if __name__ == "__main__":

@@ -51,6 +51,7 @@ class TendonDriver(ManagedNode):
     Parameters
     ----------
     slot : where a controller in the same process goes into the cycle; None: commands come on ``tendon_commands``
+    own_process : no node but those of the cycle is in this process, so its loop may go before everything else
 
     Attributes
     ----------
@@ -62,9 +63,10 @@ class TendonDriver(ManagedNode):
     _actions: ProcedureActions | None = None
     _estop_listener: EstopListener | None = None
 
-    def __init__(self, *, slot: ControllerSlot | None = None, **node_options: Any) -> None:
+    def __init__(self, *, slot: ControllerSlot | None = None, own_process: bool = False, **node_options: Any) -> None:
         super().__init__("tendon_driver", **node_options)
         self._slot = slot
+        self._own_process = own_process and slot is not None
         self.form = interpreted_form("not configured yet")
         declare_parameters(self.parameters)
         thresholds = LoopThresholds(self)
@@ -185,7 +187,7 @@ class TendonDriver(ManagedNode):
                 safety=safety,
                 number=self._states.newest,
             )
-        realtime = realtime_settings(self.parameters, controlled=self._slot is not None)
+        realtime = realtime_settings(self.parameters, own_process=self._own_process)
         if realtime.priority:
             self.get_logger().info(f"the loop asks for SCHED_FIFO {realtime.priority} (rt.priority)")
         pace = real_time(period_s, realtime=realtime, on_refused=self.warn_of_all)

@@ -38,6 +38,10 @@ LIMITS_ADVICE = (
 
 FIFO_PRIORITY = 80
 """Of the loop's thread: above interrupts of disks and Ethernet (50), below those of CAN (docs/realtime.md)."""
+SIMULATOR_PRIORITY = FIFO_PRIORITY - 10
+"""Of the thread that moves a simulated robot: below the loop, which is short."""
+_WATCHED_NS = 250_000_000
+_LARGEST_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,49 @@ def apply_realtime(settings: RealtimeSettings) -> list[str]:
             reason = os.strerror(ctypes.get_errno() or errno.EPERM)
             refused.append(f"rt.lock_memory = true was refused ({reason}). {LIMITS_ADVICE}")
     return refused
+
+
+class ProcessorShare:
+    """Takes SCHED_FIFO from a thread that leaves nothing to the others: one that is late with every cycle never sleeps.
+
+    Made in the thread that it watches.
+
+    Parameters
+    ----------
+    clock_ns : monotonic time, ns
+    used_ns : processor time of the thread, ns
+    """
+
+    def __init__(
+        self, clock_ns: Callable[[], int] = time.monotonic_ns, used_ns: Callable[[], int] = time.thread_time_ns
+    ) -> None:
+        self._clock_ns, self._used_ns = clock_ns, used_ns
+        self._begun_ns, self._begun_used_ns = clock_ns(), used_ns()
+
+    def give_up(self, name: str) -> str:
+        """Back to the ordinary scheduler where the thread used most of a core for a quarter of a second.
+
+        Parameters
+        ----------
+        name : of the thread
+
+        Returns
+        -------
+        a sentence that says so, empty where the thread keeps its priority
+        """
+        passed_ns = self._clock_ns() - self._begun_ns
+        if passed_ns < _WATCHED_NS:
+            return ""
+        used_ns = self._used_ns()
+        share = (used_ns - self._begun_used_ns) / passed_ns
+        self._begun_ns, self._begun_used_ns = self._begun_ns + passed_ns, used_ns
+        if share <= _LARGEST_SHARE:
+            return ""
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        return (
+            f"the thread {name} used {100 * share:.0f} % of a core: it gives its SCHED_FIFO priority back, since "
+            f"above {100 * _LARGEST_SHARE:.0f} % it would stop everything else. Lower the rate, or simulate less"
+        )
 
 
 def ask_for_short_slices(slice_ns: int = SHORT_SLICE_NS) -> bool:
@@ -157,7 +204,7 @@ class PeriodicThread:
     period_s : time between deadlines, s
     cycle : gets the monotonic time of its start and the time since the one before, s
     on_failure : called in the thread with an exception that ``cycle`` raised; the thread ends after it
-    on_refused : called with sentences when the system refused real-time settings
+    on_refused : called with sentences when the system refused real-time settings, or the thread gave its priority back
     realtime : what to ask of the operating system
     free_run : runs the cycles itself while it can, and ``cycle`` is not called; None: nothing does
 
@@ -243,6 +290,7 @@ class PeriodicThread:
         refused = apply_realtime(self._realtime)
         if refused:
             self._on_refused(refused)
+        share = ProcessorShare() if os.sched_getscheduler(0) == os.SCHED_FIFO else None
         deadlines = Deadlines(round(self.period_s * 1e9))
         monotonic_ns, statistics, free_run = time.monotonic_ns, self.statistics, self._free_run
         before_ns = monotonic_ns()
@@ -267,6 +315,9 @@ class PeriodicThread:
                 self._cycle(now_ns * 1e-9, (now_ns - before_ns) * 1e-9)
                 before_ns = now_ns
                 statistics.end(monotonic_ns())
+                if share is not None and (gave_up := share.give_up(self.name)):
+                    share = None
+                    self._on_refused([gave_up])
         except BaseException as error:  # the device must be made safe, whatever happened
             self._on_failure(error)
         finally:

@@ -24,12 +24,15 @@ def program(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "continuum_robot.nodes.composition", "--ros-args", *arguments]
 
 
-# Three stacks share the machine here, and none of these tests is about a late command.
+# Three stacks share the machine here, and none of these tests is about a late command or about control: gains as low as
+# these are stable at any delay.
+GAINS = {"p": 500.0, "i": 0.0, "d": 0.0}
 UNHURRIED = {
     **PATIENT,
     **PATIENT_CONTROLLER,
     "tendon_driver:rate_hz": 200.0,
     "reference_source:reference.kind": "hold",
+    **{f"gains.{segment}.{name}": v for segment in ("segment_1", "proximal", "distal") for name, v in GAINS.items()},
 }
 RIGHT = ["-r", "__ns:=/lab/right", "-p", "robot:=two_segment", "-p", "prefix:=right_"]
 

@@ -75,7 +75,8 @@ def declare_parameters(parameters: ParameterServer) -> None:
     declare(
         "rt.priority",
         -1,
-        f"SCHED_FIFO priority, 0: none; -1: {FIFO_PRIORITY} where the system allows it and the loop has the controller",
+        f"SCHED_FIFO priority, 0: none; -1: {FIFO_PRIORITY} where the system allows it, the controller is in the loop"
+        " and nothing else in its process",
         rules=Quantity("", ge=-1, le=98),
         read_only=True,
     )
@@ -87,19 +88,19 @@ def declare_parameters(parameters: ParameterServer) -> None:
     parameters.add_check(_temperatures_in_order)
 
 
-def realtime_settings(parameters: ParameterServer, *, controlled: bool) -> RealtimeSettings:
+def realtime_settings(parameters: ParameterServer, *, own_process: bool) -> RealtimeSettings:
     """What the parameters want the loop to ask of the operating system.
 
     Parameters
     ----------
     parameters : of the driver
-    controlled : the controller is in the loop, which then waits for no other program
+    own_process : nothing but this loop and the controller in it runs in the process: it waits for nobody
     """
     get = parameters.get
     cpus = tuple(int(cpu) for cpu in get("rt.cpu_affinity") if cpu >= 0)
     priority = int(get("rt.priority"))
     if priority < 0:
-        priority = allowed_priority(FIFO_PRIORITY) if controlled else 0
+        priority = allowed_priority(FIFO_PRIORITY) if own_process else 0
     return RealtimeSettings(priority, cpus, bool(get("rt.lock_memory")))
 
 

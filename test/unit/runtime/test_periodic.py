@@ -11,7 +11,14 @@ import time
 import pytest
 
 from continuum_robot.errors import DeviceError, ParameterError
-from continuum_robot.runtime.periodic import PeriodicThread, RealtimeSettings, apply_realtime, ask_for_short_slices
+from continuum_robot.runtime import periodic
+from continuum_robot.runtime.periodic import (
+    PeriodicThread,
+    ProcessorShare,
+    RealtimeSettings,
+    apply_realtime,
+    ask_for_short_slices,
+)
 
 
 def make(cycle, period_s=0.005, **more) -> PeriodicThread:
@@ -134,3 +141,56 @@ def test_short_slices_need_no_privileges_and_leave_other_scheduling_alone() -> N
     # Older kernels know no slices; asking is no error there.
     assert found[0] in ((True, os.SCHED_OTHER), (False, os.SCHED_OTHER))
     assert found[1] == (False, os.SCHED_IDLE)
+
+
+class Clocks:
+    """Time and processor time of a thread, as a test has them pass."""
+
+    def __init__(self) -> None:
+        self.now_ns = self.used_ns = 0
+
+    def pass_time(self, passed_s: float, share: float) -> None:
+        self.now_ns += round(passed_s * 1e9)
+        self.used_ns += round(passed_s * share * 1e9)
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What the thread asks of the scheduler."""
+    policies: list[int] = []
+    monkeypatch.setattr(os, "sched_setscheduler", lambda _pid, policy, _param: policies.append(policy))
+    return policies
+
+
+def test_a_thread_that_never_sleeps_gives_its_priority_back(asked):
+    clocks = Clocks()
+    share = ProcessorShare(lambda: clocks.now_ns, lambda: clocks.used_ns)
+    for _ in range(20):  # busy for a moment, then idle
+        clocks.pass_time(0.1, 1.0)
+        clocks.pass_time(0.2, 0.1)
+        assert share.give_up("simulator") == ""
+    assert asked == []
+    clocks.pass_time(0.2, 0.95)
+    assert share.give_up("simulator") == ""
+    clocks.pass_time(0.1, 0.95)
+    assert "simulator used 95 % of a core" in share.give_up("simulator")
+    assert asked == [os.SCHED_OTHER]
+
+
+def test_a_loop_says_when_it_gave_its_priority_back(monkeypatch, asked):
+    monkeypatch.setattr(os, "sched_getscheduler", lambda _pid: os.SCHED_FIFO)
+    said: list[str] = []
+
+    def busy(_now_s: float, _elapsed_s: float) -> None:
+        end_s = time.thread_time() + 0.01
+        while time.thread_time() < end_s:
+            pass
+
+    monkeypatch.setattr(periodic, "_LARGEST_SHARE", 0.0)  # what the machine leaves to this thread is its own affair
+    thread = make(busy, 0.001, on_refused=said.extend)
+    thread.start()
+    while not said:
+        time.sleep(0.01)
+    assert thread.stop()
+    assert len(said) == 1
+    assert asked == [os.SCHED_OTHER]

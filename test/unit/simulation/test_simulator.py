@@ -16,7 +16,6 @@ from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.lockstep_server import LockstepServer
 from continuum_robot.simulation.plant_link import PlantLink
-from continuum_robot.simulation.real_time import real_time_factor
 from continuum_robot.simulation.simulator import Simulator
 from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
 
@@ -264,8 +263,3 @@ def test_levels_and_contacts_that_cannot_be():
         Simulator(ROBOT, "mirror").plant  # noqa: B018
     with pytest.raises(DeviceError, match="not open"):
         Simulator(ROBOT, "mirror").step(0.0)
-
-
-@pytest.mark.parametrize("level", ["mirror", "dynamics", "wire"])
-def test_the_factor_of_real_time_is_a_positive_number(level):
-    assert 0 < real_time_factor(ROBOT, level, 0.02) < np.inf
