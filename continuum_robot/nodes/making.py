@@ -25,6 +25,9 @@ _CLASSES = {
     "recorder": "Recorder",
 }
 """Name of the class in the module of that name, for each managed node."""
+_CYCLE, _ROBOT = {"tendon_driver", "clarke_controller"}, {"simulator"}
+_BEFORE_OTHERS = {"tendon_driver", "simulator"}
+"""Nodes with a loop that may run before everything else, in a process of their own."""
 
 
 def node_class(name: str) -> Callable[..., ManagedNode]:
@@ -49,12 +52,14 @@ def make_nodes(
     options_of : what a node is made with
     controller : ``internal`` or another one
     """
-    ends = {"tendon_driver", "clarke_controller"}
-    slot = ControllerSlot() if controller == "internal" and ends <= set(names) else None
+    slot = ControllerSlot() if controller == "internal" and set(names) >= _CYCLE else None
+    own_process = set(names) in (_CYCLE, _ROBOT)
     nodes: dict[str, ManagedNode] = {}
     try:
         for name in names:
-            more = {"slot": slot} if slot is not None and name in ends else {}
+            more: dict[str, Any] = {"slot": slot} if slot is not None and name in _CYCLE else {}
+            if own_process and name in _BEFORE_OTHERS:
+                more["own_process"] = True
             nodes[name] = node_class(name)(**options_of(name), **more)
     except BaseException:
         for node in reversed(nodes.values()):  # their threads would outlive the interpreter

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node whose parameters are refused is half made; its context destroys it all the same, without a complaint."""
+"""Nodes are made for the process they are in; one whose parameters are refused is destroyed without a complaint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from rclpy.context import Context
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.nodes.making import node_class
+from continuum_robot.nodes import making
+from continuum_robot.nodes.making import make_nodes, node_class
 from continuum_robot.nodes.spinning import initialize
 from continuum_robot.nodes.stack_options import MANAGED_NODES
 from continuum_robot.nodes.supervisor import Supervisor
@@ -42,3 +43,20 @@ def test_refused_by_what_all_nodes_share(name, capfd):
 @pytest.mark.parametrize("name", OWN)
 def test_refused_by_its_own_parameters(name, capfd):
     destroy_half_made(name, OWN[name], capfd)
+
+
+@pytest.mark.parametrize(
+    ("names", "alone"),
+    [
+        (["tendon_driver", "clarke_controller"], ["tendon_driver"]),
+        (["simulator"], ["simulator"]),
+        (["simulator", "tendon_driver", "clarke_controller"], []),
+        (["tendon_driver", "clarke_controller", "recorder"], []),
+        (["recorder"], []),
+    ],
+)
+def test_only_a_loop_with_a_process_of_its_own_may_run_before_everything_else(monkeypatch, names, alone):
+    made: dict[str, dict[str, object]] = {}
+    monkeypatch.setattr(making, "node_class", lambda name: lambda **options: made.update({name: options}))
+    make_nodes(names, lambda _: {}, "internal")
+    assert [name for name, options in made.items() if options.get("own_process")] == alone
