@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
 import time
 from typing import Any
@@ -22,8 +21,7 @@ from continuum_robot.nodes.simulated_contact import TrueContacts
 from continuum_robot.nodes.simulated_push import SimulatedPush
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.schema import Quantity
-from continuum_robot.runtime.machine import allowed_priority
-from continuum_robot.runtime.periodic import SIMULATOR_PRIORITY, FrozenGarbage, PeriodicThread, RealtimeSettings
+from continuum_robot.runtime.periodic import FrozenGarbage, PeriodicThread, simulator_settings
 from continuum_robot.simulation.contact import load_contacts
 from continuum_robot.simulation.lockstep_server import LockstepServer
 from continuum_robot.simulation.plant import Plant
@@ -113,15 +111,13 @@ class SimulatorNode(ManagedNode):
             self._lockstep.start()
             return
         FrozenGarbage.hold()
-        # A real robot moves whatever the computer does. On a single core it would leave nothing to the others.
-        first = self._own_process and len(os.sched_getaffinity(0)) > 1
         self.loop = PeriodicThread(
             "simulator",
             STEP_NS * 1e-9,
             self._cycle,
             on_failure=self._on_failure,
             on_refused=self.warn_of_all,
-            realtime=RealtimeSettings(allowed_priority(SIMULATOR_PRIORITY) if first else 0),
+            realtime=simulator_settings() if self._own_process else None,
         )
         self.loop.start()
 

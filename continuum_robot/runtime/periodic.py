@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.runtime.free_run import FreeRun
+from continuum_robot.runtime.machine import allowed_priority
 from continuum_robot.runtime.pending_calls import PendingCalls
 from continuum_robot.runtime.timing import Deadlines, LoopStatistics
 
@@ -58,6 +59,14 @@ class RealtimeSettings:
     priority: int = 0
     cpu_affinity: tuple[int, ...] = ()
     lock_memory: bool = False
+
+
+def simulator_settings() -> RealtimeSettings:
+    """For the thread that moves a simulated robot in a process of its own: a real one moves whatever the computer does.
+
+    On a single core it would leave nothing to the others.
+    """
+    return RealtimeSettings(allowed_priority(SIMULATOR_PRIORITY) if len(os.sched_getaffinity(0)) > 1 else 0)
 
 
 def apply_realtime(settings: RealtimeSettings) -> list[str]:

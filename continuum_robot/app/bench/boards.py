@@ -11,7 +11,13 @@ from types import TracebackType
 
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
-from continuum_robot.runtime.periodic import FrozenGarbage, PeriodicThread, ask_for_short_slices, use_exact_timers
+from continuum_robot.runtime.periodic import (
+    FrozenGarbage,
+    PeriodicThread,
+    ask_for_short_slices,
+    simulator_settings,
+    use_exact_timers,
+)
 from continuum_robot.simulation.simulator import STEP_NS, WIRE, Simulator
 
 START_TIMEOUT_S = 120.0
@@ -85,6 +91,7 @@ def _simulate(robot: Robot, namespace: str, asked: Connection) -> None:
         lambda now_s, _elapsed_s: simulator.step(now_s),
         on_failure=lambda _error: asked.close(),
         on_refused=lambda _sentences: None,
+        realtime=simulator_settings(),
     )
     FrozenGarbage.hold()
     loop.start()

@@ -16,7 +16,14 @@ from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.assembly import QuietWatcher, make_loop, real_time
 from continuum_robot.runtime.forms import Form, compiled_form, interpreted_form
-from continuum_robot.runtime.periodic import FrozenGarbage, ask_for_short_slices, use_exact_timers
+from continuum_robot.runtime.machine import allowed_priority
+from continuum_robot.runtime.periodic import (
+    FIFO_PRIORITY,
+    FrozenGarbage,
+    RealtimeSettings,
+    ask_for_short_slices,
+    use_exact_timers,
+)
 
 PERIOD_S = 0.001
 SETTLES_S = 0.5
@@ -100,7 +107,9 @@ def measure_form(robot: Robot, form: Form, wait: Callable[[], object]) -> dict[s
             form=form.parts if form.compiled else None,
         )
         actuators.open()
-        loop = make_loop(robot, actuators, watcher, real_time(PERIOD_S), form=form)
+        # As the node asks for it.
+        realtime = RealtimeSettings(allowed_priority(FIFO_PRIORITY))
+        loop = make_loop(robot, actuators, watcher, real_time(PERIOD_S, realtime=realtime), form=form)
         loop.cycle.attach(_controller(robot, form))
         FrozenGarbage.hold()
         try:
