@@ -468,7 +468,7 @@ class ContactMonitorNode(ManagedNode):
 
 def main() -> int:
     """Run the node until SIGINT or SIGTERM."""
-    return run_node(ContactMonitorNode, background=True)
+    return run_node(ContactMonitorNode)
 
 
 if __name__ == "__main__":

@@ -147,7 +147,7 @@ class ForceSensorNode(SensorNode[ForceReading]):
 
 def main() -> int:
     """Run the node until SIGINT or SIGTERM."""
-    return run_node(ForceSensorNode, background=True)
+    return run_node(ForceSensorNode)
 
 
 if __name__ == "__main__":

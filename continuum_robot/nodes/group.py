@@ -53,9 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return list(nodes.values())
 
     names = set(parameters)
-    # In lock-step the robot waits for everybody.
-    real = all(own.get("clock", "real") == "real" for own in parameters.values())
-    return run_nodes(make, [given[0], *given[2:]], background=real and names <= BACKGROUND, prompt=names <= PROMPT)
+    return run_nodes(make, [given[0], *given[2:]], background=names <= BACKGROUND, prompt=names <= PROMPT)
 
 
 if __name__ == "__main__":

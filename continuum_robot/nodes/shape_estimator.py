@@ -237,7 +237,7 @@ class ShapeEstimatorNode(ManagedNode):
 
 def main() -> int:
     """Run the node until SIGINT or SIGTERM."""
-    return run_node(ShapeEstimatorNode, background=True)
+    return run_node(ShapeEstimatorNode)
 
 
 if __name__ == "__main__":

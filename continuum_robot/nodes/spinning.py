@@ -33,7 +33,7 @@ from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterEr
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.loopback import keep_to_loopback
 from continuum_robot.nodes.shared_memory import avoid_dead_ports
-from continuum_robot.runtime.periodic import ask_for_short_slices, use_exact_timers
+from continuum_robot.runtime.periodic import ask_for_short_slices, give_way, use_exact_timers
 
 SPIN_TIMEOUT_S = 30.0
 LARGEST_DOMAIN = 232
@@ -276,17 +276,13 @@ def run_nodes(
     ----------
     factory : makes the nodes
     args : command line, None for ``sys.argv``
-    background : the process gives way at once to whatever else wants to run (SCHED_IDLE, which needs no privileges).
-        An ordinary process, nice or not, may keep a core for 3 ms, and the 1 kHz loop waits for it. Not in lock-step,
-        where the robot waits for this process
+    background : the process gives way to a 1 kHz loop, not in lock-step, where the robot waits for this process
     prompt : the process belongs to that loop: it is let in before ordinary ones, where the system can do that
 
     Returns
     -------
     0 after a requested stop, 1 when something failed
     """
-    if background and hasattr(os, "SCHED_IDLE"):
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))  # before any thread is made: threads inherit it
     if prompt:
         ask_for_short_slices()
         use_exact_timers()
@@ -301,8 +297,8 @@ def run_nodes(
             return fail(error)
         except Exception as error:
             return fail(dds_error(error) if type(error).__name__ == "RCLError" else error)
-        if background and any(node.clock.stepped for node in nodes):
-            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        if background and not any(node.clock.stepped for node in nodes):
+            give_way()
 
         def on_failure(error: BaseException) -> None:
             for node in nodes:

@@ -207,7 +207,7 @@ def _read_behind(board: LinkedStringBoard, encoders: StringEncoders, now_s: floa
 
 def main() -> int:
     """Run the node until SIGINT or SIGTERM."""
-    return run_node(StringEncoder, background=True)
+    return run_node(StringEncoder)
 
 
 if __name__ == "__main__":

@@ -344,7 +344,7 @@ class TipApproachNode(ManagedNode):
 
 def main() -> int:
     """Run the node until SIGINT or SIGTERM."""
-    return run_node(TipApproachNode, background=True)
+    return run_node(TipApproachNode)
 
 
 if __name__ == "__main__":

@@ -142,7 +142,7 @@ class TipTracker(SensorNode[TipReading]):
 
 def main() -> int:
     """Run the node until SIGINT or SIGTERM."""
-    return run_node(TipTracker, background=True)
+    return run_node(TipTracker)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,8 @@ FIFO_PRIORITY = 80
 """Of the loop's thread: above interrupts of disks and Ethernet (50), below those of CAN (docs/realtime.md)."""
 SIMULATOR_PRIORITY = FIFO_PRIORITY - 10
 """Of the thread that moves a simulated robot: below the loop, which is short."""
+GIVEN_WAY = 5
+"""Nice value of processes whose work can wait for a moment."""
 _WATCHED_NS = 250_000_000
 _LARGEST_SHARE = 0.8
 
@@ -165,6 +167,24 @@ def ask_for_short_slices(slice_ns: int = SHORT_SLICE_NS) -> bool:
         nice = os.getpriority(os.PRIO_PROCESS, 0)
     attributes = struct.pack("=IIQiIQQQ", size, policy, flags, nice, priority, slice_ns, deadline_ns, period_ns)
     return ctypes.CDLL(None, use_errno=True).syscall(number, 0, attributes, 0) == 0
+
+
+def give_way() -> None:
+    """Have all threads of this process run after those of a 1 kHz loop.
+
+    Where the loop may have SCHED_FIFO it goes first anyway, and a higher nice value is enough. Else SCHED_IDLE, which
+    needs no rights: an ordinary thread, nice or not, may keep a core for 3 ms. That one has no way back, and leaves the
+    process next to nothing on a machine that is busy with other things.
+    """
+    if platform.system() != "Linux":
+        return
+    nice = allowed_priority(FIFO_PRIORITY) > 0
+    for thread in map(int, os.listdir("/proc/self/task")):
+        with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+            if nice:
+                os.setpriority(os.PRIO_PROCESS, thread, max(GIVEN_WAY, os.getpriority(os.PRIO_PROCESS, thread)))
+            else:
+                os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
 
 
 def use_exact_timers() -> bool:

@@ -230,7 +230,7 @@ def test_a_domain_that_does_not_exist_is_one_sentence(processes, monkeypatch):
 
 
 def test_the_composed_program_comes_up_and_ends_on_sigint(processes, probe):
-    processes.start("composition", "robot:=two_segment", "visualize:=false")
+    processes.start("composition", "robot:=two_segment", "visualize:=false", *DRIVER)
     probe.wait(lambda: probe.stack_state() == "up", 120.0)
     assert len(probe.wait_for_message("clarke_state").position) == 4
     pause(0.5)

@@ -6,7 +6,6 @@ A browser draws with whatever graphics its computer has; what the page itself co
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 
@@ -14,6 +13,8 @@ import msgspec
 import viser
 from websockets.sync.client import connect
 from websockets.typing import Subprotocol
+
+from continuum_robot.runtime.periodic import give_way
 
 
 def look(address: str) -> None:
@@ -46,5 +47,5 @@ def look(address: str) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    give_way()
     look(sys.argv[1])

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import io
 import math
-import os
 import socket
 import sys
 import time
@@ -34,6 +33,7 @@ from continuum_robot.errors import ContinuumRobotError, DeviceError
 from continuum_robot.nodes.spinning import Spinner, StopRequest, initialize, shut_down_at_end, wait_for
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.runtime.periodic import give_way
 
 HOST = "127.0.0.1"
 FIRST_PORT = 8080
@@ -222,10 +222,8 @@ def run_view(options: ViewOptions) -> int:
     ------
     ContinuumRobotError : no stack where no robot was given, a robot file that cannot be used, no free port
     """
-    # The robot's loop comes first: an ordinary process, nice or not, may keep a core for 3 ms, and the loop waits for
-    # it. Where the computer is so busy that the page is late, the driver's own timeouts act before a hand would.
-    if hasattr(os, "SCHED_IDLE"):
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))  # before any thread is made: threads inherit it
+    # Where the computer is so busy that the page is late, the driver's own timeouts act before a hand would.
+    give_way()  # before any thread is made: threads inherit it
     with StopRequest(last=True) as stop:
         robot = load_robot(options.robot or robot_of_stack(options.namespace))
         with Page(options, robot) as page:

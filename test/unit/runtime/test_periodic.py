@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -194,3 +196,28 @@ def test_a_loop_says_when_it_gave_its_priority_back(monkeypatch, asked):
     assert thread.stop()
     assert len(said) == 1
     assert asked == [os.SCHED_OTHER]
+
+
+def give_way_in_a_program(right: int) -> str:
+    """Policy and nice value of a thread that a program had before it gave way, and of one that it makes later."""
+    program = f"""
+import os, threading
+from continuum_robot.runtime import periodic
+periodic.allowed_priority = lambda _: {right}
+seen, go = [], threading.Event()
+def look():
+    go.wait()
+    seen.append((os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, threading.get_native_id())))
+before = threading.Thread(target=look); before.start()
+periodic.give_way()
+later = threading.Thread(target=look); later.start()
+go.set(); before.join(); later.join()
+print(seen[0] == seen[1], *seen[0])
+"""
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_all_threads_of_a_process_give_way():
+    nice = max(periodic.GIVEN_WAY, os.getpriority(os.PRIO_PROCESS, 0))
+    assert give_way_in_a_program(80) == f"True {os.SCHED_OTHER} {nice}"
+    assert give_way_in_a_program(0).startswith(f"True {os.SCHED_IDLE} ")
