@@ -127,7 +127,10 @@ def run_demo(
     if contact is not None:
         touching = contact_file(contact, loaded)
         contacts = load_contacts(touching, loaded)
-    with claimed_domain(options.namespace, meanwhile=lambda: prepare_model(loaded, console, contacts)):
+    with (
+        ProcessStack.server() as server,
+        claimed_domain(options.namespace, meanwhile=lambda: prepare_model(loaded, console, contacts)),
+    ):
         level = choose_level(fake_level, loaded, real_time=clock != LOCKSTEP)
         clock, sentence = choose_clock(clock, level)
         if sentence:
@@ -147,7 +150,8 @@ def run_demo(
             else {"simulator": {"contacts": str(touching)}, "contact_monitor": CONTACT_LEAST},
         )
         with StopRequest() as stop, PageCompanion(robot, console, wanted=view, out=out) as page:
-            outcome = _track(options, duration_s, stop, console, devices=f"simulated: {level.reason}", page=page)
+            stack = ProcessStack(options, server)
+            outcome = _track(stack, duration_s, stop, console, devices=f"simulated: {level.reason}", page=page)
     reported = _report(outcome, loaded, folder, console)
     if outcome.problem:
         console.print(f"[red]failed[/red]: {escape(outcome.problem)}", highlight=False, soft_wrap=True)
@@ -181,10 +185,9 @@ def prepare_model(robot: Robot, console: Console, contacts: Sequence[Contact] = 
 
 
 def _track(
-    options: StackOptions, duration_s: float, stop: StopRequest, console: Console, *, devices: str, page: PageCompanion
+    stack: ProcessStack, duration_s: float, stop: StopRequest, console: Console, *, devices: str, page: PageCompanion
 ) -> Outcome:
     outcome = Outcome()
-    stack = ProcessStack(options)
     try:
         stack.start()
         with console.status("bringing the nodes up ..."):

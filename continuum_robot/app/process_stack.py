@@ -15,13 +15,14 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.app.driver_numbers import DriverNumbers
 from continuum_robot.app.output import plain
+from continuum_robot.app.process_server import ProcessServer
 from continuum_robot.app.processes import ProcessGroup
 from continuum_robot.app.stack import absolute_robot
 from continuum_robot.errors import DeviceError
 from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.group import group_command
+from continuum_robot.nodes.group import GROUP_MODULE, group_command
 from continuum_robot.nodes.spinning import wait_for
-from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.stack_options import MANAGED_NODES, StackOptions
 from continuum_robot.nodes.supervisor import Supervisor
 
 CALL_TIMEOUT_S = 5.0
@@ -39,9 +40,10 @@ class ProcessStack(ComposedStack):
     Parameters
     ----------
     options : what to bring up
+    server : forks the processes; None: each imports what it needs by itself
     """
 
-    def __init__(self, options: StackOptions) -> None:
+    def __init__(self, options: StackOptions, server: ProcessServer | None = None) -> None:
         super().__init__(absolute_robot(options))
         self._group = ProcessGroup(
             {
@@ -49,10 +51,18 @@ class ProcessStack(ComposedStack):
                     {name: self.options.parameters_of(name) for name in names}, options.controller, options.namespace
                 )
                 for group, names in self.options.groups().items()
-            }
+            },
+            server=server,
         )
         self._numbers: DriverNumbers | None = None
         self._ended: dict[str, int] = {}
+
+    @staticmethod
+    def server() -> contextlib.AbstractContextManager[ProcessServer | None]:
+        """A server for a stack's processes, where this process can be forked: made before anything that has threads."""
+        if not ProcessServer.possible():
+            return contextlib.nullcontext()
+        return ProcessServer([GROUP_MODULE, *(f"continuum_robot.nodes.{name}" for name in MANAGED_NODES)])
 
     def start(self) -> None:
         """Start the processes, then the supervisor, which waits for their nodes.
@@ -152,5 +162,7 @@ class ProcessStack(ComposedStack):
 
     def _make_nodes(self) -> None:
         options = self._node_options("supervisor")
-        options["overrides"] = {"discovery_timeout_s": DISCOVERY_TIMEOUT_S} | options["overrides"]
+        # Who starts a stack in processes has claimed its domain, and listened for others.
+        waits = {"discovery_timeout_s": DISCOVERY_TIMEOUT_S, "rival_timeout_s": 0.0}
+        options["overrides"] = waits | options["overrides"]
         self.nodes["supervisor"] = Supervisor(**options)

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from continuum_robot.app.process_server import ForkedProcess, ProcessServer
 from continuum_robot.errors import DeviceError, ParameterError
 
 
@@ -62,13 +63,15 @@ class ProcessGroup:
     grace_s : how long a process may take from one signal to its end, before the next one comes, s
     signals : with which a process is stopped, one after the other
     output : where their standard output goes, as of ``subprocess.Popen``; None: where this process's goes
+    server : forks the processes, where their output is not kept; None: each is a program of its own
     """
 
     commands: Mapping[str, Sequence[str]]
     grace_s: float = 5.0
     signals: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
     output: int | None = None
-    _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict, init=False)
+    server: ProcessServer | None = None
+    _running: dict[str, subprocess.Popen[bytes] | ForkedProcess] = field(default_factory=dict, init=False)
 
     def start(self) -> None:
         """Start all, in order.
@@ -82,6 +85,9 @@ class ProcessGroup:
             raise ParameterError("start", "started already", "one start of each group")
         tethered = [sys.executable, "-m", "continuum_robot.app.tethered", str(os.getpid())]
         for name, command in self.commands.items():
+            if self.server is not None and self.output is None:
+                self._running[name] = self.server.start(command, os.environ)
+                continue
             try:
                 # A session of its own: the terminal's Ctrl-C reaches only this process, which stops them in order.
                 self._running[name] = subprocess.Popen(
@@ -137,7 +143,7 @@ class ProcessGroup:
                 self._stop_one(process)
         return self.ended()
 
-    def _stop_one(self, process: subprocess.Popen[bytes]) -> None:
+    def _stop_one(self, process: subprocess.Popen[bytes] | ForkedProcess) -> None:
         for number in self.signals:
             if process.poll() is not None:
                 return

@@ -105,13 +105,13 @@ def run_up(up: UpOptions, console: Console | None = None) -> int:
         if options.simulated:
             prepare_model(robot, console)
 
-    with claimed_domain(options.namespace, meanwhile=prepare):
+    with ProcessStack.server() as server, claimed_domain(options.namespace, meanwhile=prepare):
         chosen, devices, sentence = with_fake_level(options, robot)
         if sentence:
             console.print(sentence, markup=False, highlight=False, soft_wrap=True)
         companion = PageCompanion(up.robot, console, namespace=up.namespace, wanted=up.view, out=up.out)
         with StopRequest() as stop, companion as page:
-            stack = ProcessStack(chosen) if up.processes else ComposedStack(chosen)
+            stack = ProcessStack(chosen, server) if up.processes else ComposedStack(chosen)
             problem = _run(stack, stop, console, devices, page)
     if problem:
         console.print(f"[red]failed[/red]: {escape(problem)}", highlight=False, soft_wrap=True)

@@ -15,6 +15,7 @@ from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.making import make_nodes
 from continuum_robot.nodes.spinning import run_nodes
 
+GROUP_MODULE = "continuum_robot.nodes.group"
 BACKGROUND = {"robot_visualizer", "recorder"}
 """Nodes whose work can wait."""
 PROMPT = {"tendon_driver", "clarke_controller", "simulator"}
@@ -31,7 +32,7 @@ def group_command(nodes: Mapping[str, Mapping[str, object]], controller: str, na
     namespace : ROS namespace, "" for none
     """
     text = json.dumps({"controller": controller, "nodes": nodes})
-    command = [sys.executable, "-m", "continuum_robot.nodes.group", text]
+    command = [sys.executable, "-m", GROUP_MODULE, text]
     if namespace.strip("/"):
         command += ["--ros-args", "-r", f"__ns:=/{namespace.strip('/')}"]
     return command

@@ -29,10 +29,11 @@ MANAGED_NODES = (
 )
 """All nodes in the order in which they are configured."""
 
+SIMULATOR = "simulator"
 CONTROL_LOOP = "control_loop"
 CONTROLLERS = ("internal", "topic", "none")
 GROUPS = {
-    "simulator": ("simulator",),
+    SIMULATOR: (SIMULATOR,),
     CONTROL_LOOP: ("tendon_driver", "clarke_controller"),
     "sensing": (
         "string_encoder",

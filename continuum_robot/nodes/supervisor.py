@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
@@ -20,7 +20,7 @@ from continuum_robot.nodes import qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder, values_of
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.spinning import Spinner, run_node
-from continuum_robot.nodes.stack_options import MANAGED_NODES
+from continuum_robot.nodes.stack_options import GROUPS, MANAGED_NODES, SIMULATOR
 from continuum_robot.nodes.supervision.managed import UNKNOWN, Managed
 from continuum_robot.nodes.supervision.rival import Rival
 from continuum_robot.nodes.waiting import Waiting
@@ -76,6 +76,13 @@ class Supervisor(ManagedNode):
         )
         seconds = Quantity("", "s", gt=0, le=600)
         declare("discovery_timeout_s", 60.0, "how long a node may take to appear", rules=seconds, read_only=True)
+        declare(
+            "rival_timeout_s",
+            1.0,
+            "how long to listen for another supervisor before the first operation",
+            rules=Quantity("", "s", ge=0, le=60),
+            read_only=True,
+        )
         declare("configure_timeout_s", 120.0, "how long a node may take to configure", rules=seconds, read_only=True)
         declare("transition_timeout_s", 10.0, "how long another transition may take", rules=seconds, read_only=True)
         names = list(self.parameters.get("node_names"))
@@ -94,7 +101,7 @@ class Supervisor(ManagedNode):
         self._abort = False
         self._message = ""
         self._status = self.create_publisher(StackStatus, "stack_status", qos.latched())
-        self._rival = Rival(self, self._waiting)
+        self._rival = Rival(self, self._waiting, self._timeout("rival"))
         self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
         self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.events())
         for service in ("~/manage", "manage_stack"):
@@ -220,14 +227,38 @@ class Supervisor(ManagedNode):
         try:
             for node in self._nodes.values():
                 await node.appear(self._timeout("discovery"), self._check_abort)
-            for node in self._nodes.values():
-                if node.state == "unconfigured":
-                    await self._change(node, Transition.TRANSITION_CONFIGURE, "inactive")
+            await self._configure_all()
             await self._activate_all()
         except DeviceError:
             await self._down(cleanup=True)
             raise
         self._set_state("up")
+
+    async def _configure_all(self) -> None:
+        """The simulated robot first, which the drivers connect to; then the groups side by side, each in its order."""
+        names = [name for name, node in self._nodes.items() if node.state == "unconfigured"]
+        if SIMULATOR in names:
+            await self._configure([SIMULATOR])
+            names.remove(SIMULATOR)
+        known = {name for members in GROUPS.values() for name in members}
+        groups = (*GROUPS.values(), set(names) - known)
+        tasks = [self._spawn(self._failure_of(self._configure([n for n in names if n in group]))) for group in groups]
+        # All have ended before the first failure counts: what is still being configured cannot be cleaned up.
+        failures = [await task for task in tasks]
+        for failure in failures:
+            if failure is not None:
+                raise failure
+
+    async def _configure(self, names: Sequence[str]) -> None:
+        for name in names:
+            await self._change(self._nodes[name], Transition.TRANSITION_CONFIGURE, "inactive")
+
+    async def _failure_of(self, operation: Awaitable[None]) -> DeviceError | None:
+        try:
+            await operation
+        except DeviceError as error:
+            return error
+        return None
 
     async def _activate_all(self) -> None:
         nodes = self._nodes.values()
@@ -320,10 +351,10 @@ class Supervisor(ManagedNode):
     def _timeout(self, kind: str) -> float:
         return float(self.parameters.get(f"{kind}_timeout_s"))
 
-    def _spawn(self, coroutine: Any) -> None:
+    def _spawn(self, coroutine: Any) -> Any:
         if self.executor is None:
             raise DeviceError("supervisor", "is not being spun", "Add it to an executor first")
-        self.executor.create_task(coroutine)
+        return self.executor.create_task(coroutine)
 
     # Timers and topics
 

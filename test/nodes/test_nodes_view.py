@@ -136,13 +136,17 @@ def wanted_mm(reference: ClarkeState) -> float:
     return round(1e3 * reference.position[0], 1)
 
 
+def at_rest(reference: ClarkeState, place_mm: float) -> bool:
+    return wanted_mm(reference) == place_mm and not any(reference.velocity)
+
+
 def test_slider_takes_the_reference_and_moves_the_robot(shown: Shown, probe: Probe) -> None:
     steering = shown.page.panel.steering
     steering.sliders[0].value = 4.0
     assert steering.mode.value == SLIDERS
     shown.wait(lambda: abs(shown.clarke_mm - 4.0) < 0.5, "the robot does not follow the slider")
     probe.wait(lambda: probe.newest("reference_writer").data == "view", LONG_S)
-    probe.wait(lambda: wanted_mm(probe.newest("clarke_reference")) == 4.0, LONG_S, "the reference does not arrive")
+    probe.wait(lambda: at_rest(probe.newest("clarke_reference"), 4.0), LONG_S, "the reference does not arrive")
     probe.received["clarke_reference"].clear()
     probe.wait(lambda: len(probe.received["clarke_reference"]) > 50, LONG_S, "the page falls silent")
     assert {wanted_mm(message) for message in probe.received["clarke_reference"]} == {4.0}, "two writers fight"

@@ -14,7 +14,6 @@ from continuum_robot.msg import StackStatus
 from continuum_robot.nodes import qos
 from continuum_robot.nodes.waiting import Waiting
 
-DISCOVERY_S = 1.0
 RIVAL_S = 3.0
 
 
@@ -25,10 +24,12 @@ class Rival:
     ----------
     node : the supervisor
     waiting : of it
+    listen_s : before the first operation, s
     """
 
-    def __init__(self, node: Node, waiting: Waiting) -> None:
+    def __init__(self, node: Node, waiting: Waiting, listen_s: float) -> None:
         self._namespace, self._waiting = node.get_namespace(), waiting
+        self._listen_s = listen_s
         self._own_stamps: deque[tuple[int, int]] = deque(maxlen=50)
         self._heard_s = -math.inf
         self._listened = False
@@ -52,7 +53,7 @@ class Rival:
         """As :meth:`refuse`, once there was time to hear of another one."""
         if not self._listened:
             # The status of another supervisor is latched: it comes as soon as it is discovered.
-            await self._waiting.sleep(DISCOVERY_S)
+            await self._waiting.sleep(self._listen_s)
             self._listened = True
         self.refuse()
 

@@ -85,7 +85,7 @@ def reports(out: Path) -> list[Path]:
 
 
 def test_demo_leaves_a_report_and_refuses_company(tmp_path: Path) -> None:
-    with Program(tmp_path, "demo", "--no-view", "--duration", "4", "--out", "runs") as demo:
+    with Program(tmp_path, "demo", "--no-view", "--duration", "12", "--out", "runs") as demo:
         demo.wait_for("the stack is up")
         second = subprocess.run(
             [*COMMAND, "demo", "--no-view", "--duration", "2", "--out", "others"],
