@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import json
 import os
 import socket
 import subprocess
@@ -132,3 +133,23 @@ def test_the_task_of_the_prototypes_is_the_controller_it_claims_to_be() -> None:
         expected = np.concatenate([wanted, command, force, integral])
         np.testing.assert_allclose(result[:14], expected, rtol=1e-9, atol=1e-9)
     assert unknown > 0
+
+
+def test_the_table_of_the_loop_has_median_range_and_faults(tmp_path):
+    table = loaded("loop_table")
+    runs = [{key: value for _, key, _, _ in table.ROWS} for value in (1.0, 3.0, 2.0)]
+    runs[1]["with_client_faults"] = ["loop_too_slow"]
+    del runs[2]["with_page_missed_cycles_percent"]
+    for number, numbers in enumerate(runs):
+        (tmp_path / f"{number}.json").write_text(json.dumps(numbers))
+    done = run(
+        "loop_table", "--idle", *(str(tmp_path / f"{n}.json") for n in range(3)), "--loaded", str(tmp_path / "0.json")
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[2] == (
+        "| missed cycles, bare loop | 2.00 % (1.00 to 3.00) | 1.00 % | `bare_loop_missed_cycles_percent` |"
+    )
+    assert any(line.startswith("| … and the page | 2.00 % (1.00 to 3.00) | 1.00 %") for line in lines)
+    assert lines[-1] == "| faults | loop_too_slow (with client) | none | `…_faults` |"
+    assert run("loop_table").returncode == 2
