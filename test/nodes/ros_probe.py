@@ -198,7 +198,13 @@ class Probe:
         if publisher is None:
             publisher = self.node.create_publisher(kind, topic, profile or qos.command_publisher())
             self._publishers[topic] = publisher
-            self.wait_real(lambda: publisher.get_subscription_count() > 0, 30.0, f"nobody listens to {topic}")
+            own = 1 if topic in self.heard else 0  # this node's own ear is matched first
+
+            def heard_by_all() -> bool:
+                matched = publisher.get_subscription_count()
+                return matched > own and matched >= self.node.count_subscribers(topic)
+
+            self.wait_real(heard_by_all, 30.0, f"nobody listens to {topic}")
         publisher.publish(message)
 
     def stop_publishing(self, topic: str) -> None:
