@@ -36,8 +36,9 @@ environment: $(INSTALLED)  ## The virtual environment with ROS 2, the libraries 
 demo: $(INSTALLED)  ## Bring the simulated five-tendon robot up, track the paper's trajectory, leave a report in runs/
 	$(BIN)/continuum-robot demo $(ARGS)
 
-test: $(INSTALLED) lint  ## Linters and all tests, or with ARGS="..." those that pytest selects by it
+test: $(INSTALLED)  ## Linters and all tests, or with ARGS="..." those that pytest selects by it
 ifdef ARGS
+	$(MAKE) --no-print-directory lint
 	$(BIN)/python -m pytest $(ARGS)
 else
 	test/all.sh $(BIN)/python
