@@ -23,7 +23,6 @@ from continuum_robot.runtime.periodic import FIFO_PRIORITY
 from continuum_robot.runtime.timer_jitter import Lateness
 
 ROBOT = "opencr_five_tendon"
-"""Of SCHED_FIFO, as docs/realtime.md gives it to the loop."""
 FIT_LATE_P99_US, RESERVE_LATE_P99_US = 100.0, 500.0
 RESERVE_MISSED_PERCENT = 0.2
 FIT_CYCLE_PART, RESERVE_CYCLE_PART = 0.3, 0.6

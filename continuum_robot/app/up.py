@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,7 +106,8 @@ def run_up(up: UpOptions, console: Console | None = None) -> int:
         if options.simulated:
             prepare_model(robot, console)
 
-    with ProcessStack.server() as server, claimed_domain(options.namespace, meanwhile=prepare):
+    forking = ProcessStack.server() if up.processes else contextlib.nullcontext()
+    with forking as server, claimed_domain(options.namespace, meanwhile=prepare):
         chosen, devices, sentence = with_fake_level(options, robot)
         if sentence:
             console.print(sentence, markup=False, highlight=False, soft_wrap=True)

@@ -6,17 +6,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from continuum_robot.nodes.clarke_controller import ClarkeControllerNode
-from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.making import make_nodes
 from continuum_robot.nodes.spinning import run_nodes
-from continuum_robot.nodes.tendon_driver import TendonDriver
+from continuum_robot.nodes.stack_options import CONTROL_LOOP, GROUPS
 
 
 def make_control_loop() -> Sequence[ManagedNode]:
     """Driver and controller, which share the driver's cycle."""
-    slot = ControllerSlot()
-    return [TendonDriver(slot=slot, own_process=True), ClarkeControllerNode(slot=slot)]
+    return list(make_nodes(GROUPS[CONTROL_LOOP], lambda _name: {}, "internal").values())
 
 
 def main() -> int:

@@ -14,11 +14,12 @@ from typing import Any
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.making import make_nodes
 from continuum_robot.nodes.spinning import run_nodes
+from continuum_robot.nodes.stack_options import CONTROL_LOOP, DISPLAY, GROUPS, SIMULATOR
 
 GROUP_MODULE = "continuum_robot.nodes.group"
-BACKGROUND = {"robot_visualizer", "recorder"}
+BACKGROUND = set(GROUPS[DISPLAY])
 """Nodes whose work can wait."""
-PROMPT = {"tendon_driver", "clarke_controller", "simulator"}
+PROMPT = {*GROUPS[CONTROL_LOOP], *GROUPS[SIMULATOR]}
 """Nodes for which the cycle waits."""
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.stack_options import CONTROL_LOOP, GROUPS, SIMULATOR
 
 _CLASSES = {
     "simulator": "SimulatorNode",
@@ -25,7 +26,7 @@ _CLASSES = {
     "recorder": "Recorder",
 }
 """Name of the class in the module of that name, for each managed node."""
-_CYCLE, _ROBOT = {"tendon_driver", "clarke_controller"}, {"simulator"}
+_CYCLE, _ROBOT = set(GROUPS[CONTROL_LOOP]), set(GROUPS[SIMULATOR])
 _BEFORE_OTHERS = {"tendon_driver", "simulator"}
 """Nodes with a loop that may run before everything else, in a process of their own."""
 

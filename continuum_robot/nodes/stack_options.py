@@ -31,6 +31,7 @@ MANAGED_NODES = (
 
 SIMULATOR = "simulator"
 CONTROL_LOOP = "control_loop"
+DISPLAY = "display"
 CONTROLLERS = ("internal", "topic", "none")
 GROUPS = {
     SIMULATOR: (SIMULATOR,),
@@ -44,7 +45,7 @@ GROUPS = {
         "reference_source",
         "tip_approach",
     ),
-    "display": ("robot_visualizer", "recorder"),
+    DISPLAY: ("robot_visualizer", "recorder"),
 }
 """Nodes by the process that they share."""
 

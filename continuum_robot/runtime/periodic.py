@@ -319,7 +319,8 @@ class PeriodicThread:
         refused = apply_realtime(self._realtime)
         if refused:
             self._on_refused(refused)
-        share = ProcessorShare() if os.sched_getscheduler(0) == os.SCHED_FIFO else None
+        first = platform.system() == "Linux" and os.sched_getscheduler(0) == os.SCHED_FIFO
+        share = ProcessorShare() if first else None
         deadlines = Deadlines(round(self.period_s * 1e9))
         monotonic_ns, statistics, free_run = time.monotonic_ns, self.statistics, self._free_run
         before_ns = monotonic_ns()
