@@ -6,16 +6,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --progress-bar off
-INSTALLED := $(VENV)/.installed
+# An environment of locked versions stays one, until `make clean`.
+LOCKED ?= $(if $(wildcard $(VENV)/.locked),1)
+INSTALLED := $(VENV)/$(if $(LOCKED),.locked,.installed)
 # The package's Python modules are used where they lie; only these change what is installed.
-SOURCES := pyproject.toml setup.py CMakeLists.txt package.xml $(wildcard msg/*.msg srv/*.srv action/*.action) \
+SOURCES := $(if $(LOCKED),$(wildcard requirements/*)) pyproject.toml setup.py CMakeLists.txt package.xml $(wildcard msg/*.msg srv/*.srv action/*.action) \
   $(shell find cmake -type f)
 # Only the loopback, unless the caller opens it.
 export ROS_AUTOMATIC_DISCOVERY_RANGE ?= LOCALHOST
 # cmake 3.20 or newer builds the messages; where there is none it comes from PyPI.
 CMAKE_FROM_PYPI := $(shell cmake --version 2>/dev/null | awk 'NR==1 {split($$3, v, "."); ok = v[1] > 3 || (v[1] == 3 && v[2] >= 20)} END {if (!ok) print "cmake"}')
 
-.PHONY: help environment demo test lint docs clean
+.PHONY: help environment lock demo test lint docs clean
 
 help:  ## What can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,25 +25,39 @@ help:  ## What can be made
 $(INSTALLED): $(SOURCES)
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 10) else "continuum_robot needs Python 3.10 or newer, $(PYTHON) is %d.%d: make PYTHON=python3.11" % sys.version_info[:2])'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@rm -f $(VENV)/.installed $(VENV)/.locked
 	@echo "Installing ROS 2 and the libraries into $(VENV) (about 700 MB, once) ..."
+ifneq ($(LOCKED),)
+	@lock=$$($(BIN)/python requirements/lock.py --name); test -f $$lock || \
+	  { echo "$$lock does not exist: write it with 'make lock', or install without LOCKED=1" >&2; exit 1; }; \
+	  grep -E '^(packaging|setuptools|wheel)==' $$lock > $(VENV)/locked-first.txt && \
+	  $(PIP) --require-hashes -r $(VENV)/locked-first.txt && $(PIP) --require-hashes --no-build-isolation -r $$lock
+	@echo "Building the messages ..."
+	@$(PIP) --no-build-isolation --no-deps -e .
+else
 	@$(BIN)/python -c 'import json, sys; from pip._vendor import tomli; print("\n".join(r for r in tomli.load(open("pyproject.toml", "rb"))["build-system"]["requires"] if not r.startswith("cmake")))' > $(VENV)/build-requirements.txt
 	@$(PIP) -r $(VENV)/build-requirements.txt $(CMAKE_FROM_PYPI)
 	@echo "Building the messages ..."
 	@$(PIP) --no-build-isolation -e ".[ros,viz,gamepad,docs,test]"
+endif
 	@$(BIN)/python -m continuum_robot.runtime.compilation
 	@touch $(INSTALLED)
 
-environment: $(INSTALLED)  ## The virtual environment with ROS 2, the libraries and the messages
+environment: $(INSTALLED)  ## The virtual environment with ROS 2, the libraries and the messages; LOCKED=1: exactly the locked versions
+
+lock:  ## Write the versions and hashes for LOCKED=1 again, as they are on PyPI now (two minutes)
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python requirements/lock.py
 
 demo: $(INSTALLED)  ## Bring the simulated five-tendon robot up, track the paper's trajectory, leave a report in runs/
 	$(BIN)/continuum-robot demo $(ARGS)
 
-test: $(INSTALLED)  ## Linters and all tests, or with ARGS="..." those that pytest selects by it
+test: $(INSTALLED)  ## Linters and all tests, or with ARGS="..." those that pytest selects by it; LONG=1: the long ones too
 ifdef ARGS
 	$(MAKE) --no-print-directory lint
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(if $(LONG),-m "long or not long") $(ARGS)
 else
-	test/all.sh $(BIN)/python
+	LONG=$(LONG) test/all.sh $(BIN)/python
 endif
 
 lint: $(INSTALLED)  ## ruff, and mypy on what runs on the robot

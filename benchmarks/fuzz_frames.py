@@ -2,8 +2,7 @@
 """Throws random and damaged bytes at every frame parser: python benchmarks/fuzz_frames.py --inputs 1000000.
 
 Fails where a parser raises anything but its declared error, where a stream loses a sound frame behind noise, or where
-damaged frames are accepted more often than a 16-bit CRC lets through. With --atheris (pip install atheris) the inputs
-are looked for by coverage instead, until Ctrl-C.
+damaged frames are accepted more often than a 16-bit CRC lets through. test/fuzz/run.py looks for inputs by coverage.
 """
 
 from __future__ import annotations
@@ -213,31 +212,9 @@ def run(inputs: int, seed: int) -> int:
     return int(any(parser.failures for parser in tested))
 
 
-def run_atheris() -> None:
-    """Let atheris look for inputs; an undeclared error ends it with the input in a file."""
-    try:
-        import atheris  # noqa: PLC0415
-    except ImportError:
-        sys.exit("atheris is not installed here: pip install atheris, or leave out --atheris")
-    tested = parsers()
-
-    def test_one_input(data: bytes) -> None:
-        for parser in tested:
-            attempt(parser, data)
-            if parser.failures:
-                raise AssertionError(parser.failures[0])
-
-    atheris.instrument_all()
-    atheris.Setup([sys.argv[0], "-max_len=128"], test_one_input)
-    atheris.Fuzz()
-
-
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--inputs", type=int, default=1_000_000, help="for each parser")
     options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--atheris", action="store_true")
     chosen = options.parse_args()
-    if chosen.atheris:
-        run_atheris()
     sys.exit(run(chosen.inputs, chosen.seed))

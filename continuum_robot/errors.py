@@ -30,7 +30,8 @@ class RobotFileError(ContinuumRobotError, ValueError):
         if line is not None:
             place += f":{line}"
         where = f"{key}: " if key else ""
-        super().__init__(f"{place}: {where}{_shown(value)} -- expected {expected}")
+        # Names in a file may hold line ends, and stand in what is expected.
+        super().__init__(_printable(f"{place}: {where}{_shown(value)} -- expected {expected}"))
 
 
 class ParameterError(ContinuumRobotError, ValueError):
@@ -89,6 +90,10 @@ class IdentifiabilityError(ContinuumRobotError, ValueError):
     def __init__(self, parameters: tuple[str, ...], problem: str, remedy: str) -> None:
         self.parameters, self.problem, self.remedy = parameters, problem, remedy
         super().__init__(f"{', '.join(parameters)} cannot be identified: {problem}. {remedy}")
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _shown(value: Any) -> str:

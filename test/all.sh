@@ -1,29 +1,56 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Linters and all tests: test/all.sh PYTHON. What talks over DDS runs a process for each file, one after the other: no
-# thread and no participant of one disturbs the next. The others take what those leave of the processors, and are told of
-# at the end.
+# Linters and all tests: test/all.sh PYTHON. With LONG=1 in the environment also those marked long.
+# What talks over DDS runs a process for each file: no thread and no participant of one disturbs the next. Tests in real
+# time come one file after the other. Beside them, with what they leave of the processors: the linters and the tests in
+# simulated time one file after the other, and what needs no DDS. Their results follow at the end.
 set -euo pipefail
-python=$1
-marks="pytest\.mark\.(ros|launch)"
+python=$1 part=${2:-}
+# A -m on the command line takes the place of the one in pyproject.toml, which leaves long ones out.
+long=${LONG:+or long}
+chosen="(not long ${long})"
+talks="pytest\.mark\.(ros|launch)"
+code=0
 
-others=$(mktemp)
-set -m  # a process group of its own
-nice -n 19 bash -c '"$0" -m ruff check . && "$0" -m mypy &&
-  exec "$0" -m pytest -n auto --dist loadfile --durations=30 -m "not ros and not launch"' "$python" >"$others" 2>&1 &
-running=$!
-set +m
-trap 'kill -- "-$running" 2>/dev/null || true; rm -f "$others"' EXIT
+dds() {  # MARKS <FILES: each in a process of its own, in DDS domains that begin at $domain
+  local file marks=$1
+  for file in $(sort); do
+    echo "$file"
+    # 5: nothing is selected
+    CONTINUUM_ROBOT_TEST_DOMAIN=$domain "$python" -m pytest -q --durations=5 --durations-min=1 \
+      -m "(ros or launch) and $marks and $chosen" "$file" </dev/null || [ $? -eq 5 ] || code=1
+  done
+}
 
-grep -lrE "$marks" test --include='test_*.py' | sort | while read -r file; do
-  echo "$file"
-  # 5: nothing is selected
-  "$python" -m pytest -q --durations=5 --durations-min=1 -m "ros or launch" "$file" </dev/null || [ $? -eq 5 ]
+case $part in
+  simulated)
+    domain=$((1 + (PPID + 1) % 3 * 32))
+    make --no-print-directory lint || code=1
+    # Those that are in real time as a whole are left out: to find nothing in them takes as long as a test.
+    dds "not real_time" < <(grep -lrE "$talks" test --include='test_*.py' | xargs grep -LE "^pytestmark.*real_time")
+    exit "$code"
+    ;;
+  units)
+    exec "$python" -m pytest -n auto --dist loadfile --durations=30 -m "not ros and not launch and $chosen" </dev/null
+    ;;
+esac
+
+results=$(mktemp -d)
+running=()
+# At nice 19 they would stand still beside two busy programs, and their waits end.
+set -m  # a process group each
+for part in simulated units; do
+  nice -n 10 "$0" "$python" "$part" >"$results/$part" 2>&1 &
+  running+=($!)
 done
+set +m
+trap 'for group in "${running[@]}"; do kill -- "-$group" 2>/dev/null || true; done; rm -rf "$results"' EXIT
+
+domain=$((1 + $$ % 3 * 32))
+dds "real_time" < <(grep -lrE "$talks" test --include='test_*.py' | xargs grep -l "pytest\.mark\.real_time")
 
 # Nothing is left to be disturbed. Who may not raise a priority waits longer, where other programs run too.
-renice -n 0 -g "$running" >/dev/null 2>&1 || true
-code=0
-wait "$running" || code=$?
-cat "$others"
+for group in "${running[@]}"; do renice -n 0 -g "$group" >/dev/null 2>&1 || true; done
+for group in "${running[@]}"; do wait "$group" || code=$?; done
+cat "$results"/*
 exit "$code"

@@ -20,6 +20,7 @@ from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobia
 from continuum_robot.mechanisms.equilibrium_modulation.segment import STRAIGHT_RAD
 from continuum_robot.mechanisms.equilibrium_modulation.turning_point import turning_point
 from continuum_robot.mechanisms.rolling_joint.building import make_linkage
+from continuum_robot.robot.actuation import Actuators
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.loading import load_robot
@@ -280,6 +281,18 @@ def _frequency_lines(frequencies_hz: Vector) -> str:
     return f"Natural frequencies without tension: {values} Hz\n"
 
 
+def _heat_line(actuators: Actuators) -> str:
+    warn_c, error_c = actuators.temperature_warn_c, actuators.temperature_error_c
+    line = f"Motors: warning at {warn_c:g} °C, fault at {error_c:g} °C; "
+    if actuators.heat is None:
+        return line + "without actuators.heat only where their boards measure it"
+    current_a = actuators.heat.steady_current_a(error_c)
+    return line + (
+        f"{current_a:.3g} A, {current_a * actuators.newton_per_ampere:.3g} N, for good bring a motor to it in air of"
+        f" {actuators.heat.ambient_c:g} °C"
+    )
+
+
 def _setting_lines(robot: Robot) -> list[str]:
     lines = []
     if robot.actuators is not None:
@@ -291,6 +304,7 @@ def _setting_lines(robot: Robot) -> list[str]:
             f"Actuators: {actuators.newton_per_ampere:.4g} N/A, up to {actuators.maximum_tension_n:.4g} N, "
             f"{resolution_um:.3g} µm of tendon an encoder count, {actuators.reflected_mass_kg:.3g} kg reflected"
         )
+        lines.append(_heat_line(actuators))
     if robot.limits is not None:
         limits = robot.limits
         lines.append(

@@ -77,6 +77,7 @@ command(cls=running.OptionalContact, epilog="Example: continuum-robot demo --dur
 )
 command(epilog="Example: continuum-robot up opencr_five_tendon --simulated --processes --record")(running.up)
 command(epilog="Example: continuum-robot view opencr_five_tendon")(running.view)
+command(epilog="Example: continuum-robot controller hold_tension")(running.controller)
 command(epilog="Example: continuum-robot teleop --gamepad auto --mode tip")(running.teleop)
 command(epilog="Example: continuum-robot check my_robot.yaml")(robots.check)
 command(epilog="Example: continuum-robot devices my_robot.yaml --json devices.json")(hardware.devices)

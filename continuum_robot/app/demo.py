@@ -91,6 +91,8 @@ def run_demo(
     contact: str | None = None,
     fake_level: str = AUTO,
     view: bool = True,
+    view_only: bool = False,
+    allow_origins: Sequence[str] = (),
     clock: str = AUTO,
     seed: int = -1,
 ) -> int:
@@ -105,6 +107,8 @@ def run_demo(
     contact : file of what touches the robot, empty for the shipped one; None: nothing touches
     fake_level : wire, dynamics or mirror; auto: what the machine can do, with contacts dynamics
     view : with a page in the browser
+    view_only : the page shows and takes no orders
+    allow_origins : further addresses of the page
     clock : real; lockstep: as fast as it can, the same on every machine; auto: real where this machine keeps up
     seed : of the simulation; -1: the robot file's
 
@@ -145,11 +149,15 @@ def run_demo(
             clock=clock,
             seed=seed,
             run_s=duration_s if clock == LOCKSTEP else 0.0,
+            start_motion=True,
             parameters={}
             if touching is None
             else {"simulator": {"contacts": str(touching)}, "contact_monitor": CONTACT_LEAST},
         )
-        with StopRequest() as stop, PageCompanion(robot, console, wanted=view, out=out) as page:
+        companion = PageCompanion(
+            robot, console, wanted=view, out=out, view_only=view_only, allow_origins=allow_origins
+        )  # fmt: skip
+        with StopRequest() as stop, companion as page:
             stack = ProcessStack(options, server)
             outcome = _track(stack, duration_s, stop, console, devices=f"simulated: {level.reason}", page=page)
     reported = _report(outcome, loaded, folder, console)

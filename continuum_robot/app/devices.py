@@ -20,6 +20,7 @@ from rich.table import Table
 
 from continuum_robot.app.output import write_json
 from continuum_robot.drivers import backends
+from continuum_robot.drivers.odri_can.can_link import bring_up_line
 from continuum_robot.drivers.odri_can.survey import survey
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.drivers.serial_port import PortInUseError, permission_remedy, ports
@@ -31,7 +32,6 @@ from continuum_robot.robot.loading import load_robot
 
 FOUND, MISSING, BUSY, UNEXPECTED = "found", "missing", "in use", "unexpected"
 LIMITS = "hardware/limits.conf"
-CAN_SETTINGS = "bitrate 1000000 sample-point 0.867"
 
 _CAN_LINK_TYPE = "280"
 _NETWORK = Path("/sys/class/net")
@@ -193,7 +193,7 @@ def can_interfaces(network: Path = _NETWORK) -> tuple[Port, ...]:
         if _line_of(interface / "type") != _CAN_LINK_TYPE:
             continue
         is_up = bool(int(_line_of(interface / "flags") or "0", 16) & 1)
-        problem = "" if is_up else f"down: sudo ip link set {interface.name} up type can {CAN_SETTINGS}"
+        problem = "" if is_up else f"down: {bring_up_line(interface.name)}"
         queue = _line_of(interface / "tx_queue_len")
         found.append(Port("can", interface.name, f"{'up' if is_up else 'down'}, transmit queue {queue}", problem))
     return tuple(found)

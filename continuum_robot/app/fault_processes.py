@@ -49,6 +49,7 @@ from continuum_robot.experiments.fault_campaign.kind import PROCESSES, FaultKind
 from continuum_robot.experiments.fault_campaign.kinds import KINDS
 from continuum_robot.msg import ClarkeState, StackStatus, TendonCommands, TendonStates
 from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.calling import call_service
 from continuum_robot.nodes.diagnostics import values_of
 from continuum_robot.nodes.spinning import Spinner, initialize, wait_for
 from continuum_robot.robot.description import Robot
@@ -149,14 +150,7 @@ class _Ears:
     def call(self, kind: Any, service: str, request: Any, timeout_s: float) -> Any:
         """Call a service. Raises :class:`DeviceError` where it does not answer."""
         client = self._clients.setdefault(service, self.node.create_client(kind, service))
-        done = threading.Event()
-        if not wait_for(client.service_is_ready, 10.0):
-            raise DeviceError(service, "is not there", "See the log of its node.")
-        future = client.call_async(request)
-        future.add_done_callback(lambda _future: done.set())
-        if not done.wait(timeout_s):
-            raise DeviceError(service, f"did not answer within {timeout_s:g} s", "See the log of its node.")
-        return future.result()
+        return call_service(client, request, timeout_s)
 
 
 class ProcessRobot:
@@ -432,7 +426,7 @@ def run_one(stand: ProcessRobot, kind: FaultKind, moment: str, seed: int) -> Fau
     motor = truth["motor_n"][-1]
     stopped = bool((motor <= limits.safe_n + TORQUE_MARGIN_N).all())
     first_s = min(found.values(), default=math.nan)
-    after_s = _knowable_after_s(kind, stand.robot)
+    after_s = knowable_after_s(kind, stand.robot)
     knowable_s = begin_s + (after_s if math.isfinite(after_s) else 0.0)
     if math.isnan(after_s) and found:
         knowable_s = first_s
@@ -471,8 +465,14 @@ def run_one(stand: ProcessRobot, kind: FaultKind, moment: str, seed: int) -> Fau
     )
 
 
-def _unknown(kind: FaultKind, moment: str, seed: int, problem: str) -> FaultRecord:
-    """A run of which nothing is known: not safe."""
+def unknown(kind: FaultKind, moment: str, seed: int, problem: str) -> FaultRecord:
+    """A run of which nothing is known: not safe.
+
+    Parameters
+    ----------
+    kind, moment, seed : of the run
+    problem : why, a sentence
+    """
     return FaultRecord(
         fault=kind.name,
         moment=moment,
@@ -493,7 +493,13 @@ def _unknown(kind: FaultKind, moment: str, seed: int, problem: str) -> FaultReco
     )
 
 
-def _knowable_after_s(kind: FaultKind, robot: Robot) -> float:
+def knowable_after_s(kind: FaultKind, robot: Robot) -> float:
+    """As of the table, for a robot with motor boards on CAN. Raises :class:`ParameterError` for another one.
+
+    Parameters
+    ----------
+    kind : of fault
+    """
     boards = robot.hardware.tendon_actuators if robot.hardware is not None else None
     if robot.limits is None or not isinstance(boards, OdriCan):
         raise ParameterError("robot", robot.name, "a robot with limits and motor boards on CAN")
@@ -538,6 +544,6 @@ def run_campaign(
                 try:
                     record = run_one(stand, kind, moment, seed)
                 except ContinuumRobotError as error:
-                    record = _unknown(kind, moment, seed, str(error))
+                    record = unknown(kind, moment, seed, str(error))
                 recovered = record.recovered_without_restart
                 yield record

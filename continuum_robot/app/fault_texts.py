@@ -86,6 +86,23 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
         "At once: nothing that is not finite reaches a motor.",
         ("Mend the program that writes `tendon_commands`: an unknown reading must not become a command.", RESET),
     ),
+    "motor_hot": (
+        (
+            "too much tension for too long, or too much pretension",
+            "the motors are not cooled, or the air is hotter than `actuators.heat.ambient_c`",
+            "`actuators.heat` in the robot file are not the motor's numbers",
+        ),
+        "A motor reached `temperature_error_c` of the robot file's `actuators`, as its board measures it or as the"
+        " model `actuators.heat` computes it from the measured currents, whichever is higher; it counts as hot until it"
+        " is below `temperature_warn_c`. A temperature that is unknown is neither hot nor cool.",
+        (
+            "Let the motor cool down: `/diagnostics` (`tendon_driver: bus`, `temperature_c`) says how hot it is, and a"
+            " reset is refused until then.",
+            "Lower `limits.maximum_n`, `limits.total_n` or the pretension.",
+            "Check the numbers of `actuators.heat` (motors.md).",
+            RESET,
+        ),
+    ),
     "command_wrong_size": (
         ("the program that writes `tendon_commands` was made for a robot with another number of tendons",),
         "At once: a command must hold one tension a tendon.",
@@ -158,9 +175,18 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
         (LOOK, "Follow its page in docs/faults.", RESET),
     ),
     "estop": (
-        ("somebody asked for it: service or topic `estop`, the browser, the client", "a node found that it must stop"),
+        (
+            "somebody asked for it: service or topic `estop`, the browser, the client, a button",
+            "the heartbeat of a button on `estop_button` is lost",
+            "a node found that it must stop",
+        ),
         "At once, in every lifecycle state.",
-        ("See that the robot and everybody near it are safe.", "Release the stop: send `false` on the topic.", RESET),
+        (
+            "See that the robot and everybody near it are safe.",
+            "Have the holder of the stop release it: `reset_estop` and `estop_holders` in `driver_status` name them. "
+            "Where one has gone for good, use the service `release_estop` (docs/safety.md).",
+            RESET,
+        ),
     ),
 }
 
@@ -217,7 +243,7 @@ _BOARD: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     ),
     "silent_board": (
         ("the board has no power", "its CAN cable is off", "the channel in the robot file is another one"),
-        "No positions or currents for 50 ms, of which 20 ms rule out that it was the computer that stalled.",
+        "No positions or currents for `silent_after_s` (30 ms) and 20 ms more: the computer did not stall.",
         ("Check supply and CAN wiring.", "`continuum-robot devices ROBOT` lists what is on each channel.", RESET),
     ),
     "silent_status": (
@@ -243,7 +269,12 @@ _BOARD: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "bus_off": (
         ("a short circuit or missing termination", "a wrong bit rate"),
         "The CAN controller reports bus-off.",
-        ("Check wiring, termination, bit rate.", "`sudo ip link set canN down`, then `up`.", RESET),
+        (
+            "Check wiring, termination, bit rate.",
+            "With `restart-ms` the adapter comes back by itself; otherwise `sudo ip link set canN down`, then `up`.",
+            "A board that stays silent went bus-off too: slacken the tendons, switch its power off and on, home.",
+            RESET,
+        ),
     ),
     "bus_error": (
         ("the adapter was unplugged", "its driver failed"),
@@ -285,13 +316,17 @@ _STACK: dict[str, tuple[str, tuple[str, ...], str, tuple[str, ...]]] = {
         "a node is gone, hangs or left its state",
         ("the node's program ended or was killed", "it hangs", "somebody changed its lifecycle by hand"),
         "The supervisor hears every node's `/diagnostics` and transition events.",
-        ("Start its program again and look at its log.", RESET),
+        (
+            "`up` and the launch files start its program again by themselves; elsewhere start it. Look at its log.",
+            RESET,
+        ),
     ),
     "two_writers": (
         "two programs write `tendon_commands`",
         ("a controller of one's own runs beside clarke_controller", "a stack of before still lives"),
-        "The driver counts the publishers of `tendon_commands` and watches whose commands arrive.",
-        ("Stop one of them. For a controller of your own start the stack without one: `controller:=false`.", RESET),
+        "The first that writes has the commands; another one is refused, and where both go on, this latches. The"
+        " driver's diagnostics (`round_trip`) name both.",
+        ("Stop one of them. For a controller of your own start the stack without one: `controller:=none`.", RESET),
     ),
     "internal_error": (
         "a defect of the driver's program",
@@ -322,6 +357,12 @@ _STACK: dict[str, tuple[str, tuple[str, ...], str, tuple[str, ...]]] = {
         ("a node hangs",),
         "As for [startup_failed](startup_failed.md).",
         ("Look at its log, end its program and start it again.", RESET),
+    ),
+    "readmission_failed": (
+        "a node that was started again after it was lost could not be configured",
+        ("its device is gone or in use", "another program of that name runs", "the robot file was changed meanwhile"),
+        "As for [startup_failed](startup_failed.md). It is tried again every 5 s.",
+        ("Remove the reason that the log names.", RESET),
     ),
     "shutdown_failed": (
         "a node did not go down when the stack was shut down",

@@ -17,7 +17,7 @@ from rich.table import Table
 from continuum_robot.app.output import write_json
 from continuum_robot.experiments.fault_campaign import campaign
 from continuum_robot.experiments.fault_campaign.campaign import FaultRecord, as_mapping, moments, summary
-from continuum_robot.experiments.fault_campaign.kind import PROCESSES, FaultKind
+from continuum_robot.experiments.fault_campaign.kind import PROCESSES, STACK, VIRTUAL, FaultKind
 from continuum_robot.experiments.fault_campaign.kinds import KINDS, kinds_by_name
 from continuum_robot.robot.loading import load_robot
 
@@ -57,7 +57,7 @@ def run_faults(
     console = console or Console()
     if not console.is_terminal:
         console.width = max(console.width, PLAIN_WIDTH)
-    chosen = [kind for kind in kinds_by_name(kinds) if processes or kind.runs != PROCESSES]
+    chosen = [kind for kind in kinds_by_name(kinds) if processes or kind.runs == VIRTUAL]
     total = len(chosen) * len(moments(moment_count))
     records: list[FaultRecord] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -83,6 +83,19 @@ def run_faults(
     return 0 if records and numbers["n_safe"] == numbers["n_runs"] else 1
 
 
+def run_soak(robot: str, hours: float, *, seed: int, out: Path) -> int:
+    """Run a soak: see :func:`continuum_robot.app.soak.run.run_soak`, which needs ROS.
+
+    Parameters
+    ----------
+    robot : path of a robot file, or name of a shipped one
+    hours : how long
+    seed : of what is drawn
+    out : the results go to a folder named by the date in here
+    """
+    return int(importlib.import_module("continuum_robot.app.soak.run").run_soak(robot, hours, seed=seed, out=out))
+
+
 def print_kinds(console: Console | None = None) -> None:
     """Print every kind with what must happen."""
     console = console or Console()
@@ -96,13 +109,17 @@ def print_kinds(console: Console | None = None) -> None:
 
 def _records(robot: str, kinds: Sequence[FaultKind], moment_count: int, seed: int) -> Iterator[FaultRecord]:
     yield from campaign.run_campaign(load_robot(robot), kinds, moment_count, seed)
+    # Only here: the rest of the campaign runs where there is no ROS.
     if any(kind.runs == PROCESSES for kind in kinds):
-        # Only here: the rest of the campaign runs where there is no ROS.
         in_processes = importlib.import_module("continuum_robot.app.fault_processes")
         domain = importlib.import_module("continuum_robot.app.domain")
         with contextlib.ExitStack() as stack:
             stack.enter_context(domain.claimed_domain(""))
             yield from in_processes.run_campaign(robot, kinds, moment_count, seed)
+    if any(kind.runs == STACK for kind in kinds):  # the stack claims the domain itself
+        yield from importlib.import_module("continuum_robot.app.fault_stack").run_campaign(
+            robot, kinds, moment_count, seed
+        )
 
 
 def _table(records: Sequence[FaultRecord]) -> Table:

@@ -7,6 +7,7 @@ import dataclasses
 from itertools import groupby
 
 from continuum_robot.app.fault_texts import FAULT_TEXTS, FaultText
+from continuum_robot.app.soak.growth import ALLOWED_PER_H, MINIMUM_S, WARM_UP_S
 from continuum_robot.drivers.dynamixel.actuators import FAULTS as SERVO_FAULTS
 from continuum_robot.drivers.odri_can.faults import FAULTS as BOARD_FAULTS
 from continuum_robot.drivers.safety_settings import SafetySettings
@@ -23,6 +24,7 @@ from continuum_robot.experiments.fault_campaign.kind import DETECTABLE
 from continuum_robot.experiments.fault_campaign.kinds import KINDS
 from continuum_robot.robot.schema import quantity_of
 
+_UNITS = {"rss_mib": "MiB of RSS", "handles": "handles", "threads": "thread"}
 INTRODUCTION = """\
 # Faults: what they look like, and what to do
 
@@ -31,6 +33,7 @@ INTRODUCTION = """\
     continuum-robot faults --json faults.json     # breaks everything once on a simulated robot, some ten minutes
     continuum-robot faults --list
     continuum-robot faults --kinds tendon_snapped,driver_killed
+    continuum-robot faults --soak 1 --seed 3      # an hour of random faults and resets: see Soak below
 
 A fault latches: `driver_status`, `/diagnostics` and `stack_status.faults` name it until somebody clears it. Nothing has
 to be restarted: remove the cause, then reset the stack (`manage_stack` command 3: down, clear, up again). Where the
@@ -40,7 +43,7 @@ table says *home*, the zero of the displacements is lost: `continuum-robot home`
 
 def page() -> str:
     """The whole page as Markdown."""
-    return "\n".join([INTRODUCTION, *_names(), *_criteria(), *_kinds()])
+    return "\n".join([INTRODUCTION, *_names(), *_criteria(), *_kinds(), *_soak()])
 
 
 def _names() -> list[str]:
@@ -91,12 +94,43 @@ def _criteria() -> list[str]:
         " the robot meanwhile: the record says so, and is safe as well.",
         "- Who must find it, found it; afterwards the robot moves again in the same process.",
         "",
+        "Kinds of other programs, pages and operators run on the processes that `up` starts, but for hot motors and"
+        " files. The simulated robot's boards have a receive timeout there, and its truth is read from outside. Times"
+        " are those that the simulated robot lived through: what it left out since the computer was busy does not"
+        " count. Its place is not judged there, nor the time of a stop that was not asked for.",
+        "",
         "The time counts from when the fault can be known:",
         "",
         "| | |",
         "|---|---|",
         *(f"| {name} | {meaning} |" for name, meaning in DETECTABLE.items()),
         "",
+    ]
+
+
+def _soak() -> list[str]:
+    allowed = ", ".join(f"{value:g} {_UNITS[name]}" for name, value in ALLOWED_PER_H.items() if name in _UNITS)
+    return [
+        f"""\
+## Soak
+
+`continuum-robot faults --soak HOURS --seed N --out DIR` brings a simulated robot up as `up` does and does one thing
+after another to it, drawn by the seed: faults of devices, kills and stops of processes, the e-stop, forged commands and
+requests, resets, pauses, clients that come and go. Each time:
+
+- No tendon has more than `limits.maximum_n`, in any millisecond. What must stop the robot has stopped it
+  {1e3 * TIME_TO_SAFE_S:.0f} ms after it could be known, on the simulated robot's clock; where the control loop itself
+  was stopped, also that long after it goes on. A fault whose time is not known (a frozen reading) must leave the motors
+  at the safe tension in the end.
+- Where anything latched or was killed, a reset brings the stack up, and nothing moves before a start.
+- A stop that was not drawn, of a busy computer, is listed and no failure; it has to be recovered as any other.
+
+`usage.csv` has memory (PSS and RSS), open handles and threads of each process over time, `soak.png` draws them,
+`faults.jsonl` has a line for each fault, `soak.json` everything. A process grows where the 95 % interval of its robust
+slope (Theil-Sen, over medians, without the first {WARM_UP_S:g} s of each process) lies above {allowed} an hour; less
+than {MINIMUM_S / 60:g} minutes are not judged. Ctrl-C ends a soak with the same report. Exit code 1: something was
+unsafe, not recovered, not as asked, or grew.
+"""
     ]
 
 

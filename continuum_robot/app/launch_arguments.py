@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from continuum_robot.app.fake_level import AUTO
+from continuum_robot.app.processes import RESPAWN_DELAY_S, RESPAWNS
+from continuum_robot.nodes.choices import CLARKE
 from continuum_robot.nodes.stack_options import CONTROLLERS
 from continuum_robot.robot.loading import shipped_robots
 
@@ -67,10 +69,11 @@ def stack_arguments(fake_hardware: bool) -> list[LaunchArgument]:
         ),
         LaunchArgument(
             "controller",
-            default="internal",
+            default=CLARKE,
             choices=CONTROLLERS,
-            description="Where the controller is. internal: in the driver's cycle. topic: a node of its own, or yours, "
-            "over the topic tendon_commands. none: only driver and estimators, for your own controller there",
+            description="What commands the tendons. clarke: the Clarke controller in the driver's cycle. hold_tension: "
+            "the driver holds the tensions until the service switch_controller. topic: the Clarke controller as a node "
+            "of its own, or yours, over the topic tendon_commands. none: only driver and estimators, for yours there",
         ),
         LaunchArgument(
             "clock",
@@ -87,6 +90,13 @@ def stack_arguments(fake_hardware: bool) -> list[LaunchArgument]:
             default="true",
             choices=BOOLEAN,
             description="Bring all nodes up to active. false: they wait for the service supervisor/manage",
+        ),
+        LaunchArgument(
+            "start_motion",
+            default="false",
+            choices=BOOLEAN,
+            description="Start the trajectory once the stack is up for the first time. false: the robot holds until "
+            "somebody starts a motion, by the service reference_source/restart for instance",
         ),
         LaunchArgument(
             "contact",
@@ -126,6 +136,13 @@ def stack_arguments(fake_hardware: bool) -> list[LaunchArgument]:
             default="",
             description="YAML file with ROS parameters; it wins over the robot file. Start its sections with /**: "
             "so that they hold in any namespace",
+        ),
+        LaunchArgument(
+            "respawn",
+            default=str(RESPAWNS),
+            description="How often a program of a node that ends by itself is started again, each time after "
+            f"{RESPAWN_DELAY_S:g} s; the supervisor configures it, and a reset (service manage_stack) brings the stack "
+            "up again. 0: never; composed:=true: never",
         ),
         LaunchArgument(
             "log_level",

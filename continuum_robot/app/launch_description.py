@@ -20,6 +20,7 @@ from launch_ros.actions import Node
 
 from continuum_robot.app.launch_arguments import LaunchArgument, misspelt, rviz_arguments, stack_arguments
 from continuum_robot.app.launch_plan import Program, programs_of_stack
+from continuum_robot.app.processes import RESPAWN_DELAY_S
 from continuum_robot.app.rviz_view import write_scaled
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.nodes.loopback import keep_to_loopback
@@ -88,6 +89,12 @@ def _stack(context: LaunchContext) -> list[Action]:
             ros_arguments=["--log-level", given["log_level"]],
             output="screen",
             emulate_tty=True,
+            # launch's own 5 s would cut a slow ramp short.
+            sigterm_timeout=f"{program.grace_s:g}",
+            sigkill_timeout=f"{program.grace_s:g}",
+            respawn=program.respawns > 0,
+            respawn_delay=RESPAWN_DELAY_S,
+            respawn_max_retries=program.respawns or -1,
         )
 
     nodes = [started(program) for program in programs_of_stack(given)]

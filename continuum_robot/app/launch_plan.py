@@ -7,9 +7,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from continuum_robot.app.stack import SUPERVISOR, load_for_stack, node_parameters, with_fake_level
+from continuum_robot.app.stack import SUPERVISOR, load_for_stack, node_parameters, stop_grace_s, with_fake_level
 from continuum_robot.errors import ParameterError
-from continuum_robot.nodes.stack_options import CONTROL_LOOP, StackOptions
+from continuum_robot.nodes.stack_options import CONTROL_LOOP, IN_CYCLE, StackOptions
 from continuum_robot.robot.loading import find_robot_file
 
 
@@ -23,12 +23,16 @@ class Program:
     node : name of its node; None: it makes several, and names them itself
     parameters : ROS parameters
     nodes : names of all its nodes
+    grace_s : how long it may take from one signal to its end before the next one comes, s
+    respawns : how often it is started again where it ends by itself
     """
 
     executable: str
     node: str | None
     parameters: Mapping[str, object]
     nodes: tuple[str, ...]
+    grace_s: float
+    respawns: int = 0
 
 
 def programs_of_stack(given: Mapping[str, str]) -> list[Program]:
@@ -44,27 +48,40 @@ def programs_of_stack(given: Mapping[str, str]) -> list[Program]:
     ParameterError : a value that does not fit the robot, or a file that is not there
     """
     options = _options(given)
-    options, *_ = with_fake_level(options, load_for_stack(options))
+    robot = load_for_stack(options)
+    options, *_ = with_fake_level(options, robot)
+    grace_s = stop_grace_s(robot)
     if given["params_file"] and not os.path.isfile(given["params_file"]):
         raise ParameterError("params_file", given["params_file"], "an existing file")
     if given["composed"] == "true":
         names = (*options.node_names, SUPERVISOR)
-        return [Program("composition", None, _composed_parameters(options, given), names)]
-    return _programs(options)
+        return [Program("composition", None, _composed_parameters(options, given), names, grace_s)]
+    return _programs(options, grace_s, _respawns(given))
 
 
-def _programs(options: StackOptions) -> list[Program]:
-    """A program a node; driver and controller share one where the controller is in the driver's cycle."""
+def _respawns(given: Mapping[str, str]) -> int:
+    text = given["respawn"]
+    if not text.isdecimal() or len(text) > 4:
+        raise ParameterError("respawn", text, "a whole number from 0 to 9999")
+    return int(text)
+
+
+def _programs(options: StackOptions, grace_s: float, respawns: int) -> list[Program]:
+    """A program a node; driver and controller share one where the controller is in the driver's cycle.
+
+    The supervisor is never started again: with it the whole launch ends.
+    """
     parameters, programs = node_parameters(options), []
-    together = [name for name in options.groups().get(CONTROL_LOOP, ()) if options.controller == "internal"]
+    together = [name for name in options.groups().get(CONTROL_LOOP, ()) if options.controller in IN_CYCLE]
     for name, own in parameters.items():
         if len(together) < 2 or name not in together:
-            programs.append(Program(name, name, own, (name,)))
+            again = 0 if name == SUPERVISOR else respawns
+            programs.append(Program(name, name, own, (name,), grace_s, again))
         elif name == together[0]:
             union: dict[str, object] = {}
             for node in together:
                 union |= parameters[node]
-            programs.append(Program(CONTROL_LOOP, None, union, tuple(together)))
+            programs.append(Program(CONTROL_LOOP, None, union, tuple(together), grace_s, respawns))
     return programs
 
 
@@ -80,6 +97,7 @@ def _options(given: Mapping[str, str]) -> StackOptions:
         controller=given["controller"],
         clock="lockstep" if given["use_sim_time"] == "true" else given["clock"],
         autostart=given["activate"] == "true",
+        start_motion=given["start_motion"] == "true",
         contact=given["contact"] == "true",
         parameters={
             "tendon_driver": {"can_interface": given["can_interface"]},
@@ -105,4 +123,5 @@ def _composed_parameters(options: StackOptions, given: Mapping[str, str]) -> dic
         "serial_port": given["serial_port"],
         "force_port": given["force_port"],
         "autostart": options.autostart,
+        "start_motion": options.start_motion,
     }

@@ -67,6 +67,10 @@ class ProcessServer:
     Parameters
     ----------
     modules : imported by the server before it forks, while the caller does something else
+
+    Attributes
+    ----------
+    pid : process id of the server
     """
 
     def __init__(self, modules: Sequence[str]) -> None:
@@ -74,8 +78,8 @@ class ProcessServer:
         sys.stderr.flush()
         self._socket, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         parent_pid = os.getpid()
-        self._pid = os.fork()
-        if self._pid == 0:
+        self.pid = os.fork()
+        if self.pid == 0:
             self._socket.close()
             _leave(_serve, parent_pid, there, modules)
         there.close()
@@ -125,7 +129,7 @@ class ProcessServer:
         """End the server."""
         self._socket.close()
         with contextlib.suppress(ChildProcessError):
-            os.waitpid(self._pid, 0)
+            os.waitpid(self.pid, 0)
 
     def __enter__(self) -> ProcessServer:
         return self
@@ -147,6 +151,7 @@ class ProcessServer:
         said = json.loads(message)
         if "started" in said:
             self._started.append(said["started"])
+            self._exit_codes.pop(said["started"], None)  # of an earlier process with this id
         else:
             self._exit_codes[said["ended"]] = said["code"]
         return True
@@ -183,6 +188,13 @@ def _serve(parent_pid: int, asked: socket.socket, modules: Sequence[str]) -> int
     os.set_blocking(woken, False)
     signal.set_wakeup_fd(woken)
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    # Who asked has gone, before it heard of everything: its processes end with this one.
+    with contextlib.suppress(ConnectionError):
+        _answer(asked, ended, woken)
+    return 0
+
+
+def _answer(asked: socket.socket, ended: int, woken: int) -> None:
     while True:
         readable, _, _ = select.select([asked, ended], [], [])
         if ended in readable:
@@ -191,7 +203,7 @@ def _serve(parent_pid: int, asked: socket.socket, modules: Sequence[str]) -> int
         if asked in readable:
             message = asked.recv(_LONGEST)
             if not message:
-                return 0
+                return
             server_pid, pid = os.getpid(), os.fork()
             if pid == 0:
                 signal.set_wakeup_fd(-1)

@@ -17,34 +17,39 @@ from continuum_robot.app.driver_numbers import DriverNumbers
 from continuum_robot.app.output import plain
 from continuum_robot.app.process_server import ProcessServer
 from continuum_robot.app.processes import ProcessGroup
-from continuum_robot.app.stack import absolute_robot
+from continuum_robot.app.stack import absolute_robot, stop_grace_s
 from continuum_robot.errors import DeviceError
+from continuum_robot.nodes.calling import AGAIN_S, call_service
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.group import GROUP_MODULE, group_command
-from continuum_robot.nodes.spinning import wait_for
 from continuum_robot.nodes.stack_options import MANAGED_NODES, StackOptions
 from continuum_robot.nodes.supervisor import Supervisor
+from continuum_robot.robot.loading import load_robot
 
 CALL_TIMEOUT_S = 5.0
 DISCOVERY_TIMEOUT_S = 60.0
 """A node of a process that was started just now may take this long to appear; one that ends is noticed at once."""
 REPORT_TIMEOUT_S = 3.0
 """Longer than from one message of the driver on /diagnostics to the next."""
+_TYPE_SUPPORT = "rosidl_generator_py"
+"""A context of rclpy imports it, and with it a parser of message files: 0.15 s of a processor, in each process."""
 
 
 class ProcessStack(ComposedStack):
     """Nodes in groups, each group a process; the supervisor in this one. Used as :class:`ComposedStack`.
 
-    A process that ends is a failure of the stack; none is started again.
+    A process that ends for good is a failure of the stack.
 
     Parameters
     ----------
     options : what to bring up
     server : forks the processes; None: each imports what it needs by itself
+    respawns : how often :meth:`start_again` starts each process that ended by itself
     """
 
-    def __init__(self, options: StackOptions, server: ProcessServer | None = None) -> None:
+    def __init__(self, options: StackOptions, server: ProcessServer | None = None, respawns: int = 0) -> None:
         super().__init__(absolute_robot(options))
+        self.respawns = respawns
         self._group = ProcessGroup(
             {
                 group: group_command(
@@ -52,6 +57,7 @@ class ProcessStack(ComposedStack):
                 )
                 for group, names in self.options.groups().items()
             },
+            grace_s=stop_grace_s(load_robot(self.options.robot)),
             server=server,
         )
         self._numbers: DriverNumbers | None = None
@@ -62,7 +68,8 @@ class ProcessStack(ComposedStack):
         """A server for a stack's processes, where this process can be forked: made before anything that has threads."""
         if not ProcessServer.possible():
             return contextlib.nullcontext()
-        return ProcessServer([GROUP_MODULE, *(f"continuum_robot.nodes.{name}" for name in MANAGED_NODES)])
+        nodes = [f"continuum_robot.nodes.{name}" for name in MANAGED_NODES]
+        return ProcessServer([GROUP_MODULE, *nodes, _TYPE_SUPPORT])
 
     def start(self) -> None:
         """Start the processes, then the supervisor, which waits for their nodes.
@@ -88,15 +95,34 @@ class ProcessStack(ComposedStack):
         super().shutdown()
         self._group.stop()
 
+    def start_again(self) -> Mapping[str, int]:
+        """Start processes again that ended by themselves a while ago; called now and then. The supervisor configures
+        their nodes, and a reset brings the stack up.
+
+        Returns
+        -------
+        of those that were started now, the exit codes with which they had ended
+
+        Raises
+        ------
+        DeviceError : a program cannot be run
+        """
+        return self._group.start_again(self.respawns)
+
+    @property
+    def restarts(self) -> Mapping[str, int]:
+        """How often each process was started again."""
+        return self._group.restarts
+
     @property
     def failed(self) -> bool:
-        """Whether a defect showed here, or a process ended by itself."""
+        """Whether a defect showed here, or a process ended for good."""
         self._note_ended()
         return bool(self._ended) or super().failed
 
     @property
     def ended(self) -> Mapping[str, int]:
-        """Exit codes of the processes that ended by themselves."""
+        """Exit codes of the processes that ended by themselves and are not started again."""
         self._note_ended()
         return self._ended
 
@@ -132,7 +158,7 @@ class ProcessStack(ComposedStack):
     def reset_statistics(self) -> None:
         """Start the statistics of the loop over. Raises :class:`DeviceError` where the driver does not answer."""
         client = self.supervisor.create_client(Trigger, "reset_statistics")
-        self._call(client, Trigger.Request(), "reset_statistics")
+        call_service(client, Trigger.Request(), CALL_TIMEOUT_S, AGAIN_S)
 
     def note(self, numbers: Mapping[str, Any]) -> None:
         """Store numbers of the running stack with its recording, where there is one.
@@ -146,19 +172,14 @@ class ProcessStack(ComposedStack):
         client = self.supervisor.create_client(SetParameters, "recorder/set_parameters")
         value = Parameter("note", value=json.dumps(plain(dict(numbers)))).to_parameter_msg()
         with contextlib.suppress(DeviceError):
-            self._call(client, SetParameters.Request(parameters=[value]), "recorder")
-
-    def _call(self, client: Any, request: Any, what: str) -> Any:
-        if not wait_for(client.service_is_ready, CALL_TIMEOUT_S):
-            raise DeviceError(what, "is not there", "See the log above")
-        future = client.call_async(request)
-        if not wait_for(future.done, CALL_TIMEOUT_S):
-            raise DeviceError(what, f"did not answer within {CALL_TIMEOUT_S:g} s", "See the log above")
-        return future.result()
+            call_service(client, SetParameters.Request(parameters=[value]), CALL_TIMEOUT_S, AGAIN_S)
 
     def _note_ended(self) -> None:
-        if self.nodes:
-            self._ended |= {name: code for name, code in self._group.ended().items() if name not in self._ended}
+        if not self.nodes:
+            return
+        for name, code in self._group.ended().items():
+            if self._group.restarts.get(name, 0) >= self.respawns:
+                self._ended.setdefault(name, code)
 
     def _make_nodes(self) -> None:
         options = self._node_options("supervisor")

@@ -16,6 +16,11 @@ from pathlib import Path
 from continuum_robot.app.process_server import ForkedProcess, ProcessServer
 from continuum_robot.errors import DeviceError, ParameterError
 
+RESPAWN_DELAY_S = 2.0
+"""From the end of a process to its next start: what it held, the system has freed then."""
+RESPAWNS = 5
+"""How often a process is started again where nobody says another number."""
+
 
 def node_command(
     node: str, parameters: Mapping[str, object], namespace: str = "", extra: Sequence[str] = ()
@@ -55,7 +60,7 @@ def parameter_text(value: object) -> str:
 
 @dataclass
 class ProcessGroup:
-    """Several processes, started in order and stopped in reverse order; none is ever restarted.
+    """Several processes, started in order and stopped in reverse order.
 
     Attributes
     ----------
@@ -64,6 +69,7 @@ class ProcessGroup:
     signals : with which a process is stopped, one after the other
     output : where their standard output goes, as of ``subprocess.Popen``; None: where this process's goes
     server : forks the processes, where their output is not kept; None: each is a program of its own
+    restarts : how often each process was started again
     """
 
     commands: Mapping[str, Sequence[str]]
@@ -71,7 +77,9 @@ class ProcessGroup:
     signals: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
     output: int | None = None
     server: ProcessServer | None = None
+    restarts: dict[str, int] = field(default_factory=dict, init=False)
     _running: dict[str, subprocess.Popen[bytes] | ForkedProcess] = field(default_factory=dict, init=False)
+    _ended_s: dict[str, float] = field(default_factory=dict, init=False)
 
     def start(self) -> None:
         """Start all, in order.
@@ -83,19 +91,50 @@ class ProcessGroup:
         """
         if self._running:
             raise ParameterError("start", "started already", "one start of each group")
-        tethered = [sys.executable, "-m", "continuum_robot.app.tethered", str(os.getpid())]
-        for name, command in self.commands.items():
-            if self.server is not None and self.output is None:
-                self._running[name] = self.server.start(command, os.environ)
-                continue
+        for name in self.commands:
             try:
-                # A session of its own: the terminal's Ctrl-C reaches only this process, which stops them in order.
-                self._running[name] = subprocess.Popen(
-                    [*tethered, *command], start_new_session=True, stdout=self.output
-                )
-            except OSError as error:
+                self._start_one(name)
+            except DeviceError:
                 self.stop()
-                raise DeviceError(name, f"cannot be started ({error})", f"Try: {' '.join(command)}") from error
+                raise
+
+    def _start_one(self, name: str) -> None:
+        command = self.commands[name]
+        if self.server is not None and self.output is None:
+            self._running[name] = self.server.start(command, os.environ)
+            return
+        tethered = [sys.executable, "-m", "continuum_robot.app.tethered", str(os.getpid())]
+        try:
+            # A session of its own: the terminal's Ctrl-C reaches only this process, which stops them in order.
+            self._running[name] = subprocess.Popen([*tethered, *command], start_new_session=True, stdout=self.output)
+        except OSError as error:
+            raise DeviceError(name, f"cannot be started ({error})", f"Try: {' '.join(command)}") from error
+
+    def start_again(self, most: int, delay_s: float = RESPAWN_DELAY_S) -> dict[str, int]:
+        """Start processes again that have ended; called now and then, and never waits.
+
+        Parameters
+        ----------
+        most : how often each process is started again
+        delay_s : from the first call that finds it ended to its next start, s
+
+        Returns
+        -------
+        of those that were started now, the exit codes with which they had ended
+
+        Raises
+        ------
+        DeviceError : a program cannot be run
+        """
+        now_s, started = time.monotonic(), dict[str, int]()
+        for name, code in self.ended().items():
+            since_s = self._ended_s.setdefault(name, now_s)
+            if self.restarts.get(name, 0) < most and now_s - since_s >= delay_s:
+                del self._ended_s[name]
+                self.restarts[name] = self.restarts.get(name, 0) + 1
+                self._start_one(name)
+                started[name] = code
+        return started
 
     @property
     def pids(self) -> dict[str, int]:

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rosbags.highlevel import AnyReader, AnyReaderError
+from rosbags.highlevel import AnyReader
 
 from continuum_robot.errors import RecordingError
+from continuum_robot.nodes.bag_reading import readable
 
 STATES, STRINGS, REFERENCE = "tendon_states", "string_lengths", "clarke_reference"
 DECIMATED = "tendon_states_decimated"
@@ -117,7 +118,11 @@ def read_inputs(bag: Path, namespace: str | None = None) -> RecordedInputs:
     ------
     RecordingError : not readable, no states of the tendons, or nothing that a node answered
     """
-    topics = _read(bag, namespace)
+    with readable(bag):
+        return _inputs(bag, _read(bag, namespace))
+
+
+def _inputs(bag: Path, topics: _Topics) -> RecordedInputs:
     if not topics[STATES]:
         there = ", ".join(name for name, messages in topics.messages.items() if messages) or "no topic of this stack"
         raise RecordingError(bag, f"has no messages on {STATES} (there are: {there})", "Record tendon_states")
@@ -144,22 +149,19 @@ def _order(step: Given | State) -> tuple[int, int]:
 
 def _read(bag: Path, namespace: str | None) -> _Topics:
     topics = _Topics()
-    try:
-        with AnyReader([bag]) as reader:
-            there = sorted({connection.topic for connection in reader.connections})
-            if namespace is None:
-                found = [topic[: -len(STATES)] for topic in there if topic.endswith("/" + STATES)]
-                namespace = found[0] if found else "/"
-            prefix = "/" + namespace.strip("/")
-            names = {
-                topic if topic.startswith("/") else f"{prefix.rstrip('/')}/{topic}": topic for topic in INPUTS + ANSWERS
-            }
-            wanted = [connection for connection in reader.connections if connection.topic in names]
-            for connection, time_ns, data in reader.messages(connections=wanted) if wanted else ():
-                message = reader.deserialize(data, connection.msgtype)
-                topics.messages.setdefault(names[connection.topic], []).append((time_ns, bytes(data), message))
-    except (AnyReaderError, OSError) as error:
-        raise RecordingError(bag, f"cannot be read as a recording ({error})", "Give a recording") from error
+    with AnyReader([bag]) as reader:
+        there = sorted({connection.topic for connection in reader.connections})
+        if namespace is None:
+            found = [topic[: -len(STATES)] for topic in there if topic.endswith("/" + STATES)]
+            namespace = found[0] if found else "/"
+        prefix = "/" + namespace.strip("/")
+        names = {
+            topic if topic.startswith("/") else f"{prefix.rstrip('/')}/{topic}": topic for topic in INPUTS + ANSWERS
+        }
+        wanted = [connection for connection in reader.connections if connection.topic in names]
+        for connection, time_ns, data in reader.messages(connections=wanted) if wanted else ():
+            message = reader.deserialize(data, connection.msgtype)
+            topics.messages.setdefault(names[connection.topic], []).append((time_ns, bytes(data), message))
     return topics
 
 

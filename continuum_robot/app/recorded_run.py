@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-from rosbags.highlevel import AnyReader, AnyReaderError
+from rosbags.highlevel import AnyReader
 
 from continuum_robot.app.output import plain
 from continuum_robot.errors import RecordingError, RobotFileError
+from continuum_robot.nodes.bag_reading import readable
 from continuum_robot.nodes.mcap_file import MAGIC, PROFILE, McapScan, find_mcap_files
 from continuum_robot.nodes.recording import repair
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.plain_yaml import plain_yaml, read_yaml
 
 RECORDING = "recording"
 """Name of the recording's folder in the folder of a run."""
@@ -30,6 +31,7 @@ STATISTICS = "statistics"
 
 DEFAULT_BLEND_S = 1.0
 _METADATA_FILE = "metadata.yaml"
+_LONGEST_NAME = 200
 _GIVE = "Give the folder of a run, the folder of a recording, or a file that ends in .mcap"
 
 
@@ -72,18 +74,26 @@ class RecordedRun:
     @property
     def statistics(self) -> dict[str, Any]:
         """Numbers that only the running stack knew, empty where they were not noted; null is NaN."""
-        noted = json.loads(self.note.get(STATISTICS, "{}"))
+        noted = self._noted(STATISTICS)
         return {key: math.nan if value is None else value for key, value in noted.items()}
 
     def parameters(self, node: str) -> dict[str, Any]:
         """Parameters of a node when the recording began, empty where they were not noted."""
-        noted: dict[str, Any] = json.loads(self.note.get(PARAMETERS + node, "{}"))
-        return noted
+        return self._noted(PARAMETERS + node)
+
+    def _noted(self, key: str) -> dict[str, Any]:
+        try:
+            noted = json.loads(self.note.get(key, "{}"))
+        except (ValueError, TypeError, RecursionError) as error:
+            problem = f"holds a note {key!r} that is not readable ({type(error).__name__})"
+            raise RecordingError(self.given, problem, "Record again, or take the note out of its metadata") from error
+        return noted if isinstance(noted, dict) else {}
 
     @property
     def blend_s(self) -> float:
         """Length of the reference's start-up blend, s; the node's own default where it was not noted."""
-        return float(self.parameters("reference_source").get("blend_s", DEFAULT_BLEND_S))
+        noted = self.parameters("reference_source").get("blend_s")
+        return float(noted) if isinstance(noted, (int, float)) else DEFAULT_BLEND_S
 
     def robot(self, given: str | None = None) -> Robot:
         """The recorded robot, or the one that is given.
@@ -149,8 +159,8 @@ def open_run(path: Path) -> Iterator[RecordedRun]:
         note = _note(whole)
         robot_file = None
         if "schema_version" in note.get("robot_file", ""):
-            robot_file = scratch / f"{Path(note.get('robot') or 'robot').name}.yaml"
-            robot_file.write_text(note["robot_file"], encoding="utf-8")
+            robot_file = scratch / f"{_file_name(note.get('robot', ''))}.yaml"
+            robot_file.write_text(note["robot_file"], encoding="utf-8", errors="replace")
         yield RecordedRun(path, whole, _report_folder(bag), note, lost_bytes, robot_file)
 
 
@@ -202,25 +212,22 @@ def recorded_facts(run: RecordedRun) -> dict[str, Any]:
     """
     faults: dict[str, None] = {}
     values: dict[str, str] = {}
-    try:
-        with AnyReader([run.bag]) as reader:
-            kinds = ("continuum_robot/msg/StackStatus", "diagnostic_msgs/msg/DiagnosticArray")
-            wanted = [connection for connection in reader.connections if connection.msgtype in kinds]
-            for connection, _, raw in reader.messages(connections=wanted) if wanted else ():
-                message: Any = reader.deserialize(raw, connection.msgtype)
-                if connection.msgtype == kinds[0]:
-                    faults |= dict.fromkeys(message.faults)
-                else:
-                    values |= _driver_values(message)
-    except (AnyReaderError, OSError) as error:
-        raise RecordingError(run.given, f"cannot be read as a recording ({error})", _GIVE) from error
+    with readable(run.given), AnyReader([run.bag]) as reader:
+        kinds = ("continuum_robot/msg/StackStatus", "diagnostic_msgs/msg/DiagnosticArray")
+        wanted = [connection for connection in reader.connections if connection.msgtype in kinds]
+        for connection, _, raw in reader.messages(connections=wanted) if wanted else ():
+            message: Any = reader.deserialize(raw, connection.msgtype)
+            if connection.msgtype == kinds[0]:
+                faults |= dict.fromkeys(message.faults)
+            else:
+                values |= _driver_values(message)
     facts: dict[str, Any] = {"faults": list(faults)}
     if "fake_level" in run.parameters("tendon_driver") and run.simulated:
         facts["fake_level"] = run.parameters("tendon_driver")["fake_level"]
     for key in _LOOP + _ROUND_TRIP:
         with contextlib.suppress(KeyError, ValueError):
             facts[key] = float(values[key])
-    facts |= {key: int(facts[key]) for key in _COUNTS if key in facts}
+    facts |= {key: int(facts[key]) for key in _COUNTS if math.isfinite(facts.get(key, math.nan))}
     return facts
 
 
@@ -251,6 +258,12 @@ def _has_end(file: Path) -> bool:
         raise RecordingError(file, f"cannot be read ({error.strerror})", _GIVE) from error
 
 
+def _file_name(robot: str) -> str:
+    """A name under which the recorded robot file can be written, whatever is noted as the robot's."""
+    name = Path(robot).name
+    return name if name.isprintable() and 0 < len(name.encode("utf-8", "replace")) <= _LONGEST_NAME else "robot"
+
+
 def _note(bag: Path) -> dict[str, str]:
     """What the recorder noted: in the MCAP file itself, else in metadata.yaml, which other tools may have kept."""
     files = [bag] if bag.suffix == ".mcap" else find_mcap_files(bag)
@@ -258,9 +271,10 @@ def _note(bag: Path) -> dict[str, str]:
     if note or bag.is_file():
         return note
     try:
-        content = yaml.safe_load((bag / _METADATA_FILE).read_text(encoding="utf-8"))
-        return dict(content["rosbag2_bagfile_information"].get("custom_data") or {})
-    except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
+        content, _ = plain_yaml(read_yaml(bag / _METADATA_FILE, "description of a recording"))
+        noted = dict(content["rosbag2_bagfile_information"].get("custom_data") or {})
+        return {str(key): value for key, value in noted.items() if isinstance(value, str)}
+    except (RobotFileError, KeyError, TypeError, AttributeError, ValueError) as error:
         raise RecordingError(bag / _METADATA_FILE, "is not readable", "Give the .mcap file itself") from error
 
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rosbags.highlevel import AnyReader, AnyReaderError
+from rosbags.highlevel import AnyReader
 
 from continuum_robot.errors import RecordingError
+from continuum_robot.nodes.bag_reading import readable
 
 Vector = NDArray[np.float64]
 
@@ -110,7 +111,7 @@ def read_recording(bag: Path, topics: Sequence[str], namespace: str | None = Non
     ------
     RecordingError : no bag, not readable, or two robots in it and no namespace given
     """
-    try:
+    with readable(bag):
         with AnyReader([bag]) as reader:
             chosen = _namespace(bag, {connection.topic for connection in reader.connections}, topics, namespace)
             wanted = {f"{chosen.rstrip('/')}/{name}": name for name in topics}
@@ -121,14 +122,10 @@ def read_recording(bag: Path, topics: Sequence[str], namespace: str | None = Non
                     collected[wanted[connection.topic]].append(
                         (received_ns, reader.deserialize(raw, connection.msgtype))
                     )
-    except (AnyReaderError, OSError) as error:
-        raise RecordingError(
-            bag, f"cannot be read as a recording ({error})", "Give the folder with metadata.yaml"
-        ) from error
-    stamps = [_stamp_ns(message) for rows in collected.values() for _, message in rows]
-    origin_ns = min(stamps, default=0)
-    series = {name: _series(rows, origin_ns) for name, rows in collected.items() if rows}
-    return Recording(bag, chosen, series, origin_ns)
+        stamps = [_stamp_ns(message) for rows in collected.values() for _, message in rows]
+        origin_ns = min(stamps, default=0)
+        series = {name: _series(rows, origin_ns) for name, rows in collected.items() if rows}
+        return Recording(bag, chosen, series, origin_ns)
 
 
 def _namespace(bag: Path, recorded: set[str], topics: Sequence[str], namespace: str | None) -> str:

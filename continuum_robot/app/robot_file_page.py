@@ -18,7 +18,8 @@ INTRODUCTION = """\
 
 One YAML file describes a robot: `config/robots/<name>.yaml`, or any path. SI units only. The file is read strictly: an
 unknown key, a missing or impossible value, a list of the wrong length, NaN or a key given twice is an error that names
-file, line, key, value and what is allowed.
+file, line, key, value and what is allowed. It holds at most 5,000 values, every YAML alias counted as all that
+it stands for.
 
     continuum-robot check my_robot.yaml      # check, and print what it describes
 
@@ -27,6 +28,7 @@ file, line, key, value and what is allowed.
 2. Describe `segments`: length, backbone, disks, and the tendons that end at each segment's tip (at least 3).
    `continuum-robot check` now prints masses, stiffness and natural frequencies: compare them with the robot you have.
 3. Add `actuators` and `limits`. `limits.minimum_n` keeps the tendons from going slack; a fault ends in `limits.safe_n`.
+   `actuators.heat` says how the motors warm up: [where to get its numbers](motors.md#heat).
 4. Add `control` (one entry of `gains` a segment; names as in ros2_control's pid_controller) and a `reference`, and try
    it: `continuum-robot demo --robot my_robot.yaml`.
 5. List under `assumed` the dotted keys whose values you guessed, e.g. `segments[0].backbone.poisson_ratio`: `check`

@@ -14,6 +14,8 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import find_robot_file, load_robot
 
 SUPERVISOR = "supervisor"
+STOP_S = 5.0
+"""For all but the ramp that a program does before it ends."""
 
 
 def load_for_stack(options: StackOptions) -> Robot:
@@ -62,6 +64,17 @@ def with_fake_level(options: StackOptions, robot: Robot) -> tuple[StackOptions, 
     # The level is about simulated hardware only; the nodes take one all the same.
     name = DYNAMICS if options.fake_level == AUTO else options.fake_level
     return dataclasses.replace(options, fake_level=name, clock=REAL), "hardware", ""
+
+
+def stop_grace_s(robot: Robot) -> float:
+    """How long a program of the stack may take from a signal to its end: the ramp to the safe tension has to fit in, s.
+
+    Parameters
+    ----------
+    robot : with or without limits
+    """
+    ramp_s = 0.0 if robot.limits is None else robot.limits.longest_ramp_s
+    return STOP_S + ramp_s
 
 
 def absolute_robot(options: StackOptions) -> StackOptions:

@@ -18,6 +18,7 @@ from continuum_robot.app.newest_messages import NewestMessages
 from continuum_robot.msg import ClarkeState, TendonStates
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.conversions import vector
+from continuum_robot.nodes.reference.motion_start import HOLDING
 
 Vector = NDArray[np.float64]
 
@@ -32,6 +33,7 @@ class Snapshot:
     ----------
     state : of the stack
     faults : latched now
+    holding : the robot holds, and nobody has started a motion
     rate_hz, missed_percent : of the driver's loop
     round_trip_p50_us, round_trip_p99_us : from a cycle's beginning to its command written
     hardware : what the wires end in
@@ -41,6 +43,7 @@ class Snapshot:
 
     state: str
     faults: tuple[str, ...] = ()
+    holding: bool = False
     rate_hz: float = math.nan
     missed_percent: float = math.nan
     round_trip_p50_us: float = math.nan
@@ -76,6 +79,7 @@ class StackMonitor:
             state=status.state,
             hardware=self._hardware,
             faults=tuple(status.faults),
+            holding=status.holding,
             rate_hz=timing.get("loop_rate_hz", math.nan),
             missed_percent=timing.get("missed_cycles_percent", math.nan),
             round_trip_p50_us=timing.get("round_trip_p50_us", math.nan),
@@ -101,6 +105,8 @@ def render(snapshot: Snapshot, elapsed_s: float, duration_s: float | None) -> Gr
     state = Text(snapshot.state, style=STATE_STYLES.get(snapshot.state, ""))
     if snapshot.faults:
         state.append(" " + ", ".join(snapshot.faults))
+    if snapshot.holding:
+        state.append(f" {HOLDING}")
     error_um = 1e6 * np.abs(snapshot.error_m)
     tension = snapshot.tension_n[np.isfinite(snapshot.tension_n)]
     cells = {

@@ -20,9 +20,11 @@ from continuum_robot.app.demo import (
 from continuum_robot.app.domain import claimed_domain
 from continuum_robot.app.fake_level import AUTO
 from continuum_robot.app.process_stack import ProcessStack
+from continuum_robot.app.processes import RESPAWNS
 from continuum_robot.app.stack import load_for_stack, with_fake_level
 from continuum_robot.app.status_line import StackMonitor, render
 from continuum_robot.app.view.companion import PageCompanion
+from continuum_robot.nodes.choices import CLARKE
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.spinning import StopRequest
 from continuum_robot.nodes.stack_options import StackOptions
@@ -38,23 +40,26 @@ class UpOptions:
     simulated : simulated hardware, else the robot on its bus
     fake_level : wire, dynamics, mirror or auto
     processes : nodes in groups, each group a process, else all in one
-    controller : internal, topic or none
+    controller : clarke, hold_tension, topic or none
     clock : real, lockstep, or auto: real where this machine keeps up
     record : record all topics
     out : folder of recordings
-    activate : drive the robot, else only bring the nodes up
+    activate : drive the robot on its trajectory, else only start the nodes
     contact : start the contact monitor
     namespace : of the nodes
     prefix : of the frames
     force : also where another stack lives in this DDS domain
     view : start the page in the browser
+    view_only : the page shows and takes no orders
+    allow_origins : further addresses of the page
+    respawns : how often a process that ends by itself is started again
     """
 
     robot: str
     simulated: bool
     fake_level: str
     processes: bool
-    controller: str = "internal"
+    controller: str = CLARKE
     clock: str = AUTO
     record: bool
     out: Path
@@ -64,6 +69,9 @@ class UpOptions:
     prefix: str
     force: bool = False
     view: bool = True
+    view_only: bool = False
+    allow_origins: tuple[str, ...] = ()
+    respawns: int = RESPAWNS
 
     def stack(self) -> StackOptions:
         """What is to be brought up."""
@@ -76,6 +84,7 @@ class UpOptions:
             prefix=self.prefix,
             record_directory=self.out.resolve() if self.record else None,
             autostart=self.activate,
+            start_motion=self.activate,
             controller=self.controller,
             clock=self.clock,
             contact=self.contact,
@@ -111,9 +120,12 @@ def run_up(up: UpOptions, console: Console | None = None) -> int:
         chosen, devices, sentence = with_fake_level(options, robot)
         if sentence:
             console.print(sentence, markup=False, highlight=False, soft_wrap=True)
-        companion = PageCompanion(up.robot, console, namespace=up.namespace, wanted=up.view, out=up.out)
+        companion = PageCompanion(
+            up.robot, console, namespace=up.namespace, wanted=up.view, out=up.out, view_only=up.view_only,
+            allow_origins=up.allow_origins,
+        )  # fmt: skip
         with StopRequest() as stop, companion as page:
-            stack = ProcessStack(chosen, server) if up.processes else ComposedStack(chosen)
+            stack = ProcessStack(chosen, server, up.respawns) if up.processes else ComposedStack(chosen)
             problem = _run(stack, stop, console, devices, page)
     if problem:
         console.print(f"[red]failed[/red]: {escape(problem)}", highlight=False, soft_wrap=True)
@@ -139,6 +151,12 @@ def _run(stack: ComposedStack, stop: StopRequest, console: Console, devices: str
                 while not stop.wait(STATUS_PERIOD_S):
                     live.update(render(monitor.snapshot(), time.monotonic() - begun_s, None), refresh=True)
                     page.tell()
+                    for name, code in stack.start_again().items():
+                        console.print(
+                            f"[red]{name} ended with code {code}[/red]: started again as process {stack.pids[name]}"
+                            f" (number {stack.restarts[name]}); reset the stack to go on",
+                            highlight=False,
+                        )
                     for name, code in stack.ended.items():
                         if name not in lost:
                             lost[name] = code

@@ -78,6 +78,9 @@ class CommandWatch:
         """
         arrived_s: cython.double
         found: cython.int = 0
+        # This program may have stood still, and the newest come with the cycle that ends that: the one before it was
+        # on the motors for too long, or they have let go of the robot by themselves and would now pull again.
+        stood: cython.bint = not self.waiting and now_s - self._arrived_s > self._timeout_s
         self.fresh = False
         if command_size >= 0 and age_s <= self._timeout_s:
             arrived_s = now_s - age_s if age_s > 0.0 else now_s
@@ -87,7 +90,7 @@ class CommandWatch:
                 self._sequence, self._arrived_s = sequence, arrived_s
                 self.fresh, self.waiting = True, False
                 found = self._judge(command, command_size)
-        if now_s - self._arrived_s > (self._timeout_s + self._grace_s if self.waiting else self._timeout_s):
+        if stood or now_s - self._arrived_s > (self._timeout_s + self._grace_s if self.waiting else self._timeout_s):
             found |= COMMAND_TIMEOUT_BIT
         return found
 

@@ -17,12 +17,15 @@ from continuum_robot.drivers.fault_codes import (
     ESTOP_BIT,
     FAULT_BIT_COUNT,
     LOOP_TOO_SLOW_BIT,
+    MOTOR_HOT_BIT,
 )
+from continuum_robot.drivers.heat_watch import HeatWatch
 from continuum_robot.drivers.lateness_watch import LatenessWatch
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.drivers.reading_watch import ReadingWatch
 from continuum_robot.drivers.safe_ramp import SafeRamp
 from continuum_robot.drivers.safety_settings import SafetySettings
+from continuum_robot.drivers.stop_action import STOP_BRAKE, STOP_RELEASE, StopAction
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.coordinates import tendon_manifold
 from continuum_robot.robot.description import Robot
@@ -53,6 +56,7 @@ class SafetyCycle:
         only checked for jumps; may be written
     estop_asked : an emergency stop waits for the next step; any thread may set it
     estop_held : the e-stop's input is still held; any thread may write it
+    estop_releases : the emergency stop that waits releases, whatever the robot file says; any thread may set it
     latency_s : age of the state when its command was written, s; NaN: unknown, or none was written; set before a step
     missed : deadlines that passed without a cycle since the one before; set before a step, which sets it to 0
     tension_n : after a step, what to send: N numbers in N, the brake included
@@ -61,7 +65,10 @@ class SafetyCycle:
     write : whether to send ``tension_n``. False in a cycle without a fresh command, so that the driver never feeds
         the motor board's own watchdog with an old command, and before the first activation
     state_code : STATE_INACTIVE, STATE_ACTIVE or STATE_SAFE
-    changed : state or faults changed since the step before
+    changed : state, faults or what a stop does changed since the step before
+    stop : what a stop does
+    torque_off_due : the torque is to go off now: a brake closes by that, or a release has ended
+    heat : how hot the motors are
 
     Raises
     ------
@@ -73,6 +80,7 @@ class SafetyCycle:
     positions_known = cython.declare(cython.bint, visibility="public")
     estop_asked = cython.declare(cython.bint, visibility="public")
     estop_held = cython.declare(cython.bint, visibility="public")
+    estop_releases = cython.declare(cython.bint, visibility="public")
     latency_s = cython.declare(cython.double, visibility="public")
     missed = cython.declare(cython.int, visibility="public")
     write = cython.declare(cython.bint, visibility="readonly")
@@ -81,6 +89,9 @@ class SafetyCycle:
     tension_n = cython.declare(cython.double[::1], visibility="readonly")
     command_n: cython.double[::1]
     limited = cython.declare(cython.int[::1], visibility="readonly")
+    heat = cython.declare(HeatWatch, visibility="readonly")
+    stop = cython.declare(StopAction, visibility="readonly")
+    torque_off_due = cython.declare(cython.bint, visibility="readonly")
     _count: cython.int
     _engaged: cython.bint
     _limiter: TensionLimiter
@@ -96,6 +107,10 @@ class SafetyCycle:
     _newest_code: cython.int
     _state_before: cython.int
     _latched_before: cython.int
+    _stop_before: cython.int
+    _held_before: cython.bint
+    _torque_off: cython.bint
+    _safe_n: cython.double
     # Currents
     _has_actuators: cython.bint
     _ampere_per_newton: cython.double[::1]
@@ -130,7 +145,7 @@ class SafetyCycle:
         limits, count = robot.limits, robot.tendon_count
         self.limits, self.settings, self._count = limits, settings, count
         self.positions_known = True
-        self.estop_asked = self.estop_held = self._engaged = False
+        self.estop_asked = self.estop_held = self.estop_releases = self._engaged = False
         self._limiter = TensionLimiter(limits, count)
         self.command_n, self.limited, self.tension_n = self._limiter.command, self._limiter.limited, vector(count)
         self._watch = ReadingWatch(limits, tendon_manifold(robot), settings)
@@ -139,6 +154,9 @@ class SafetyCycle:
         self._lateness = LatenessWatch(late_s, settings)
         mass_kg = 0.0 if robot.actuators is None else robot.actuators.reflected_mass_kg
         self._ramp = SafeRamp(limits, settings, self._limiter, count, mass_kg)
+        self.stop = StopAction(robot.stop, count, limits.maximum_n, mass_kg)
+        self._torque_off, self._safe_n, self.torque_off_due = robot.stop.torque_off, limits.safe_n, False
+        self._stop_before, self._held_before = STOP_RELEASE, False
         self.latency_s, self.missed = UNKNOWN, 0
         self.write = self.changed = False
         self.state_code = self._state_before = STATE_INACTIVE
@@ -146,6 +164,7 @@ class SafetyCycle:
         self._latched_codes, self._newest_code = integers(FAULT_BIT_COUNT), -1
         self._has_actuators = robot.actuators is not None
         self._ampere_per_newton = vector((1.0 / robot.newton_per_ampere).tolist())
+        self.heat = HeatWatch(robot.actuators, (1.0 / robot.newton_per_ampere).tolist())
         largest_a = 0.0 if robot.actuators is None else robot.actuators.maximum_current_a
         self._tolerated_a = settings.current_mismatch_share * largest_a
         self._mismatch_time_s, self._mismatch_s = settings.current_mismatch_time_s, 0.0
@@ -177,6 +196,7 @@ class SafetyCycle:
         found: cython.int
         fresh: cython.bint = False
         late: cython.bint
+        obeys: cython.bint
         command_n: cython.double[::1] = self.command_n
         step_s: cython.double
         if not (dt >= 0.0):
@@ -184,9 +204,12 @@ class SafetyCycle:
         self._obey_estop()
         late = self._lateness.step(now_s, self.latency_s, self.missed, self.state_code == STATE_ACTIVE)
         self.missed = 0
-        found = self._watch.step(reading, now_s, command_n, self.state_code == STATE_ACTIVE, self.positions_known)
-        if self._current_mismatch(reading, dt):
+        obeys = self.state_code == STATE_ACTIVE or self.stop.holds
+        found = self._watch.step(reading, now_s, command_n, obeys, self.positions_known)
+        if self._current_mismatch(reading, dt, obeys):
             found |= CURRENT_MISMATCH_BIT
+        if self.heat.step(reading, command_n, self._engaged, now_s):
+            found |= MOTOR_HOT_BIT
         self._conditions = found
         # Time with nothing but the hold after activation gives no credit for the first step.
         step_s = dt if self._commands.waiting else self._since_command_s + dt
@@ -198,15 +221,23 @@ class SafetyCycle:
             fresh = self._commands.fresh and found == 0
             if found != 0:
                 self._latch(found)
+        elif self.stop.holds and found & ~self._latched != 0:
+            self._latch(found & ~self._latched)
         if self.state_code != STATE_ACTIVE:
             step_s = dt if dt < self._maximum_step_s else self._maximum_step_s
-            if self._engaged:
+            for j in indices(self._count):
+                self.limited[j] = 0
+            if self.stop.holds:
+                self.stop.step(reading, dt)
+            if self.stop.holds:
+                self._limiter.step(self.stop.tension_n, step_s)
+            elif self._engaged and self.stop.code != STOP_BRAKE:
                 self._ramp.step(step_s)
             self._ramp.brake(reading, self._engaged, step_s)
             self.write = self._engaged
             for j in indices(self._count):
                 self.tension_n[j] = command_n[j] - self._ramp.brake_n[j]
-                self.limited[j] = 0
+            self.torque_off_due = self._off_is_due()
         else:
             # Until the first command the driver itself holds the tension; afterwards only commands are sent.
             self.write = fresh or self._commands.waiting
@@ -217,8 +248,14 @@ class SafetyCycle:
                 for j in indices(self._count):
                     self.limited[j] = 0
             copy_into(self.tension_n, command_n, self._count)
-        self.changed = self.state_code != self._state_before or self._latched != self._latched_before
+        self.changed = (
+            self.state_code != self._state_before
+            or self._latched != self._latched_before
+            or self.stop.code != self._stop_before
+            or self.stop.holds != self._held_before
+        )
         self._state_before, self._latched_before = self.state_code, self._latched
+        self._stop_before, self._held_before = self.stop.code, self.stop.holds
 
     @stepped
     def _limit(self, command: cython.double[::1]) -> cython.void:
@@ -256,6 +293,26 @@ class SafetyCycle:
         if self.estop_asked:
             self.estop_asked = False
             self._latch(ESTOP_BIT)
+            if self.estop_releases:
+                self.estop_releases = False
+                if self.stop.holds:
+                    self.stop.end()
+                    self._ramp.begin()
+
+    @stepped
+    def _off_is_due(self) -> cython.bint:
+        """Whether the torque is to go off: by a brake at once, after a release where the robot file wants it."""
+        j: cython.int
+        away_n: cython.double
+        if self.state_code != STATE_SAFE or not self._engaged or self.stop.holds:
+            return False
+        if self.stop.code == STOP_BRAKE:
+            return True
+        for j in indices(self._count):
+            away_n = self.command_n[j] - self._safe_n
+            if away_n > 1e-9 or away_n < -1e-9:
+                return False
+        return self._torque_off
 
     @stepped
     def _latch(self, found: cython.int) -> cython.void:
@@ -267,11 +324,20 @@ class SafetyCycle:
                 self._latched_count += 1
                 self._newest_code = code
         if self.state_code == STATE_ACTIVE:
-            self._ramp.begin()
+            # Where displacements count from nowhere, a procedure moves the robot: its tendons are released.
+            self.stop.begin(found, self.command_n, self.positions_known)
+            if self.stop.holds:
+                self._ramp.begin_slowly()
+            else:
+                self._ramp.begin()
+        elif self.stop.holds:
+            self.stop.add(found)
+            if not self.stop.holds:
+                self._ramp.begin()
         self.state_code = STATE_SAFE
 
     @stepped
-    def _current_mismatch(self, reading: ReadingBuffer, dt: cython.double) -> cython.bint:
+    def _current_mismatch(self, reading: ReadingBuffer, dt: cython.double, obeys: cython.bint) -> cython.bint:
         j: cython.int
         current_a: cython.double[::1] = reading.current_a
         tolerated_a: cython.double = self._tolerated_a
@@ -288,7 +354,8 @@ class SafetyCycle:
             self._mismatch_s = 0.0
         elif reading.stamp_s != self._compared_s:
             # An old reading says nothing new of the currents: how old it may become is another fault's matter.
-            self._mismatch_s += dt
+            # One after a stall does not say what they were in it.
+            self._mismatch_s += dt if dt < self._maximum_step_s else self._maximum_step_s
         self._compared_s = reading.stamp_s
         # Once torque is off (not active, ramp at its end) the current is rightly zero.
-        return self.state_code == STATE_ACTIVE and differs and self._mismatch_s > self._mismatch_time_s
+        return obeys and differs and self._mismatch_s > self._mismatch_time_s

@@ -72,7 +72,7 @@ class SafetySettings:
         "longest time for which motors are braked after a fault; 0: never", "s", default=0.1, ge=0, le=10
     )
     maximum_step_s: float = quantity(
-        "longest time step of the ramp to the safe tension, so that a stalled cycle does not jump",
+        "longest time step of the ramp to the safe tension and of disagreeing currents: a stall counts as no more",
         "s",
         default=0.01,
         gt=0,

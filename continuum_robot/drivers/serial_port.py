@@ -18,7 +18,8 @@ from serial.tools.list_ports_common import ListPortInfo
 from continuum_robot.errors import DeviceError, ParameterError
 
 UDEV_RULES = "hardware/99-continuum-robot.rules"
-_WRITE_TIMEOUT_S = 0.1
+WRITE_TIMEOUT_S = 1.0
+"""For any write, s. Short ones fit into the system's buffer at once; but a stall of this computer counts too."""
 _LARGEST_READ = 65536
 _READS_AT_ONCE = 64
 _LARGEST_DATAGRAM = 2048
@@ -60,7 +61,7 @@ class SerialPort:
         if self._port is not None:
             return
         try:
-            port = serial.Serial(self.name, self.baud_bps, timeout=0, write_timeout=_WRITE_TIMEOUT_S, exclusive=True)
+            port = serial.Serial(self.name, self.baud_bps, timeout=0, write_timeout=WRITE_TIMEOUT_S, exclusive=True)
         except (OSError, ValueError) as error:
             raise self._refusal(error) from error
         # Adapters from FTDI collect bytes for 16 ms otherwise; others, and ptys, do not know the word.
@@ -98,7 +99,7 @@ class SerialPort:
 
         Raises
         ------
-        DeviceError : the device is gone, or takes nothing for 0.1 s
+        DeviceError : the device is gone, or takes nothing for 1 s
         """
         port = self._require_open()
         try:
@@ -106,7 +107,7 @@ class SerialPort:
         except serial.SerialTimeoutException as error:
             raise DeviceError(
                 f"{self._device} at {self.name}",
-                f"took no bytes for {_WRITE_TIMEOUT_S:g} s",
+                f"took no bytes for {WRITE_TIMEOUT_S:g} s",
                 "Check that this device is connected there; switch it off and on again.",
             ) from error
         except OSError as error:

@@ -12,6 +12,7 @@ TENSION_OUT_OF_RANGE = "tension_out_of_range"
 DISPLACEMENT_JUMP = "displacement_jump"
 FROZEN_READING = "frozen_reading"
 CURRENT_MISMATCH = "current_mismatch"
+MOTOR_HOT = "motor_hot"
 COMMAND_WRONG_SIZE = "command_wrong_size"
 COMMAND_NOT_FINITE = "command_not_finite"
 COMMAND_OUT_OF_RANGE = "command_out_of_range"
@@ -30,6 +31,7 @@ FAULTS: dict[str, str] = {
     DISPLACEMENT_JUMP: "a displacement changed faster than a tendon can move",
     FROZEN_READING: "a displacement repeats bit by bit although the robot moves",
     CURRENT_MISMATCH: "measured and commanded current disagree",
+    MOTOR_HOT: "a motor reached its error temperature, or has not cooled down to its warning temperature since",
     COMMAND_WRONG_SIZE: "a command does not hold one tension a tendon",
     COMMAND_NOT_FINITE: "a command holds NaN or infinity",
     COMMAND_OUT_OF_RANGE: "a command lies so far outside of the limits that its sender cannot be in order",
@@ -39,7 +41,29 @@ FAULTS: dict[str, str] = {
 }
 """Name and meaning of every fault that latches the safe state."""
 
+STOP_CLASSES: dict[str, tuple[str, ...]] = {
+    "operator": (ESTOP,),
+    "commands": (COMMAND_WRONG_SIZE, COMMAND_NOT_FINITE, COMMAND_OUT_OF_RANGE, COMMAND_TIMEOUT),
+    "readings": (READING_TIMEOUT, READING_NOT_FINITE, DISPLACEMENT_JUMP, FROZEN_READING),
+    "loop_too_slow": (LOOP_TOO_SLOW,),
+    "mechanics": (DISPLACEMENT_OUT_OF_RANGE, INCONSISTENT_DISPLACEMENT, TENSION_OUT_OF_RANGE, CURRENT_MISMATCH),
+    "devices": (DEVICE_FAULT,),
+    "motor_hot": (MOTOR_HOT,),
+}
+"""Faults by the key of the robot file's ``stop`` section that says what follows."""
+
 _BY_CODE = tuple(FAULTS)
+_CLASS_OF = {name: key for key, names in STOP_CLASSES.items() for name in names}
+
+
+def stop_class(fault: str) -> str:
+    """The key of the robot file's ``stop`` section that says what follows from a fault.
+
+    Parameters
+    ----------
+    fault : its name
+    """
+    return _CLASS_OF[fault]
 
 
 def fault_name(code: int) -> str:

@@ -12,13 +12,16 @@ import cython
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.drivers.fault_codes import MOTOR_HOT_BIT
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.drivers.safety_cycle import STATE_ACTIVE, STATE_INACTIVE, STATE_SAFE, SafetyCycle
 from continuum_robot.drivers.safety_settings import SafetySettings
-from continuum_robot.drivers.tendon_faults import ESTOP, FAULTS, fault_name, fault_names
+from continuum_robot.drivers.stop_action import STOP_BRAKE, STOP_HOLD_PLACE, STOP_HOLD_TENSION
+from continuum_robot.drivers.tendon_faults import ESTOP, FAULTS, fault_name, fault_names, stop_class
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.stop_policy import BRAKE, HOLD_PLACE, HOLD_TENSION, RELEASE
 from continuum_robot.stepped.buffers import vector
 
 INACTIVE, ACTIVE, SAFE = "inactive", "active", "safe"
@@ -33,7 +36,9 @@ class TendonSafety(SafetyCycle):
     States: *inactive* (commands are ignored), *active* (commands pass through the limits), *safe* (a fault latched).
     Leaving *active* in either direction ramps the tensions from the last command to ``limits.safe_n`` at
     ``limits.safe_rate_n_per_s``, after a fault in ``safe_within_s`` at most, and holds them there. From *safe* only
-    :meth:`reset` leads to *inactive*, and from there only :meth:`activate` to *active*. Pure: no clock, no thread.
+    :meth:`reset` leads to *inactive*, and from there only :meth:`activate` to *active*. Where the robot file's ``stop``
+    section says so, a fault lets the tensions or the place be held for a bounded time before that ramp, or torque go
+    off at once, by which brakes close. Pure: no clock, no thread.
 
     Methods are called between two cycles; only :meth:`ask_estop` and :meth:`release_estop` at any time.
 
@@ -82,8 +87,8 @@ class TendonSafety(SafetyCycle):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Faults that the newest reading would cause now, latched or not."""
-        return fault_names(self._conditions)
+        """Faults that the newest reading would cause now, latched or not; a hot motor is one without a reading too."""
+        return fault_names(self._conditions | (MOTOR_HOT_BIT if self.heat.hot else 0))
 
     @property
     def tension(self) -> NDArray[np.float64]:
@@ -93,9 +98,22 @@ class TendonSafety(SafetyCycle):
     @property
     def released(self) -> bool:
         """Whether the ramp to the safe tension has ended (or nothing was ever sent), so that torque may go off."""
-        if self.state_code == STATE_ACTIVE:
+        if self.state_code == STATE_ACTIVE or self.stop.holds:
             return False
         return not self._engaged or bool(np.all(np.abs(self.tension - self.limits.safe_n) < 1e-9))
+
+    @property
+    def stop_action(self) -> str:
+        """What a stop does now, of the robot file's ``stop`` section; "" where no fault is latched."""
+        if self.state_code != STATE_SAFE:
+            return ""
+        names = {STOP_HOLD_PLACE: HOLD_PLACE, STOP_HOLD_TENSION: HOLD_TENSION, STOP_BRAKE: BRAKE}
+        return names.get(self.stop.code, RELEASE)
+
+    @property
+    def fallback_holds(self) -> bool:
+        """Whether the driver holds in the place of a controller that is lost."""
+        return bool(self.stop.holds) and any(stop_class(name) == "commands" for name in self.faults)
 
     @property
     def late_latency_s(self) -> float:
@@ -142,6 +160,7 @@ class TendonSafety(SafetyCycle):
         tension = self._measured_tension(reading)
         self._taken.set(reading)
         found = self._watch.step(self._taken, at_s, self.command_n, False, self.positions_known)
+        found |= MOTOR_HOT_BIT if self.heat.hot else 0
         problems = [FAULTS[name] for name in fault_names(found)] + list(reading.device_faults)
         if np.any(tension > limits.maximum_n):
             problems.append(f"measured tension {tension.max():.3g} N > maximum_n = {limits.maximum_n:g} N")
@@ -153,11 +172,22 @@ class TendonSafety(SafetyCycle):
                 "tendon driver", f"cannot be activated: {'; '.join(problems)}", "Bring the robot within its limits."
             )
         self._limiter.reset(start)
+        self.stop.end()
         self._engaged = True
         self._mismatch_s = self._since_command_s = 0.0
         self._commands.restart(at_s)
         self._lateness.restart()
         self.state_code = STATE_ACTIVE
+
+    def await_commands(self, now_s: float) -> None:
+        """Another one commands from now on: hold the tensions until its first command, as after an activation.
+
+        Parameters
+        ----------
+        now_s : on the clock of the readings, s; commands from before are ignored
+        """
+        self._commands.restart(now_s)
+        self._since_command_s = 0.0
 
     def refuse_faults(self) -> None:
         """Raise :class:`DeviceError` where a fault is latched; it names all."""
@@ -169,10 +199,11 @@ class TendonSafety(SafetyCycle):
             )
 
     def deactivate(self) -> None:
-        """Stop to obey commands and ramp to the safe tension; :attr:`released` says when it is reached.
+        """Stop to obey commands, or to hold, and ramp to the safe tension; :attr:`released` says when it is reached.
 
         Latched faults stay latched. Allowed in every state.
         """
+        self.stop.end()
         if self.state_code == STATE_ACTIVE:
             self._ramp.begin_slowly()
         self.state_code = STATE_SAFE if self._latched else STATE_INACTIVE
@@ -184,34 +215,37 @@ class TendonSafety(SafetyCycle):
         """
         j: cython.int
         self.deactivate()
-        self._engaged = False
+        self._engaged = self.torque_off_due = False
         for j in range(self._count):
             self.command_n[j] = 0.0
         self._conditions = 0
         self._watch.restart()
 
-    def ask_estop(self, reason: str, *, held: bool = False) -> None:
+    def ask_estop(self, reason: str, *, held: bool = False, release: bool = False) -> None:
         """Let the next step latch the emergency stop. Allowed at any time, from any thread.
 
         Parameters
         ----------
         reason : who asked for it, for the diagnostics
-        held : as of :meth:`estop`
+        held, release : as of :meth:`estop`
         """
         self.estop_reason = reason
         if held:
             self.estop_held = True
+        if release:
+            self.estop_releases = True
         self.estop_asked = True
 
-    def estop(self, reason: str, *, held: bool = False) -> None:
+    def estop(self, reason: str, *, held: bool = False, release: bool = False) -> None:
         """Latch the emergency stop now. Allowed in every state.
 
         Parameters
         ----------
         reason : who asked for it, for the diagnostics
         held : the input stays pressed: a reset is refused until :meth:`release_estop`
+        release : the tensions are not held, whatever the robot file says
         """
-        self.ask_estop(reason, held=held)
+        self.ask_estop(reason, held=held, release=release)
         self._obey_estop()
 
     def release_estop(self) -> None:
@@ -229,6 +263,7 @@ class TendonSafety(SafetyCycle):
         self._obey_estop()
         blocking = self.conditions + ((ESTOP,) if self.estop_held else ())
         if not blocking:
+            self.stop.end()
             self._latched = self._latched_count = 0
             if self.state_code == STATE_SAFE:
                 self.state_code = STATE_INACTIVE

@@ -6,3 +6,6 @@ from __future__ import annotations
 FAKE_LEVELS = ("dynamics", "mirror", "wire")
 HOMING_POLICIES = ("auto", "required", "ignored")
 CLOCKS = ("real", "lockstep")
+CLARKE, HOLD_TENSION, TOPIC = "clarke", "hold_tension", "topic"
+"""Controllers, as the service ``switch_controller`` names them: in the driver's cycle, the driver itself, and the
+program that writes ``tendon_commands``."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
+from std_msgs.msg import String
 
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
@@ -18,6 +19,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.mechanisms.parts import make_feedforward
 from continuum_robot.msg import ClarkeState, PidState, TendonCommands, TendonStates
 from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.choices import HOLD_TENSION
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder, values_of
 from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.flat_messages import commands_layout, states_layout
@@ -25,6 +27,7 @@ from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import Settings
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.nodes.thinning import Thinning
+from continuum_robot.nodes.topic_claim import TopicClaim
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
@@ -39,6 +42,8 @@ _LONGEST_PERIOD_S = 0.1
 _LARGEST_CLOCK_ERROR_S = 0.1
 _NOMINAL_PERIOD_S = 0.001
 _PERIOD_WEIGHT = 0.05
+REFERENCE_SILENCE_S = 0.5
+"""After so long without a reference, another program's are taken where no reference source says whose turn it is."""
 
 
 class ClarkeControllerNode(ManagedNode):
@@ -98,7 +103,12 @@ class ClarkeControllerNode(ManagedNode):
             create.create_subscription(TendonStates, "tendon_states", self._on_states, qos.newest_state(), raw=True)
             self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
         create.create_subscription(
-            ClarkeState, "clarke_reference", self._on_reference, qos.command_subscription(), lazy=True
+            ClarkeState, "clarke_reference", self._on_reference, qos.owned_reference(), lazy=True, told=True
+        )
+        # The node to which the reference source gave the turn writes; without a reference source, the first that does.
+        self._references = TopicClaim(self, "clarke_reference", REFERENCE_SILENCE_S)
+        self.create_subscription(
+            String, "reference_writer", lambda message: self._references.take_turn(message.data), qos.latched()
         )
         self.diagnostics.add_task("controller", self._diagnose)
 
@@ -115,7 +125,6 @@ class ClarkeControllerNode(ManagedNode):
         if robot.control is None:
             raise ParameterError("robot", robot.name, "a robot file with a control section")
         self._robot = robot
-        self.parameters.forget_settings(self._settings)
         self._settings = self.parameters.declare_settings(
             "",
             robot.control,
@@ -152,6 +161,7 @@ class ClarkeControllerNode(ManagedNode):
     def activate(self) -> None:
         """Answer from the next state on, starting at the measured position with the tensions as they are."""
         self._execution.reset()
+        self._references.forget_named()
         if self._slot is not None:
             self._slot.call(lambda cycle: cycle.reset())
             self._slot.act(on=True)
@@ -249,9 +259,9 @@ class ClarkeControllerNode(ManagedNode):
         if self._publish_pid and self._controller is not None:
             self._publish_pid_state(self._controller)
 
-    def _on_reference(self, message: ClarkeState) -> None:
+    def _on_reference(self, message: ClarkeState, gid: bytes) -> None:
         reference = self._reference
-        if reference is None:
+        if reference is None or not self._references.admits(gid, self.clock.monotonic_s()):
             return
         position = conversions.vector(message.position)
         velocity = conversions.vector(message.velocity) if message.velocity else np.zeros_like(position)
@@ -264,11 +274,14 @@ class ClarkeControllerNode(ManagedNode):
             self._complain(f"clarke_reference with {position.size} values, or one that is not finite, was refused")
 
     def _on_driver_status(self, message: DiagnosticStatus) -> None:
-        state = values_of(message).get("state")
+        values = values_of(message)
+        state = values.get("state")
         # A driver that is not configured sends no states. Where states come, such a status is that of another one,
         # which was started by mistake and will be refused.
         if state != "unconfigured":
-            self._driver_active = state == "active"
+            # Where the driver holds the tensions itself, answers would only wind up the integral. A recorded driver had
+            # its controller in the cycle: a replay answers its states.
+            self._driver_active = state == "active" and values.get("controller") != HOLD_TENSION
 
     def _on_parameters(self, names: set[str]) -> None:
         if "publish_pid_state" in names:
@@ -346,6 +359,8 @@ class ClarkeControllerNode(ManagedNode):
         received, answered, stale, not_finite, lost, restarts = (
             0 if cycle is None else getattr(cycle, name) for name in counters
         )
+        if self._references.named:
+            status.summary(Level.WARN, f"{self._references.named} writes clarke_reference without the turn: refused")
         if self._active and (self._driver_active or self._slot is not None):
             if stale or not_finite:
                 status.summary(Level.WARN, f"{stale} states too old, {not_finite} not finite: no answer")
@@ -359,6 +374,9 @@ class ClarkeControllerNode(ManagedNode):
             ("states_lost", lost),
             ("bumpless_starts", restarts),
             ("references_refused", self._reference.refused if self._reference is not None else 0),
+            ("reference_writer", self._references.turn or self._references.holder_name),
+            ("references_of_others", self._references.claim.refused),
+            ("refused_writer", self._references.named),
             ("execution_mean_us", self._execution.mean_us),
             ("execution_p99_us", self._execution.quantile_us(0.99)),
             ("execution_max_us", self._execution.maximum_us),

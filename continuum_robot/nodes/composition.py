@@ -18,6 +18,7 @@ from rclpy.node import Node
 
 from continuum_robot.errors import ContinuumRobotError, DeviceError
 from continuum_robot.msg import StackStatus
+from continuum_robot.nodes.choices import CLARKE
 from continuum_robot.nodes.diagnostics import values_of
 from continuum_robot.nodes.driver.timing_numbers import timing_of
 from continuum_robot.nodes.lifecycle import ManagedNode
@@ -197,6 +198,15 @@ class ComposedStack:
         """Exit codes of processes that ended by themselves: there are none."""
         return {}
 
+    def start_again(self) -> Mapping[str, int]:
+        """Start processes again that ended: there are none."""
+        return {}
+
+    @property
+    def restarts(self) -> Mapping[str, int]:
+        """How often processes were started again: there are none."""
+        return {}
+
     def note(self, numbers: Mapping[str, Any]) -> None:
         """Store numbers of the running stack with its recording, where there is one.
 
@@ -285,12 +295,15 @@ class _CommandLine(Node):
             prefix=str(declare("prefix", "", "put in front of every tf frame")),
             record_directory=directory if record else None,
             visualize=bool(declare("visualize", True, "tf, path and markers")),
-            controller=str(declare("controller", "internal", "internal, topic, or none: driver and estimators only")),
+            controller=str(
+                declare("controller", CLARKE, "clarke, hold_tension, topic, or none: driver and estimators only")
+            ),
             clock=str(declare("clock", "real", "lockstep: time comes from the simulated robot")),
             run_s=float(declare("run_s", 0.0, "in lock-step, how long time passes; 0: without end")),
             force=bool(declare("force", False, "read a force-torque sensor")),
             contact=bool(declare("contact", False, "look for contacts")),
             autostart=bool(declare("autostart", True, "bring the stack up at once")),
+            start_motion=bool(declare("start_motion", False, "start the trajectory once the stack is up")),
             parameters={
                 "tendon_driver": {"can_interface": str(declare("can_interface", "", "instead of the robot file's"))},
                 "string_encoder": {"serial_port": str(declare("serial_port", "", "instead of the robot file's"))},

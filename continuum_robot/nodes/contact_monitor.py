@@ -30,6 +30,7 @@ from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.flow import FlowTimer
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import Settings
+from continuum_robot.nodes.requests import check_request
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.nodes.thinning import Thinning
 from continuum_robot.robot.description import Robot
@@ -143,8 +144,6 @@ class ContactMonitorNode(ManagedNode):
         """Make the monitor; the robot's model is compiled where it is not in the cache yet."""
         robot = self.load_robot()
         self._robot = robot
-        for settings in (self._settings, self._location):
-            self.parameters.forget_settings(settings)
         self._settings = self.parameters.declare_settings("", default_settings(robot), check=self._check_settings)
         self._location = self.parameters.declare_settings("location", default_location(robot))
         progress = self.get_logger().info
@@ -418,7 +417,12 @@ class ContactMonitorNode(ManagedNode):
         if self._settings is None:
             response.message = "refused: configure the contact monitor first"
             return response
-        wanted = {name: float(getattr(request, name)) for name in _THRESHOLDS}
+        try:
+            asked = check_request("SetContactThresholds", request)
+        except ContinuumRobotError as error:
+            response.message = f"refused: {error}"
+            return response
+        wanted = {name: getattr(asked, name) for name in _THRESHOLDS}
         changes = {name: value for name, value in wanted.items() if not value < 0}
         result = self.set_parameters_atomically([Parameter(name, value=value) for name, value in changes.items()])
         response.success = result.successful

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from continuum_robot.nodes.choices import CLARKE
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.making import make_nodes
 from continuum_robot.nodes.spinning import run_nodes
@@ -14,7 +15,7 @@ from continuum_robot.nodes.stack_options import CONTROL_LOOP, GROUPS
 
 def make_control_loop() -> Sequence[ManagedNode]:
     """Driver and controller, which share the driver's cycle."""
-    return list(make_nodes(GROUPS[CONTROL_LOOP], lambda _name: {}, "internal").values())
+    return list(make_nodes(GROUPS[CONTROL_LOOP], lambda _name: {}, CLARKE).values())
 
 
 def main() -> int:

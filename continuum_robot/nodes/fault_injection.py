@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.nodes.requests import check_request
 from continuum_robot.srv import InjectFault
 
 
@@ -20,7 +21,8 @@ def answer_injection(
     request : of the service
     """
     try:
-        inject(request.fault, request.tendon, request.magnitude, request.duration_s)
+        asked = check_request("InjectFault", request)
+        inject(asked.fault, asked.tendon, asked.magnitude, asked.duration_s)
     except ContinuumRobotError as error:
         response.message = f"refused: {error}"
         return response

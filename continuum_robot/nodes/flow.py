@@ -83,11 +83,12 @@ class Flow(Protocol):
         self,
         kind: Any,
         topic: str,
-        callback: Callable[[Any], None],
+        callback: Callable[..., None],
         profile: QoSProfile,
         *,
         raw: bool = False,
         lazy: bool = False,
+        told: bool = False,
     ) -> None:
         """Subscribe for good. In lock-step, topics of a turn are handled in the order in which they were subscribed.
 
@@ -99,6 +100,7 @@ class Flow(Protocol):
         profile : quality of service in real time
         raw : the callback takes bytes
         lazy : a message does not make it the node's turn; it is handled in the next one
+        told : the callback gets the GID of the publisher too, as bytes
         """
 
     def create_timer(self, callback: Callable[[], None]) -> FlowTimer:
@@ -179,14 +181,18 @@ class RealFlow:
         self,
         kind: Any,
         topic: str,
-        callback: Callable[[Any], None],
+        callback: Callable[..., None],
         profile: QoSProfile,
         *,
         raw: bool = False,
         lazy: bool = False,  # noqa: ARG002
+        told: bool = False,
     ) -> None:
         """See :meth:`Flow.create_subscription`; ``lazy`` means nothing here."""
-        self._node.create_subscription(kind, topic, callback, profile, raw=raw)
+        if told:
+            self._node.subscribe_told(kind, topic, callback, profile, raw=raw)
+        else:
+            self._node.create_subscription(kind, topic, callback, profile, raw=raw)
 
     def create_timer(self, callback: Callable[[], None]) -> FlowTimer:
         """See :meth:`Flow.create_timer`."""

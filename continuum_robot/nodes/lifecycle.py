@@ -25,6 +25,7 @@ from continuum_robot.nodes.diagnostics import Diagnostics, Level, StatusBuilder
 from continuum_robot.nodes.flow import Flow, RealFlow
 from continuum_robot.nodes.lockstep_participant import LockstepParticipant
 from continuum_robot.nodes.parameters import ParameterServer
+from continuum_robot.nodes.told_subscription import ToldNode
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import Quantity
@@ -40,7 +41,7 @@ SUCCESS, FAILURE, ERROR = (
 )
 
 
-class ManagedNode(LifecycleNode):
+class ManagedNode(ToldNode, LifecycleNode):
     """A lifecycle node. Subclasses implement ``configure``, ``activate``, ``deactivate``, ``cleanup``.
 
     They raise on failure. An error of this project is logged as one sentence and fails the transition; any other
@@ -88,7 +89,7 @@ class ManagedNode(LifecycleNode):
         self.defect = ""
         self.ended = False
         self.exit_code = 0
-        self.parameters = ParameterServer(self)
+        self.parameters = ParameterServer(self, given=self._parameter_overrides)
         self.parameters.declare(
             "robot", self.default_robot, "robot file, or the name of a shipped robot", read_only=True
         )
@@ -210,13 +211,13 @@ class ManagedNode(LifecycleNode):
         self._attempt("cleanup", self.cleanup)
 
     def set_parameters_atomically(self, parameter_list: list[Parameter[Any]]) -> SetParametersResult:
-        """Set parameters, all or none; a wrong type is refused in a sentence.
+        """Set parameters, all or none; a wrong type, or a read-only one, is refused in a sentence.
 
         Parameters
         ----------
         parameter_list : of rclpy
         """
-        refusal = self.parameters.refuse_type(parameter_list)
+        refusal = self.parameters.refuse(parameter_list)
         if refusal:
             return SetParametersResult(successful=False, reason=refusal)
         return super().set_parameters_atomically(parameter_list)

@@ -76,6 +76,7 @@ class Inbox:
     topic : relative name
     callback : gets each message when its time has come
     raw : the callback takes bytes
+    told : the callback gets the publisher's GID too
     on_heard : called when a message has come
 
     Attributes
@@ -89,26 +90,30 @@ class Inbox:
         node: Any,
         kind: Any,
         topic: str,
-        callback: Callable[[Any], None],
+        callback: Callable[..., None],
         *,
         raw: bool,
         on_heard: Callable[[], None],
+        told: bool = False,
     ) -> None:
         self.topic = str(node.resolve_topic_name(topic))
         self.heard = 0
         self._kind, self._callback, self._raw, self._on_heard = kind, callback, raw, on_heard
-        self._waiting: deque[bytes] = deque()
-        node.create_subscription(kind, topic, self._take, qos.lockstep(), raw=True)
+        self._waiting: deque[tuple[bytes, ...]] = deque()
+        if told:
+            node.subscribe_told(kind, topic, self._take, qos.lockstep(), raw=True)
+        else:
+            node.create_subscription(kind, topic, self._take, qos.lockstep(), raw=True)
 
     def handle(self) -> None:
         """Hand what has come to the callback, in the order in which it came."""
         waiting = self._waiting
         while waiting:
-            data = waiting.popleft()
-            self._callback(data if self._raw else deserialize_message(data, self._kind))
+            data, *publisher = waiting.popleft()
+            self._callback(data if self._raw else deserialize_message(data, self._kind), *publisher)
 
-    def _take(self, data: bytes) -> None:
-        self._waiting.append(data)
+    def _take(self, data: bytes, *publisher: bytes) -> None:
+        self._waiting.append((data, *publisher))
         self.heard += 1
         self._on_heard()
 
@@ -221,14 +226,15 @@ class LockstepParticipant:
         self,
         kind: Any,
         topic: str,
-        callback: Callable[[Any], None],
+        callback: Callable[..., None],
         profile: QoSProfile,  # noqa: ARG002
         *,
         raw: bool = False,
         lazy: bool = False,
+        told: bool = False,
     ) -> None:
         """See :meth:`Flow.create_subscription`; ``profile`` is that of lock-step."""
-        inbox = Inbox(self._node, kind, topic, callback, raw=raw, on_heard=self._on_heard)
+        inbox = Inbox(self._node, kind, topic, callback, raw=raw, told=told, on_heard=self._on_heard)
         self._inboxes.append(inbox)
         if lazy and self._lag is None:
             # Lest the middleware keeps more than it can.

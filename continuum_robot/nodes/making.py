@@ -9,7 +9,7 @@ from typing import Any
 
 from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.stack_options import CONTROL_LOOP, GROUPS, SIMULATOR
+from continuum_robot.nodes.stack_options import CONTROL_LOOP, GROUPS, IN_CYCLE, SIMULATOR
 
 _CLASSES = {
     "simulator": "SimulatorNode",
@@ -51,9 +51,9 @@ def make_nodes(
     ----------
     names : of the nodes
     options_of : what a node is made with
-    controller : ``internal`` or another one
+    controller : of ``CONTROLLERS``
     """
-    slot = ControllerSlot() if controller == "internal" and set(names) >= _CYCLE else None
+    slot = ControllerSlot() if controller in IN_CYCLE and set(names) >= _CYCLE else None
     own_process = set(names) in (_CYCLE, _ROBOT)
     nodes: dict[str, ManagedNode] = {}
     try:

@@ -2,14 +2,15 @@
 """ROS parameters from the same declarations as the robot file: type, range, unit, meaning, and checks across fields.
 
 A change is validated as a whole candidate and refused with a sentence, or applied as a whole: the node takes the new
-settings at its next cycle.
+settings at its next cycle. Each configuration takes the robot file's values again, except for parameters that somebody
+set: by a launch file, ``params_file``, the command line or ``ros2 param set``.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
@@ -42,19 +43,30 @@ class Settings:
 
     Parameters
     ----------
+    prefix : of the names
+    value : as the robot file gives them
     leaves : the parameter of each dotted name
+    ceilings : for parameters that may lower what the file says, and never raise it: the file's number by the name
     check : raises for values that do not fit together
 
     Attributes
     ----------
     value : the settings as they are now, a frozen dataclass
-    declared : as they were declared, before start-up values were taken over
+    declared : as they were declared, before what somebody set was taken over
+    prefix, leaves : as given
     """
 
-    def __init__(self, value: Any, leaves: dict[str, _Leaf], check: Callable[[Any], None]) -> None:
+    def __init__(
+        self,
+        prefix: str,
+        value: Any,
+        leaves: dict[str, _Leaf],
+        ceilings: Mapping[str, float],
+        check: Callable[[Any], None],
+    ) -> None:
         self.value = self.declared = value
-        self.leaves = leaves
-        self._check = check
+        self.prefix, self.leaves = prefix, leaves
+        self._ceilings, self._check = ceilings, check
 
     def candidate(self, changes: Mapping[str, Any]) -> Any:
         """The settings with some parameters changed, all checks passed.
@@ -70,6 +82,7 @@ class Settings:
         mapping = _plain(self.value)
         for name, value in changes.items():
             leaf = self.leaves[name]
+            self._refuse_above(name, value)
             place: Any = mapping
             for part in leaf.path[:-1]:
                 place = place[part]
@@ -78,6 +91,17 @@ class Settings:
         self._check(candidate)
         return candidate
 
+    def _refuse_above(self, name: str, value: Any) -> None:
+        ceiling = self._ceilings.get(name, math.inf)
+        if isinstance(value, (int, float)) and value > ceiling:
+            unit = f" {self.leaves[name].quantity.unit}".rstrip()
+            raise ParameterError(
+                name,
+                value,
+                f"at most {ceiling:g}{unit}, the robot file's: a parameter can only lower it; change the file to raise"
+                " it, then cleanup and configure",
+            )
+
 
 class ParameterServer:
     """Declares a node's parameters, validates candidates and hands over what was accepted.
@@ -85,10 +109,13 @@ class ParameterServer:
     Parameters
     ----------
     node : the node that has the parameters
+    given : names of the parameters that a launch file, ``params_file`` or the command line sets
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, given: Collection[str] = ()) -> None:
         self._node = node
+        self._given = set(given)
+        self._own_change = False
         self._rules: dict[str, Quantity] = {}
         self._settings: list[Settings] = []
         self._listeners: list[Callable[[set[str]], None]] = []
@@ -131,6 +158,7 @@ class ParameterServer:
         elif rules.gt is not None or rules.lt is not None:
             descriptor.additional_constraints = rules.expected()
         self._rules[name] = rules
+        self._own_change = True
         try:
             return self._node.declare_parameter(name, default, descriptor).value
         except InvalidParameterTypeException as error:
@@ -138,6 +166,8 @@ class ParameterServer:
         except InvalidParameterValueException as error:
             value = str(error).split("(", 1)[-1].split(")", 1)[0]
             raise ParameterError(name, value, rules.expected()) from None
+        finally:
+            self._own_change = False
 
     def declare_settings(
         self,
@@ -148,50 +178,95 @@ class ParameterServer:
         check: Callable[[Any], None] | None = None,
         leave_out: Sequence[str] = (),
         all_live: bool = False,
+        only_lower: Sequence[str] = (),
     ) -> Settings:
-        """Declare every field of a robot-file dataclass, nested ones included.
+        """Declare every field of a robot-file dataclass, nested ones included; again at each configuration.
 
-        Fields that are not ``live`` become read-only, unless ``all_live``: they take start-up values only.
+        Fields that are not ``live`` become read-only, unless ``all_live``: they take start-up values only. A parameter
+        that nobody set has the value given here from now on; one that somebody set keeps its own. The log says either
+        where the two differ.
 
         Parameters
         ----------
-        prefix : put before every name, empty for none
+        prefix : put before every name, empty for none; settings that were declared with it before are replaced
         value : the settings that the robot file gives, the defaults of the parameters
         item_names : for a field that is a tuple of dataclasses, a name for each item
         check : raises for a candidate that does not fit to something else
         leave_out : names of fields that do not become parameters
         all_live : let every parameter be changed while the node runs
+        only_lower : names of fields that a parameter may set lower than ``value`` has them, and never higher
 
         Returns
         -------
-        the settings, start-up values taken over
+        the settings, with what somebody set
 
         Raises
         ------
-        ContinuumRobotError : start-up values of the wrong type, out of range, or that do not fit together
+        ContinuumRobotError : what somebody set is of the wrong type, out of range, above what ``only_lower`` allows, or
+            does not fit together
         """
         leaves: dict[str, _Leaf] = {}
         defaults: dict[str, Any] = {}
-        collected = _Collected(item_names or {}, leave_out, leaves, defaults)
-        _collect(value, prefix, (), collected)
-        settings = Settings(value, leaves, check or (lambda _candidate: None))
-        values = {}
+        _collect(value, prefix, (), _Collected(item_names or {}, leave_out, leaves, defaults))
+        ceilings = {name: defaults[name] for name, leaf in leaves.items() if leaf.path[0] in only_lower}
+        settings = Settings(prefix, value, leaves, ceilings, check or (lambda _candidate: None))
+        self._forget(prefix, leaves)
+        before = {name: self.get(name) for name in leaves if self._known(name)}
+        self._take_over({name: defaults[name] for name in before if name not in self._given})
         for name, leaf in leaves.items():
-            if self._node.has_parameter(name):
-                values[name] = self._node.get_parameter(name).value
-                continue
-            read_only = not (all_live or leaf.quantity.live)
-            values[name] = self.declare(
-                name, defaults[name], leaf.quantity.doc, rules=leaf.quantity, read_only=read_only
-            )
+            if name not in before:
+                read_only = not (all_live or leaf.quantity.live)
+                self.declare(name, defaults[name], leaf.quantity.doc, rules=leaf.quantity, read_only=read_only)
+        values = {name: self.get(name) for name in leaves}
         settings.value = settings.candidate(values)
         self._settings.append(settings)
+        self._say_what_wins(settings, defaults, before, values)
         return settings
 
-    def forget_settings(self, settings: Settings | None) -> None:
-        """Let go of settings that are declared anew at the next configuration; their parameters keep their values."""
-        if settings in self._settings:
-            self._settings.remove(settings)
+    def _forget(self, prefix: str, keep: Collection[str]) -> None:
+        """Forget settings that were declared before, and parameters that are not among those to keep."""
+        replaced = [settings for settings in self._settings if settings.prefix == prefix]
+        self._settings = [settings for settings in self._settings if settings.prefix != prefix]
+        for name in {name for settings in replaced for name in settings.leaves} - set(keep):
+            self._node.describe_parameter(name).read_only = False
+            self._node.undeclare_parameter(name)
+            del self._rules[name]
+
+    def _take_over(self, values: Mapping[str, Any]) -> None:
+        """Give declared parameters that nobody set other values, read-only ones too: rclpy has no call for that."""
+        changes = {name: value for name, value in values.items() if not _same(self.get(name), value)}
+        if not changes:
+            return
+        descriptors = [self._node.describe_parameter(name) for name in changes]
+        locked = [descriptor for descriptor in descriptors if descriptor.read_only]
+        self._own_change = True
+        try:
+            for descriptor in locked:
+                descriptor.read_only = False
+            parameters = [Parameter(name, value=value) for name, value in changes.items()]
+            result = self._node.set_parameters_atomically(parameters)
+        finally:
+            self._own_change = False
+            for descriptor in locked:
+                descriptor.read_only = True
+        if not result.successful:
+            raise ParameterError("robot", self.get("robot"), f"values that the node takes over: {result.reason}")
+
+    def _say_what_wins(
+        self, settings: Settings, defaults: Mapping[str, Any], before: Mapping[str, Any], values: Mapping[str, Any]
+    ) -> None:
+        source = "the robot file's" if _of_robot_file(settings) else "the default"
+        for name, value in values.items():
+            unit = f" {settings.leaves[name].quantity.unit}".rstrip()
+            if not _same(value, defaults[name]):
+                self._node.get_logger().info(
+                    f"{name} = {_shown(value)}{unit}, as it was set (launch file, params_file, command line or"
+                    f" ros2 param set), holds over {source} {_shown(defaults[name])}{unit}"
+                )
+            elif name in before and not _same(before[name], value):
+                self._node.get_logger().info(
+                    f"{name} = {_shown(value)}{unit}, {source} now, holds; it was {_shown(before[name])}{unit}"
+                )
 
     def add_check(self, check: Callable[[Mapping[str, Any]], None]) -> None:
         """``check`` gets all parameters as they would be, and raises :class:`ContinuumRobotError` to refuse them."""
@@ -208,7 +283,7 @@ class ParameterServer:
         computed: set[str] = set()
         for settings in self._settings:
             kind = type(settings.declared)
-            if kind.__module__.startswith(Source.__module__.rpartition(".")[0]):
+            if _of_robot_file(settings):
                 from_file |= set(settings.leaves)
             else:
                 usual = {field.name: field.default for field in dataclasses.fields(kind)}
@@ -228,16 +303,25 @@ class ParameterServer:
         """
         return self._node.get_parameter(name).value
 
-    def refuse_type(self, parameters: Sequence[Parameter[Any]]) -> str:
-        """A sentence when a parameter's type is not the declared one, else empty. rclpy's own is a pair of numbers."""
+    def refuse(self, parameters: Sequence[Parameter[Any]]) -> str:
+        """A sentence where a parameter is read-only or of another type, else empty. rclpy's own is a pair of numbers.
+
+        Parameters
+        ----------
+        parameters : that somebody wants to set
+        """
         for parameter in parameters:
-            if not self._node.has_parameter(parameter.name):
+            name = parameter.name
+            if not self._known(name):
                 continue
-            current = self._node.get_parameter(parameter.name)
-            if self._node.describe_parameter(parameter.name).dynamic_typing or current.type_ == parameter.type_:
+            current, descriptor = self._node.get_parameter(name), self._node.describe_parameter(name)
+            if descriptor.read_only:
+                expected = f"no change of {_shown(current.value)}: it is read-only, and takes start-up values only"
+                return str(ParameterError(name, _shown(parameter.value), expected))
+            if descriptor.dynamic_typing or current.type_ == parameter.type_:
                 continue
-            rules = self._rules.get(parameter.name, Quantity(""))
-            return str(ParameterError(parameter.name, _shown(parameter.value), _wanted_type(current.value, rules)))
+            rules = self._rules.get(name, Quantity(""))
+            return str(ParameterError(name, _shown(parameter.value), _wanted_type(current.value, rules)))
         return ""
 
     def _validate(self, parameters: list[Parameter[Any]]) -> SetParametersResult:
@@ -271,6 +355,9 @@ class ParameterServer:
             mine = {name: value for name, value in changes.items() if name in settings.leaves}
             if mine:
                 settings.value = settings.candidate(mine)
+        if self._own_change:
+            return
+        self._given |= set(changes)
         for listener in self._listeners:
             listener(set(changes))
 
@@ -289,6 +376,18 @@ def _collect(value: Any, prefix: str, path: tuple[str | int, ...], into: _Collec
         else:
             into.leaves[name] = _Leaf((*path, field.name), quantity_of(field))
             into.defaults[name] = list(inner) if isinstance(inner, tuple) else inner
+
+
+def _of_robot_file(settings: Settings) -> bool:
+    """Whether the settings stand in the robot file as they are, and are not computed from it."""
+    return type(settings.declared).__module__.startswith(Source.__module__.rpartition(".")[0])
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values of a parameter are the same; lists come as arrays from rclpy."""
+    if isinstance(one, (int, float, str, bool)) or one is None:
+        return bool(one == other)
+    return list(one) == list(other)
 
 
 def _plain(value: Any) -> Any:
@@ -345,7 +444,7 @@ def _wanted_type(current: Any, rules: Quantity) -> str:
 
 
 def _shown(value: Any) -> Any:
-    return value if isinstance(value, (int, float, str, bool)) else list(value)
+    return value if isinstance(value, (int, float, str, bool)) or value is None else list(value)
 
 
 def _between_quotes(text: str, index: int) -> str:

@@ -45,6 +45,19 @@ def command_subscription() -> QoSProfile:
     return _profile(1)
 
 
+def owned_command() -> QoSProfile:
+    """Commands of which only the owner's are taken: a queue, in which those of others do not push the owner's out.
+
+    It is emptied at once, and the newest of the owner counts.
+    """
+    return _profile(20, reliable=False)
+
+
+def owned_reference() -> QoSProfile:
+    """As :func:`owned_command`, for references, of which none may be lost."""
+    return _profile(20)
+
+
 def state_publisher() -> QoSProfile:
     """Measured and estimated states: reliable, so that a late reader of a burst loses nothing; a short queue."""
     return _profile(5)

@@ -49,6 +49,7 @@ TOPICS: dict[str, str] = {
     "driver_status": "diagnostic_msgs/msg/DiagnosticStatus",
     "stack_status": "continuum_robot/msg/StackStatus",
     "estop": "std_msgs/msg/Bool",
+    "estop_button": "continuum_robot/msg/EstopButton",
     "/diagnostics": "diagnostic_msgs/msg/DiagnosticArray",
     "/tf": "tf2_msgs/msg/TFMessage",
     "/rosout": "rcl_interfaces/msg/Log",

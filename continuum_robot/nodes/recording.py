@@ -32,6 +32,7 @@ from rosbags.typesys import Stores, TypesysError, get_types_from_msg, get_typest
 from rosbags.typesys.store import Typestore
 
 from continuum_robot.errors import RecordingError
+from continuum_robot.nodes.bag_reading import readable
 from continuum_robot.nodes.mcap_file import METADATA_NAME, PROFILE, ChunkedMcapWriter, McapScan
 
 FLUSH_PERIOD_S = 0.5
@@ -322,13 +323,16 @@ def repair(file: Path, folder: Path) -> RepairReport:
         for message in scan.messages():
             channel = message.channel
             if channel.topic not in connections:
+                with readable(file):
+                    qos = parse_qos(channel.qos) if channel.qos else ()
+                    type_hash = _type_hash(channel.type_name, channel.definition, file)
                 connections[channel.topic] = writer.add_connection(
                     channel.topic,
                     channel.type_name,
                     msgdef=channel.definition,
-                    rihs01=_type_hash(channel.type_name, channel.definition, file),
+                    rihs01=type_hash,
                     serialization_format=channel.message_encoding,
-                    offered_qos_profiles=parse_qos(channel.qos) if channel.qos else (),
+                    offered_qos_profiles=qos,
                 )
             writer.write(connections[channel.topic], message.time_ns, message.data)
             saved += 1

@@ -16,7 +16,7 @@ from rclpy.serialization import deserialize_message
 from std_srvs.srv import Trigger
 
 from continuum_robot.control.motion import Halt, MotionLimits, motion_limits
-from continuum_robot.control.references import ClarkeReference, Reference, blend, make_reference
+from continuum_robot.control.references import ClarkeReference, Hold, Reference, blend, make_reference
 from continuum_robot.control.tip_control import TipControl, TipSettings
 from continuum_robot.errors import ParameterError
 from continuum_robot.msg import ClarkeState, Shape
@@ -24,8 +24,10 @@ from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import Settings
+from continuum_robot.nodes.reference.motion_start import HOLDING, MotionStart
 from continuum_robot.nodes.reference.tip_way import SHAPE_AGE_S, TipStates, TipWay
 from continuum_robot.nodes.reference.writer import ReferenceWriter
+from continuum_robot.nodes.requests import check_request
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.control_settings import ReferenceSettings
 from continuum_robot.robot.description import Robot
@@ -41,11 +43,13 @@ _LIMITS = {"reference.speed_m_per_s", "reference.acceleration_m_per_s2"}
 
 
 class ReferenceSource(ManagedNode):
-    """Silent until activated; then it starts at the measured position and blends into the trajectory.
+    """Silent until activated; then it holds the measured position until somebody starts a motion.
 
-    A change of a ``reference.`` parameter while active, or the service ``~/restart``, starts the trajectory from its
-    beginning, blended in from where the reference stands; ``~/hold`` brings it to rest where it is. A point on
-    ``tip_target`` brings the tip there, and keeps it there until something else is asked for.
+    The service ``~/restart`` starts the trajectory from its beginning, blended in from where the reference stands; so
+    does a change of a ``reference.`` parameter once a motion was started. ``~/hold`` brings the reference to rest where
+    it is. A point on ``tip_target`` brings the tip there, and keeps it there until something else is asked for. Where
+    the driver stops, by a fault or an e-stop, so does every motion: the node falls silent, and holds the measured
+    position once the driver obeys again. ``reference_holding`` says whether it holds.
 
     One program at a time writes ``clarke_reference``. Others ask by ``~/take`` and this node falls silent; whatever it
     is asked for afterwards makes it the writer again, and ``reference_writer`` tells the one before.
@@ -92,6 +96,7 @@ class ReferenceSource(ManagedNode):
         # Made now and not at activation, when it would delay a controller in the same process. Raw: it is needed once.
         flow.create_subscription(ClarkeState, "clarke_state", self._on_measurement, newest, raw=True, lazy=True)
         self._writer = ReferenceWriter(self, NAME)
+        self._motion = MotionStart(self, self._on_driver)
         self._tip_states = TipStates(self, str(self.parameters.get("base_frame")), simulated=self.simulated)
         flow.create_subscription(Shape, "shape", self._on_shape, newest, raw=True, lazy=True)
         self.create_subscription(PointStamped, "tip_target", self._on_tip_target, qos.command_subscription())
@@ -110,7 +115,6 @@ class ReferenceSource(ManagedNode):
             settings = dataclasses.replace(settings, amplitude_m=(0.0,) * count)
         if not settings.frequency_hz:
             settings = dataclasses.replace(settings, frequency_hz=(0.1,))
-        self.parameters.forget_settings(self._settings)
         self._settings = self.parameters.declare_settings(
             "reference", settings, check=self._check_settings, all_live=True
         )
@@ -123,11 +127,9 @@ class ReferenceSource(ManagedNode):
         self._tip_way = self._make_tip_way(robot)
 
     def activate(self) -> None:
-        """Start at the position that is measured next."""
-        self._blend_s = float(self.parameters.get("blend_s"))
-        self._to_tip = False
-        self._write_as(NAME)
-        self._measured = self._current = self._start_position = None
+        """Hold the position that is measured next, until a motion is started."""
+        self._motion.activate()
+        self._stand()
         self._active = True
         self._set_timer()
 
@@ -135,6 +137,7 @@ class ReferenceSource(ManagedNode):
         """Fall silent: the controller holds the position."""
         self._active = False
         self._timer.cancel()
+        self._motion.set_holding(True)
 
     def cleanup(self) -> None:
         """Forget the trajectory."""
@@ -142,6 +145,18 @@ class ReferenceSource(ManagedNode):
         way, self._tip_way = self._tip_way, None
         if way is not None:
             way.close()
+
+    def _stand(self) -> None:
+        """Hold the position that is measured next; nobody else has the turn any more."""
+        self._to_tip = False
+        self._write_as(NAME)
+        self._measured = self._current = self._start_position = None
+        self._motion.set_holding(True)
+
+    def _on_driver(self) -> None:
+        """The driver stopped, or obeys again: whatever moved before does not go on by itself."""
+        if self._active:
+            self._stand()
 
     def _set_timer(self) -> None:
         if self._settings is not None:
@@ -156,13 +171,15 @@ class ReferenceSource(ManagedNode):
             self._measured = position
 
     def _publish(self) -> None:
-        if not self._active or self._trajectory is None or not self._writer.ours:
+        if not self._active or self._trajectory is None or not self._writer.ours or self._motion.stopped:
             return
         now_s, now_ns = self.clock.monotonic_s(), self.clock.now_ns()
         if self._start_position is None:
             if self._measured is None:
                 return
             self._start_position, self._start_s = self._measured, now_s
+            if self._motion.holding:
+                self._trajectory, self._blend_s = Hold(self._measured), 0.0
         reference = self._tip_way_at(now_s) if self._to_tip else self._trajectory_at(now_s)
         self._current = reference
         self._sequence += 1
@@ -203,7 +220,20 @@ class ReferenceSource(ManagedNode):
         if here is None or self._robot is None:
             return False
         self._play(Halt(here.position, here.velocity, self._motion_limits().acceleration_m_per_s2), blend_s=0.0)
+        self._motion.set_holding(True)
         return True
+
+    def _start(self) -> None:
+        """Play the trajectory from its beginning."""
+        if self._settings is not None:
+            self._play(self._make(self._settings.value))
+            self._motion.set_holding(False)
+
+    def _refuse_start(self) -> str:
+        """Why no motion can be started now, "" where one can."""
+        if not self._active:
+            return "the reference source is not active: bring the stack up"
+        return self._motion.obstacle
 
     def _write_as(self, name: str) -> None:
         # Until the next tick, what comes meanwhile begins where the reference is, not where this node wrote it last.
@@ -231,11 +261,13 @@ class ReferenceSource(ManagedNode):
         way.aim(place, here)
         self._to_tip = True
         self._write_as(NAME)
+        self._motion.set_holding(False)
 
     def _refuse_target(self, message: PointStamped, place: Vector) -> str:
         frame = str(self.parameters.get("base_frame"))
-        if not self._active:
-            return "the reference source is not active: bring the stack up"
+        obstacle = self._refuse_start()
+        if obstacle:
+            return obstacle
         if not np.all(np.isfinite(place)):
             return "the target is not finite"
         if message.header.frame_id not in ("", frame):
@@ -282,35 +314,39 @@ class ReferenceSource(ManagedNode):
             if self._tip_way is not None:
                 self._tip_way.limit(self._motion_limits())
             return
-        self._play(self._make(self._settings.value))
+        # Where nothing was started, a parameter starts nothing: the trajectory is made when it is.
+        if not self._motion.holding:
+            self._play(self._make(self._settings.value))
         if self._active and "reference.rate_hz" in names:
             self._set_timer()
 
     def _serve_restart(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        if self._settings is None or self._trajectory is None:
-            response.message = "refused: configure the node first"
+        obstacle = self._refuse_start()
+        if obstacle or self._settings is None:
+            response.message = f"refused: {obstacle}"
             return response
-        self._play(self._make(self._settings.value))
+        self._start()
         response.success, response.message = True, f"plays {self._settings.value.kind}"
         return response
 
     def _serve_hold(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        response.success = self._hold()
+        response.success = self._active and (self._motion.holding or self._hold())
         response.message = (
             "holds the reference where it is" if response.success else "refused: there is no reference yet"
         )
         return response
 
     def _serve_take(self, request: TakeReference.Request, response: TakeReference.Response) -> TakeReference.Response:
-        name = request.writer.strip()
-        if not self._active:
-            response.message = "refused: the reference source is not active, bring the stack up"
+        name, obstacle = check_request("TakeReference", request).writer.strip(), self._refuse_start()
+        if obstacle:
+            response.message = f"refused: {obstacle}"
         elif name in ("", NAME):
             response.success = self._writer.ours or self._hold()
             response.message = f"{NAME} writes clarke_reference" if response.success else "refused: no reference yet"
         else:
             before = self._writer.name
             self._write_as(name)
+            self._motion.set_holding(False)
             response.success, response.message = True, f"{name} writes clarke_reference instead of {before}"
         return response
 
@@ -336,8 +372,15 @@ class ReferenceSource(ManagedNode):
         plays = "brings the tip to its target" if self._to_tip else f"plays {kind}"
         if not self._writer.ours:
             plays = f"silent: {self._writer.name} writes clarke_reference"
+            broken_off_s = self._writer.broken_off_s()
+            if broken_off_s:
+                problem = f"not heard for {broken_off_s:.0f} s in the middle of a motion: the robot holds"
+                status.summary(Level.WARN, f"{self._writer.name}, which writes clarke_reference, was {problem}")
+        elif self._motion.holding:
+            plays = HOLDING
         status.summary(Level.OK, plays if self._current is not None and self._active else self.state)
         status.add("writer", self._writer.name)
+        status.add("holding", self._motion.holding)
         status.add("kind", kind)
         status.add("references_published", self._sequence)
         duration_s = self._trajectory.duration_s if self._trajectory is not None else math.nan

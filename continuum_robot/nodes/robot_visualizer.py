@@ -22,11 +22,12 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from continuum_robot.mechanisms.parts import Drawing, make_drawing
 from continuum_robot.mechanisms.urdf import robot_description
-from continuum_robot.msg import Contact, Shape, TendonStates
+from continuum_robot.msg import Contact, Shape, StackStatus, TendonStates
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.flow import FlowLoop
 from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.reference.motion_start import HOLDING
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
@@ -76,6 +77,7 @@ class RobotVisualizer(ManagedNode):
         self._drawn_sequence = -1
         self._driver = ""
         self._driver_ok = True
+        self._holding = False
         self._transforms = self.create_publisher(TFMessage, "/tf", qos.visualization())
         self._path = self.create_publisher(Path, "backbone", qos.visualization())
         self._markers = self.create_publisher(MarkerArray, "markers", qos.visualization())
@@ -85,6 +87,7 @@ class RobotVisualizer(ManagedNode):
         flow.create_subscription(Contact, "contact", self._on_contact, newest, lazy=True)
         flow.create_subscription(TendonStates, "tendon_states_decimated", self._on_states, newest, raw=True, lazy=True)
         self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
+        self.create_subscription(StackStatus, "stack_status", self._on_stack_status, qos.latched())
         self.diagnostics.add_task("drawing", self._diagnose)
 
     def configure(self) -> None:
@@ -151,6 +154,9 @@ class RobotVisualizer(ManagedNode):
     def _on_driver_status(self, message: DiagnosticStatus) -> None:
         self._driver = message.message
         self._driver_ok = message.level == DiagnosticStatus.OK
+
+    def _on_stack_status(self, message: StackStatus) -> None:
+        self._holding = message.holding
 
     def _cycle(self, _now_s: float, _elapsed_s: float) -> None:
         shape, robot, body = self._shape, self._robot, self._rod or self._drawing
@@ -293,6 +299,7 @@ class RobotVisualizer(ManagedNode):
     def _tell_state(self, robot: Robot, tension: Array) -> None:
         largest = f", {np.nanmax(tension):.1f} N at most" if np.any(np.isfinite(tension)) else ""
         self._text.text = f"{robot.name}{' (simulated)' if self.simulated else ''}\n{self._driver}{largest}"
+        self._text.text += f"\n{HOLDING}" if self._holding else ""
         self._text.color = _DARK if self._driver_ok else _RED
         limit = robot.limits.maximum_n if robot.limits is not None else 1.0
         beside, top = _BARS_BESIDE * robot.length_m, _BAR_HEIGHT * robot.length_m

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticStatus
@@ -26,12 +27,13 @@ from continuum_robot.simulation.contact import load_contacts
 from continuum_robot.simulation.lockstep_server import LockstepServer
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.simulator import MIRROR, STEP_NS, Simulator, SimulatorReport
+from continuum_robot.simulation.truth_ring import TruthRingWriter
 from continuum_robot.srv import InjectFault
 
 SLOWEST_FACTOR = 0.98
 """Of real time, below which the robot is reported to fall behind."""
 
-_NO_PLANT = "none: fake_level mirror has no plant to be touched"
+_NO_PLANT = "none: fake_level mirror and mechanisms have no plant"
 _HARDWARE = "true: the node simulates the robot that others would find on its wires"
 
 
@@ -67,11 +69,18 @@ class SimulatorNode(ManagedNode):
             read_only=True,
         )
         declare("base_frame", "base", "frame_id of the place of simulated contacts", read_only=True)
+        declare(
+            "truth",
+            "",
+            "file for true tensions, motor tensions and displacements of the newest 20 s; empty: none",
+            read_only=True,
+        )
         self._thresholds = LoopThresholds(self)
         self.simulator: Simulator | None = None
         self.loop: PeriodicThread | None = None
         self._lockstep: LockstepServer | None = None
         self._contacts: TrueContacts | None = None
+        self._ring: TruthRingWriter | None = None
         self._activated_ns = self._started_ns = 0
         self._before: tuple[float, SimulatorReport] | None = None
         self._truth = self.flow.create_publisher(Contact, "simulated_contact", qos.state_publisher())
@@ -88,7 +97,7 @@ class SimulatorNode(ManagedNode):
         Raises
         ------
         DeviceError : another process simulates this robot
-        ParameterError : not on hardware; contacts of a robot without a plant
+        ParameterError : not on hardware; contacts or truth of a robot without a plant
         """
         get = self.parameters.get
         if not self.simulated:
@@ -97,6 +106,8 @@ class SimulatorNode(ManagedNode):
         if get("contacts") and level == MIRROR:
             raise ParameterError("contacts", get("contacts"), _NO_PLANT)
         robot = self.load_robot()
+        if get("truth") and (level == MIRROR or robot.mechanism is not None):
+            raise ParameterError("truth", get("truth"), _NO_PLANT)
         contacts = load_contacts(get("contacts"), robot) if get("contacts") else ()
         self.simulator = simulator = Simulator(
             robot, level, namespace=self.get_namespace(), contacts=contacts, progress=self.get_logger().info
@@ -106,8 +117,10 @@ class SimulatorNode(ManagedNode):
         self._activated_ns = self._started_ns = 0
         if contacts:
             self._contacts = TrueContacts(simulator.plant, str(get("base_frame")), self._truth)
+        if get("truth"):
+            self._ring = TruthRingWriter(Path(str(get("truth"))), robot.tendon_count)
         if self.clock.stepped:
-            self._lockstep = LockstepServer(simulator, moved=self._publish_contacts, on_failure=self._on_failure)
+            self._lockstep = LockstepServer(simulator, moved=self._moved, on_failure=self._on_failure)
             self._lockstep.start()
             return
         FrozenGarbage.hold()
@@ -132,7 +145,7 @@ class SimulatorNode(ManagedNode):
         if lockstep is not None:
             lockstep.stop()
         simulator, self.simulator = self.simulator, None
-        self._contacts = None
+        self._contacts = self._ring = None
         if simulator is not None:
             simulator.close()
 
@@ -154,7 +167,15 @@ class SimulatorNode(ManagedNode):
         simulator = self.simulator
         if simulator is not None:
             simulator.step(now_s)
-            self._publish_contacts(round(now_s * 1e9))
+            self._moved(round(now_s * 1e9))
+
+    def _moved(self, now_ns: int) -> None:
+        simulator, ring = self.simulator, self._ring
+        if ring is not None and simulator is not None:
+            plant = simulator.plant
+            motor_n = plant.current * simulator.robot.newton_per_ampere
+            ring.write(now_ns * 1e-9, simulator.report().simulated_s, plant.tension, motor_n, plant.rod_displacement)
+        self._publish_contacts(now_ns)
 
     def _publish_contacts(self, now_ns: int) -> None:
         contacts = self._contacts

@@ -23,7 +23,6 @@ from typing import Any
 
 import rclpy
 from rclpy.context import Context
-from rclpy.executors import Executor
 from rclpy.experimental import EventsExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
@@ -88,7 +87,7 @@ def dds_error(error: BaseException) -> DeviceError:
 
 
 class Spinner:
-    """Spins nodes on one EventsExecutor in a thread.
+    """Spins nodes on one executor in a thread.
 
     An exception in a callback is a defect: it is reported, the node stays, and :attr:`failed` is set.
 
@@ -108,7 +107,7 @@ class Spinner:
         self.failed = False
         self._context = context or rclpy.get_default_context()
         self._on_failure = on_failure
-        self.executor: Executor = EventsExecutor(context=self._context)
+        self.executor = EventsExecutor(context=self._context)
         for node in nodes:
             self.executor.add_node(node)
         self._nodes = list(nodes)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from continuum_robot.nodes.choices import CLARKE, HOLD_TENSION, TOPIC
 from continuum_robot.robot.coordinates import without_clarke
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.loading import load_robot
@@ -32,7 +33,9 @@ MANAGED_NODES = (
 SIMULATOR = "simulator"
 CONTROL_LOOP = "control_loop"
 DISPLAY = "display"
-CONTROLLERS = ("internal", "topic", "none")
+CONTROLLERS = (CLARKE, HOLD_TENSION, TOPIC, "none")
+"""What commands the tendons after the start; the first two are in the driver's cycle."""
+IN_CYCLE = (CLARKE, HOLD_TENSION)
 GROUPS = {
     SIMULATOR: (SIMULATOR,),
     CONTROL_LOOP: ("tendon_driver", "clarke_controller"),
@@ -64,14 +67,16 @@ class StackOptions:
     record_directory : folder in which the recording's folder is made, None: no recording
     record_name : name of the recording's folder, empty: date and time
     visualize : tf, path and markers
-    controller : ``internal``: in the driver's cycle; ``topic``: in a node of its own, over ``tendon_commands``;
-        ``none``: driver and estimators only, for a controller of one's own
+    controller : ``clarke``: in the driver's cycle; ``hold_tension``: the same, but the driver holds the tensions until
+        ``switch_controller``; ``topic``: in a node of its own, over ``tendon_commands``; ``none``: driver and
+        estimators only, for a controller of the user's there
     clock : ``real``, or ``lockstep``: time comes from the simulated robot
     seed : of the simulation; -1: the robot file's
     run_s : in lock-step, how long time passes once the stack is up, s; 0: without end
     force : read a force-torque sensor
     contact : look for contacts; the monitor takes a twentieth of a core
     autostart : bring the stack up at once
+    start_motion : start the trajectory once it is up for the first time; else it holds until somebody does
     parameters : for each node name, parameters over the defaults
     arguments : ROS command line (``--ros-args ...``) for all nodes
     """
@@ -84,13 +89,14 @@ class StackOptions:
     record_directory: Path | str | None = None
     record_name: str = ""
     visualize: bool = True
-    controller: str = "internal"
+    controller: str = CLARKE
     clock: str = "real"
     seed: int = -1
     run_s: float = 0.0
     force: bool = False
     contact: bool = False
     autostart: bool = True
+    start_motion: bool = False
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     arguments: Sequence[str] = ()
 
@@ -122,7 +128,11 @@ class StackOptions:
         base_frame = f"{self.prefix}base"
         own: dict[str, dict[str, Any]] = {
             "simulator": {"fake_level": self.fake_level, "base_frame": base_frame},
-            "tendon_driver": {"fake_level": self.fake_level, "lockstep.run_s": self.run_s},
+            "tendon_driver": {
+                "fake_level": self.fake_level,
+                "lockstep.run_s": self.run_s,
+                "start_controller": HOLD_TENSION if self.controller == HOLD_TENSION else "",
+            },
             "string_encoder": {"fake_level": self.fake_level},
             "force_sensor": {"fake_level": self.fake_level},
             "shape_estimator": {"base_frame": base_frame},
@@ -133,7 +143,11 @@ class StackOptions:
             # The supervisor activates them, not their own start.
             "robot_visualizer": {"prefix": self.prefix, "activate": False},
             "recorder": {"name": self.record_name, "activate": False},
-            "supervisor": {"node_names": list(self.node_names), "autostart": self.autostart},
+            "supervisor": {
+                "node_names": list(self.node_names),
+                "autostart": self.autostart,
+                "start_motion": self.start_motion,
+            },
         }
         if self.record_directory is not None:
             own["recorder"]["directory"] = str(self.record_directory)
@@ -145,7 +159,7 @@ class StackOptions:
         names, groups = self.node_names, dict[str, tuple[str, ...]]()
         for group, members in GROUPS.items():
             own = tuple(name for name in names if name in members)
-            if group == CONTROL_LOOP and self.controller == "topic":
+            if group == CONTROL_LOOP and self.controller == TOPIC:
                 groups |= {name: (name,) for name in own}
             elif own:
                 groups[group] = own

@@ -3,28 +3,33 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.msg import Transition
 from rclpy.clock import Clock, ClockType
 from rclpy.task import Future
+from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
-from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.msg import StackStatus
 from continuum_robot.nodes import qos
+from continuum_robot.nodes.choices import HOLD_TENSION
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder, values_of
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.spinning import Spinner, run_node
 from continuum_robot.nodes.stack_options import GROUPS, MANAGED_NODES, SIMULATOR
+from continuum_robot.nodes.supervision.manage_service import ManageService
 from continuum_robot.nodes.supervision.managed import UNKNOWN, Managed
 from continuum_robot.nodes.supervision.rival import Rival
 from continuum_robot.nodes.waiting import Waiting
 from continuum_robot.robot.schema import Quantity
+from continuum_robot.runtime.own_gap import OwnGap
 from continuum_robot.srv import ManageStack
 
 WATCHERS = ("contact_monitor",)
@@ -35,9 +40,15 @@ ACTORS = ("tendon_driver", "clarke_controller", "reference_source", "tip_approac
 
 TICK_S = 0.02
 WATCH_PERIOD_S = 0.5
+OWN_GAP_S = 2 * WATCH_PERIOD_S
 STATUS_PERIOD_S = 1.0
 EXIT_TIMEOUT_S = 4.0
 RESET_AGAIN_S = 2.0
+SOURCE = "reference_source"
+READMIT_AGAIN_S = 5.0
+
+_TOLD = ("state", "controller", "stop_action", "fallback_holds")
+"""Keys of ``driver_status`` that are in ``stack_status`` too."""
 
 _COMMANDS = {
     ManageStack.Request.STARTUP: "startup",
@@ -63,11 +74,20 @@ class Supervisor(ManagedNode):
     ParameterError : a node is named twice
     """
 
+    # Not made where the constructor fails before.
+    _manage: ManageService | None = None
+
     def __init__(self, **node_options: Any) -> None:
         super().__init__("supervisor", activate_at_start=True, **node_options)
         declare = self.parameters.declare
         declare("node_names", list(MANAGED_NODES), "managed nodes in the order of configuration", read_only=True)
         declare("autostart", True, "bring the stack up when the supervisor is activated", read_only=True)
+        declare(
+            "start_motion",
+            False,
+            "start the trajectory once the stack is up for the first time; after a fault or a reset it holds anyway",
+            read_only=True,
+        )
         declare(
             "exit_on_failed_start",
             False,
@@ -91,26 +111,34 @@ class Supervisor(ManagedNode):
         self._waiting = Waiting(self, TICK_S)
         self._nodes = {name: Managed(self, name, self._waiting, self._publish_status) for name in names}
         self._reset_estop: Any = self.create_client(Trigger, "reset_estop")
+        self._restart: Any = self.create_client(Trigger, f"{SOURCE}/restart")
+        self._may_start = bool(self.parameters.get("start_motion"))
+        self._holding = True
         self._stack_state = "down"
         self._was_up = False
         self._driver_faults: tuple[str, ...] = ()
+        self._driver_status: Mapping[str, str] = {}
         self._estop = False
         self._own_faults: dict[str, None] = {}
         self._last_fault = ""
         self._operation = ""
         self._abort = False
         self._message = ""
+        self._looking, self._look_s = False, 0.0
+        self._ramp_s = math.nan
         self._status = self.create_publisher(StackStatus, "stack_status", qos.latched())
+        self._gap = OwnGap(OWN_GAP_S)
         self._rival = Rival(self, self._waiting, self._timeout("rival"))
         self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
+        self.create_subscription(Bool, "reference_holding", self._on_holding, qos.latched())
         self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.events())
-        for service in ("~/manage", "manage_stack"):
-            self.create_service(ManageStack, service, self._serve_manage)
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(WATCH_PERIOD_S, self._watch, clock=steady)
         self.create_timer(STATUS_PERIOD_S, self._publish_status, clock=steady)
         self.diagnostics.add_task("stack", self._diagnose)
         self._publish_status()
+        # Its callbacks come in threads of its own, all others in the executor's.
+        self._manage = ManageService(self, ("~/manage", "manage_stack"), self._asked)
 
     # Lifecycle of the supervisor itself
 
@@ -137,9 +165,15 @@ class Supervisor(ManagedNode):
             done.set_result(None)
 
         spinner.executor.create_task(bring_down())
-        end_s = time.monotonic() + EXIT_TIMEOUT_S
+        end_s = time.monotonic() + EXIT_TIMEOUT_S + self._longest_ramp_s()
         while not done.done() and time.monotonic() < end_s:
             time.sleep(TICK_S)
+
+    def destroy_node(self) -> None:
+        """End what serves the requests, then destroy the node."""
+        if self._manage is not None:
+            self._manage.close()
+        super().destroy_node()
 
     # What others ask
 
@@ -160,31 +194,31 @@ class Supervisor(ManagedNode):
 
     def status(self) -> StackStatus:
         """The status as it is published on ``stack_status``."""
+        obeys = self._driver_status.get("state") == "active"
         message = StackStatus(
             state=self._stack_state,
             simulated=self.simulated,
             estop=self._estop,
+            holding=self._stack_state == "up" and SOURCE in self._nodes and self._holding,
             node_names=list(self._nodes),
             node_states=[node.state for node in self._nodes.values()],
             faults=[*self._driver_faults, *self._own_faults],
             last_fault=self._last_fault,
+            controller=self._driver_status.get("controller", "") if obeys else "",
+            stop_action=self._driver_status.get("stop_action", ""),
+            fallback=self._driver_status.get("fallback_holds") == "true",
         )
         message.header.stamp = self.get_clock().now().to_msg()
         return message
 
-    async def _serve_manage(self, request: ManageStack.Request, response: ManageStack.Response) -> ManageStack.Response:
-        name = _COMMANDS.get(request.command)
-        if name is None:
-            response.message = f"command = {request.command} -- expected 0 to 4, see ManageStack.srv"
-            return response
-        response.success = await self._operate(name)
-        response.message = self._message
-        return response
+    async def _asked(self, command: int) -> tuple[bool, str]:
+        succeeded = await self._operate(_COMMANDS[command])
+        return succeeded, self._message
 
     # Operations. Each is a coroutine that the executor advances; they never block it.
 
     async def _operate(self, name: str) -> bool:
-        if self._operation and name in ("startup", "resume"):
+        if self._operation not in ("", "readmission") and name in ("startup", "resume"):
             self._message = f"refused: {self._operation} is under way"
             return False
         self._abort = bool(self._operation)
@@ -198,6 +232,7 @@ class Supervisor(ManagedNode):
             "resume": self._resume,
             "reset": self._reset,
             "shutdown": self._shutdown,
+            "readmission": self._readmission,
         }
         try:
             await operations[name]()
@@ -213,8 +248,14 @@ class Supervisor(ManagedNode):
             if name == "startup" and not self._was_up and self.parameters.get("exit_on_failed_start"):
                 self.ended, self.exit_code = True, 1
             return False
+        except Exception as error:  # as of _reported
+            self.on_defect(error)
+            self._message = f"{name} failed: {error!r}"
+            self._own_faults[f"{name}_failed"] = None
+            self._set_state("fault")
+            return False
         finally:
-            self._operation = ""
+            self._operation, self._may_start = "", False
         self._was_up = self._was_up or self._stack_state == "up"
         self._message = f"{name}: done"
         self.get_logger().info(f"{name}: the stack is {self._stack_state}")
@@ -222,6 +263,8 @@ class Supervisor(ManagedNode):
 
     async def _startup(self) -> None:
         await self._rival.refuse_after_discovery()
+        self._holding = True
+        self._ramp_s = math.nan  # the file may be another now
         self._set_state("starting")
         self._own_faults.clear()
         try:
@@ -229,10 +272,28 @@ class Supervisor(ManagedNode):
                 await node.appear(self._timeout("discovery"), self._check_abort)
             await self._configure_all()
             await self._activate_all()
+            await self._start_motion()
         except DeviceError:
             await self._down(cleanup=True)
             raise
         self._set_state("up")
+
+    async def _start_motion(self) -> None:
+        """What was asked for with the start of the program: the first bring-up, and no later one, begins to move."""
+        if self._operation != "startup" or not self._may_start or SOURCE not in self._nodes:
+            return
+        if self._driver_status.get("controller") == HOLD_TENSION:
+            return  # nothing would follow the trajectory
+        deadline_s = time.monotonic() + self._timeout("transition")
+        while not self._restart.service_is_ready() and time.monotonic() < deadline_s:
+            await self._waiting.sleep(TICK_S)
+        response = await self._waiting.call(
+            self._restart, Trigger.Request(), self._timeout("transition"), RESET_AGAIN_S
+        )
+        if response is None or not response.success:
+            reason = "does not answer" if response is None else str(response.message).rstrip(".")
+            raise DeviceError(SOURCE, f"did not start its trajectory: {reason}", "See its log")
+        self._holding = False
 
     async def _configure_all(self) -> None:
         """The simulated robot first, which the drivers connect to; then the groups side by side, each in its order."""
@@ -274,6 +335,7 @@ class Supervisor(ManagedNode):
 
     async def _resume(self) -> None:
         await self._rival.refuse_after_discovery()
+        self._holding = True
         self._set_state("starting")
         self._own_faults.clear()
         try:
@@ -349,18 +411,45 @@ class Supervisor(ManagedNode):
             raise _AbortedError("supervisor", f"{self._operation} was interrupted", "A newer request takes over")
 
     def _timeout(self, kind: str) -> float:
-        return float(self.parameters.get(f"{kind}_timeout_s"))
+        timeout_s = float(self.parameters.get(f"{kind}_timeout_s"))
+        # A deactivation has to have time for the ramp.
+        return timeout_s + self._longest_ramp_s() if kind == "transition" else timeout_s
+
+    def _longest_ramp_s(self) -> float:
+        if math.isnan(self._ramp_s):
+            try:
+                limits = self.load_robot().limits
+            except ContinuumRobotError:  # the nodes say what is wrong with it
+                limits = None
+            self._ramp_s = 0.0 if limits is None else limits.longest_ramp_s
+        return self._ramp_s
 
     def _spawn(self, coroutine: Any) -> Any:
         if self.executor is None:
             raise DeviceError("supervisor", "is not being spun", "Add it to an executor first")
-        return self.executor.create_task(coroutine)
+        return self.executor.create_task(self._reported(coroutine))
+
+    async def _reported(self, coroutine: Awaitable[Any]) -> Any:
+        """What a coroutine gives; None where it fails. The EventsExecutor of rclpy 9.1.2 ends the process with a
+        segmentation fault where a task of its only node raises.
+        """
+        try:
+            return await coroutine
+        except Exception as error:
+            self.on_defect(error)
+            return None
 
     # Timers and topics
 
     def _watch(self) -> None:
         """Notice nodes that are gone; without one that moves the robot the stack is paused."""
+        away = self._gap.look(time.monotonic())
         if self._stack_state not in ("up", "fault") or self._operation:
+            return
+        if away:
+            self.get_logger().warning("the supervisor stood still: it asks all nodes again before it judges them")
+            for node in self._nodes.values():
+                self._spawn(node.ask_again())
             return
         for node in self._nodes.values():
             if not node.lose():
@@ -371,6 +460,32 @@ class Supervisor(ManagedNode):
                 self._spawn(self._after_loss())
         if self._stack_state == "up" and (self._driver_faults or any(n.lost for n in self._nodes.values())):
             self._set_state("fault")
+        if any(node.lost for node in self._nodes.values()):
+            self._spawn(self._look_for_lost())
+
+    async def _look_for_lost(self) -> None:
+        """Configure nodes that were lost and are there again; nothing is activated before somebody resets the stack."""
+        if self._looking or self._operation or time.monotonic() < self._look_s:
+            return
+        self._looking = True
+        try:
+            # Of those that do not answer the state is unknown again at once.
+            for node in self._nodes.values():
+                if node.lost:
+                    await node.refresh()
+            there = any(node.lost and node.state == "unconfigured" for node in self._nodes.values())
+            if there and not self._operation and not await self._operate("readmission"):
+                self._look_s = time.monotonic() + READMIT_AGAIN_S
+        finally:
+            self._looking = False
+
+    async def _readmission(self) -> None:
+        for node in self._nodes.values():
+            if node.lost and node.state == "unconfigured":
+                await self._change(node, Transition.TRANSITION_CONFIGURE, "inactive")
+                node.back()
+                self.get_logger().info(f"{node.name} is there again and configured: reset the stack to go on")
+        self._own_faults.pop("readmission_failed", None)
 
     async def _after_loss(self) -> None:
         if self._operation:
@@ -382,12 +497,20 @@ class Supervisor(ManagedNode):
         values = values_of(message)
         faults = tuple(name for name in values.get("faults", "").split(", ") if name)
         self._estop = values.get("estop") == "true"
+        before, self._driver_status = self._driver_status, values
+        if any(values.get(name) != before.get(name) for name in _TOLD):
+            self._publish_status()
         if faults != self._driver_faults:
             self._driver_faults = faults
             if faults:
                 self._last_fault = faults[-1]
                 if self._stack_state == "up":
                     self._set_state("fault")
+            self._publish_status()
+
+    def _on_holding(self, message: Bool) -> None:
+        if message.data != self._holding:
+            self._holding = message.data
             self._publish_status()
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
@@ -397,7 +520,9 @@ class Supervisor(ManagedNode):
             node = self._nodes.get(name)
             if node is None or task != "lifecycle" or (namespace or "/") != self.get_namespace():
                 continue
-            node.heard(status.message if status.level != DiagnosticStatus.OK else "")
+            problem = status.message if status.level != DiagnosticStatus.OK else ""
+            state = "" if self._rival.present else values_of(status).get("lifecycle_state", "")
+            node.heard(problem, state)
 
     def _fault(self, name: str) -> None:
         if name not in self._own_faults:
@@ -422,6 +547,7 @@ class Supervisor(ManagedNode):
         status.summary(Level.OK, self._stack_state)
         status.add("state", self._stack_state)
         status.add("estop", self._estop)
+        status.add("holding", self.status().holding)
         status.add("faults", faults)
         status.add("last_fault", self._last_fault)
         for node in self._nodes.values():

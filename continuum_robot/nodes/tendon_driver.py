@@ -17,13 +17,21 @@ from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.nodes import qos
 from continuum_robot.nodes.diagnostics import LoopThresholds
 from continuum_robot.nodes.driver.commands import CommandInput
+from continuum_robot.nodes.driver.controller_switch import ControllerSwitch
 from continuum_robot.nodes.driver.devices import make_actuators
 from continuum_robot.nodes.driver.diagnosis import DriverDiagnosis
 from continuum_robot.nodes.driver.estop_listener import EstopListener
 from continuum_robot.nodes.driver.faults import DriverFaults
+from continuum_robot.nodes.driver.heat_memory import HeatMemory
 from continuum_robot.nodes.driver.homing import StoredHoming
 from continuum_robot.nodes.driver.lockstep import LockstepPace
-from continuum_robot.nodes.driver.parameters import declare_parameters, realtime_settings
+from continuum_robot.nodes.driver.parameters import (
+    TEMPERATURES,
+    declare_limits,
+    declare_parameters,
+    declare_temperatures,
+    realtime_settings,
+)
 from continuum_robot.nodes.driver.procedure_actions import ProcedureActions
 from continuum_robot.nodes.driver.procedure_drive import ProcedureDrive, refuse_procedure
 from continuum_robot.nodes.driver.slot import ControllerSlot
@@ -34,6 +42,7 @@ from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.assembly import make_loop, real_time
 from continuum_robot.runtime.driver_loop import DriverLoop, configured
+from continuum_robot.runtime.estop_inputs import EstopInputs
 from continuum_robot.runtime.forms import Form, compiled_form, form_of, interpreted_form
 from continuum_robot.runtime.periodic import FrozenGarbage
 from continuum_robot.runtime.reports import LoopReport, ResponseReport, RoundTripReport
@@ -70,23 +79,28 @@ class TendonDriver(ManagedNode):
         self.form = interpreted_form("not configured yet")
         declare_parameters(self.parameters)
         thresholds = LoopThresholds(self)
-        self._limits: Settings | None = None
+        self._temperatures: Settings | None = None
+        self.parameters.on_change(self._on_parameters)
         self._safety_settings = self.parameters.declare_settings("safety", SafetySettings())
         self.loop: DriverLoop | None = None
         self._opened: DriverLoop | None = None
         self._frozen = False
         self._refused_writers = 0
 
-        self._faults = DriverFaults(self, self._get_loop, self._publish_status)
+        needed = [name.strip() for name in self.parameters.get("estop_buttons").split(",") if name.strip()]
+        inputs = EstopInputs(self.parameters.get("estop_button_timeout_s"), needed)
         self._homing = StoredHoming(self, self._get_loop, self._publish_status)
+        self._heat = HeatMemory(self, lambda: self._homing.folder)
+        self._faults = DriverFaults(self, self._get_loop, self._publish_status, inputs, self._heat)
         self._procedures = ProcedureDrive(self, self._get_loop, self._publish_status)
         self._lockstep = self._make_lockstep()
         flow = self.flow if self._lockstep is None else self._lockstep.flow
         self._states = StatePublisher(self, flow)
         self._status = self.create_publisher(DiagnosticStatus, "driver_status", qos.latched())
-        self._commands = CommandInput(self, flow, listens=slot is None)
+        self._commands = CommandInput(self, flow, self._on_two_writers, listens=slot is None)
         self.create_service(Trigger, "reset_estop", self._faults.serve_reset)
         self.create_service(Trigger, "reset_statistics", self._serve_reset_statistics)
+        self._controllers = ControllerSwitch(self, slot, self._get_loop, self._publish_status)
         self._other = OtherDriver(self, lambda: self.loop is not None)
         self._diagnosis = DriverDiagnosis(
             self,
@@ -95,13 +109,14 @@ class TendonDriver(ManagedNode):
             faults=self._faults,
             homing=self._homing,
             commands=self._commands,
+            controllers=self._controllers,
             form=lambda: self.form,
         )
         self._actions = ProcedureActions(self, self._procedures, self._homing)
-        self.create_timer(GRAPH_PERIOD_S, self._watch_graph, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self.create_timer(GRAPH_PERIOD_S, self._look, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._publish_status()
         # Its callbacks come in a thread of its own, all others in the executor's.
-        self._estop_listener = EstopListener(self, self._faults.on_estop_topic, self._faults.serve_estop)
+        self._estop_listener = EstopListener(self, inputs, self._faults)
 
     def _make_lockstep(self) -> LockstepPace | None:
         if not self.clock.stepped:
@@ -134,18 +149,18 @@ class TendonDriver(ManagedNode):
             raise ParameterError(
                 "rt.priority",
                 priority,
-                "0 where the controller is another program, which a real-time loop starves (controller: internal is in"
+                "0 where the controller is another program, which a real-time loop starves (controller: clarke is in"
                 " the loop itself)",
             )
-        self.parameters.forget_settings(self._limits)
-        self._limits = self.parameters.declare_settings("limits", robot.limits)
-        robot = robot.changed(limits=self._limits.value)
+        self._temperatures = declare_temperatures(self.parameters, robot.actuators)
+        limits = declare_limits(self.parameters, robot.limits).value
+        robot = robot.changed(limits=limits, actuators=self._temperatures.value)
         wanted = self._wanted_form(robot)
         pace = self._lockstep
         if pace is not None:
             pace.connect(robot.name)
         time = None if pace is None else (pace.now_s, pace.sleep)
-        actuators = make_actuators(self, robot, self._limits.value, wanted, time)
+        actuators = make_actuators(self, robot, limits, wanted, time)
         actuators.open()
         form = form_of(actuators, wanted)
         self.get_logger().info(f"the cycle runs {form.name}: {form.reason}")
@@ -160,6 +175,7 @@ class TendonDriver(ManagedNode):
             trips=trips,
         )
         self._homing.read(loop)
+        self._controllers.begin(loop)
         if self._slot is not None:
             self._slot.join(loop, form)
         else:
@@ -202,6 +218,7 @@ class TendonDriver(ManagedNode):
         refuse_procedure(loop)
         self._homing.require(loop.actuators)
         loop.safety.refuse_faults()
+        self._faults.refuse_held()
         FrozenGarbage.hold()
         self._frozen = True
         loop.switch_on()
@@ -230,6 +247,7 @@ class TendonDriver(ManagedNode):
         """Stop the loop and close the actuators."""
         loop = self.loop
         self._procedures.end(loop)
+        self._heat.keep(loop, now=True)
         if self._slot is not None:
             self._slot.leave()
         self.loop = None
@@ -346,6 +364,16 @@ class TendonDriver(ManagedNode):
         response.success = True
         return response
 
+    def _on_parameters(self, names: set[str]) -> None:
+        loop, temperatures = self.loop, self._temperatures
+        if loop is not None and temperatures is not None and names & set(TEMPERATURES):
+            value = temperatures.value
+            loop.call(lambda: loop.safety.heat.set_limits(value.temperature_warn_c, value.temperature_error_c))
+
+    def _look(self) -> None:
+        self._heat.keep(self.loop)
+        self._watch_graph()
+
     def _watch_graph(self) -> None:
         """Two writers fight over the tendons: neither is let through. Beside a controller in the cycle nobody is."""
         if self._slot is not None:
@@ -357,6 +385,10 @@ class TendonDriver(ManagedNode):
                 )
             self._refused_writers = others
         elif self.loop is not None and self._commands.two_writers():
+            self._on_two_writers()
+
+    def _on_two_writers(self) -> None:
+        if self.parameters.get("second_writer") == "fault" and "two_writers" not in self.faults:
             self._faults.estop("two_writers")
 
     def _publish_status(self) -> None:

@@ -31,6 +31,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.mechanisms.equilibrium_modulation.building import modulation_of
 from continuum_robot.msg import ClarkeState, Shape, TipState
 from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.choices import HOLD_TENSION
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder, values_of
 from continuum_robot.nodes.flow import FlowLoop
 from continuum_robot.nodes.lifecycle import ManagedNode
@@ -129,8 +130,6 @@ class TipApproachNode(ManagedNode):
         """Make the controller of the robot's file, with the parameters' values over it."""
         robot = self.load_robot()
         modulation_of(robot)
-        for settings in self._settings.values():
-            self.parameters.forget_settings(settings)
         self._settings = {
             "approach": self.parameters.declare_settings("approach", approach_parameters(robot)),
             "target": self.parameters.declare_settings("target", ApproachSettings()),
@@ -182,7 +181,10 @@ class TipApproachNode(ManagedNode):
         self._clarke = data, self.clock.monotonic_s()
 
     def _on_driver_status(self, message: DiagnosticStatus) -> None:
-        self._driver = values_of(message).get("state", "")
+        values = values_of(message)
+        self._driver = values.get("state", "")
+        if self._driver == "active" and values.get("controller") == HOLD_TENSION:
+            self._driver = "holding the tensions"
         if self._driver != "active":
             self._drop = f"the driver is {self._driver or 'away'}"
 

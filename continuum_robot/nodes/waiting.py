@@ -11,6 +11,10 @@ from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.task import Future
 
+from continuum_robot.runtime.own_gap import OwnGap
+
+LONGEST_GAP_S = 0.5
+
 
 @dataclass
 class _Wait:
@@ -36,6 +40,7 @@ class Waiting:
 
     def __init__(self, node: Node, period_s: float) -> None:
         self._waits: list[_Wait] = []
+        self._gap = OwnGap(LONGEST_GAP_S)
         self._timer = node.create_timer(period_s, self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     async def sleep(self, duration_s: float) -> None:
@@ -81,9 +86,10 @@ class Waiting:
         return wait
 
     def _tick(self) -> None:
-        if not self._waits:
-            return
         now_s = time.monotonic()
+        away = self._gap.look(now_s)  # this program stood still: answers may wait that came in time
+        if away or not self._waits:
+            return
         expired = [wait for wait in self._waits if wait.deadline_s <= now_s or wait.future.done()]
         if expired:
             self._waits = [wait for wait in self._waits if wait not in expired]

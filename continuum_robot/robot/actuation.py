@@ -3,9 +3,41 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from continuum_robot.robot.schema import quantity, refuse
+
+COPPER_PER_K = 0.0039
+"""By which share the resistance of copper rises with each kelvin from 25 degC."""
+COPPER_AT_C = 25.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MotorHeat:
+    """How a motor warms up, for boards that report no temperature: winding and housing (docs/motors.md)."""
+
+    loss_w_per_a2: float = quantity(
+        "heat of the cold winding (25 degC) for the square of the current, which is a resistance: that between the"
+        " terminals of a brushed motor, 3/2 of a phase's of a brushless one under field-oriented control",
+        "ohm",
+        gt=0,
+        le=1000,
+    )
+    winding_to_housing_k_per_w: float = quantity("thermal resistance, winding to housing", "K/W", gt=0, le=1000)
+    housing_to_ambient_k_per_w: float = quantity(
+        "thermal resistance, housing to the air, as the motor is mounted", "K/W", gt=0, le=1000
+    )
+    winding_time_constant_s: float = quantity("thermal time constant of the winding", "s", gt=0, le=1e4)
+    housing_time_constant_s: float = quantity("thermal time constant of the motor as a whole", "s", gt=0, le=1e6)
+    ambient_c: float = quantity("hottest air around the motors", "degC", default=30.0, ge=-40, le=100)
+
+    def steady_current_a(self, temperature_c: float) -> float:
+        """The current that brings the winding to ``temperature_c`` (degC) when it flows for good, A."""
+        rise_k = max(temperature_c - self.ambient_c, 0.0)
+        resistance_k_per_w = self.winding_to_housing_k_per_w + self.housing_to_ambient_k_per_w
+        hot_w_per_a2 = self.loss_w_per_a2 * (1 + COPPER_PER_K * (temperature_c - COPPER_AT_C))
+        return math.sqrt(rise_k / (resistance_k_per_w * hot_w_per_a2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +55,36 @@ class Actuators:
     cogging_amplitude_nm: float = quantity("amplitude of the cogging torque", "N.m", default=0.0, ge=0, le=10)
     cogging_periods_per_turn: int = quantity("cogging periods in a turn of the motor", "", default=24, ge=1, le=1000)
     encoder_counts_per_turn: int = quantity("encoder counts in a turn of the motor", "", default=20000, ge=16, le=2**26)
+    temperature_warn_c: float = quantity(
+        "temperature of a motor at which to warn, as measured or by heat", "degC", default=70.0, ge=0, le=200, live=True
+    )
+    temperature_error_c: float = quantity(
+        "temperature of a motor at which the fault motor_hot latches", "degC", default=85.0, ge=0, le=200, live=True
+    )
+    brake_holds_n: float | None = quantity(
+        "tension that the brake of each motor holds, which closes by itself where the torque goes off; none: no brakes",
+        "N",
+        default=None,
+        gt=0,
+        le=1e5,
+    )
+    heat: MotorHeat | None = quantity(
+        "how a motor warms up, where its board reports no temperature; none: that is not known then", default=None
+    )
+
+    def __post_init__(self) -> None:
+        if self.temperature_warn_c >= self.temperature_error_c:
+            raise refuse(
+                "temperature_warn_c",
+                self.temperature_warn_c,
+                f"less than temperature_error_c = {self.temperature_error_c:g} degC",
+            )
+        if self.heat is not None and self.heat.ambient_c >= self.temperature_warn_c:
+            raise refuse(
+                "heat.ambient_c",
+                self.heat.ambient_c,
+                f"less than temperature_warn_c = {self.temperature_warn_c:g} degC",
+            )
 
     @property
     def newton_per_ampere(self) -> float:
@@ -70,3 +132,8 @@ class TensionLimits:
             raise refuse("minimum_n", self.minimum_n, f"less than maximum_n = {self.maximum_n:g} N")
         if self.safe_n > self.maximum_n:
             raise refuse("safe_n", self.safe_n, f"at most maximum_n = {self.maximum_n:g} N")
+
+    @property
+    def longest_ramp_s(self) -> float:
+        """Time of the ramp from the greatest tension to none at ``safe_rate_n_per_s``, s."""
+        return self.maximum_n / self.safe_rate_n_per_s

@@ -20,6 +20,7 @@ from continuum_robot.robot.routing import RoutedPath
 from continuum_robot.robot.schema import quantity, refuse
 from continuum_robot.robot.segment import Segment
 from continuum_robot.robot.simulation_settings import SimulationSettings
+from continuum_robot.robot.stop_policy import BRAKE, StopPolicy
 from continuum_robot.robot.tendons import RoutedTendon, String
 
 Vector = NDArray[np.float64]
@@ -48,6 +49,7 @@ class Robot:
     )
     actuators: Actuators | None = quantity("the tendon actuators; none: geometry and statics only", default=None)
     limits: TensionLimits | None = quantity("limits of the tendon driver", default=None)
+    stop: StopPolicy = quantity("what the tendon driver does after a fault", factory=StopPolicy)
     control: ControlSettings | None = quantity("the Clarke controller", default=None)
     reference: ReferenceSettings | None = quantity("default trajectory", default=None)
     simulation: SimulationSettings = quantity("the simulated robot", factory=SimulationSettings)
@@ -102,6 +104,8 @@ class Robot:
                 raise refuse("recording.displacement_columns", columns, "a different column for each tendon")
         if self.limits is not None:
             self._check_limits(self.limits)
+        if self.stop.braking:
+            self._check_brake(self.stop.braking)
 
     def _check_paths(self) -> None:
         names = [tendon.name for tendon in self.routed_tendons]
@@ -157,6 +161,21 @@ class Robot:
         if self.control is not None and self.control.pretension_n > limits.maximum_n:
             raise refuse(
                 "control.pretension_n", self.control.pretension_n, f"at most limits.maximum_n = {limits.maximum_n:g} N"
+            )
+
+    def _check_brake(self, key: str) -> None:
+        holds_n = None if self.actuators is None else self.actuators.brake_holds_n
+        if holds_n is None:
+            raise refuse(
+                f"stop.{key}",
+                BRAKE,
+                "another action: the file states no brake (actuators.brake_holds_n)",
+            )
+        if self.limits is not None and holds_n < self.limits.maximum_n:
+            raise refuse(
+                "actuators.brake_holds_n",
+                holds_n,
+                f"at least limits.maximum_n = {self.limits.maximum_n:g} N, since stop.{key} relies on the brakes",
             )
 
     def check_hardware(self) -> None:

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.plain_yaml import plain_yaml, read_yaml
 
 
 def file_values(robot: Robot) -> dict[str, Any]:
@@ -30,7 +29,8 @@ def file_values(robot: Robot) -> dict[str, Any]:
         values.pop("file_name")
         return values
     load_robot(robot.file_name)
-    loaded: dict[str, Any] = yaml.safe_load(Path(robot.file_name).read_text(encoding="utf-8"))
+    path = Path(robot.file_name)
+    loaded: dict[str, Any] = plain_yaml(read_yaml(path, "robot file"), path)[0]
     return loaded
 
 

@@ -72,6 +72,13 @@ class OdriCan:
         ge=5,
         le=1000,
     )
+    silent_after_s: float = quantity(
+        "age of the newest frames, a thousand a second, from which a board counts as silent",
+        "s",
+        default=0.03,
+        ge=0.005,
+        le=1,
+    )
     maximum_current_a: float = quantity(
         "clamp on every current that is sent: the firmware has none, and its reading wraps at 24 A", "A", gt=0, lt=24
     )

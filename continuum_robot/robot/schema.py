@@ -6,13 +6,14 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import sys
 import types
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from continuum_robot.errors import RobotFileError
+from continuum_robot.errors import ParameterError, RobotFileError
 
 _MISSING = dataclasses.MISSING
 
@@ -160,6 +161,28 @@ def read(kind: type[Any], value: Any, source: Source | None = None, key: str = "
         raise source.error(_join(key, error.key), error.value, error.expected) from None
 
 
+def checked(kind: type[Any], values: Mapping[str, Any]) -> Any:
+    """A dataclass from values that no file holds, such as a request's: the checks of :func:`read`.
+
+    Parameters
+    ----------
+    kind : a dataclass with fields made by :func:`quantity`
+    values : by the field's name
+
+    Returns
+    -------
+    an instance of ``kind``
+
+    Raises
+    ------
+    ParameterError : NaN, of the wrong type or out of range; names the field, its value and what is allowed
+    """
+    try:
+        return read(kind, values)
+    except RobotFileError as error:
+        raise ParameterError(error.key, error.value, error.expected) from None
+
+
 def refuse(key: str, value: Any, expected: str) -> RobotFileError:
     """The error that a dataclass raises in ``__post_init__`` for values that do not fit together.
 
@@ -175,7 +198,7 @@ def refuse(key: str, value: Any, expected: str) -> RobotFileError:
 def _convert(hint: Any, value: Any, rules: Quantity, source: Source, key: str) -> Any:
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
-        if value is None:
+        if value is None and type(None) in typing.get_args(hint):
             return None
         hint = _option(typing.get_args(hint), value, source, key)
         origin = typing.get_origin(hint)
@@ -212,7 +235,7 @@ def _option(options: Sequence[Any], value: Any, source: Source, key: str) -> Any
         near = difflib.get_close_matches("kind", [str(name) for name in value], 1, 0.6)
         if near:
             raise source.error(_join(key, near[0]), value[near[0]], _unknown(near[0], ["kind"]))
-    if kind not in kinds:
+    if not isinstance(kind, str) or kind not in kinds:
         raise source.error(_join(key, "kind"), kind, "one of " + ", ".join(kinds))
     return kinds[kind]
 
@@ -230,7 +253,8 @@ def _number(hint: Any, value: Any, rules: Quantity, source: Source, key: str) ->
             value = float(value)
         except ValueError:
             raise source.error(key, value, rules.expected()) from None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    # An integer may be greater than any double; infinity is one.
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or sys.float_info.max < abs(value) != math.inf:
         raise source.error(key, value, rules.expected())
     if hint is int:
         if not math.isfinite(value) or int(value) != value:

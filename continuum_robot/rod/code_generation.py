@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,6 @@ class FastFunction:
     ----------
     name : the function's name
     compiled : whether it runs as machine code
-    instructions : number of elementary operations, the functions that it calls included
     inputs, outputs : the buffers, (n,) or (rows, columns), for callers that fill them, :meth:`run` and read at once:
         the next run overwrites the results
     addresses : of the machine code, of its pointers to inputs and to results, and of its scratch memory of integers and
@@ -63,7 +62,6 @@ class FastFunction:
     def __init__(self, function: ca.Function, library: ctypes.CDLL | None = None) -> None:
         self.name: str = function.name()
         self.compiled = library is not None
-        self.instructions = instruction_count(function)
         self._function, self._library = function, library
         self._inputs = [np.zeros(function.nnz_in(i)) for i in range(function.n_in())]
         self._outputs = [np.zeros(function.nnz_out(i)) for i in range(function.n_out())]
@@ -75,6 +73,11 @@ class FastFunction:
             self._bind_virtual_machine(function)
         else:
             self._bind_library(library)
+
+    @cached_property
+    def instructions(self) -> int:
+        """Number of elementary operations, those of the functions that it calls included."""
+        return instruction_count(self._function)
 
     def _bind_virtual_machine(self, function: ca.Function) -> None:
         buffer: Any
@@ -173,6 +176,130 @@ class FastFunction:
         return self.outputs
 
 
+class Batch:
+    """A CasADi function evaluated at many columns of its arguments in one call. Several threads may use it at once.
+
+    Parameters
+    ----------
+    function : with dense inputs and outputs
+    library : its compiled code with :data:`_BATCH_CODE`; None: CasADi evaluates it
+
+    Attributes
+    ----------
+    compiled : whether it runs as machine code
+    """
+
+    def __init__(self, function: ca.Function, library: ctypes.CDLL | None = None) -> None:
+        self.compiled = library is not None
+        self._function, self._library = function, library
+        self._inputs = [int(function.nnz_in(i)) for i in range(function.n_in())]
+        self._outputs = [int(function.nnz_out(i)) for i in range(function.n_out())]
+        self._shapes = [(int(function.size2_out(i)), int(function.size1_out(i))) for i in range(function.n_out())]
+        if library is None:
+            return
+        sizes = [ctypes.c_longlong() for _ in range(4)]
+        getattr(library, f"{function.name()}_work")(*(ctypes.byref(size) for size in sizes))
+        self._entry = ctypes.cast(getattr(library, function.name()), ctypes.c_void_p)
+        steps = [*self._inputs, *self._outputs]
+        self._sizes = (ctypes.c_longlong * 6)(
+            len(self._inputs), len(self._outputs), *(max(1, int(size.value)) for size in sizes)
+        )
+        self._steps = (ctypes.c_longlong * len(steps))(*steps)
+        self._call = library.over_columns
+        self._call.restype = None
+        self._pointers = ctypes.c_void_p * len(steps)
+
+    def __call__(self, *arguments: Array) -> list[Array]:
+        """Evaluate.
+
+        Parameters
+        ----------
+        arguments : (k, size) each, column-major within a matrix
+
+        Returns
+        -------
+        results, (k, size) for columns and (k, rows, columns) for matrices
+        """
+        given = [np.ascontiguousarray(argument, dtype=np.float64) for argument in arguments]
+        found = [np.empty((len(given[0]), size)) for size in self._outputs]
+        self._run(given, found, len(given[0]))
+        return [self._shaped(array, i) for i, array in enumerate(found)]
+
+    def chained(self, start: Array, *arguments: Array) -> list[Array]:
+        """Evaluate one after another, with the first result of each the first argument of the next.
+
+        Parameters
+        ----------
+        start : (size,) first argument at the beginning, in the function's own units
+        arguments : the others, (k, size) each, in the function's own units
+
+        Returns
+        -------
+        as of a call, but the first result has k + 1 rows, ``start`` before all
+        """
+        given = [np.ascontiguousarray(argument, dtype=np.float64) for argument in arguments]
+        count = len(given[0])
+        carried = np.empty((count + 1, self._outputs[0]))
+        carried[0] = start
+        found = [carried[1:], *(np.empty((count, size)) for size in self._outputs[1:])]
+        self._run([carried[:-1], *given], found, count, chained=True)
+        return [carried, *(self._shaped(array, i) for i, array in enumerate(found) if i)]
+
+    def _shaped(self, array: Array, i: int) -> Array:
+        columns, rows = self._shapes[i]
+        return array if columns == 1 else array.reshape(len(array), columns, rows).swapaxes(1, 2)
+
+    def _run(self, given: list[Array], found: list[Array], count: int, *, chained: bool = False) -> None:
+        if not count:
+            return
+        if self._library is not None:
+            pointers = self._pointers(*[_address(array) for array in (*given, *found)])
+            self._call(self._entry, ctypes.c_longlong(count), self._sizes, self._steps, pointers)
+            return
+        many = self._many(count, chained)
+        values = [given[0][0], *given[1:]] if chained else given
+        results = many.call([ca.DM(value.T if value.ndim > 1 else value) for value in self._matrices(values, chained)])
+        for array, result in zip(found, results, strict=True):
+            array[:] = np.array(result).reshape(-1, order="F").reshape(array.shape)
+
+    def _matrices(self, values: list[Array], chained: bool) -> list[Array]:
+        """Arguments of a map: matrices side by side."""
+        shaped = []
+        for i, value in enumerate(values):
+            rows = int(self._function.size1_in(i))
+            shaped.append(value if chained and i == 0 else value.reshape(-1, rows))
+        return shaped
+
+    def _many(self, count: int, chained: bool) -> ca.Function:
+        return self._function.mapaccum(count) if chained else self._function.map(count)
+
+
+_BATCH_CODE = """
+void over_columns(int (*function)(const double **, double **, long long *, double *, int), long long count,
+                  const long long *sizes, const long long *steps, double *const *given) {
+    const double *arg[sizes[2] + sizes[0]];
+    double *res[sizes[3] + sizes[1]], w[sizes[5]];
+    long long iw[sizes[4]];
+    for (long long i = 0; i < sizes[0]; i++) arg[i] = given[i];
+    for (long long i = 0; i < sizes[1]; i++) res[i] = given[sizes[0] + i];
+    for (long long k = 0; k < count; k++) {
+        function(arg, res, iw, w, 0);
+        for (long long i = 0; i < sizes[0]; i++) arg[i] += steps[i];
+        for (long long i = 0; i < sizes[1]; i++) res[i] += steps[sizes[0] + i];
+    }
+}
+"""
+"""Calls a function of any arguments column by column."""
+
+
+def compile_batches(
+    functions: Sequence[ca.Function], name: str, *, compile: str = "auto", progress: Progress | None = None
+) -> dict[str, Batch]:
+    """Make functions callable on many columns at once; arguments and errors as for :func:`compile_functions`."""
+    library = _library(functions, name, compile, progress, _BATCH_CODE)
+    return {function.name(): Batch(function, library) for function in functions}
+
+
 def compile_functions(
     functions: Sequence[ca.Function],
     name: str,
@@ -198,18 +325,26 @@ def compile_functions(
     ParameterError : unknown ``compile``
     ContinuumRobotError : ``compile="always"`` and no compiler, or it failed
     """
+    library = _library(functions, name, compile, progress)
+    return {function.name(): FastFunction(function, library) for function in functions}
+
+
+def _library(
+    functions: Sequence[ca.Function], name: str, compile: str, progress: Progress | None, more: str = ""
+) -> ctypes.CDLL | None:
+    """Compiled code of functions, and more C code beside it; None where CasADi has to evaluate them."""
     if compile not in COMPILE_CHOICES:
         raise ParameterError("compile", compile, "one of " + ", ".join(COMPILE_CHOICES))
     functions = [_dense(function) for function in functions]
-    library = None
-    if compile != "never":
-        try:
-            library = load_library(_build(functions, name, progress))
-        except (OSError, subprocess.SubprocessError, CompilationError) as error:
-            if compile == "always":
-                raise ContinuumRobotError(f"cannot compile {name}: {error}") from error
-            _say(progress, f"{name} runs in CasADi's virtual machine: {error}")
-    return {function.name(): FastFunction(function, library) for function in functions}
+    if compile == "never":
+        return None
+    try:
+        return load_library(_build(functions, name, progress, more))
+    except (OSError, subprocess.SubprocessError, CompilationError) as error:
+        if compile == "always":
+            raise ContinuumRobotError(f"cannot compile {name}: {error}") from error
+        _say(progress, f"{name} runs in CasADi's virtual machine: {error}")
+        return None
 
 
 class CompilationError(ContinuumRobotError, RuntimeError):
@@ -222,6 +357,8 @@ def instruction_count(function: ca.Function) -> int:
     if function.is_a("Map"):
         (mapped,) = function.find_functions(0)
         return instruction_count(mapped) * (int(function.nnz_out(0)) // int(mapped.nnz_out(0)))
+    if function.class_name() == "Switch":
+        return max(instruction_count(choice) for choice in function.find_functions(0))
     if not function.find_functions():
         return total
     steps = function.instructions_sx() if function.is_a("SXFunction") else None
@@ -239,8 +376,8 @@ def code_size(functions: Sequence[ca.Function]) -> int:
 
 
 def _own_instructions(function: ca.Function) -> int:
-    """Without those of the functions that it calls; a map only calls."""
-    return 0 if function.is_a("Map") else int(function.n_instructions())
+    """Without those of the functions that it calls; maps and switches only call."""
+    return 0 if function.class_name() in ("Map", "Switch") else int(function.n_instructions())
 
 
 def cache_folder() -> Path:
@@ -264,14 +401,14 @@ def find_compiler() -> tuple[str, str]:
     raise CompilationError("no C compiler found (install gcc, or set CC)")
 
 
-def _build(functions: Sequence[ca.Function], name: str, progress: Progress | None) -> Path:
+def _build(functions: Sequence[ca.Function], name: str, progress: Progress | None, more: str = "") -> Path:
     """The shared library of the functions, from the cache or freshly compiled."""
     count = code_size(functions)
     flags = ["-O0" if count > _LARGE_INSTRUCTIONS else "-O1"]
     source = generate_c(functions)
     return build_library(
-        [source, str(_PART_STATEMENTS)],
-        lambda: split_functions(source, _PART_STATEMENTS),
+        [source, str(_PART_STATEMENTS), more],
+        lambda: split_functions(source, _PART_STATEMENTS) + more,
         flags,
         f"{name} ({count:,} instructions)",
         progress,
@@ -351,6 +488,12 @@ def _dense(function: ca.Function) -> ca.Function:
 def _shaped(buffer: Array, columns: int) -> Array:
     """View of a buffer as a matrix; CasADi stores columns one after another."""
     return buffer if columns == 1 else buffer.reshape(columns, -1).T
+
+
+def _address(array: Array) -> int:
+    """Where a contiguous array begins; ``array.ctypes.data`` takes several times as long."""
+    memory: Any = array
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
 def _say(progress: Progress | None, line: str) -> None:

@@ -84,9 +84,9 @@ def sensitivity(state: StrainEquilibrium, s_m: float | None = None) -> Sensitivi
     rotation = rod.poses(c, place)[0, :3, :3]
     jacobian = np.concatenate([rotation @ jacobian[:3], rotation @ jacobian[3:]])
     lengths = rod.tendons.jacobian(c)
-    solved = np.linalg.solve(hessian, np.hstack([-lengths.T, jacobian.T]))
+    solved = np.asarray(np.linalg.solve(hessian, np.hstack([-lengths.T, jacobian.T])), dtype=np.float64)
     per_tension, per_wrench = solved[:, : rod.tendon_count], solved[:, rod.tendon_count :]
-    return Sensitivity(per_tension, jacobian @ per_tension, jacobian @ per_wrench, -lengths @ per_tension)
+    return Sensitivity(per_tension, jacobian @ per_tension, jacobian @ per_wrench, np.asarray(-lengths @ per_tension))
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,7 +181,7 @@ class DisplacedStatics:
                     limit_slope = self._limit_slope(moved, state, target)
                 anchor = moved_anchor(state.path, anchor, limit, STICKING_OVER_TENDON * self._stiffness)
             last = reading
-            frames = self._loaded.buffers.frames
+            frames = state.weight.frames
             rotation, end = frames.rotation[-1], frames.position[-1]
             pose[t, :3, :3], pose[t, :3, 3] = rotation, end
             curvature[t], path[t], tension[t], friction[t] = state.c, state.path, state.tension, state.stop.force
@@ -294,7 +294,7 @@ class _Solution:
                 D[rows].T @ (along[rows] * (turned @ self.c)) - pull[rows] @ turned
             )
         if len(model._masses):
-            frames, station = model._loaded.buffers.frames, model._loaded.station
+            frames, station = self.weight.frames, model._loaded.station
             turning, place = frames.jacobian[station, :3], frames.position[station]
             velocity = frames.jacobian[station, 3:] - np.cross(place[:, :, None], turning, axis=1)
             right[:, at["gravity_m_per_s2"]] = -np.tensordot(model._masses, velocity, 1).T

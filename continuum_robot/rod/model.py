@@ -217,7 +217,8 @@ class RodModel:
     def potential(self) -> ca.Function:
         """Of c: (V, its gradient (n,), its Hessian (n, n)): gravity and elastic energy."""
         hessian, gradient = ca.hessian(self._potential, self._c)
-        return self._function(
+        # Common subexpressions are less than a hundredth of the instructions here, and took most of the plant's start.
+        return ca.Function(
             "potential",
             [self._c],
             [self._potential, ca.densify(gradient), ca.densify(hessian)],

@@ -12,7 +12,7 @@ import numpy as np
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.routing import HelicalRouting, RoutedPath
 from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.strain_kernel import kernel
+from continuum_robot.rod.step import step_functions
 from continuum_robot.rod.strain_problem import StaticProblem
 from continuum_robot.rod.strain_rod import RodSegment, StrainRod
 from continuum_robot.rod.strain_statics import equilibrium
@@ -74,4 +74,4 @@ def measure_statics(repeats: int = 300, progress: Callable[[str], None] | None =
     medians: dict[str, float | bool] = {
         f"static_solve_{key}_ms": 1e3 * statistics.median(values) for key, values in times.items()
     }
-    return {**medians, "static_solve_compiled": kernel() is not None}
+    return {**medians, "static_solve_compiled": step_functions()["rod_spread"].compiled}

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,8 +23,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.bases import basis_matrix, gauss_legendre
 from continuum_robot.rod.loads import Load, PointWrench
-from continuum_robot.rod.strain_kernel import address, doubles, kernel
-from continuum_robot.rod.strain_kinematics import ad, adjoint, co_ad
+from continuum_robot.rod.strain_kinematics import Frames
 from continuum_robot.rod.strain_problem import checked_tension
 from continuum_robot.rod.strain_rod import LoadedChain, StrainRod
 
@@ -62,8 +62,6 @@ class MotionTerms:
     force : dT/dc - dV/dc - D c_rate + what tendons and loads give: the rate of the momentum, (n,), N.m^2 for curvatures
     tension : (N,) of the tendons, N
     mass, stiffness : (n, n) M, and minus the derivative of ``force`` by c at rest; None where not asked for
-    gyroscopic : (n, n) derivative of p by c less its transpose, that of dT/dc by the rates; but for what the chain's
-        finite steps add. None where not asked for
     """
 
     momentum: Vector
@@ -71,7 +69,6 @@ class MotionTerms:
     tension: Vector
     mass: Vector | None
     stiffness: Vector | None
-    gyroscopic: Vector | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +113,8 @@ class StrainDynamics:
         marks = [PointWrench(s_m=body.s_m) for body in bodies]  # stations at all of them, also where none is loaded
         self.loaded = LoadedChain(rod, [*rod.weight, *loads, *marks])
         self.chain = self.loaded.chain
-        self.inertia = doubles(rod.station_inertia(self.chain))
+        self.inertia = rod.station_inertia(self.chain)
         self.damping = damping_matrix(rod, damping)
-        self._wrench = np.zeros((len(self.chain.s_m), 6))
-        self._work = np.empty((18, self.size))
-        self._inertia_at, self._wrench_at, self._work_at = map(address, (self.inertia, self._wrench, self._work))
         root, _ = rod.stiffness_root
         moved = np.linalg.solve(root, np.linalg.solve(root, self.mass_matrix(np.zeros(self.size))).T)
         values = np.linalg.eigvalsh((moved + moved.T) / 2)
@@ -129,8 +123,9 @@ class StrainDynamics:
 
     def mass_matrix(self, c: ArrayLike) -> Vector:
         """M(c), (n, n)."""
-        mass = self.terms(self.rod.coefficients(c), np.zeros(self.size), matrices=True).mass
-        return np.asarray(mass)
+        frames = self.chain.frames(self.rod.coefficients(c))
+        inertia = self.chain.spatial_inertia(frames, self.inertia)
+        return self.chain.generalized(frames, inertia @ frames.jacobian)
 
     def momentum(self, c: ArrayLike, c_rate: ArrayLike) -> Vector:
         """M(c) c_rate, (n,)."""
@@ -169,7 +164,7 @@ class StrainDynamics:
         see :class:`MotionTerms`
         """
         loads = self.loaded.terms(c, stiffness=matrices)
-        momentum, of_speed, mass, gyroscopic = self._moving(c, c_rate, matrices)
+        momentum, of_speed, mass = self._moving(loads.frames, c_rate, matrices)
         total = of_speed + loads.force - self.rod.stiffness @ c - self.damping @ c_rate
         if force is not None:
             total = total + force
@@ -182,49 +177,16 @@ class StrainDynamics:
                 stiffness = stiffness + curve
                 if isinstance(pull, HeldTendons):
                     stiffness = stiffness + (jacobian.T * np.where(tension > 0, pull.stiffness_n_per_m, 0.0)) @ jacobian
-        return MotionTerms(momentum, total, tension, mass, stiffness, gyroscopic)
+        return MotionTerms(momentum, total, tension, mass, stiffness)
 
-    def _moving(self, c: Vector, c_rate: Vector, matrices: bool) -> tuple[Vector, Vector, Vector | None, Vector | None]:
-        """Momentum, dT/dc, M and what turns; right after the loads' terms at the same coefficients."""
-        library = kernel()
-        if library is None:
-            return self._moving_in_numpy(c, c_rate, matrices)
-        momentum, force, rate = np.empty(self.size), np.empty(self.size), doubles(c_rate)
-        mass = turning = None
-        if matrices:
-            mass, turning = np.empty((self.size, self.size)), np.empty((self.size, self.size))
-        library.inertia_terms(
-            self.chain.record.pointer,
-            self._inertia_at,
-            self.loaded.buffers.record.pointer,
-            address(rate),
-            self._wrench_at,
-            address(momentum),
-            address(force),
-            None if mass is None else address(mass),
-            None if turning is None else address(turning),
-            self._work_at,
-        )
-        return momentum, force, mass, None if turning is None else turning - turning.T
-
-    def _moving_in_numpy(
-        self, c: Vector, c_rate: Vector, matrices: bool
-    ) -> tuple[Vector, Vector, Vector | None, Vector | None]:
-        frames = self.chain.frames(c)
-        to_body = np.linalg.inv(adjoint(frames.rotation, frames.position))
-        spatial = to_body.swapaxes(1, 2) @ self.inertia @ to_body
-        rows = frames.jacobian.reshape(-1, self.size)
-        mass = rows.T @ (spatial @ frames.jacobian).reshape(-1, self.size)
-        twist = frames.jacobian @ c_rate
-        wrench = (spatial @ twist[..., None])[..., 0]
-        carried = self.chain.contraction(frames, wrench)
-        if not matrices:
-            return mass @ c_rate, carried @ c_rate, None, None
-        change = np.zeros_like(frames.jacobian)
-        np.cumsum(ad((twist[1:] + twist[:-1]) / 2) @ frames.step, axis=0, out=change[1:])
-        moved = spatial @ change - co_ad(wrench).swapaxes(1, 2) @ frames.jacobian
-        turning = carried + rows.T @ moved.reshape(-1, self.size)
-        return mass @ c_rate, carried @ c_rate, mass, turning - turning.T
+    def _moving(self, frames: Frames, c_rate: Vector, matrices: bool) -> tuple[Vector, Vector, Any]:
+        """Momentum, dT/dc and M."""
+        chain = self.chain
+        spatial = chain.spatial_inertia(frames, self.inertia)
+        wrench = (spatial @ (frames.jacobian @ c_rate)[..., None])[..., 0]
+        momentum = chain.generalized(frames, wrench)
+        force = chain.contraction(frames, wrench) @ c_rate if c_rate.any() else np.zeros(self.size)
+        return momentum, force, chain.generalized(frames, spatial @ frames.jacobian) if matrices else None
 
 
 def damping_matrix(rod: StrainRod, damping: ArrayLike) -> Vector:

@@ -8,9 +8,7 @@ Every implicit step is made of stages of the one form c - c_0 = g v, p - p_0 = g
 - "sdirk": two stages (Alexander's method, g = (1 - 1/sqrt 2) h), second order and L-stable: vibrations faster than the
   step die out, slow ones stay.
 
-Where there is a compiler a stage is one call of rod/strain_step.c, whose Newton's method lacks nothing of its matrix
-and keeps it as long as it serves. NumPy takes M + g (D + G) + g^2 K, K the exact stiffness and G gyroscopic; what that
-lacks is of the order of the turn in a step, squared. A step that does not converge is halved.
+A stage is solved in rod/strain_step.py. A step that does not converge is halved.
 """
 
 from __future__ import annotations
@@ -18,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -25,8 +24,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ConvergenceError, ParameterError
-from continuum_robot.rod.strain_dynamics import MotionTerms, Pull, StrainDynamics
-from continuum_robot.rod.strain_kernel import kernel
+from continuum_robot.rod.strain_dynamics import Pull, StrainDynamics
 from continuum_robot.rod.strain_step import Extrapolation, StageSolver
 
 Vector = NDArray[np.float64]
@@ -36,11 +34,7 @@ ForceOverTime = Callable[[float, Vector, Vector], ArrayLike]
 METHODS = ("midpoint", "sdirk")
 SDIRK_SHARE = 1 - 1 / math.sqrt(2)  # Alexander (1977), L-stable
 _GUESSED_FROM = {"midpoint": 4, "sdirk": 3}  # stages; what needs the fewest iterations on a robot of three segments
-_ITERATIONS = 25
-_SLOW = 0.2  # share of the correction that may be left after an iteration, before a new matrix is made
-_RENEWALS = 3
 _HALVINGS = 12
-_LARGEST_CORRECTION = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,34 +84,34 @@ class Stepper:
     dynamics : what moves
     method : see the module
     tolerance : last correction of a stage's solution, in bending angle or relative stretch; these add up over steps
+    compile : "auto", "always" or "never", as in :func:`~continuum_robot.rod.code_generation.compile_functions`
 
     Raises
     ------
     ParameterError : an unknown method, or a tolerance that is not positive
     """
 
-    def __init__(self, dynamics: StrainDynamics, method: str = "sdirk", *, tolerance: float = 1e-10) -> None:
+    def __init__(
+        self, dynamics: StrainDynamics, method: str = "sdirk", *, tolerance: float = 1e-10, compile: str = "auto"
+    ) -> None:
         if method not in METHODS:
             raise ParameterError("method", method, "one of " + ", ".join(METHODS))
         if not 0 < tolerance < 1e-2:
             raise ParameterError("tolerance", tolerance, "above 0, below 0.01")
         self.dynamics, self.method, self.tolerance = dynamics, method, tolerance
         self.shortest_step_s = math.inf
-        self._iterations = self._matrices = 0
-        self._inverse: Vector | None = None
-        self._stage_s = 0.0
-        self._solver = None if kernel() is None else StageSolver(dynamics)
+        self._solver = StageSolver(dynamics, compile=compile)
         self._rates = Extrapolation(_GUESSED_FROM[method])
 
     @property
     def iterations(self) -> int:
-        """Evaluations of the forces, without those for matrices."""
-        return self._iterations + (0 if self._solver is None else self._solver.iterations)
+        """Evaluations of the forces."""
+        return self._solver.iterations
 
     @property
     def matrices(self) -> int:
         """How often the matrix of Newton's method was made."""
-        return self._matrices + (0 if self._solver is None else self._solver.matrices)
+        return self._solver.matrices
 
     def start(self, c: ArrayLike | None = None, c_rate: ArrayLike | None = None, time_s: float = 0.0) -> MotionState:
         """A state; None for the unstrained rod, and for rest."""
@@ -161,7 +155,6 @@ class Stepper:
         try:
             made = self._step(state, step_s, pull, force)
         except ConvergenceError:
-            self._inverse = None
             self._rates.clear()
             if not halvings:
                 raise
@@ -193,53 +186,10 @@ class Stepper:
         held = None if pull is None else pull(base.time_s)
         rate = self._rates.at(base.time_s)
         guess = base.c + g * (base.c_rate if rate is None else rate)
-        if self._solver is None or force is not None:
-            c, rate, momentum = self._stage_in_python(base, g, guess, held, force)
-        else:
-            stage = self._solver.solve(g, base.c, base.momentum, guess, held, tolerance=self.tolerance)
-            c, rate, momentum = stage.c, stage.c_rate, stage.momentum
-        self._rates.add(base.time_s, rate)
-        return c, rate, momentum
-
-    def _stage_in_python(
-        self, base: MotionState, g: float, c: Vector, held: Pull, force: ForceOverTime | None
-    ) -> tuple[Vector, Vector, Vector]:
-        dynamics, scale = self.dynamics, self.dynamics.rod.strain_scale
-        if self._inverse is None or abs(g - self._stage_s) > 1e-6 * g:
-            self._inverse = None
-        before, size, renewed = math.inf, math.inf, 0
-        for _ in range(_ITERATIONS):
-            v = (c - base.c) / g
-            more = None if force is None else np.asarray(force(base.time_s, c, v), dtype=float)
-            inverse = self._inverse
-            terms = dynamics.terms(c, v, held, force=more, matrices=inverse is None)
-            self._iterations += 1
-            if inverse is None:
-                inverse = self._factor(terms, g)
-                renewed += 1
-            correction = -(inverse @ (g * (terms.momentum - base.momentum - g * terms.force)))
-            size = float(np.max(np.abs(scale * correction)))
-            if size <= self.tolerance:
-                return c, v, terms.momentum
-            if not size < _LARGEST_CORRECTION or (renewed and size > before):
-                break
-            if size > _SLOW * before and renewed < _RENEWALS:
-                self._inverse, before = None, math.inf  # the same place again, with a matrix made there
-                continue
-            c, before = c + correction, size
-        raise ConvergenceError("time step of the rod", size, self.tolerance, _ITERATIONS)
-
-    def _factor(self, terms: MotionTerms, g: float) -> Vector:
-        if terms.mass is None or terms.stiffness is None or terms.gyroscopic is None:
-            raise ParameterError("terms", terms, "terms with matrices")
-        try:
-            matrix = terms.mass + g * (self.dynamics.damping + terms.gyroscopic) + g * g * terms.stiffness
-            inverse = np.asarray(np.linalg.inv(matrix), dtype=float)
-        except np.linalg.LinAlgError as error:
-            raise ConvergenceError(f"time step of the rod ({error})", math.inf, self.tolerance, 0) from error
-        self._inverse, self._stage_s = inverse, g
-        self._matrices += 1
-        return inverse
+        more = None if force is None else partial(force, base.time_s)
+        found = self._solver.solve(g, base.c, base.momentum, guess, held, force=more, tolerance=self.tolerance)
+        self._rates.add(base.time_s, found.c_rate)
+        return found.c, found.c_rate, found.momentum
 
 
 def simulate(
@@ -253,6 +203,7 @@ def simulate(
     step_s: float = 1e-3,
     method: str = "sdirk",
     tolerance: float = 1e-10,
+    compile: str = "auto",
 ) -> StrainMotion:
     """Motion from a start, by implicit steps.
 
@@ -266,6 +217,7 @@ def simulate(
     step_s : longest step, s; between two times all steps are equal
     method : "sdirk" or "midpoint"
     tolerance : of a stage's solution, bending angle or relative stretch
+    compile : "auto", "always" or "never"
 
     Returns
     -------
@@ -279,7 +231,7 @@ def simulate(
     times = _checked_times(time_s)
     if not (math.isfinite(step_s) and step_s > 0):
         raise ParameterError("step_s", step_s, "a positive time in s")
-    stepper = Stepper(dynamics, method, tolerance=tolerance)
+    stepper = Stepper(dynamics, method, tolerance=tolerance, compile=compile)
     state = stepper.start(c, c_rate, float(times[0]))
     kept = [(state.c, state.c_rate)]
     for begin_s, end_s in pairwise(times.tolist()):
@@ -315,7 +267,7 @@ def simulate_explicitly(
     ConvergenceError : the step size fell to nothing, or the motion diverges
     """
     times = _checked_times(time_s)
-    start = Stepper(dynamics).start(c, c_rate)
+    start = Stepper(dynamics, compile="never").start(c, c_rate)
     n, calls = dynamics.size, 0
 
     def derivative(t: float, y: Vector) -> Vector:

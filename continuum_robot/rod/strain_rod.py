@@ -25,8 +25,8 @@ from continuum_robot.rod.bases import REFERENCE_STRAIN, basis_matrix, gauss_lege
 from continuum_robot.rod.inertia import passing_segments
 from continuum_robot.rod.loads import DistributedLoad, Load, PointWrench
 from continuum_robot.rod.path_lengths import PathLengths
-from continuum_robot.rod.strain_kernel import Record, address, doubles, kernel, whole
-from continuum_robot.rod.strain_kinematics import FrameBuffers, MagnusChain, Stretch, hat, lobatto
+from continuum_robot.rod.step import step_functions
+from continuum_robot.rod.strain_kinematics import Frames, MagnusChain, Stretch, hat, lobatto
 
 Vector = NDArray[np.float64]
 
@@ -132,7 +132,7 @@ class StrainRod:
                 segment.length_m,
                 segment.basis,
                 segment.rest_strain,
-                magnus_steps or 8 + 2 * segment.basis.highest_order,
+                magnus_steps or 4 + segment.basis.highest_order,
             )
             for segment in segments
         )
@@ -391,12 +391,8 @@ class StrainRod:
         """M of the kinetic energy c_rate^T M c_rate / 2, (n, n): rod, rotation of its sections, and bodies on it."""
         chain = self.chain([mass.s_m for mass in self.masses])
         frames = chain.frames(self.coefficients(c))
-        turned = frames.rotation.swapaxes(1, 2)
-        turning = frames.jacobian[:, :3]
-        velocity = frames.jacobian[:, 3:] - hat(frames.position) @ turning
-        jacobian = np.concatenate([turned @ turning, turned @ velocity], axis=1)
-        moved = self.station_inertia(chain) @ jacobian
-        return np.asarray(jacobian.reshape(-1, self.size).T @ moved.reshape(-1, self.size))
+        inertia = chain.spatial_inertia(frames, self.station_inertia(chain))
+        return chain.generalized(frames, inertia @ frames.jacobian)
 
 
 def _triple(vector: Any) -> tuple[float, float, float]:
@@ -413,12 +409,14 @@ class LoadTerms:
     force : (n,) generalised force
     stiffness : (n, n) minus its derivative; symmetric where all loads are conservative. None where not asked for
     wrench : (k, 6) wrench (moment about the base's origin, force) on every station in the base frame
+    frames : of the chain
     """
 
-    potential_j: Any
-    force: Any
+    potential_j: float
+    force: Vector
     stiffness: Any
-    wrench: Any
+    wrench: Vector
+    frames: Frames
 
 
 class LoadedChain:
@@ -432,8 +430,8 @@ class LoadedChain:
     Attributes
     ----------
     conservative : whether all of them have a potential (forces in the base frame)
-    buffers : frames of the latest compiled evaluation of :meth:`terms`
-    record : the loads as the kernel takes them
+    station : index of the station of every load
+    laws, law_station : (l, 15) of all points, see :func:`.step.load_wrench`, and the index of the station of each
     """
 
     def __init__(self, rod: StrainRod, loads: Sequence[Load]) -> None:
@@ -464,59 +462,28 @@ class LoadedChain:
         self.body_force, self.body_moment = np.where(following, force, 0), np.where(following, moment, 0)
         self.conservative = not (self.moment.any() or self.body_force.any() or self.body_moment.any())
         self.empty = not (force.any() or moment.any())
-        # What the compiled kernel writes to; it makes this object one for a single thread.
-        self.record = Record(
-            (count,),
-            (
-                whole(self.station),
-                *(doubles(v) for v in (self.offset, self.force, self.moment, self.body_force, self.body_moment)),
-            ),
-        )
-        self.buffers = FrameBuffers(len(self.chain.step_m), self.size)
-        self._work = np.empty((6, self.size))
+        laws = np.concatenate([self.offset, self.force, self.moment, self.body_force, self.body_moment], axis=1)
+        # Loads at the same point count as one.
+        where = np.concatenate([self.station[:, None], self.offset], axis=1)
+        _, first, which = np.unique(where, axis=0, return_index=True, return_inverse=True)
+        self.laws = laws[first]
+        np.add.at(self.laws[:, 3:], which.reshape(-1), laws[:, 3:])
+        self.laws[:, 3:] -= laws[first, 3:]
+        self.law_station = self.station[first]
+        self._gathered = np.zeros((len(self.chain.s_m), len(first)))  # to the stations from the loads
+        self._gathered[self.law_station, np.arange(len(first))] = 1
+        self._load = step_functions()["rod_load"]
 
-    def terms(self, c: Any, *, stiffness: bool = True) -> LoadTerms:
+    def terms(self, c: Vector, *, stiffness: bool = True) -> LoadTerms:
         """Potential, generalised force and stiffness of the loads at coefficients (n,)."""
-        library = kernel()
-        if library is None or np.iscomplexobj(c):
-            return self._terms(c, stiffness=stiffness)
-        potential, force = np.empty(1), np.empty(self.size)
-        wrench = np.empty((len(self.chain.s_m), 6))
-        hessian = np.empty((self.size, self.size)) if stiffness else None
-        coefficients = doubles(c)
-        library.load_terms(
-            self.chain.record.pointer,
-            self.record.pointer,
-            address(coefficients),
-            self.buffers.record.pointer,
-            address(potential),
-            address(force),
-            None if hessian is None else address(hessian),
-            address(wrench),
-            address(self._work),
-        )
-        return LoadTerms(float(potential[0]), force, hessian, wrench)
-
-    def _terms(self, c: Any, *, stiffness: bool) -> LoadTerms:
-        frames = self.chain.frames(c)
-        rotation = frames.rotation[self.station]
-        point = frames.position[self.station] + (rotation @ self.offset[..., None])[..., 0]
-        following = (rotation @ self.body_force[..., None])[..., 0]
-        turning = (rotation @ self.body_moment[..., None])[..., 0]
-        force = self.force + following
-        wrench = np.zeros((len(self.chain.s_m), 6), dtype=point.dtype)
-        np.add.at(wrench, self.station, np.concatenate([self.moment + turning + np.cross(point, force), force], axis=1))
-        generalized = np.tensordot(wrench, frames.jacobian, axes=([0, 1], [0, 1]))
-        potential = -np.sum(self.force * point)
-        if not stiffness:
-            return LoadTerms(potential, generalized, None, wrench)
-        motion = np.zeros((len(self.station), 6, 6), dtype=point.dtype)  # wrench per twist of its station
-        motion[:, :3, :3] = -hat(turning) + hat(force) @ hat(point) - hat(point) @ hat(following)
-        motion[:, :3, 3:] = -hat(force)
-        motion[:, 3:, :3] = -hat(following)
-        jacobian = frames.jacobian[self.station]
-        moved = jacobian.reshape(-1, self.size).T @ (motion @ jacobian).reshape(-1, self.size)
-        return LoadTerms(potential, generalized, -(moved + self.chain.contraction(frames, wrench)), wrench)
+        chain, frames = self.chain, self.chain.frames(c)
+        potential, wrench, motion = self._load(frames.frame[self.law_station], self.laws)
+        total = self._gathered @ wrench
+        hessian = None
+        if stiffness:
+            by_twist = (self._gathered @ motion.swapaxes(1, 2).reshape(-1, 36)).reshape(-1, 6, 6)
+            hessian = -chain.contraction(frames, total, by_twist.swapaxes(1, 2) @ frames.jacobian)
+        return LoadTerms(float(potential.sum()), chain.generalized(frames, total), hessian, total, frames)
 
 
 def _lumped(rod: StrainRod, load: DistributedLoad) -> list[tuple[float, Vector, Vector, Vector, bool]]:

@@ -29,8 +29,9 @@ Commander = Callable[[TendonReading | None, float], Sequence[float] | NDArray[np
 class DriverCycle:
     """Read, control, check, write, in this order; the command that is written answers the state just read.
 
-    The commands come from the controller in the cycle, or, where there is none, from :meth:`command`. An old command is
-    never written again to keep a device content.
+    The commands come from the controller in the cycle, or, where there is none, from :meth:`command`; or the cycle
+    itself holds the tensions, whatever these say (:meth:`hold_now`). An old command is never written again to keep a
+    device content.
 
     Parameters
     ----------
@@ -55,6 +56,9 @@ class DriverCycle:
     zero_m: cython.double[::1]
     commands: Mailbox
     controls: cython.bint
+    holds: cython.bint
+    held: cython.double[::1]
+    held_known: cython.bint
     wanted: cython.double[::1]
     wanted_size: cython.int
     wanted_s: cython.double
@@ -87,6 +91,7 @@ class DriverCycle:
         self.tendon_count, self.coordinate_count = tendon_count, coordinate_count
         self.reading = ReadingBuffer(tendon_count)
         self.zero_m, self.take_up_n, self.wanted = vector(tendon_count), vector(tendon_count), vector(tendon_count)
+        self.held, self.holds, self.held_known = vector(tendon_count), False, False
         self.noted, self.noted_limits = vector([math.nan] * tendon_count), vector(tendon_count)
         self.nothing = vector([math.nan] * max(tendon_count, coordinate_count))
         self.commands = Mailbox(3 + tendon_count)
@@ -105,8 +110,10 @@ class DriverCycle:
         self.begin(now_s)
         if self.controller is not None:
             self.control(now_s)
-        elif self.commands.take():
+        elif self.commands.take() and not self.holds:
             self.hear()
+        if self.holds:
+            self.hold(now_s)
         self.finish(now_s, elapsed_s, missed)
 
     @stepped
@@ -126,7 +133,9 @@ class DriverCycle:
     @stepped
     def control(self, now_s: cython.double) -> cython.void:
         """Ask the controller in the cycle for the tensions that answer the reading."""
-        following: cython.bint = self.controls and self.is_powered and self.safety.state_code == STATE_ACTIVE
+        following: cython.bint = (
+            self.controls and self.is_powered and not self.holds and self.safety.state_code == STATE_ACTIVE
+        )
         self.answered = self.controller.answer(
             self.reading, self.safety.command_n if following else self.nothing, following, now_s, self.number
         )
@@ -143,6 +152,18 @@ class DriverCycle:
         self.wanted_sequence = int(self.commands.values[2])
         for j in indices(self.tendon_count):
             self.wanted[j] = self.commands.values[3 + j]
+
+    @stepped
+    def hold(self, now_s: cython.double) -> cython.void:
+        """Command the tensions that were on the tendons when the hold, or the activation, began."""
+        if not self.is_powered or self.safety.state_code != STATE_ACTIVE:
+            self.held_known = False
+            return
+        if not self.held_known:
+            self.held_known = True
+            copy_into(self.held, self.safety.command_n, self.tendon_count)
+        copy_into(self.wanted, self.held, self.tendon_count)
+        self.wanted_size, self.wanted_s, self.wanted_sequence = self.tendon_count, now_s, self.number
 
     @stepped
     def finish(self, now_s: cython.double, elapsed_s: cython.double, missed: cython.longlong) -> cython.void:
@@ -293,6 +314,20 @@ class DriverCycle:
         """
         self.controls = on
 
+    def hold_now(self, *, on: bool, now_s: float) -> None:
+        """Hold the tensions as they are, or obey the others again, without a jump in either direction.
+
+        Until the first command of the others the safety logic holds; it waits for it as after an activation.
+
+        Parameters
+        ----------
+        on : hold
+        now_s : on the clock of the readings, s
+        """
+        self.holds, self.held_known = on, False
+        self.forget_command()
+        self.safety.await_commands(now_s)
+
     def forget_command(self) -> None:
         """No command is known."""
         self.commands.take()
@@ -319,6 +354,11 @@ class DriverCycle:
         if not on:
             self.take_up(None)
             self.noted, self.noted_limits = vector([math.nan] * self.tendon_count), vector(self.tendon_count)
+
+    @property
+    def holds_tensions(self) -> bool:
+        """Whether the cycle itself commands, see :meth:`hold_now`."""
+        return bool(self.holds)
 
     @property
     def powered(self) -> bool:

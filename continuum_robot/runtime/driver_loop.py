@@ -206,6 +206,9 @@ class DriverLoop:
                 self._rows_lost_before = self.rows_lost
                 self._tell_changes()  # one of them may have changed something
         # Not with the lock held: the loop's thread may wait for it.
+        if self.safety.torque_off_due and self.powered and self.procedure is None:
+            with contextlib.suppress(DeviceError):  # the loop ends just now
+                self.call(self._stop_torque)
         if self.devices.needs_service() and self.pace.now_s() >= self._service_s:
             self._service_s = self.pace.now_s() + SERVICE_PERIOD_S
             with contextlib.suppress(DeviceError):  # the loop ends just now
@@ -347,7 +350,7 @@ class DriverLoop:
         """
         safety, limits = self.safety, self.safety.limits
         self.call(safety.deactivate)
-        if not self.pace.wait(lambda: safety.released, limits.maximum_n / limits.safe_rate_n_per_s + 0.5):
+        if not self.pace.wait(lambda: safety.released, limits.longest_ramp_s + 0.5):
             warn("the tensions did not reach the safe value in time; the torque goes off now")
             return
         quiet_s = [self.pace.now_s()]
@@ -366,6 +369,20 @@ class DriverLoop:
         self.safety.torque_off()
         self.cycle.power(on=False)
         self.enabled = False
+
+    def hold_tensions(self, *, on: bool) -> None:
+        """Hold the tensions as they are in place of the controller, or let it command again; without a jump.
+
+        Parameters
+        ----------
+        on : hold
+        """
+        self.call(lambda: self.cycle.hold_now(on=on, now_s=self.pace.now_s()))
+
+    def _stop_torque(self) -> None:
+        if self.safety.torque_off_due and self.powered:
+            self.power_off()
+            self._watcher.on_change(())
 
     def disable(self) -> None:
         """Switch the devices' torque off, past the loop where that hangs; nothing once they are closed."""
@@ -450,7 +467,7 @@ class DriverLoop:
 
     def _on_failure(self, error: BaseException) -> None:
         """The loop died: without it nothing watches the tendons, so the torque goes off at once."""
-        self.safety.estop("internal_error")
+        self.safety.estop("internal_error", release=True)
         self.power_off()
         self._watcher.on_failure(error)
 

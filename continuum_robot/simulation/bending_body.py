@@ -17,7 +17,6 @@ from continuum_robot.rod.capstans import drives, tension_from_torque, torque_fro
 from continuum_robot.rod.code_generation import FastFunction, compile_functions
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.integration import rk4_step
-from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.statics import equilibrium
 from continuum_robot.rod.tendon_friction import TendonFriction
 from continuum_robot.simulation.contact import Kinematics, PlantContacts
@@ -64,7 +63,8 @@ class BendingBody:
         self._robot, self._motor, self._contacts = robot, motor, contacts
         self._size, self._tendons = robot.coefficient_count, robot.tendon_count
         # With motors the capstans' inertia is that of the rotors.
-        self.model = RodModel(robot, actuator_inertia=motor is None)
+        self._dynamics = RodDynamics(robot, actuator_inertia=motor is None, compile="never")
+        self.model = self._dynamics.symbolic
         self._friction = TendonFriction(robot, compile="never")
         self._jacobian = np.array(self.model.tendon_matrix, dtype=float)  # parallel tendons: constant
         self._strings = np.array(self.model.string_matrix, dtype=float)
@@ -222,10 +222,10 @@ class BendingBody:
         return self._friction.resistance(c, capstan_speed, torque, ca.DM(self._friction.coefficients))
 
     def _at_rest(self) -> Vector:
-        gradient = np.array(self.model.potential(np.zeros(self._size))[1], dtype=float).ravel()
+        _, gradient, _ = self._dynamics.potential(np.zeros(self._size))
         if np.abs(gradient).max() < 1e-12:
             return np.zeros(self._size)
-        return equilibrium(RodDynamics(self._robot, compile="never"), np.zeros(self._tendons)).c
+        return equilibrium(self._dynamics, np.zeros(self._tendons)).c
 
     def _stable_substep(self, progress: Callable[[str], None] | None) -> float:
         """The robot file's substep, or the largest whole fraction of it that the fastest mode allows."""
@@ -250,11 +250,12 @@ class BendingBody:
         state = np.concatenate([self._rest, np.zeros(n)])
         if self._motor is not None:
             state = np.concatenate([state, self._jacobian @ self._rest + 1e-3, np.zeros(2 * N)])
-        y, p = ca.MX.sym("y", state.size), ca.MX.sym("p", parameters.size)
-        change = self.derivative(y, p)
-        made = ca.Function("jacobians", [y, p], [ca.jacobian(change, y), ca.jacobian(change, p)])
-        by_state, by_parameters = (np.array(value, dtype=float) for value in made(state, parameters))
-        return by_state, by_parameters
+        # One direction at a time: the function of all at once takes longer to make than all else of the plant.
+        along, value = self.derivative.forward(1), self.derivative(state, parameters)
+        directions = np.eye(state.size + parameters.size)
+        columns = [along(state, parameters, value, d[: state.size], d[state.size :]) for d in directions]
+        jacobian = np.array(ca.horzcat(*columns), dtype=float)
+        return jacobian[:, : state.size], jacobian[:, state.size :]
 
 
 class _Kinematics:

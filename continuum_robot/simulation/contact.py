@@ -21,10 +21,10 @@ import casadi as ca
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.errors import ParameterError, RobotFileError
+from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.so3 import hat
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.loading import plain_yaml
+from continuum_robot.robot.plain_yaml import plain_yaml, read_yaml
 from continuum_robot.robot.schema import Source, quantity, read, refuse
 
 Vector = NDArray[np.float64]
@@ -290,11 +290,7 @@ def load_contacts(file: Path | str, robot: Robot) -> tuple[Contact, ...]:
     RobotFileError : the file cannot be used
     """
     path = Path(file)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RobotFileError(path, "", str(error), "a readable contact file in UTF-8") from error
-    return parse_contacts(text, robot, path)
+    return parse_contacts(read_yaml(path, "contact file"), robot, path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

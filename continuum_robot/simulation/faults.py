@@ -21,6 +21,7 @@ SLACK_TENDON = "slack_tendon"
 STUCK_MOTOR = "stuck_motor"
 SNAPPED_TENDON = "snapped_tendon"
 DEVICE_FAULT = "device_fault"
+HOT_MOTOR = "hot_motor"
 
 LONGEST_DELAY_S = 1.0
 
@@ -61,6 +62,7 @@ FAULTS: dict[str, FaultKind] = {
     DEVICE_FAULT: FaultKind(
         "the motor board reports a fault and gives no current, until its faults are cleared; no magnitude"
     ),
+    HOT_MOTOR: FaultKind("the motor board reports this temperature of the motor, else none", "degC", -50, 500),
 }
 """Name and kind of every fault."""
 

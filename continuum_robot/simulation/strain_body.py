@@ -6,8 +6,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,10 +19,9 @@ from continuum_robot.rod.strain_dynamics import StrainDynamics, robot_damping
 from continuum_robot.rod.strain_motion import SDIRK_SHARE
 from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.strain_statics import equilibrium
-from continuum_robot.rod.strain_step import Extrapolation, SpoolLaw, Spools, Stage, StageSolver, Surfaces
-from continuum_robot.simulation.contact import FRICTION_SPEED_M_PER_S as CONTACT_FRICTION_SPEED_M_PER_S
+from continuum_robot.rod.strain_step import Extrapolation, Spools, Stage, StageSolver
 from continuum_robot.simulation.contact import Kinematics, PlantContacts
-from continuum_robot.simulation.motors import FRICTION_SPEED_M_PER_S, MotorModel
+from continuum_robot.simulation.motors import MotorModel, tendon_tension
 from continuum_robot.simulation.plant_body import Drive, diverged
 
 Vector = NDArray[np.float64]
@@ -57,7 +57,7 @@ class _Given(NamedTuple):
 
     drive: Drive
     force: Vector  # with that of pushes by contacts
-    surfaces: Surfaces | None
+    contacts: Vector | None
 
 
 class StrainBody:
@@ -71,21 +71,21 @@ class StrainBody:
     motor : of the tendons; None: the tensions are given
     contacts : what touches the rod
     progress : receives a line when something is not as the robot's file says
-    compile : "auto" or "always"
+    compile : "auto", "always" or "never"
 
     Attributes
     ----------
     substep_s : its longest step, s
-    compiled : True
+    compiled : whether it is machine code
     kinematics : of the rod
 
     Raises
     ------
-    ParameterError : capstans, which need a rod that only bends; ``compile="never"``
-    ContinuumRobotError : no C compiler
+    ParameterError : capstans, which need a rod that only bends
+    ContinuumRobotError : ``compile="always"`` and no C compiler
     """
 
-    substep_s, compiled = LONGEST_STEP_S, True
+    substep_s = LONGEST_STEP_S
 
     def __init__(
         self,
@@ -96,8 +96,6 @@ class StrainBody:
         progress: Callable[[str], None] | None = None,
         compile: str = "auto",
     ) -> None:
-        if compile == "never":
-            raise ParameterError("compile", compile, "auto or always: the plant of a general rod is machine code")
         for segment in robot.segments:
             if segment.capstans is not None:
                 raise ParameterError(
@@ -106,12 +104,17 @@ class StrainBody:
         self._robot, self._motor, self._contacts = robot, motor, contacts
         self._rod = StrainRod.from_robot(replace(robot, routed_tendons=()))
         self.kinematics = _Kinematics(robot, self._rod)
-        self._solver = StageSolver(StrainDynamics(self._rod, damping=robot_damping(robot, self._rod)))
+        self._spools = None if motor is None else _MotorSpools(robot, motor)
+        self._solver = StageSolver(
+            StrainDynamics(self._rod, damping=robot_damping(robot, self._rod)),
+            self._spools,
+            contacts,
+            compile=compile,
+            progress=progress,
+        )
+        self.compiled = self._solver.compiled
         self._rates = Extrapolation(_GUESSED_FROM)
         self._time_s = 0.0
-        count = np.ones(robot.tendon_count)
-        self._stiffness = robot.simulation.tendon_stiffness_n_per_m * count
-        self._resistance = robot.simulation.tendon_damping_ns_per_m * count
         self._rest = equilibrium(self._rod).c
         self.reset(self._rest)
         if progress is not None and robot.simulation.substep_s != LONGEST_STEP_S:
@@ -143,14 +146,13 @@ class StrainBody:
         steps = max(1, math.ceil(duration_s / LONGEST_STEP_S * (1 - 1e-3)))
         step_s = duration_s / steps
         for k in range(steps):
-            force, surfaces = drive.force, None
+            force, values = drive.force, None
             if self._contacts.size:
                 now_s = drive.time_s + k * step_s - drive.contacts_from_s
                 values, pushed = self._contacts.parameters(self.kinematics, self._at.c, self._at.c_rate, now_s)
                 force = force + pushed
-                surfaces = Surfaces(values, self._contacts.surface_count, CONTACT_FRICTION_SPEED_M_PER_S)
             try:
-                self._at = self._parts(self._at, _Given(drive, force, surfaces), step_s, _HALVINGS)
+                self._at = self._parts(self._at, _Given(drive, force, values), step_s, _HALVINGS)
             except ConvergenceError as error:
                 raise diverged(self._robot, drive.time_s, f"reduce the gains ({error})") from error
 
@@ -238,46 +240,51 @@ class StrainBody:
     def _stage(self, base: _State, given: _Given, g: float) -> _State:
         rate = self._rates.at(self._time_s)
         guess = base.c + g * (base.c_rate if rate is None else rate)
-        found: Stage
-        if self._motor is None:
-            tension = given.drive.stiffness_share * np.maximum(given.drive.wanted, 0.0)
-            found = self._solve(base, guess, g, tension, given)
-            wound, speed, current = base.wound_m, base.speed_m_per_s, base.current_a
+        drive, free = given.drive, given.drive.motor_free > 0
+        pull: Vector | Spools
+        if self._motor is None or self._spools is None:
+            pull = drive.stiffness_share * np.maximum(drive.wanted, 0.0)
+            current = base.current_a
         else:
             lag = g / self._motor.current_time_constant_s
-            current = (base.current_a + lag * given.drive.wanted) / (1 + lag)
-            free = given.drive.motor_free > 0
-            found = self._solve(base, guess, g, self._spools(self._motor, base, current, given), given)
-            speed = np.where(free, found.spool_speed_m_per_s, 0.0)
-            wound = base.wound_m + g * speed
-        self._rates.add(self._time_s, found.c_rate)
-        return _State(found.c, found.c_rate, found.momentum, wound, speed, current, found.tension)
-
-    def _spools(self, motor: MotorModel, base: _State, current: Vector, given: _Given) -> Spools:
-        law = SpoolLaw(
-            stiffness_n_per_m=given.drive.stiffness_share * self._stiffness,
-            damping_ns_per_m=given.drive.stiffness_share * self._resistance,
-            mass_kg=np.where(given.drive.motor_free > 0, motor.mass_kg, 0.0),
-            viscous_ns_per_m=motor.viscous_ns_per_m,
-            coulomb_n=motor.coulomb_n,
-            friction_speed_m_per_s=FRICTION_SPEED_M_PER_S,
-            cogging_n=motor.cogging_n,
-            cogging_rad_per_m=motor.cogging_rad_per_m,
-            cogging_phase_rad=motor.cogging_phase_rad,
-        )
-        return Spools(law, base.wound_m, base.speed_m_per_s, motor.newton_per_ampere * current, given.drive.offset_m)
-
-    def _solve(self, base: _State, guess: Vector, g: float, pull: Vector | Spools, given: _Given) -> Stage:
-        return self._solver.solve(
+            current = (base.current_a + lag * drive.wanted) / (1 + lag)
+            pull = Spools(
+                base.wound_m, np.where(free, base.speed_m_per_s, 0.0), self._spools.parameters(drive, current)
+            )
+        found: Stage = self._solver.solve(
             g,
             base.c,
             base.momentum,
             guess,
             pull,
             force=given.force,
-            surfaces=given.surfaces,
+            contacts=given.contacts,
             tolerance=_TOLERANCE,
         )
+        self._rates.add(self._time_s, found.c_rate)
+        speed = found.spool_speed_m_per_s
+        return _State(found.c, found.c_rate, found.momentum, base.wound_m + g * speed, speed, current, found.tension)
+
+
+class _MotorSpools:
+    """Spools that motors turn, and tendons that only pull; the model of simulation/motors.py."""
+
+    def __init__(self, robot: Robot, motor: MotorModel) -> None:
+        self._settings, self._count = robot.simulation, robot.tendon_count
+        self._motor = replace(motor, cogging_phase_rad=np.zeros(robot.tendon_count))
+        # A phase as a length: the generated code is then the same for all of them.
+        self._phase_m = motor.cogging_phase_rad / (motor.cogging_rad_per_m or 1.0)
+        self.size = 5 * self._count
+
+    def terms(self, stretch: Any, stretch_rate: Any, wound: Any, speed: Any, parameters: Any) -> tuple[Any, Any]:
+        current, offset, share, free, phase_m = ca.vertsplit(parameters, self._count)
+        tension = tendon_tension(self._settings, stretch, stretch_rate, offset, share)
+        return tension, free * self._motor.acceleration(wound + phase_m, speed, current, tension)
+
+    def parameters(self, drive: Drive, current: Vector) -> Vector:
+        """Values for ``parameters``: currents (A) and what the drive says of the tendons."""
+        free = np.where(drive.motor_free > 0, 1.0, 0.0)
+        return np.concatenate([current, drive.offset_m, drive.stiffness_share, free, self._phase_m])
 
 
 class _Kinematics:

@@ -62,7 +62,7 @@ class SimulatedTendonActuators:
 
     Readings are those of the motors' encoders, quantised and differentiated by the board; the tension is the measured
     current times the motor's constant, which friction and cogging make differ from the true one. The temperature is not
-    simulated and therefore NaN.
+    simulated and therefore NaN, but where a fault says one.
 
     Parameters
     ----------
@@ -405,7 +405,7 @@ class SimulatedTendonActuators:
         if self._tripped.any():
             reported = tuple(device_fault(int(index)) for index in np.flatnonzero(self._tripped))
         position, velocity, tension, current = values
-        temperature = np.full(self.tendon_count, np.nan)
+        temperature = self._faults.magnitude(faults.HOT_MOTOR, now_s)
         return TendonReading(stamp_s, position, velocity, tension, current, temperature, age, reported)
 
 

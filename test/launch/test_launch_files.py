@@ -15,6 +15,7 @@ import pytest
 
 pytestmark = [
     pytest.mark.launch,
+    pytest.mark.real_time,
     pytest.mark.skipif(
         importlib.util.find_spec("launch_ros") is None or importlib.util.find_spec("ros2launch") is None,
         reason="launch_ros is not installed (it is not on PyPI): source a ROS 2 installation to test the launch files",
@@ -25,7 +26,7 @@ FILES = ("sim.launch.py", "hardware.launch.py", "rviz.launch.py")
 ARGUMENTS = {
     "robot", "use_fake_hardware", "use_mock_hardware", "fake_level", "controller", "activate", "rviz", "record",
     "namespace", "prefix", "can_interface", "serial_port", "force", "force_port", "params_file", "log_level",
-    "composed",
+    "composed", "respawn",
 }  # fmt: skip
 
 

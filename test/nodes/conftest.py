@@ -29,7 +29,7 @@ def domain(request: pytest.FixtureRequest):
 
 @pytest.fixture(scope="module")
 def stack(request: pytest.FixtureRequest, domain):
-    """The whole stack of the robot that the file calls ``ROBOT``, in this process and in lock-step.
+    """The whole stack of the robot that the file calls ``ROBOT``, in this process and in lock-step, on its trajectory.
 
     ``OPTIONS`` of the file are further options of the stack. Simulated time stands still; the probe lets it pass.
     """
@@ -38,7 +38,7 @@ def stack(request: pytest.FixtureRequest, domain):
     from continuum_robot.nodes.composition import ComposedStack  # noqa: PLC0415 - needs rclpy
     from continuum_robot.nodes.stack_options import StackOptions  # noqa: PLC0415
 
-    robot, more = request.module.ROBOT, getattr(request.module, "OPTIONS", {})
+    robot, more = request.module.ROBOT, {"start_motion": True, **getattr(request.module, "OPTIONS", {})}
     name = robot if isinstance(robot, str) else robot.name
     options = StackOptions(robot=name, clock="lockstep", seed=1, run_s=SIMULATED_STEP_S, **more)
     with ComposedStack(options) as running:

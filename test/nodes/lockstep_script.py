@@ -14,15 +14,17 @@ import numpy as np
 from continuum_robot.msg import ClarkeState, Contact, Shape, StringLengths, TendonStates
 from rclpy.context import Context
 from rclpy.node import Node
+from std_srvs.srv import Trigger
 
 from continuum_robot.nodes import conversions
+from continuum_robot.nodes.calling import call_service
 from continuum_robot.nodes.contact_monitor import ContactMonitorNode
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.lockstep import LockstepCoordinator
 from continuum_robot.nodes.recorder import Recorder
 from continuum_robot.nodes.reference_source import ReferenceSource
 from continuum_robot.nodes.shape_estimator import ShapeEstimatorNode
-from continuum_robot.nodes.spinning import Spinner, initialize
+from continuum_robot.nodes.spinning import Spinner, initialize, wait_for
 from continuum_robot.nodes.string_encoder import StringEncoder
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
@@ -117,6 +119,7 @@ def in_this_process(robot: str, parameters: dict[str, dict[str, Any]], names: li
             driver.spinner.run(node.trigger_activate)
             assert node.state == "active", node.last_error
         driver.coordinator.wait_for(names, 30.0)
+        start_motion(driver, names)
         driver.nodes = {node.get_name(): node for node in nodes}
         yield driver
         assert not any(node.defect for node in nodes)
@@ -149,6 +152,7 @@ def in_processes(
         # Who has not activated yet has no timers and no recording: time begins when all have.
         wait_until_active(driver, names)
         driver.coordinator.wait_for(names, 60.0)
+        start_motion(driver, names)
         yield driver, processes
     finally:
         for process in processes.values():
@@ -160,8 +164,6 @@ def in_processes(
 
 def wait_until_active(driver: ScriptedDriver, names: list[str]) -> None:
     from lifecycle_msgs.srv import GetState  # noqa: PLC0415
-
-    from continuum_robot.nodes.spinning import wait_for  # noqa: PLC0415
 
     def active(client: Any) -> Callable[[], bool]:
         def ask() -> bool:
@@ -175,6 +177,15 @@ def wait_until_active(driver: ScriptedDriver, names: list[str]) -> None:
     for name in names:
         client = driver.node.create_client(GetState, f"{name}/get_state")
         assert wait_for(active(client), 90.0, 0.1), f"{name} is not active"
+
+
+def start_motion(driver: ScriptedDriver, names: list[str]) -> None:
+    """The reference source plays its trajectory from the first cycle on."""
+    if "reference_source" not in names:
+        return
+    client = driver.node.create_client(Trigger, "reference_source/restart")
+    answer = call_service(client, Trigger.Request(), 30.0, 5.0)  # the robot's time stands still meanwhile
+    assert answer.success, answer.message
 
 
 def heard_of(driver: ScriptedDriver) -> dict[str, list[bytes]]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import can
 import yaml
+from ros_probe import patient_on_wires
 
 from continuum_robot.drivers.odri_can.bus import bus_options
 from continuum_robot.robot.loading import load_robot
@@ -32,8 +33,8 @@ def stand(folder: Path, *, strings: bool = False, force: bool = False) -> Iterat
     """The robot file and three boards, each on a channel of its own, and further devices, until the block ends."""
     robot = load_robot(ROBOT)
     data = robot_on_ports(robot, folder)
-    motors = data["hardware"]["tendon_actuators"]
-    motors["receive_timeout_ms"], motors["current_mismatch_time_s"] = 1000, 1.0  # a busy machine steps the boards late
+    motors = patient_on_wires(data)["hardware"]["tendon_actuators"]
+    motors["current_mismatch_time_s"] = 2.0  # a busy machine steps the boards late
     hardware = SimulatedHardware(robot, strings=strings, force=force, folder=folder)
     with Desk(hardware, folder, STEP_S) as desk:
         if LABORATORY:

@@ -55,6 +55,7 @@ def stack(domain, tmp_path_factory):
         clock="lockstep",
         seed=1,
         run_s=SIMULATED_STEP_S,
+        start_motion=True,
         parameters=parameters,
     )
     with ComposedStack(options) as stack, Probe(stack=stack) as probe:

@@ -28,7 +28,11 @@ def records(domain, tmp_path_factory):
     """What the faults did to a robot whose driver and boards wait longer: a busy machine is late."""
     data = yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8"))
     data["limits"] |= {"command_timeout_s": 0.8, "reading_timeout_s": 0.6}
-    data["hardware"]["tendon_actuators"] |= {"receive_timeout_ms": 1000, "current_mismatch_time_s": 1.0}
+    data["hardware"]["tendon_actuators"] |= {
+        "receive_timeout_ms": 1000,
+        "silent_after_s": 1.0,
+        "current_mismatch_time_s": 2.0,
+    }
     file = tmp_path_factory.mktemp("robot") / "opencr_five_tendon.yaml"
     file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
     return {record.fault: record for record in run_campaign(str(file), KINDS, 1)}

@@ -11,19 +11,18 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.msg import TendonCommands
-from ros_probe import PATIENT
+from ros_probe import PATIENT, patient_robot
 
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes import qos
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.strain_kernel import kernel
 from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.strain_statics import equilibrium
 
-pytestmark = [pytest.mark.ros, pytest.mark.skipif(kernel() is None, reason="no C compiler")]
+pytestmark = [pytest.mark.ros]
 
-ROBOT = "rucker_helical"
+ROBOT = patient_robot("rucker_helical")
 # Commands come in real time, between steps of simulated time.
 OPTIONS = {"parameters": {"tendon_driver": PATIENT}}
 

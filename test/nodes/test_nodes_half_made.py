@@ -58,5 +58,5 @@ def test_refused_by_its_own_parameters(name, capfd):
 def test_only_a_loop_with_a_process_of_its_own_may_run_before_everything_else(monkeypatch, names, alone):
     made: dict[str, dict[str, object]] = {}
     monkeypatch.setattr(making, "node_class", lambda name: lambda **options: made.update({name: options}))
-    make_nodes(names, lambda _: {}, "internal")
+    make_nodes(names, lambda _: {}, "clarke")
     assert [name for name, options in made.items() if options.get("own_process")] == alone

@@ -16,7 +16,7 @@ from action_msgs.msg import GoalStatus
 from continuum_robot.action import HomeTendons
 from rclpy.context import Context
 from ros_goal import Goal
-from ros_probe import PATIENT_ON_WIRES, Probe
+from ros_probe import PATIENT, Probe, patient_on_wires
 
 from continuum_robot.drivers.odri_can import codec
 from continuum_robot.nodes.simulator import SimulatorNode
@@ -49,9 +49,9 @@ def bench(tmp_path_factory):
     channels = {channel: f"{folder.name} {channel}" for channel in hardware.boards}
     for channel, board in hardware.boards.items():
         board.wire = PythonCanWire(can.Bus(interface="virtual", channel=channels[channel]))
-    robot = yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8"))
+    robot = patient_on_wires(yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8")))
     motors = robot["hardware"]["tendon_actuators"]
-    motors["interface"], motors["receive_timeout_ms"] = "virtual", 1000
+    motors["interface"], motors["current_mismatch_time_s"] = "virtual", 2.0
     motors["channels"], motors["alignment_timeout_s"] = list(channels.values()), 20.0
     for motor in motors["motors"]:
         motor["channel"] = channels[motor["channel"]]
@@ -71,7 +71,7 @@ def driver(domain, bench, tmp_path_factory):
     context = Context()
     initialize([], context)
     own = {"robot": str(file), "use_fake_hardware": False, "calibration_folder": str(tmp_path_factory.mktemp("homing"))}
-    driver = TendonDriver(context=context, overrides={**own, "rate_hz": 200.0, **PATIENT_ON_WIRES})
+    driver = TendonDriver(context=context, overrides={**own, "rate_hz": 200.0, **PATIENT})
     encoder = StringEncoder(context=context, overrides=own)
     spinner = Spinner([driver, encoder], context)
     spinner.start()
@@ -113,7 +113,10 @@ def test_from_power_on_to_torque(driver, probe):
     probe.wait(lambda: probe.trigger("reset_estop").success)
     status, result = Goal(probe, HomeTendons, "home_tendons").result()
     assert status == GoalStatus.STATUS_SUCCEEDED, result.message
-    np.testing.assert_allclose(result.zero, SLACK_M, atol=1.5e-3)
+    # Where dry friction lets the bent robot rest depends on stalls of the machine, the slack as a whole does not; how
+    # near homing comes to the straight pose: test/unit/identification/test_procedures.py.
+    np.testing.assert_allclose(result.zero, SLACK_M, atol=3e-3)
+    np.testing.assert_allclose(np.mean(result.zero), np.mean(SLACK_M), atol=5e-4)
     assert "2 of 2 strings" in result.message
 
     assert probe.transition("tendon_driver", "activate"), driver.last_error

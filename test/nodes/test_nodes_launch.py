@@ -19,7 +19,7 @@ from continuum_robot.msg import Shape
 from continuum_robot.srv import ManageStack
 from geometry_msgs.msg import WrenchStamped
 from ros_desk import stand
-from ros_probe import PATIENT_ON_WIRES, Probe
+from ros_probe import PATIENT, Probe
 
 from continuum_robot.app.launch_arguments import stack_arguments
 from continuum_robot.app.launch_plan import programs_of_stack
@@ -38,7 +38,7 @@ PARAMETERS = {
     "safety.activation_grace_s": 30.0,
     "safety.current_mismatch_time_s": 2.0,
     "safety.inconsistent_displacement_time_s": 2.0,
-    **PATIENT_ON_WIRES,
+    **PATIENT,
 }
 
 
@@ -67,6 +67,7 @@ def test_the_robot_moves_on_its_wires_and_ends_in_order(
     text = yaml.safe_dump({name: {"ros__parameters": values} for name, values in sections.items()}, sort_keys=False)
     file.write_text(text, encoding="utf-8")
     values = {"robot": str(robot), "composed": composed, "force": "true", "params_file": str(file)}
+    values["start_motion"] = "true"
     programs = programs_of_stack({argument.name: argument.default for argument in stack_arguments(False)} | values)
     commands = {
         program.executable: node_command(program.executable, program.parameters, extra=["--params-file", str(file)])
@@ -113,6 +114,8 @@ def follow(probe: Probe, desk: Desk) -> None:
     def moves() -> bool:
         if probe.stack_state() != "up":
             probe.manage(ManageStack.Request.RESET)
+        else:
+            probe.moving()
         state, wanted = probe.newest("clarke_state").position, probe.newest("clarke_reference").position
         return abs(state[0] - begin) > 0.002 and abs(state[0] - wanted[0]) < 0.001
 

@@ -23,7 +23,9 @@ pytestmark = [pytest.mark.ros]
 
 NAMES = ["string_encoder", "shape_estimator", "contact_monitor", "reference_source", "recorder"]
 CYCLES = 1000
-ROBOTS = ("opencr_five_tendon", "vanderbilt_segment")
+ROBOT = "opencr_five_tendon"
+# The demo with contacts compares the recordings of two runs of this one, in processes: test_nodes_demo.py.
+SEGMENT = pytest.param("vanderbilt_segment", marks=pytest.mark.long)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +37,7 @@ def parameters(folder: Path, **more: dict) -> dict:
     return {"recorder": {"directory": str(folder)}, **more}
 
 
-@pytest.fixture(scope="module", params=ROBOTS)
+@pytest.fixture(scope="module", params=[ROBOT, SEGMENT])
 def reference(request, folder, domain) -> tuple[str, dict[str, list[bytes]]]:
     """A robot, and what the nodes publish in one process."""
     with in_this_process(request.param, parameters(folder), NAMES) as driver:
@@ -45,7 +47,7 @@ def reference(request, folder, domain) -> tuple[str, dict[str, list[bytes]]]:
 
 def test_all_nodes_publish(reference):
     robot, heard = reference
-    strings = {"string_lengths"} if robot == "opencr_five_tendon" else set()
+    strings = {"string_lengths"} if robot == ROBOT else set()
     assert {"shape", "contact", "clarke_reference"} | strings <= set(heard)
     assert len(heard["shape"]) == CYCLES // DECIMATION
 
@@ -83,7 +85,7 @@ def test_a_step_of_the_wall_clock_changes_nothing(reference, folder, monkeypatch
 def test_a_simulated_board_behind_its_port_keeps_lockstep(folder):
     runs = []
     for _ in range(2):
-        with in_this_process(ROBOTS[0], {"string_encoder": {"fake_level": "wire"}}, NAMES[:2]) as driver:
+        with in_this_process(ROBOT, {"string_encoder": {"fake_level": "wire"}}, NAMES[:2]) as driver:
             driver.run(400)
             runs.append(heard_of(driver))
     assert runs[0] == runs[1]
@@ -91,7 +93,7 @@ def test_a_simulated_board_behind_its_port_keeps_lockstep(folder):
 
 
 def test_the_recording_lacks_nothing_and_its_times_are_simulated(folder):
-    with in_this_process(ROBOTS[0], parameters(folder, recorder={"directory": str(folder)}), NAMES) as driver:
+    with in_this_process(ROBOT, parameters(folder, recorder={"directory": str(folder)}), NAMES) as driver:
         driver.run(CYCLES)
         # What came since the recorder's last turn is written with the next one.
         driver.run(100)
@@ -105,7 +107,7 @@ def test_the_recording_lacks_nothing_and_its_times_are_simulated(folder):
 
 
 def test_a_stopped_process_is_named_after_the_limit(folder):
-    with in_processes(ROBOTS[0], {}, ["shape_estimator"], limit_s=2.0) as (driver, processes):
+    with in_processes(ROBOT, {}, ["shape_estimator"], limit_s=2.0) as (driver, processes):
         driver.run(20)
         processes["shape_estimator"].send_signal(signal.SIGSTOP)
         try:
@@ -118,7 +120,7 @@ def test_a_stopped_process_is_named_after_the_limit(folder):
 def test_a_callback_that_hangs_is_named_and_a_close_ends_the_wait(folder, monkeypatch):
     free = threading.Event()
     # The driver is spun elsewhere: the node hangs alone.
-    with in_processes(ROBOTS[0], {}, ["shape_estimator"], limit_s=60.0) as (driver, processes):
+    with in_processes(ROBOT, {}, ["shape_estimator"], limit_s=60.0) as (driver, processes):
         processes["shape_estimator"].send_signal(signal.SIGSTOP)
         ended: list[bool] = []
 
@@ -137,7 +139,7 @@ def test_a_callback_that_hangs_is_named_and_a_close_ends_the_wait(folder, monkey
 
 
 def test_who_is_not_there_is_named():
-    driver = ScriptedDriver(ROBOTS[0])
+    driver = ScriptedDriver(ROBOT)
     try:
         with pytest.raises(DeviceError, match="no answer of nobody within"):
             driver.coordinator.wait_for(["nobody"], 0.5)

@@ -9,11 +9,17 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
+from continuum_robot.srv import ManageStack
 from lifecycle_msgs.msg import Transition
+from rclpy.context import Context
 
 from continuum_robot.errors import DeviceError
+from continuum_robot.nodes.spinning import Spinner, initialize, wait_for
 from continuum_robot.nodes.supervision import managed
 from continuum_robot.nodes.supervision.managed import Managed
+from continuum_robot.nodes.supervisor import Supervisor
+
+pytestmark = [pytest.mark.ros]
 
 
 class Waits:
@@ -69,3 +75,66 @@ def test_a_node_that_is_not_there_yet_is_unknown_at_once():
     node = make("inactive", hidden=1)
     run(node.refresh())
     assert node.state == "unknown"
+
+
+def test_a_process_in_place_of_a_dead_one_is_noticed_although_its_services_never_vanish(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(managed, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    node = make("active", hidden=0)
+    run(node.change(Transition.TRANSITION_ACTIVATE, "active", 1.0))
+    # A report that was under way when the node was configured counts as none, nor do those of a second stack.
+    for state in ("unconfigured", "active", "unconfigured", "active", "unconfigured", "active"):
+        now[0] += 0.5
+        node.heard("", state)
+        assert not node.lose()
+    for _ in range(3):
+        now[0] += 1.0
+        node.heard("", "unconfigured")
+        assert not node.lose()
+    now[0] += 1.0
+    node.heard("", "unconfigured")
+    assert node.lose()
+    assert (node.lost, node.state) == (True, "unknown")
+    assert not node.lose()
+
+
+def test_a_node_that_was_lost_counts_as_there_again():
+    node = make("unconfigured", hidden=0)
+    node.heard("")
+    node._presence.lost = True
+    node.back()
+    assert not node.lost
+
+
+class Broken(Supervisor):
+    """A supervisor with a defect in a task, and in an operation."""
+
+    async def _resume(self):
+        raise AttributeError("a defect")
+
+
+def test_a_defect_in_a_task_of_the_supervisor_is_reported_and_does_not_end_the_process(domain):
+    context = Context()
+    initialize([], context)
+    node = Broken(context=context, overrides={"node_names": ["tendon_driver"], "autostart": False})
+    spinner = Spinner([node], context)
+    spinner.start()
+    try:
+
+        async def fails():
+            raise AttributeError("another defect")
+
+        task = spinner.run(lambda: node._spawn(fails()))
+        assert wait_for(task.done, 30.0)
+        assert "another defect" in node.defect
+
+        asked = spinner.run(lambda: node._spawn(node._asked(ManageStack.Request.RESUME)))
+        assert wait_for(asked.done, 30.0)
+        succeeded, message = asked.result()
+        assert not succeeded
+        assert "a defect" in message
+        assert "resume_failed" in node.status().faults
+    finally:
+        spinner.stop()
+        node.destroy_node()
+        context.try_shutdown()

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from nav_msgs.msg import Path as PathMessage
-from ros_probe import PATIENT, PATIENT_CONTROLLER, Probe, pause, wait_for
+from ros_probe import PATIENT, PATIENT_CONTROLLER, Probe, patient_robot, pause, wait_for
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
@@ -34,7 +34,8 @@ UNHURRIED = {
     "reference_source:reference.kind": "hold",
     **{f"gains.{segment}.{name}": v for segment in ("segment_1", "proximal", "distal") for name, v in GAINS.items()},
 }
-RIGHT = ["-r", "__ns:=/lab/right", "-p", "robot:=two_segment", "-p", "prefix:=right_"]
+LEFT = ["-r", "__ns:=/left", "-p", f"robot:={patient_robot()}", "-p", "prefix:=left_"]
+RIGHT = ["-r", "__ns:=/lab/right", "-p", f"robot:={patient_robot('two_segment')}", "-p", "prefix:=right_"]
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def two(domain, tmp_path_factory):
     """A process each: what one does cannot delay the other."""
     log = (tmp_path_factory.mktemp("two") / "log").open("wb")
     patient = [word for name, value in UNHURRIED.items() for word in ("-p", f"{name}:={value}")]
-    commands = (program("-r", "__ns:=/left", "-p", "prefix:=left_", *patient), program(*RIGHT, *patient))
+    commands = (program(*LEFT, *patient), program(*RIGHT, *patient))
     processes = [subprocess.Popen(command, stdout=log, stderr=log) for command in commands]
     with Probe("left") as left, Probe("lab/right") as right:
         try:

@@ -11,9 +11,10 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 
 from action_msgs.msg import GoalStatus
 from continuum_robot.action import CalibrateTorque, CheckTendons, HomeTendons
+from continuum_robot.srv import InjectFault
 from rclpy.context import Context
 from ros_goal import Goal
-from ros_probe import PATIENT, Probe
+from ros_probe import PATIENT, Probe, patient_on_wires
 
 from continuum_robot.identification.procedures.record import load_record, record_path
 from continuum_robot.nodes.simulator import SimulatorNode
@@ -35,8 +36,8 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     """The robot with boards that wait longer: a busy machine is late."""
-    data = yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8"))
-    data["hardware"]["tendon_actuators"] |= {"receive_timeout_ms": 1000, "current_mismatch_time_s": 1.0}
+    data = patient_on_wires(yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8")))
+    data["hardware"]["tendon_actuators"]["current_mismatch_time_s"] = 2.0
     file = tmp_path_factory.mktemp("robot") / "robot.yaml"
     file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
     return file
@@ -116,7 +117,10 @@ def test_procedures_come_before_the_first_closed_loop(driver, simulator, probe, 
     status, result = goal.result()
     assert status == GoalStatus.STATUS_SUCCEEDED, result.message
     assert result.success
-    np.testing.assert_allclose(result.zero, SLACK_M, atol=1e-3)
+    # Where dry friction lets the bent robot rest depends on stalls of the machine, the slack as a whole does not; how
+    # near homing comes to the straight pose: test/unit/identification/test_procedures.py.
+    np.testing.assert_allclose(result.zero, SLACK_M, atol=3e-3)
+    np.testing.assert_allclose(np.mean(result.zero), np.mean(SLACK_M), atol=5e-4)
     assert len({feedback.phase for feedback in goal.feedback}) >= 3
     progress = [feedback.progress for feedback in goal.feedback]
     assert progress == sorted(progress)
@@ -133,11 +137,57 @@ def test_procedures_come_before_the_first_closed_loop(driver, simulator, probe, 
     assert "turned" in result.message
     assert np.reshape(result.response, (5, 5)).trace() > 5e-3
 
-    # 5. What cannot be is refused in the result, not in silence.
-    status, result = Goal(probe, CalibrateTorque, "calibrate_torque", tendon=9, mass=0.5).result()
-    assert status == GoalStatus.STATUS_ABORTED
-    assert "1 to 5" in result.message
+
+HOSTILE = [
+    (HomeTendons, "home_tendons", {"tension": float("nan")}, "tension = nan -- expected a number in [0, 10000] N"),
+    (HomeTendons, "home_tendons", {"tension": -1.0}, "tension = -1.0 -- expected a number in [0, 10000] N"),
+    (HomeTendons, "home_tendons", {"tension": 19.0}, "half of what every tendon may carry"),
+    (CheckTendons, "check_tendons", {"pull": float("nan")}, "pull = nan -- expected a number in [0, 10000] N"),
+    (CheckTendons, "check_tendons", {"pull": -1.0}, "pull = -1.0 -- expected a number in [0, 10000] N"),
+    (CheckTendons, "check_tendons", {"pull": 1e9}, "pull = 1000000000.0 -- expected a number in [0, 10000] N"),
+    (CheckTendons, "check_tendons", {"pull": 30.0}, "by the limits"),
+    (CalibrateTorque, "calibrate_torque", {"tendon": 0, "mass": 0.5}, "tendon = 0 -- expected a number in [1, 64]"),
+    (CalibrateTorque, "calibrate_torque", {"tendon": 9, "mass": 0.5}, "1 to 5"),
+    (CalibrateTorque, "calibrate_torque", {"tendon": 1, "mass": float("nan")}, "mass = nan -- expected"),
+    (CalibrateTorque, "calibrate_torque", {"tendon": 1, "mass": -1.0}, "mass = -1.0 -- expected"),
+]
+
+
+def test_impossible_goals_and_requests_are_refused_before_anything_is_switched_on(driver, simulator, probe):
+    energised = []
+    switch_on, driver.loop.switch_on = driver.loop.switch_on, lambda: energised.append(1)
+    try:
+        for kind, name, fields, says in HOSTILE:
+            status, result = Goal(probe, kind, name, **fields).result()
+            assert status == GoalStatus.STATUS_ABORTED, (name, fields)
+            assert not result.success
+            assert says in result.message
+    finally:
+        driver.loop.switch_on = switch_on
+    assert not energised
     assert not driver.powered
+
+    for magnitude, duration_s, says in ((float("nan"), 0.0, "magnitude = nan"), (0.0, -1.0, "duration_s = -1.0")):
+        request = InjectFault.Request(fault="stuck_motor", tendon=0, magnitude=magnitude, duration_s=duration_s)
+        answer = probe.call(InjectFault, "inject_fault", request)
+        assert not answer.success
+        assert says in answer.message
+
+
+def start_again(probe) -> None:
+    """What a driver knows of its boards and of the homing it reads from them and from the file as a new one does."""
+    assert probe.transition("tendon_driver", "cleanup")
+    assert probe.transition("tendon_driver", "configure")
+
+
+def test_a_driver_that_starts_again_is_homed_where_the_boards_kept_their_power(driver, probe):
+    probe.wait(lambda: driver.state == "inactive")
+    before = driver.loop
+    start_again(probe)
+    assert driver.loop is not before
+    probe.wait(lambda: driver.loop.actuators.aligned)
+    assert probe.transition("tendon_driver", "activate"), driver.last_error
+    assert probe.transition("tendon_driver", "deactivate")
 
 
 def test_a_board_that_lost_its_power_is_not_homed(driver, simulator, probe):
@@ -146,3 +196,9 @@ def test_a_board_that_lost_its_power_is_not_homed(driver, simulator, probe):
     probe.wait(lambda: not driver.loop.actuators.aligned)
     assert not probe.transition("tendon_driver", "activate")
     assert "lost its power" in driver.last_error
+
+    # Nor does one that starts again take the homing from it.
+    start_again(probe)
+    assert not probe.transition("tendon_driver", "activate")
+    assert "lost its power" in driver.last_error
+    assert not driver.powered

@@ -28,7 +28,7 @@ from mcap.exceptions import EndOfFile
 from mcap.reader import NonSeekingReader, make_reader
 from mcap.writer import Writer as McapWriter
 from rclpy.serialization import serialize_message
-from ros_probe import PATIENT, PATIENT_CONTROLLER, Probe
+from ros_probe import PATIENT, PATIENT_CONTROLLER, Probe, patient_robot
 from rosbags.highlevel import AnyReader
 from rosbags.rosbag2 import Reader, ReaderError
 
@@ -338,6 +338,7 @@ def test_the_recorder_node_records_the_stack(domain, tmp_path):
 def test_the_stack_goes_on_when_the_disk_is_not_writable(domain, tmp_path):
     (tmp_path / "file").write_text("")
     options = StackOptions(
+        robot=patient_robot(),
         visualize=False,
         record_directory=tmp_path / "file" / "runs",
         parameters={"tendon_driver": PATIENT, "clarke_controller": PATIENT_CONTROLLER},

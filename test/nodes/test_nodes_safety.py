@@ -3,18 +3,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import threading
 
 import numpy as np
 import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from continuum_robot.msg import TendonCommands
-from continuum_robot.srv import ManageStack
-from ros_probe import PATIENT, PATIENT_CONTROLLER, Probe, pause
+from continuum_robot.msg import EstopButton, TendonCommands
+from continuum_robot.srv import ManageStack, ReleaseEstop
+from rclpy.node import Node
+from ros_probe import PATIENT, PATIENT_CONTROLLER, Probe, patient_robot, pause
+from std_msgs.msg import Bool
 
+from continuum_robot.nodes import qos
 from continuum_robot.nodes.composition import ComposedStack
+from continuum_robot.nodes.diagnostics import values_of
 from continuum_robot.nodes.stack_options import StackOptions
 from continuum_robot.robot.loading import load_robot
 
@@ -27,8 +33,9 @@ SAFE_N = ROBOT.limits.safe_n
 @pytest.fixture(scope="module")
 def stack(domain):
     # With a controller on a topic, others can be heard there too.
-    parameters = {"tendon_driver": {"rate_hz": 250.0, **PATIENT}, "clarke_controller": PATIENT_CONTROLLER}
-    options = StackOptions(visualize=False, controller="topic", parameters=parameters)
+    driver = {"rate_hz": 250.0, "estop_button_timeout_s": 2.0, **PATIENT}
+    parameters = {"tendon_driver": driver, "clarke_controller": PATIENT_CONTROLLER}
+    options = StackOptions(robot=patient_robot(), visualize=False, controller="topic", parameters=parameters)
     with ComposedStack(options) as stack:
         stack.wait_until_up(120.0)
         yield stack
@@ -130,6 +137,7 @@ def test_a_command_of_the_wrong_size(stack, probe):
 
 
 def test_a_frozen_sensor(stack, probe):
+    assert probe.trigger("reference_source/restart").success
     pause(1.2)  # let it move along its trajectory
     assert probe.inject("freeze_sensor", tendon=0).success
     check_safe_state(probe, "frozen_reading")
@@ -178,6 +186,89 @@ def test_the_estop_topic_holds_until_it_is_released(stack, probe):
     assert probe.trigger("reset_estop").success
 
 
+@contextlib.contextmanager
+def other_program(probe, name):
+    """A publisher of the e-stop's topic in a node of its own; not pressed at the end."""
+    node = Node(name, context=probe.context)
+    publisher = node.create_publisher(Bool, "estop", qos.latched())
+    try:
+        probe.wait(lambda: publisher.get_subscription_count() >= 2, what="nobody listens to estop")
+        yield publisher
+    finally:
+        node.destroy_node()
+
+
+def test_a_false_on_the_estop_topic_releases_only_its_own_true(stack, probe):
+    probe.press_estop(True)
+    probe.wait_for_fault("estop")
+    with other_program(probe, "other") as other:
+        other.publish(Bool(data=True))
+        probe.wait(lambda: holders(probe) == {"/probe", "/other"}, what="the other one is not named")
+        other.publish(Bool(data=False))
+        probe.wait(lambda: holders(probe) == {"/probe"}, what="the other one does not let go")
+        response = probe.manage(ManageStack.Request.RESET)
+        assert not response.success
+        assert "/probe says true on the topic estop" in response.message
+        assert "/other" not in response.message
+        probe.press_estop(False)
+        probe.wait(lambda: not holders(probe))
+    # Who let go before it left holds nothing.
+    assert probe.trigger("reset_estop").success
+
+
+def test_a_publisher_that_has_gone_holds_the_estop_until_an_operator_releases_it(stack, probe):
+    with other_program(probe, "gone") as gone:
+        gone.publish(Bool(data=True))
+        probe.wait_for_fault("estop")
+        probe.wait(lambda: holders(probe) == {"/gone"}, what="it is not named")
+        response = probe.call(ReleaseEstop, "release_estop", ReleaseEstop.Request(holder="/gone"))
+        assert not response.success
+        assert "release it there" in response.message
+    probe.press_estop(False)  # of another one: no use
+    probe.wait(lambda: "has gone" in probe.trigger("reset_estop").message, what="nobody notices that it has gone")
+    assert not probe.manage(ManageStack.Request.RESET).success
+    assert not probe.call(ReleaseEstop, "release_estop", ReleaseEstop.Request(holder="/nobody")).success
+    response = probe.call(ReleaseEstop, "release_estop", ReleaseEstop.Request(holder="/gone"))
+    assert response.success, response.message
+    assert "estop" in probe.faults()  # it clears nothing
+    assert probe.trigger("reset_estop").success
+
+
+def test_a_button_holds_the_estop_while_it_is_pressed_and_while_it_is_silent(stack, probe):
+    pressed, ended = threading.Event(), threading.Event()
+
+    def beat() -> None:
+        sequence = 0
+        while not ended.wait(0.05):
+            sequence += 1
+            message = EstopButton(id="door", pressed=pressed.is_set(), sequence=sequence)
+            probe.publish(EstopButton, "estop_button", message)
+
+    heart = threading.Thread(target=beat)
+    heart.start()
+    try:
+        pressed.set()
+        probe.wait_for_fault("estop")
+        response = probe.trigger("reset_estop")
+        assert not response.success
+        assert "door is a button that is pressed" in response.message
+        pressed.clear()
+        probe.wait(lambda: not holders(probe), what="the button does not let go")
+        recover(probe)
+    finally:
+        ended.set()
+        heart.join()
+    probe.wait_for_fault("estop")
+    assert "heartbeat is lost" in probe.trigger("reset_estop").message
+    assert probe.call(ReleaseEstop, "release_estop", ReleaseEstop.Request(holder="door")).success
+    assert probe.trigger("reset_estop").success
+
+
+def holders(probe) -> set[str]:
+    """Who holds the e-stop, as the driver says."""
+    return set(filter(None, values_of(probe.newest("driver_status"))["estop_holders"].split(", ")))
+
+
 def test_an_estop_in_every_lifecycle_state(stack, probe):
     for command, state in (
         (ManageStack.Request.PAUSE, "inactive"),
@@ -204,6 +295,49 @@ def test_two_writers(stack, probe):
             break
     probe.stop_publishing("tendon_commands")
     check_safe_state(probe, "two_writers")
+
+
+def command(probe, tension_n):
+    """Publish once, without a sequence number, as a script does."""
+    message = TendonCommands(tension=[tension_n] * ROBOT.tendon_count)
+    probe.publish(TendonCommands, "tendon_commands", message)
+    pause(0.004)
+
+
+def test_the_first_writer_has_the_commands_without_sequence_numbers_too(stack, probe):
+    """A second one is refused from its first message on, named, and stops the driver."""
+
+    def obeyed(writer, tension_n):
+        command(writer, tension_n)
+        return bool(probe.faults()) or np.allclose(probe.newest("tendon_states").commanded_tension, tension_n)
+
+    def fight(first, second, done):
+        probe.received["tendon_states"].clear()
+        probe.wait(lambda: command(first, 5.0) or command(second, 19.0) or done())
+        assert np.nanmax([m.commanded_tension for m in list(probe.received["tendon_states"])]) <= 5.0
+
+    # Tensions that nobody controls: a loop over topics rings where the machine is busy.
+    assert probe.transition("clarke_controller", "deactivate")
+    assert probe.set_parameter("tendon_driver", "second_writer", "refuse").successful
+    with Probe() as other:
+        # The controller is silent: half of the command timeout later its commands are whose that writes.
+        probe.wait(lambda: obeyed(other, 5.0), what="silence did not give the commands back")
+        claim = stack.driver._commands.owner.claim
+        before = claim.refused
+        fight(other, probe, lambda: claim.refused > before + 50)
+        assert probe.faults() == []
+        # Who leaves gives them back at once.
+        other.stop_publishing("tendon_commands")
+        probe.wait(lambda: obeyed(probe, 4.0), what="the commands of who left were not given back")
+        assert probe.faults() == []
+        assert probe.set_parameter("tendon_driver", "second_writer", "fault").successful
+        probe.wait(lambda: obeyed(probe, 5.0))
+        fight(probe, other, probe.faults)
+        other.stop_publishing("tendon_commands")
+    probe.stop_publishing("tendon_commands")
+    check_safe_state(probe, "two_writers")
+    words = "probe wrote tendon_commands too: refused"
+    probe.wait(lambda: words in probe.health("/tendon_driver: round_trip"), what=words)
 
 
 def test_only_known_faults_can_be_injected(stack, probe):

@@ -17,7 +17,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from continuum_robot.msg import TendonCommands
 from rclpy.context import Context
 from ros_desk import LABORATORY, stand
-from ros_probe import PATIENT_ON_WIRES, Probe
+from ros_probe import PATIENT, Probe
 
 from continuum_robot.nodes.spinning import Spinner, initialize
 from continuum_robot.nodes.tendon_driver import TendonDriver
@@ -67,7 +67,7 @@ def driver(domain, standing, opened):
     context = Context()
     initialize([], context)
     own = {"robot": str(standing[0]), "use_fake_hardware": False, "homing": "ignored"}
-    patient = {**PATIENT_ON_WIRES, "safety.activation_grace_s": 30.0, "safety.current_mismatch_time_s": 2.0}
+    patient = {**PATIENT, "safety.activation_grace_s": 30.0, "safety.current_mismatch_time_s": 2.0}
     driver = TendonDriver(context=context, overrides={**own, **patient, "rate_hz": 250.0})
     spinner = Spinner([driver], context)
     spinner.start()

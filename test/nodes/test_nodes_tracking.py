@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.msg import PidState
+from continuum_robot.srv import ManageStack
 
 from continuum_robot.nodes import conversions
 from continuum_robot.robot.loading import load_robot
@@ -21,6 +22,7 @@ pytestmark = [pytest.mark.ros]
 ROBOT = load_robot("opencr_five_tendon")
 OPTIONS = {"visualize": False}
 PERIOD_NS = 1_000_000
+STANDS_M = 3e-4
 
 
 def test_it_tracks_the_trajectory_of_the_robot_file(stack, probe):
@@ -41,6 +43,68 @@ def test_it_tracks_the_trajectory_of_the_robot_file(stack, probe):
         error = measured[inside, axis] - np.interp(measured_s[inside], wanted_s, wanted[:, axis])
         assert math.sqrt(np.mean(error**2)) < 3e-4  # m, of an amplitude of 10 mm
     assert np.ptp(measured[:, 0]) > 5e-3  # and it moved
+
+
+def check_it_stands(probe, duration_s):
+    """The reference does not change at all, and the robot stays where it is."""
+    for topic in ("clarke_state", "clarke_reference"):
+        probe.received[topic].clear()
+    probe.pause(duration_s)
+    references = np.array([m.position for m in probe.received["clarke_reference"]])
+    assert len(references) > 50 * duration_s
+    assert not np.any(np.ptp(references, axis=0))
+    assert not np.any([m.velocity for m in probe.received["clarke_reference"]])
+    states = np.array([m.position for m in probe.received["clarke_state"]])
+    assert np.ptp(states, axis=0).max() < STANDS_M
+    assert np.abs(states[-1] - references[-1]).max() < STANDS_M
+    return references[-1]
+
+
+def test_after_an_estop_and_a_reset_it_holds_until_a_motion_is_started(stack, probe):
+    probe.bring_up()
+    assert probe.trigger("reference_source/restart").success
+    probe.pause(2.0)
+    probe.wait_real(lambda: not probe.newest("stack_status").holding)
+    moved = np.array([m.position for m in probe.received["clarke_state"]])
+    assert np.ptp(moved, axis=0).max() > 5e-3
+    probe.trigger("estop")
+    probe.wait_for_fault("estop")
+    response = probe.trigger("reference_source/restart")
+    assert not response.success
+    assert "reset" in response.message
+    response = probe.manage(ManageStack.Request.RESET)
+    assert response.success, response.message
+    probe.wait_real(lambda: probe.stack_state() == "up" and probe.newest("stack_status").holding)
+    place = check_it_stands(probe, 2.0)
+    # A parameter says what would be played, and starts nothing.
+    speed = probe.get_parameter("reference_source", "reference.frequency_hz")
+    assert probe.set_parameter("reference_source", "reference.frequency_hz", speed).successful
+    np.testing.assert_array_equal(check_it_stands(probe, 0.2), place)
+    assert probe.trigger("reference_source/restart").success
+    probe.wait_real(lambda: not probe.newest("stack_status").holding)
+    probe.received["clarke_state"].clear()
+    probe.pause(2.0)
+    assert np.ptp([m.position for m in probe.received["clarke_state"]], axis=0).max() > 5e-3
+
+
+def test_a_driver_that_is_reset_past_the_supervisor_moves_nothing_either(stack, probe):
+    probe.bring_up()
+    assert probe.trigger("reference_source/restart").success
+    probe.pause(0.5)
+    probe.trigger("estop")
+    probe.wait_for_fault("estop")
+    assert probe.trigger("reset_estop").success
+    assert probe.transition("tendon_driver", "deactivate")
+    assert probe.transition("tendon_driver", "activate")
+    probe.wait_real(lambda: probe.driver_state() == "active")
+    probe.wait_for_message("clarke_reference")
+    check_it_stands(probe, 0.5)
+    assert probe.trigger("reference_source/restart").success
+    probe.pause(0.5)
+    assert np.ptp([m.position for m in probe.received["clarke_reference"]], axis=0).max() > 1e-4
+    assert probe.manage(ManageStack.Request.RESET).success
+    probe.wait_real(lambda: probe.stack_state() == "up")
+    probe.pause(0.1)
 
 
 def test_states_carry_sequence_stamp_age_and_what_was_commanded(stack, probe):
@@ -110,3 +174,30 @@ def test_pid_state_is_published_when_asked_for(stack, probe):
     np.testing.assert_allclose(total[free], np.array(message.output)[free], atol=1e-9)
     np.testing.assert_allclose(np.array(message.reference) - message.measurement, message.error, atol=1e-12)
     assert probe.set_parameter("clarke_controller", "publish_pid_state", False).successful
+
+
+def test_a_hot_motor_is_a_fault_until_it_is_measured_as_cool(stack, probe):
+    """250 degC on one motor, nothing known of the others' boards."""
+    probe.bring_up()
+    third = ROBOT.tendon_names[2]
+    for name, value in (("temperature_error_c", 150.0), ("temperature_warn_c", 84.0)):
+        result = probe.set_parameter("tendon_driver", name, value)
+        assert not result.successful
+        assert "the robot file's" in result.reason
+    assert probe.inject("hot_motor", tendon=2, magnitude=250.0).success
+    probe.wait_for_fault("motor_hot")
+    probe.wait(lambda: np.allclose(probe.newest("tendon_states").commanded_tension, ROBOT.limits.safe_n, atol=1e-9))
+    bus = "/tendon_driver: bus"
+    probe.wait(lambda: f"too hot: the motor of {third}; the motor of {third} is at 250 degC" in probe.health(bus))
+    assert probe.inject("").success
+    probe.pause(0.1)
+    response = probe.trigger("reset_estop")
+    assert not response.success
+    assert "temperature" in response.message
+    probe.wait(lambda: f"too hot: the motor of {third}; temperature unknown: {third}" in probe.health(bus))
+    assert probe.inject("hot_motor", tendon=2, magnitude=40.0).success
+    probe.pause(0.1)
+    response = probe.manage(ManageStack.Request.RESET)
+    assert response.success, response.message
+    probe.wait_real(lambda: probe.stack_state() == "up" and probe.driver_state() == "active")
+    assert probe.inject("").success

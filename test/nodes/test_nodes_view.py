@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import io
+import socket
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -17,13 +18,18 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 pytest.importorskip("viser", reason="viser is not installed: the page needs the extra viz")
 
+import msgspec
+import viser
 from continuum_robot.msg import ClarkeState
-from ros_probe import PATIENT, PATIENT_CONTROLLER, Probe
+from ros_probe import PATIENT, PATIENT_CONTROLLER, Probe, patient_robot
 from std_msgs.msg import String
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import ClientConnection, connect
 
 from continuum_robot.app.view.browser import Browser, find_browser
 from continuum_robot.app.view.controls.steering import SLIDERS, TIP, TRAJECTORY
-from continuum_robot.app.view.page import HOST, Page, ViewOptions, robot_of_stack
+from continuum_robot.app.view.guarded_server import HOST
+from continuum_robot.app.view.page import Page, ViewOptions, robot_of_stack
 from continuum_robot.app.view.screenshot import HIDE_NOTICES, READY
 from continuum_robot.nodes import qos
 from continuum_robot.nodes.composition import ComposedStack
@@ -44,7 +50,7 @@ def stack(domain: int) -> Iterator[ComposedStack]:
         "clarke_controller": PATIENT_CONTROLLER,
         "reference_source": {"reference.kind": "hold"},
     }
-    with ComposedStack(StackOptions(robot=ROBOT, contact=True, parameters=parameters)) as running:
+    with ComposedStack(StackOptions(robot=patient_robot(ROBOT), contact=True, parameters=parameters)) as running:
         running.wait_until_up(LONG_S)
         yield running
 
@@ -109,10 +115,35 @@ def up(shown: Shown, probe: Probe) -> None:
 
 
 def test_page_is_served_to_this_computer_only(shown: Shown) -> None:
-    assert shown.page.address.startswith(f"http://{HOST}:")
+    address = urlsplit(shown.page.address)
+    assert (address.scheme, address.hostname) == ("http", HOST)
     assert HOST == "127.0.0.1"
-    with urllib.request.urlopen(shown.page.address, timeout=30) as reply:
-        assert b"<html" in reply.read().lower()
+    assert len(address.query) > 30
+
+
+def joined(page: Page, **headers: str) -> ClientConnection:
+    """A websocket to a page as a program opens it, with the token where no header says otherwise."""
+    address = urlsplit(page.address)
+    host = headers.pop("Host", address.netloc)
+    query = headers.pop("query", address.query)
+    return connect(
+        f"ws://{host}/?{query}", sock=socket.create_connection((HOST, address.port)), additional_headers=headers,
+        subprotocols=[f"viser-v{viser.__version__}"], max_size=None, compression=None,
+        max_queue=None, open_timeout=LONG_S,
+    )  # fmt: skip
+
+
+def send_value(handle: Any, value: Any, connection: ClientConnection) -> None:
+    message = {"type": "GuiUpdateMessage", "uuid": handle._impl.uuid, "updates": {"value": value}}
+    connection.send(msgspec.msgpack.encode(message))
+
+
+def look(connection: ClientConnection) -> None:
+    """Where it looks from: with it viser counts a browser as one."""
+    place = {"wxyz": (1.0, 0.0, 0.0, 0.0), "position": (1.0, 1.0, 1.0), "look_at": (0.0, 0.0, 0.0)}
+    lens = {"fov": 1.0, "near": 0.01, "far": 100.0, "image_height": 800, "image_width": 1280}
+    camera = {"type": "ViewerCameraMessage", **place, **lens, "up_direction": (0.0, 0.0, 1.0)}
+    connection.send(msgspec.msgpack.encode(camera))
 
 
 def test_robot_of_the_stack_is_found() -> None:
@@ -200,15 +231,63 @@ def test_recording_of_a_stack_without_recorder(shown: Shown) -> None:
     shown.wait(lambda: list(out.glob("*/metadata.yaml")), "the recording is not closed")
 
 
-def test_emergency_stop_latches_and_reset_clears_it(shown: Shown, probe: Probe) -> None:
+def forge(page: Page, onlooker: ClientConnection) -> None:
+    """Send what moves the robot, as others than the page's users would."""
+    for headers in (
+        {"Origin": "https://evil.example"},
+        {"Host": "evil.example:8080"},
+        {"query": ""},
+        {"query": "token=of_an_earlier_start"},
+    ):
+        with pytest.raises(InvalidStatus, match="403"):
+            joined(page, **headers)
+    panel = page.panel
+    for button in (panel.status.stop, panel.status.reset, panel.status.start, panel.pushing.push):
+        send_value(button, True, onlooker)
+    for slider in panel.steering.sliders:
+        send_value(slider, 8.0, onlooker)
+    send_value(panel.steering.mode, SLIDERS, onlooker)
+
+
+def test_emergency_stop_latches_and_nobody_resets_or_steers_but_a_user(
+    shown: Shown, probe: Probe, tmp_path: Path
+) -> None:
     page, status = shown.page, shown.page.panel.status
-    status.stop.value = True
-    probe.wait_for_fault("estop", LONG_S)
-    shown.wait(lambda: page.snapshot.stack.estop, "the page does not say so")
-    shown.wait(lambda: "latched" in status.stop.label and not status.reset.disabled, "the button does not say so")
-    status.reset.value = True
-    probe.wait(lambda: probe.stack_state() == "up" and probe.driver_state() == "active", LONG_S)
-    shown.wait(lambda: not page.snapshot.stack.estop and status.reset.disabled, "the page does not say so")
+    options = ViewOptions(robot=ROBOT, out=tmp_path, view_only=True)
+    with Page(options, load_robot(ROBOT)) as seen, joined(seen) as onlooker:
+        seen.frame()
+        refused, asked = page.refusals.count, []
+        seen._commander._call = lambda *call: asked.append(call)
+        forge(page, onlooker)
+        assert page.refusals.count == refused + 4
+        assert probe.faults() == []
+        status.stop.value = True
+        probe.wait_for_fault("estop", LONG_S)
+        shown.wait(lambda: page.snapshot.stack.estop, "the page does not say so")
+        shown.wait(lambda: "latched" in status.stop.label and not status.reset.disabled, "the button does not say so")
+        forge(page, onlooker)
+        look(onlooker)  # comes last: what was sent before is through
+        shown.wait(lambda: seen.clients == 1, "the onlooker is not seen")
+        assert seen.refusals.count == 2 * (5 + len(page.panel.steering.sliders))
+        assert asked == []
+    assert "estop" in probe.faults()
+    assert probe.newest("reference_writer").data == "reference_source"
+    # The same messages of one who has the address: it was not the messages that were wrong.
+    with joined(page) as user:
+        look(user)
+        send_value(status.reset, True, user)
+        probe.wait(lambda: probe.stack_state() == "up" and probe.driver_state() == "active", LONG_S)
+        shown.wait(lambda: not page.snapshot.stack.estop and status.reset.disabled, "the page does not say so")
+        shown.wait(
+            lambda: page.snapshot.stack.driver == "active", "the page does not see that the robot can be steered"
+        )
+        shown.wait(lambda: page.snapshot.stack.holding and not status.start.disabled, "it does not hold")
+        send_value(status.start, True, user)
+        shown.wait(lambda: not page.snapshot.stack.holding and status.start.disabled, "no motion is started")
+        send_value(page.panel.steering.mode, SLIDERS, user)
+        probe.wait(lambda: probe.newest("reference_writer").data == "view", LONG_S)
+    page.panel.steering.mode.value = TRAJECTORY
+    probe.wait(lambda: probe.newest("reference_writer").data == "reference_source", LONG_S)
 
 
 # In a browser
@@ -266,6 +345,27 @@ def test_browser_shows_the_robot(browser: Browser, shown: Shown) -> None:
     nothing = picture(browser)
     shown.page.show_robot(True)
     shown.wait(lambda: difference(picture(browser), nothing) > 1500, "no robot is seen", LONG_S)
+
+
+SOCKET = (
+    "const socket = new WebSocket('ws://{0}');"
+    " socket.onopen = () => {1}('opened', '*'); socket.onerror = () => {1}('refused', '*');"
+)
+OF_OTHERS = (
+    "new Promise(done => {{ addEventListener('message', e => typeof e.data === 'string' && done(e.data));"
+    " const frame = document.createElement('iframe'); frame.sandbox = 'allow-scripts';"
+    " frame.srcdoc = `<script>{}<\\/script>`; document.body.append(frame) }})"
+)
+
+
+def test_browser_keeps_the_token_from_the_address_bar_and_from_other_pages(browser: Browser, shown: Shown) -> None:
+    host = urlsplit(shown.page.address).netloc
+    assert browser.run("location.href") == f"http://{host}/"
+    assert browser.run("document.cookie") == ""
+    assert browser.run(f"new Promise(done => {{ {SOCKET.format(host, 'done')} }})") == "opened"
+    before = shown.page.refusals.count
+    assert browser.run(OF_OTHERS.format(SOCKET.format(host, "parent.postMessage"))) == "refused"
+    assert shown.page.refusals.count == before + 1
 
 
 def test_browser_moves_a_slider_and_the_robot(browser: Browser, shown: Shown) -> None:

@@ -12,6 +12,8 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 
 from rclpy.task import Future
 
+from continuum_robot.errors import RobotTimeoutError
+from continuum_robot.nodes.calling import call_service
 from continuum_robot.nodes.waiting import Waiting
 
 
@@ -55,5 +57,34 @@ def test_asking_again_brings_the_answer_to_the_request_that_was_lost():
 def test_asked_once_a_lost_request_has_no_answer_in_time():
     waiting, client = made(), LateClient()
     assert run(waiting, waiting.call(client, "reset", 0.03)) is None
+    assert client.removed == client.calls
+    assert len(client.calls) == 1
+
+
+class ForgetfulClient(LateClient):
+    """The answer to the first request is lost."""
+
+    srv_name = "reset"
+
+    def service_is_ready(self):
+        return True
+
+    def call_async(self, request):
+        self.calls.append(Future())
+        if len(self.calls) > 1:
+            self.calls[-1].set_result(f"answer {len(self.calls)}")
+        return self.calls[-1]
+
+
+def test_a_thread_asks_again_where_that_does_no_harm():
+    client = ForgetfulClient()
+    assert call_service(client, "reset", 5.0, 0.01) == "answer 2"
+    assert client.removed == client.calls[:1]
+
+
+def test_a_thread_that_may_ask_once_says_that_there_was_no_answer():
+    client = ForgetfulClient()
+    with pytest.raises(RobotTimeoutError, match=r"reset: did not answer within 0\.02 s"):
+        call_service(client, "reset", 0.02)
     assert client.removed == client.calls
     assert len(client.calls) == 1

@@ -7,27 +7,34 @@ import math
 
 import numpy as np
 import pytest
+import yaml
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.msg import StringLengths
 from continuum_robot.srv import InjectFault, ManageStack
 from geometry_msgs.msg import WrenchStamped
-from ros_probe import PATIENT, PATIENT_CONTROLLER, Probe
+from ros_probe import PATIENT, PATIENT_CONTROLLER, Probe, patient_on_wires
 
 from continuum_robot.errors import DeviceError
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.robot.loading import find_robot_file
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def stack(domain):
+def stack(domain, tmp_path_factory):
+    data = patient_on_wires(yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8")))
+    file = tmp_path_factory.mktemp("robot") / "robot.yaml"
+    file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
     options = StackOptions(
+        robot=str(file),
         fake_level="wire",
         visualize=False,
         force=True,
+        start_motion=True,
         # A busy machine would be late for boards that are read at 1 kHz.
         parameters={"tendon_driver": {"rate_hz": 250.0, **PATIENT}, "clarke_controller": PATIENT_CONTROLLER},
     )
@@ -48,6 +55,7 @@ def probe(stack):
 
 def test_the_robot_moves_over_the_wires(stack, probe):
     probe.bring_up()
+    probe.wait(probe.moving, 20.0, "no motion is started")
     probe.wait(lambda: np.ptp([m.displacement[0] for m in probe.received["tendon_states"]]) > 1e-3, 20.0)
     message = probe.wait_for_message("tendon_states")
     assert message.simulated
@@ -77,20 +85,21 @@ def test_the_force_sensor_is_read_and_tared(stack, probe):
 @pytest.mark.parametrize("fault", ["board.silent", "board.bus_off", "board.reboot"])
 def test_a_board_that_is_gone_and_comes_back_needs_no_restart(probe, fault):
     probe.bring_up()
-    response = probe.inject(fault, tendon=2, duration_s=1.0)
+    response = probe.inject(fault, tendon=2)
     assert response.success, response.message
     # With patient limits the check of currents, or of the shape, may find it before the board counts as silent.
-    probe.wait(probe.faults, 8.0, "the driver notices nothing")
-    assert probe.driver_state() == "safe"
-    probe.wait(lambda: "can1: " in bus_values(probe).get("device_faults", ""), 8.0, "the channel is not named")
+    probe.wait(probe.faults, what="the driver notices nothing")
+    probe.wait(lambda: probe.driver_state() == "safe")
+    probe.wait(lambda: "can1: " in bus_values(probe).get("device_faults", ""), what="the channel is not named")
     # The plug is in again: the reset opens the devices anew.
+    assert probe.inject("").success
     probe.wait(lambda: probe.manage(ManageStack.Request.RESET, 60.0).success, 60.0)
     probe.wait(lambda: probe.stack_state() == "up" and probe.driver_state() == "active", 20.0)
     assert probe.faults() == []
 
 
 def test_strings_break_and_mend(probe):
-    request = InjectFault.Request(fault="silence", tendon=-1, duration_s=1.0)
+    request = InjectFault.Request(fault="silence", tendon=-1, duration_s=2.0)
     assert probe.call(InjectFault, "string_encoder/inject_fault", request).success
     probe.wait(lambda: np.isnan(probe.newest("string_lengths").extension).all())
     probe.wait(lambda: np.isfinite(probe.newest("string_lengths").extension).all())
@@ -108,6 +117,7 @@ def test_unknown_faults_are_refused_with_the_known_ones(probe):
 def test_limits_that_can_hurt_are_read_only(probe):
     result = probe.set_parameter("tendon_driver", "limits.maximum_n", 50.0)
     assert not result.successful
+    assert "read-only" in result.reason
 
 
 def test_hardware_that_is_not_there_is_one_sentence_and_nothing_is_enabled(domain):

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import ast
+import fnmatch
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -169,13 +171,12 @@ def test_the_walk_sees_who_steps_the_safety_logic() -> None:
 
 def source_files() -> list[Path]:
     patterns = ("*.py", "*.cmake", "CMakeLists.txt", "*.yaml", "*.rviz", "Makefile")
-    found = [file for pattern in patterns for file in ROOT.rglob(pattern)]
-    return sorted(
-        file
-        for file in found
-        if not any(part.startswith(".") or part in SKIPPED for part in file.relative_to(ROOT).parts)
-        and not file.relative_to(ROOT).parts[0].endswith(".egg-info")
-    )
+    found = []
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [name for name in folders if not (name.startswith(".") or name in SKIPPED)]
+        kept = [name for name in names if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
+        found += [Path(folder, name) for name in kept if not name.startswith(".") and name not in SKIPPED]
+    return sorted(file for file in found if not file.relative_to(ROOT).parts[0].endswith(".egg-info"))
 
 
 @pytest.mark.parametrize("file", source_files(), ids=lambda file: str(file.relative_to(ROOT)))
@@ -223,7 +224,7 @@ def test_the_tendon_driver_imports_nothing_of_the_simulation() -> None:
         "import sys, continuum_robot.nodes.tendon_driver\n"
         "sys.exit(', '.join(name for name in sys.modules if name.startswith('continuum_robot.simulation')) or 0)"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120, cwd=ROOT)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300, cwd=ROOT)
 
 
 def test_algorithms_import_without_ros() -> None:
@@ -234,4 +235,4 @@ def test_algorithms_import_without_ros() -> None:
         if LEVELS.get(folder_of(file), 0) < LEVELS["nodes"] or folder_of(file) == "experiments"
     ]
     program = f"import sys; sys.modules['rclpy'] = None\nfor name in {modules!r}: __import__(name)"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120, cwd=ROOT)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300, cwd=ROOT)

@@ -40,7 +40,7 @@ def run(script: str, *arguments: str, **environment: str) -> subprocess.Complete
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

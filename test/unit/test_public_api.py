@@ -60,7 +60,6 @@ WITHOUT_FORMULAS = {
     "rod/loads.py",
     "rod/strain_benchmark.py",
     "rod/strain_motion_benchmark.py",
-    "rod/strain_kernel.py",
     "control/limited_tension.py",
     "control/limits.py",
     "control/tendon_use.py",

@@ -69,7 +69,7 @@ def run_bench(seconds: float, json_file: Path | None, *, models: bool = True, co
         _measure_models(numbers, tables, console)
     with claimed_domain(""):
         prepare_model(robot, console)
-        options = StackOptions(robot=ROBOT, fake_level=choose_level(AUTO, robot).name)
+        options = StackOptions(robot=ROBOT, fake_level=choose_level(AUTO, robot).name, start_motion=True)
         numbers["fake_level"] = options.fake_level
         with StopRequest() as stop:
             try:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -71,7 +72,9 @@ def loop_in_company(options: StackOptions, seconds: float, stop: StopRequest) ->
         def start_page() -> None:
             view = "continuum_robot.app.command_line", "view", options.robot
             page = start("view", *python, *view, output=subprocess.PIPE)
-            start("audience", *python, "continuum_robot.app.view.audience", _address_of(page, stop))
+            address = Path(folder) / "address"
+            address.write_text(_address_of(page, stop), encoding="utf-8")
+            start("audience", *python, "continuum_robot.app.view.audience", str(address))
             pids.append(page.pids["view"])
 
         def start_recorder() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from continuum_robot.app.client.stack_link import SOURCE, StackLink
+from continuum_robot.app.client.stack_link import StackLink
 from continuum_robot.app.demo import prepare_model
 from continuum_robot.app.domain import claimed_domain
 from continuum_robot.app.process_stack import ProcessStack
@@ -41,7 +41,7 @@ class Connection:
 
 
 def bring_up(options: StackOptions, timeout_s: float, *, processes: bool = True) -> Connection:
-    """Bring a stack up; its reference source holds the robot straight.
+    """Bring a stack up; its reference source holds the robot where it is.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def bring_up(options: StackOptions, timeout_s: float, *, processes: bool = True)
 
     with contextlib.ExitStack() as closing:
         closing.enter_context(claimed_domain(options.namespace, meanwhile=prepare))
-        stack = (ProcessStack if processes else ComposedStack)(_holding(options, robot))
+        stack = (ProcessStack if processes else ComposedStack)(options)
         closing.callback(stack.shutdown)
         stack.start()
         stack.wait_until_up(timeout_s)
@@ -79,12 +79,3 @@ def join(namespace: str, file: str | Path | None, timeout_s: float) -> Connectio
             )
         robot = load_robot(str(file or link.get_parameter("tendon_driver", "robot")))
         return Connection(link, robot, None, closing.pop_all())
-
-
-def _holding(options: StackOptions, robot: RobotDescription) -> StackOptions:
-    """The same stack, whose reference source holds the robot straight, unless its parameters say otherwise."""
-    parameters = {name: dict(values) for name, values in options.parameters.items()}
-    source = parameters.setdefault(SOURCE, {})
-    if not any(name.startswith("reference.") for name in source):
-        source |= {"reference.kind": "hold", "reference.amplitude_m": [0.0] * robot.coordinate_count}
-    return dataclasses.replace(options, parameters=parameters)

@@ -151,3 +151,4 @@ class Motions:
     def _check_going(self, task: Task) -> None:
         task.check()
         self._link.check_up()
+        self._link.check_heard()

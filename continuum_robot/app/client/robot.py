@@ -15,7 +15,6 @@ wait : until the motion is over, and return how it ended; without, None at once
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -38,13 +37,14 @@ from continuum_robot.app.client.task import Task
 from continuum_robot.app.client.tip_motion import move_tip
 from continuum_robot.app.client.trajectories import Trajectory, as_function, checked, source_parameters
 from continuum_robot.control.motion import MotionLimits, motion_limits
-from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
+from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.geometry.clarke import clarke_from_arc
+from continuum_robot.nodes.choices import HOLD_TENSION
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.spinning import wait_for
 from continuum_robot.nodes.stack_options import StackOptions
 from continuum_robot.robot.description import Robot as RobotDescription
-from continuum_robot.srv import InjectFault, ManageStack
+from continuum_robot.srv import InjectFault, ManageStack, ReleaseEstop
 
 Vector = NDArray[np.float64]
 
@@ -64,7 +64,7 @@ class Robot:
     RobotFaultError: a fault or the e-stop is latched, the motion was cancelled, or another program took the reference.
     RobotTimeoutError: it did not happen in time; motions allow 10 s behind their reference.
 
-    The reference source of a robot that this program brings up holds it straight until something is asked for.
+    After every bring-up and every reset the robot holds where it is, until a motion is asked for.
 
     Parameters
     ----------
@@ -339,6 +339,7 @@ class Robot:
         """
         self._end_task()
         self.link.set_parameters(SOURCE, source_parameters(self.description, kind, settings))
+        self.link.restart()
 
     def take_turn(self) -> Vector:
         """Come to rest, and have everybody else fall silent on clarke_reference: for programs that publish themselves.
@@ -397,13 +398,50 @@ class Robot:
         return self.link.trigger("estop", 2.0)
 
     def reset(self, timeout_s: float = OPERATION_TIMEOUT_S) -> RobotState:
-        """Clear e-stop and faults and bring the stack up again; the robot then holds. Returns the state."""
+        """Clear e-stop and faults and bring the stack up again; the robot then holds where it is. Returns the state.
+
+        Raises
+        ------
+        DeviceError : what keeps the faults from being cleared, and who still holds the e-stop
+        """
         self._end_task()
         self.link.manage(ManageStack.Request.RESET, timeout_s)
-        self.link.messages.forget("stack_status")
-        self.wait_until_active(timeout_s)
-        self._hold_again()
-        return self.state
+        self.link.forget_before()
+        return self.wait_until_active(timeout_s)
+
+    def switch_controller(self, controller: str) -> str:
+        """Let another controller command the tendons, with the torque on and without a jump of the tensions.
+
+        Which one does is in :attr:`state`. ``hold_tension`` ends every motion; after it the robot holds where it is,
+        until a motion is asked for. Returns what the driver said.
+
+        Parameters
+        ----------
+        controller : ``clarke``, ``hold_tension`` or ``topic``
+
+        Raises
+        ------
+        DeviceError : the driver refused, and why
+        """
+        if controller == HOLD_TENSION:
+            self._end_task()
+        return self.link.switch_controller(controller)
+
+    def release_estop(self, holder: str) -> str:
+        """Let go of the e-stop in place of a program or button that has gone for good. Returns what the driver said.
+
+        See why it was pressed first: nobody else will. It clears no fault, :meth:`reset` does.
+
+        Parameters
+        ----------
+        holder : name, as the error of :meth:`reset` gives it
+
+        Raises
+        ------
+        DeviceError : it does not hold the e-stop, or is still there
+        """
+        request = ReleaseEstop.Request(holder=holder)
+        return self.link.ask("release_estop", ReleaseEstop, request, again_s=None)
 
     def home(self, tension_n: float = 0.0, timeout_s: float = 300.0) -> HomeTendons.Result:
         """Take up slack, straighten, and store where the tendons stand there; the stack is paused meanwhile.
@@ -510,7 +548,7 @@ class Robot:
         if state.stack and not state.simulated:
             raise DeviceError("inject_fault", "the robot is real", "Faults are injected into simulated hardware only.")
         request = InjectFault.Request(fault=fault, tendon=tendon, magnitude=magnitude, duration_s=duration_s)
-        response = self.link.call(InjectFault, "inject_fault", request)
+        response = self.link.call(InjectFault, "inject_fault", request, again_s=None)
         if not response.success:
             raise DeviceError("inject_fault", response.message, "See continuum_robot.simulation.faults")
         return str(response.message)
@@ -556,13 +594,7 @@ class Robot:
             return self.link.run_action(kind, name, goal, timeout_s)
         finally:
             self.link.manage(ManageStack.Request.RESUME)
-            self._hold_again()
-
-    def _hold_again(self) -> None:
-        with contextlib.suppress(ContinuumRobotError):
-            # Where there is no reference source, nobody moves the robot either.
-            wait_for(lambda: self.link.messages["clarke_reference"] is not None, 2.0)
-            self.link.hold(2.0)
+            self.link.forget_before()
 
 
 def _index(segment: int | str, names: Sequence[str]) -> int:

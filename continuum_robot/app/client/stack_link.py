@@ -30,8 +30,9 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import DeviceError, ParameterError, RobotFaultError, RobotTimeoutError
 from continuum_robot.msg import ClarkeState, Contact, Shape, StackStatus, TendonStates, TipState
 from continuum_robot.nodes import qos
+from continuum_robot.nodes.calling import AGAIN_S, call_service
 from continuum_robot.nodes.spinning import dds_error, initialize, wait_for
-from continuum_robot.srv import ManageStack, TakeReference
+from continuum_robot.srv import ManageStack, SwitchController, TakeReference
 
 Vector = NDArray[np.float64]
 
@@ -40,6 +41,10 @@ CALL_TIMEOUT_S = 10.0
 OPERATION_TIMEOUT_S = 120.0
 REFERENCE_PERIOD_S = 0.01
 POLL_S = 0.01
+MATCH_S = 0.2
+"""A goal is not sent twice, so the server is given this time to find the new client's readers before it answers, s."""
+LONGEST_SILENCE_S = 3.0
+"""After so long without a state of the tendons a motion is given up, s: the stack is gone, or the network to it."""
 
 _TOPICS = {
     "tendon_states_decimated": TendonStates,
@@ -130,6 +135,19 @@ class StackLink:
             faults = ", ".join(status.faults) or status.last_fault or "a node failed"
             raise RobotFaultError("robot", f"at fault: {faults}", "Remove the cause, then call reset()")
 
+    def check_heard(self) -> None:
+        """Raises RobotTimeoutError where the states of the tendons have ended: what is known of the robot is old."""
+        if self.messages["tendon_states_decimated"] is None:
+            return  # it never was heard: who waits for that has a timeout
+        silent_s = self.messages.silent_s("tendon_states_decimated")
+        if silent_s > LONGEST_SILENCE_S:
+            raise RobotTimeoutError(
+                "robot",
+                f"was not heard for {silent_s:.0f} s",
+                "It holds where it heard this program last; see that the network is joined and the stack runs, "
+                "then ask for the motion again",
+            )
+
     def wait_until(self, condition: Callable[[], bool], timeout_s: float, failure: str) -> None:
         """Wait for something while the stack is not at fault.
 
@@ -152,7 +170,14 @@ class StackLink:
 
     # Questions and answers
 
-    def call(self, kind: Any, service: str, request: Any = None, timeout_s: float = CALL_TIMEOUT_S) -> Any:
+    def call(
+        self,
+        kind: Any,
+        service: str,
+        request: Any = None,
+        timeout_s: float = CALL_TIMEOUT_S,
+        again_s: float | None = AGAIN_S,
+    ) -> Any:
         """Call a service and wait for its response.
 
         Parameters
@@ -161,6 +186,7 @@ class StackLink:
         service : name, relative to the namespace
         request : None for an empty one
         timeout_s : for the service to appear, and again for its response, s
+        again_s : ask again after so long, s; None where to be asked twice does harm
 
         Raises
         ------
@@ -170,11 +196,7 @@ class StackLink:
             client = self._clients.get(service)
             if client is None:
                 client = self._clients[service] = self.node.create_client(kind, service)
-        if not wait_for(client.service_is_ready, timeout_s):
-            raise RobotTimeoutError(
-                service, f"is not there after {timeout_s:g} s", "Is the stack up, and its namespace?"
-            )
-        return self.wait_for_future(client.call_async(request or kind.Request()), timeout_s, service)
+        return call_service(client, request or kind.Request(), timeout_s, again_s)
 
     def trigger(self, service: str, timeout_s: float = CALL_TIMEOUT_S) -> str:
         """Call a std_srvs/Trigger, and return its message.
@@ -187,7 +209,36 @@ class StackLink:
         ------
         DeviceError : it refused, with its reason
         """
-        return _accepted(service, self.call(Trigger, service, timeout_s=timeout_s))
+        return self.ask(service, Trigger, None, timeout_s)
+
+    def ask(
+        self,
+        service: str,
+        kind: Any,
+        request: Any,
+        timeout_s: float = CALL_TIMEOUT_S,
+        again_s: float | None = AGAIN_S,
+    ) -> str:
+        """Call a service that answers with success and message, and return its message.
+
+        Parameters
+        ----------
+        service, kind, request, timeout_s, again_s : as of :meth:`call`
+
+        Raises
+        ------
+        DeviceError : it refused, with its reason
+        """
+        return _accepted(service, self.call(kind, service, request, timeout_s, again_s))
+
+    def switch_controller(self, controller: str = "") -> str:
+        """Switch to another controller, or ask which one commands. Returns what the driver said. Raises DeviceError.
+
+        Parameters
+        ----------
+        controller : its name; empty: only ask
+        """
+        return self.ask("switch_controller", SwitchController, SwitchController.Request(controller=controller))
 
     def manage(self, command: int, timeout_s: float = OPERATION_TIMEOUT_S) -> str:
         """Have the supervisor operate the stack: a constant of ManageStack.Request. Raises DeviceError.
@@ -196,7 +247,8 @@ class StackLink:
         ----------
         command : which operation
         """
-        response = self.call(ManageStack, "manage_stack", ManageStack.Request(command=command), timeout_s)
+        request = ManageStack.Request(command=command)
+        response = self.call(ManageStack, "manage_stack", request, timeout_s, again_s=None)
         return _accepted("supervisor", response)
 
     def run_action(self, kind: Any, name: str, goal: Any, timeout_s: float) -> Any:
@@ -294,6 +346,15 @@ class StackLink:
     def hold(self, timeout_s: float = CALL_TIMEOUT_S) -> None:
         """Have the reference source come to rest where the reference is, and write it. Raises DeviceError."""
         self.trigger(f"{SOURCE}/hold", timeout_s)
+
+    def restart(self) -> None:
+        """Have the reference source play its trajectory from the beginning, blended in. Raises DeviceError."""
+        self.trigger(f"{SOURCE}/restart")
+
+    def forget_before(self) -> None:
+        """After a bring-up: only what the stack says from now on counts, not where the reference stood before."""
+        for topic in ("stack_status", "clarke_reference"):
+            self.messages.forget(topic)
 
     def _wait_for_writer(self, name: str) -> None:
         if not wait_for(lambda: self.writer == name, CALL_TIMEOUT_S):

@@ -49,6 +49,8 @@ class RobotState:
     faults : latched now
     last_fault : the newest one, kept after recovery
     estop : whether the e-stop is latched
+    controller : that commands the tendons: clarke, hold_tension or topic; "" where the driver does not obey
+    holding : whether the stack is up and holds, not started: nothing moves until somebody starts a motion
     writer : who writes the reference
     displacement_m, velocity_m_per_s, tension_n : of every tendon, shape (N,)
     clarke_m, clarke_rate_m_per_s : measured Clarke coordinates, shape (2m,)
@@ -64,6 +66,8 @@ class RobotState:
     faults: tuple[str, ...]
     last_fault: str
     estop: bool
+    controller: str
+    holding: bool
     writer: str
     displacement_m: Vector
     velocity_m_per_s: Vector
@@ -109,6 +113,8 @@ def robot_state(link: StackLink, robot: RobotDescription) -> RobotState:
         faults=() if status is None else tuple(status.faults),
         last_fault="" if status is None else status.last_fault,
         estop=bool(status is not None and status.estop),
+        controller="" if status is None else status.controller,
+        holding=bool(status is not None and status.holding),
         writer=link.writer,
         displacement_m=_values(tendons, "displacement", tendon_count),
         velocity_m_per_s=_values(tendons, "velocity", tendon_count),

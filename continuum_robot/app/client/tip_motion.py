@@ -28,7 +28,7 @@ def move_tip(link: StackLink, task: Task, target_m: NDArray[np.float64], timeout
     Raises
     ------
     RobotFaultError : refused, a fault, or cancelled
-    RobotTimeoutError : the estimated tip did not settle at the goal
+    RobotTimeoutError : the estimated tip did not settle at the goal, or the stack is not heard any more
     """
     begun_s = time.monotonic()
     link.messages.forget("tip_state")
@@ -40,6 +40,7 @@ def move_tip(link: StackLink, task: Task, target_m: NDArray[np.float64], timeout
             break
         task.check()
         link.check_up()
+        link.check_heard()
         if time.monotonic() - begun_s > timeout_s:
             said = f"{1e3 * message.error:.2f} mm from it ({message.message})" if mine else "no answer"
             raise RobotTimeoutError(

@@ -56,6 +56,17 @@ def faults(
         bool, typer.Option("--processes/--virtual-only", help="Kill and stop processes over DDS too.")
     ] = True,
     show_list: Annotated[bool, typer.Option("--list", help="List all kinds of faults.")] = False,
+    soak_hours: Annotated[
+        float,
+        typer.Option(
+            "--soak",
+            metavar="HOURS",
+            min=0.0,
+            max=1000.0,
+            help="Random faults and resets for hours, see above. 0: the campaign.",
+        ),
+    ] = 0.0,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the soak's results.")] = Path("runs"),
 ) -> None:
     """Break everything once, on a simulated robot that moves under control, and see whether it ends safe.
 
@@ -63,11 +74,18 @@ def faults(
     time to the safe state and tensions are judged by the simulated robot's truth, and the robot has to move again
     without a restart. docs/faults.md says what every fault looks like and what to do. Takes some ten minutes. Exit
     code 1 unless every run ended safe.
+
+    With --soak, faults, kills and resets drawn by the seed come one after the other to a stack in processes, as up
+    starts it. Memory, handles and threads of each process are written to usage.csv and drawn in soak.png; each fault
+    is judged by the simulated robot's truth. Ctrl-C ends it with the same report. Exit code 1 where a moment was
+    unsafe, a fault was not recovered, or a process grew.
     """
     module = part("faults")
     if show_list:
         module.print_kinds()
         raise typer.Exit
+    if soak_hours > 0:
+        raise typer.Exit(module.run_soak(robot, soak_hours, seed=seed, out=out))
     raise typer.Exit(
         module.run_faults(
             robot,

@@ -44,9 +44,10 @@ LevelOption = Annotated[
 
 
 class ControllerChoice(str, enum.Enum):
-    """Where the controller is."""
+    """What commands the tendons."""
 
-    internal = "internal"
+    clarke = "clarke"
+    hold_tension = "hold_tension"
     topic = "topic"
     none = "none"
 
@@ -69,6 +70,19 @@ ClockOption = Annotated[
 ]
 ViewOption = Annotated[
     bool, typer.Option("--view/--no-view", help="Also show the robot on a page in the browser, at 127.0.0.1 only.")
+]
+ViewOnlyOption = Annotated[
+    bool, typer.Option("--view-only", help="The page shows the robot and takes no orders from any browser.")
+]
+AllowOriginOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-origin",
+        metavar="ORIGIN",
+        help="A further address under which browsers reach the page, of a tunnel or a proxy, such as "
+        "http://127.0.0.1:9000 or https://robot.example; may be given several times. The token is needed all the same.",
+        show_default=False,
+    ),
 ]
 
 
@@ -119,6 +133,8 @@ def demo(
         int, typer.Option(metavar="N", min=-1, help="Of everything drawn at random; -1: the robot file's.")
     ] = -1,
     view: ViewOption = True,
+    view_only: ViewOnlyOption = False,
+    allow_origin: AllowOriginOption = None,
 ) -> None:
     """Bring a simulated robot up on ROS 2, track its trajectory, leave a report.
 
@@ -131,6 +147,7 @@ def demo(
 
     Ctrl-C ends it early in good order: the report then covers what was recorded, and the exit code is 130.
     """
+    allow_origins = part("view.admission").checked_origins(allow_origin)
     module = part("demo")
     name = robot or ("opencr_five_tendon" if contact is None else module.CONTACT_ROBOT)
     raise typer.Exit(
@@ -141,6 +158,8 @@ def demo(
             contact=contact,
             fake_level=fake_level.value,
             view=view,
+            view_only=view_only,
+            allow_origins=allow_origins,
             clock=clock.value,
             seed=seed,
         )
@@ -166,9 +185,10 @@ def up(
         ControllerChoice,
         typer.Option(
             "--controller",
-            help="internal: in the driver's cycle; topic: a node of its own, or yours, over tendon_commands; none.",
+            help="clarke: in the driver's cycle; hold_tension: the driver holds the tensions until it is switched; "
+            "topic: a node of its own, or yours, over tendon_commands; none: no controller.",
         ),
-    ] = ControllerChoice.internal,
+    ] = ControllerChoice.clarke,
     clock: ClockOption = ClockChoice.auto,
     force: Annotated[bool, typer.Option("--force/--no-force", help="Also read the force-torque sensor.")] = False,
     record: Annotated[bool, typer.Option("--record/--no-record", help="Record the topics to DIR/<date>/.")] = False,
@@ -182,6 +202,17 @@ def up(
     namespace: Annotated[str, typer.Option(metavar="NS", help="ROS namespace of all nodes and topics.")] = "",
     prefix: Annotated[str, typer.Option(metavar="TEXT", help="Put in front of every tf frame.")] = "",
     view: ViewOption = True,
+    view_only: ViewOnlyOption = False,
+    allow_origin: AllowOriginOption = None,
+    respawn: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=9999,
+            help="How often a process that ends by itself is started again; a reset then brings the stack up.",
+        ),
+    ] = 5,
 ) -> None:
     """Bring up the nodes of a robot until Ctrl-C, then release the tensions and shut down in order.
 
@@ -203,6 +234,9 @@ def up(
         namespace=namespace,
         prefix=prefix,
         view=view,
+        view_only=view_only,
+        allow_origins=part("view.admission").checked_origins(allow_origin),
+        respawns=respawn,
     )
     raise typer.Exit(part("up").run_up(options))
 
@@ -227,21 +261,44 @@ def view(
         typer.Option(metavar="PNG", help="Write a picture of the page with chromium, and end.", show_default=False),
     ] = None,
     size: Annotated[str, typer.Option(metavar="WxH", help="Size of that picture, pixels.")] = "1280x800",
+    view_only: ViewOnlyOption = False,
+    allow_origin: AllowOriginOption = None,
 ) -> None:
     """Show a running robot on a page in the browser, and steer it there.
 
     The page is a node like any other, in its own process: it shows backbone, disks, tendons by their tension, wanted
     and actual shape, contacts, curves, the state of the stack and every fault with what to do; it has an emergency
     stop, reset, sliders, targets to drag, gains, pushes on a simulated robot, and recording. It is served at 127.0.0.1,
-    to this computer only: whoever opens it can move the robot. `demo` and `up` start it, too. Needs the extra viz.
+    to this computer only, under an address with a token that is another at every start: who has that address can
+    move the robot. `demo` and `up` start it, too. Needs the extra viz.
 
     The emergency stop of the page is no safety device: keep the real one within reach.
     """
+    allow_origins = part("view.admission").checked_origins(allow_origin)
     module = part("view.page")
-    options = module.ViewOptions(robot=robot, namespace=namespace, port=port, out=out)
+    options = module.ViewOptions(
+        robot=robot, namespace=namespace, port=port, out=out, allow_origins=allow_origins, view_only=view_only
+    )
     if screenshot is None:
         raise typer.Exit(module.run_view(options))
     raise typer.Exit(part("view.screenshot").run_screenshot(options, screenshot, size))
+
+
+def controller(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="[NAME]", help="Which one commands from now on; without: only say.", show_default=False),
+    ] = "",
+    *,
+    namespace: Annotated[str, typer.Option(metavar="NS", help="ROS namespace of the stack.")] = "",
+) -> None:
+    """Say which controller commands the tendons of a running stack, or switch to another while the torque stays on.
+
+    clarke: the Clarke controller in the driver's cycle; topic: the program that writes tendon_commands; hold_tension:
+    the driver holds the tensions as they are. Tensions do not jump. Every motion ends; after it the robot holds where
+    it is. Exit code 2 where the driver refuses or does not answer.
+    """
+    raise typer.Exit(part("controller").run_controller(name, namespace))
 
 
 def teleop(

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from continuum_robot.app.pages.markdown import WRITTEN_BY, code, table
 from continuum_robot.errors import ParameterError
+from continuum_robot.nodes.requests import REQUESTS
+from continuum_robot.robot.schema import quantity_of
 
 PACKAGE = "continuum_robot"
 PARTS = {"msg": ("",), "srv": ("Request", "Response"), "action": ("Goal", "Result", "Feedback")}
@@ -92,7 +94,7 @@ def _interface(file: Path, kind: str, parts: tuple[str, ...]) -> Iterator[str]:
                     code(field.name),
                     code(field.kind),
                     code(field.value) if field.constant else _default(field),
-                    field.meaning,
+                    f"{field.meaning} {_allowed(file.stem, title, field)}".strip(),
                 )
                 for field in fields
             ]
@@ -102,6 +104,14 @@ def _interface(file: Path, kind: str, parts: tuple[str, ...]) -> Iterator[str]:
 
 def _default(field: Field) -> str:
     return f"default {code(field.value)}" if field.value else ""
+
+
+def _allowed(interface: str, part: str, field: Field) -> str:
+    """The range of a number that is asked for, as its server checks it."""
+    if field.constant or part not in ("Request", "Goal") or field.kind == "string":
+        return ""
+    checks = {known.name: quantity_of(known) for known in dataclasses.fields(REQUESTS[interface])}
+    return f"(allowed: {checks[field.name].expected()})"
 
 
 def parsed(text: str, file: Path) -> tuple[str, list[Field]]:

@@ -12,6 +12,7 @@ from rich.text import Text
 from continuum_robot.app.status_line import STATE_STYLES
 from continuum_robot.app.teleop.device import Command
 from continuum_robot.app.teleop.teleoperator import Teleoperator
+from continuum_robot.nodes.reference.motion_start import HOLDING
 
 
 def screen(operator: Teleoperator) -> Group:
@@ -25,6 +26,8 @@ def screen(operator: Teleoperator) -> Group:
     title = Text(state.stack or "no stack", style=STATE_STYLES.get(state.stack, ""))
     if state.faults:
         title.append(" " + ", ".join(state.faults), style="bold red")
+    if state.holding:
+        title.append(f" {HOLDING}")
     steers = Text("steering", style="green") if operator.steering else Text(f"{state.writer or 'nobody'} writes")
     rows: dict[str, Text | str] = {
         "robot": title,

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Somebody who looks at the page without drawing it: ``python -m continuum_robot.app.view.audience ADDRESS``.
+"""Somebody who looks at the page without drawing it: ``python -m continuum_robot.app.view.audience FILE``.
+
+The file holds the page's address: on the command line every user of the computer could read its token.
 
 A browser draws with whatever graphics its computer has; what the page itself costs is measured with this one.
 """
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from pathlib import Path
 
 import msgspec
 import viser
@@ -22,7 +25,7 @@ def look(address: str) -> None:
 
     Parameters
     ----------
-    address : of the page, ``http://...``
+    address : of the page, with its token
     """
     protocol = Subprotocol(f"viser-v{viser.__version__}")
     url = address.replace("http", "ws", 1)
@@ -48,4 +51,4 @@ def look(address: str) -> None:
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     give_way()
-    look(sys.argv[1])
+    look(Path(sys.argv[1]).read_text(encoding="utf-8"))

@@ -59,7 +59,7 @@ class Browser:
                 "--disable-extensions", "--disable-background-networking", "--disable-dev-shm-usage",
                 # A computer that is busy draws late; Chromium would take that for a hang and end the drawing for good.
                 "--disable-gpu-watchdog", "--disable-gpu-process-crash-limit", "--disable-renderer-backgrounding",
-                f"--window-size={size[0]},{size[1]}", "--remote-debugging-port=0", "--remote-allow-origins=*",
+                f"--window-size={size[0]},{size[1]}", "--remote-debugging-port=0",
                 f"--user-data-dir={self._folder.name}", "about:blank",
             ],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -107,7 +107,7 @@ class Browser:
         DeviceError : it does not become true in time
         """
         deadline_s = time.monotonic() + timeout_s
-        while not (value := self.run(f"(() => {{ try {{ return {script} }} catch {{ return false }} }})()")):
+        while not (value := self._try(f"(() => {{ try {{ return {script} }} catch {{ return false }} }})()")):
             if time.monotonic() > deadline_s:
                 says = " ".join(str(self.run("document.body.innerText")).split())
                 raise DeviceError(
@@ -167,6 +167,15 @@ class Browser:
             raise DeviceError("browser", f"does not answer {method}", "The computer may be too busy") from None
         except ConnectionClosed:
             raise DeviceError("browser", f"ended before it answered {method}", "See whether it was stopped") from None
+
+    def _try(self, script: str) -> Any:
+        """Value of an expression; None while one page makes way for the next and there is none to ask."""
+        try:
+            return self.run(script)
+        except DeviceError as error:
+            if not error.problem.startswith("refused"):
+                raise
+            return None
 
     def _result(self, method: str, deadline_s: float) -> Any:
         """What comes for the newest call."""

@@ -348,17 +348,19 @@ class Commander:
 
     # Health of the page itself
 
-    def report(self, frames_hz: float, clients: int) -> None:
-        """Tell on /diagnostics how often the page is drawn, and for how many.
+    def report(self, frames_hz: float, clients: int, refused: int) -> None:
+        """Tell on /diagnostics how often the page is drawn, for how many, and how often it refused somebody.
 
         Parameters
         ----------
         frames_hz : Hz
         clients : number of browsers
+        refused : number of requests and messages since the start
         """
         status = StatusBuilder(f"{self.node.get_fully_qualified_name()}: page", "browser")
         status.add("frames_hz", frames_hz)
         status.add("clients", clients)
+        status.add("refused", refused)
         message = DiagnosticArray(status=[status.to_message()])
         message.header.stamp = self.node.get_clock().now().to_msg()
         self._health.publish(message)

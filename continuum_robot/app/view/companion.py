@@ -7,6 +7,7 @@ import importlib.util
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -29,11 +30,23 @@ class PageCompanion:
     namespace : of the stack, "" for none
     wanted : False: no page, and not a word
     out : where the page's recordings go
+    view_only : a page that shows and takes no orders
+    allow_origins : further addresses of the page
     """
 
-    def __init__(self, robot: str, console: Console, *, namespace: str = "", wanted: bool = True, out: Path) -> None:
+    def __init__(
+        self,
+        robot: str,
+        console: Console,
+        *,
+        namespace: str = "",
+        wanted: bool = True,
+        out: Path,
+        view_only: bool = False,
+        allow_origins: Sequence[str] = (),
+    ) -> None:
         self._robot, self._console, self._namespace, self._out = robot, console, namespace, out
-        self._wanted = wanted
+        self._wanted, self._view_only, self._allow_origins = wanted, view_only, allow_origins
         self._group: ProcessGroup | None = None
         self._text = b""
         self._told = False
@@ -46,6 +59,8 @@ class PageCompanion:
             return self
         command = [sys.executable, "-m", "continuum_robot.app.command_line", "view", self._robot]
         command += ["--out", str(self._out), *(["--namespace", self._namespace] if self._namespace else [])]
+        command += ["--view-only"] if self._view_only else []
+        command += [word for origin in self._allow_origins for word in ("--allow-origin", origin)]
         # Not SIGINT, of which a page that is still being loaded would complain.
         signals = (signal.SIGTERM, signal.SIGKILL)
         self._group = ProcessGroup({_NAME: command}, signals=signals, output=subprocess.PIPE)
@@ -61,7 +76,8 @@ class PageCompanion:
         line, newline, _ = self._text.partition(b"\n")
         if newline:
             self._told = True
-            self._say(f"page in the browser: {line.decode().strip()}")
+            kind = " (view only)" if self._view_only else ""
+            self._say(f"page in the browser{kind}: {line.decode().strip()}")
         elif group.ended():
             self._told = True
             self._say("no page in the browser: it failed, see the log above; continuum-robot view tries again")

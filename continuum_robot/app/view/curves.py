@@ -13,7 +13,7 @@ import viser
 from numpy.typing import NDArray
 
 from continuum_robot.app.view import colors
-from continuum_robot.app.view.history import History
+from continuum_robot.app.view.history import History, drawn_range
 from continuum_robot.app.view.reach import unit_of
 from continuum_robot.app.view.snapshot import Snapshot
 from continuum_robot.robot.description import Robot
@@ -31,6 +31,7 @@ _HEIGHT = 100
 class _Plot:
     history: History
     handle: Any
+    drawn: tuple[float, float] = (0.0, 1.0)
 
 
 class Curves:
@@ -63,7 +64,7 @@ class Curves:
                 f"Tip, {self._unit.name}", "base frame", [(axis, False) for axis in "xyz"], [1, 2, 0]
             )
         self._loop = self._plot(
-            "Loop, µs", "99 % take less", [("round trip", False), ("driver's cycle", False)], [0, 2]
+            "Loop, µs", "99 % take less", [("reading to command", False), ("driver's cycle", False)], [0, 2]
         )
 
     def add(self, snapshot: Snapshot) -> None:
@@ -83,7 +84,7 @@ class Curves:
             if contact is not None and np.any(np.isfinite(contact.share)):
                 share = float(np.nanmax(contact.share))
             self._contact.history.add(now_s, [share, 1.0 if contact is not None else math.nan])
-        self._loop.history.add(now_s, [snapshot.loop.round_trip_p99_us, snapshot.loop.execution_p99_us])
+        self._loop.history.add(now_s, [snapshot.loop.response_p99_us, snapshot.loop.execution_p99_us])
 
     def draw(self, now_s: float) -> None:
         """Send the last seconds, decimated; call it within ``server.atomic()``."""
@@ -95,6 +96,9 @@ class Curves:
                 continue
             step = max(1, math.ceil(len(times) / _POINTS))
             kept = slice((len(times) - 1) % step, None, step)  # the newest sample is always among them
+            drawn = drawn_range(values[kept], plot.drawn)
+            if drawn != plot.drawn:
+                plot.drawn, plot.handle.scales = drawn, _scales(drawn)
             plot.handle.data = (times[kept], *values[kept].T.copy())
 
     def _plot(self, title: str, meaning: str, series: list[tuple[str, bool]], tints: list[int]) -> _Plot:
@@ -115,10 +119,17 @@ class Curves:
         handle = self._server.gui.add_uplot(
             empty,
             tuple(styles),
-            scales={"x": {"time": False, "auto": False, "range": (-DURATION_S, 0.0)}, "y": {"auto": True}},
+            scales=_scales((0.0, 1.0)),
             axes=({"size": 22, "font": "10px sans-serif"}, {"size": 50, "font": "10px sans-serif", "space": 22}),
             legend={"show": False},
             height=_HEIGHT,
             padding=(8, 14, 0, 0),
         )
         return _Plot(History(len(series), int(DURATION_S * SAMPLE_RATE_HZ)), handle)
+
+
+def _scales(drawn: tuple[float, float]) -> dict[str, Any]:
+    return {
+        "x": {"time": False, "auto": False, "range": (-DURATION_S, 0.0)},
+        "y": {"auto": False, "range": drawn},
+    }

@@ -59,3 +59,26 @@ class History:
         times = self._times[order] - now_s
         kept = times >= -duration_s  # False for NaN
         return times[kept], self._values[order][kept]
+
+
+def drawn_range(values: Array, drawn: tuple[float, float]) -> tuple[float, float]:
+    """The range of an axis: round numbers around what is known; kept while it fits, so that the axis stands still.
+
+    uPlot finds no range of its own where the first value of a curve is NaN, and then draws none of its curves.
+
+    Parameters
+    ----------
+    values : of all curves, any shape, NaN where they are unknown
+    drawn : the range until now
+    """
+    known = values[np.isfinite(values)]
+    if known.size == 0:
+        return drawn
+    low, high = float(known.min()), float(known.max())
+    room = drawn[1] - drawn[0]
+    if drawn[0] <= low and high <= drawn[1] and high - low >= 0.4 * room:
+        return drawn
+    span = max(high - low, 1e-3 * max(abs(low), abs(high)), 1e-9)
+    power = 10.0 ** np.floor(np.log10(span))
+    step = next(float(factor * power) for factor in (0.2, 0.5, 1.0) if span <= 10.0 * factor * power)
+    return step * float(np.floor(low / step)), step * float(np.floor(high / step) + 1.0)

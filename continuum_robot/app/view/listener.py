@@ -54,7 +54,7 @@ class Listener:
         self._messages = NewestMessages(context, namespace, "view_listener", kinds, profiles)
         driver = f"{absolute_namespace(namespace).rstrip('/')}/tendon_driver: "
         self._loop_names = (driver + "loop", driver + "round_trip")
-        self._loop: dict[str, str] = {}
+        self._loop: dict[str, dict[str, str]] = {}
 
     def snapshot(self) -> Snapshot:
         """What is known now."""
@@ -62,7 +62,7 @@ class Listener:
         for array in messages.drain(_DIAGNOSTICS):
             for status in array.status:
                 if status.name in self._loop_names:
-                    self._loop |= values_of(status)
+                    self._loop[status.name] = values_of(status)
         states, shape = messages["tendon_states_decimated"], messages["shape"]
         return Snapshot(
             time_s=time.monotonic(),
@@ -77,7 +77,7 @@ class Listener:
             contact=contact_snapshot(messages.fresh("contact", _STALE_S)),
             true_contact=contact_snapshot(messages.fresh("simulated_contact", _STALE_S)),
             stack=stack_snapshot(messages.fresh("stack_status", _STATUS_STALE_S), messages["driver_status"]),
-            loop=loop_snapshot(self._loop),
+            loop=loop_snapshot({key: text for values in self._loop.values() for key, text in values.items()}),
         )
 
     def close(self) -> None:
@@ -119,6 +119,7 @@ def stack_snapshot(status: StackStatus | None, driver: DiagnosticStatus | None) 
         state=status.state,
         simulated=status.simulated,
         estop=status.estop or estop,
+        holding=status.holding,
         nodes=dict(zip(status.node_names, status.node_states, strict=False)),
         faults=tuple(status.faults),
         last_fault=status.last_fault,
@@ -139,7 +140,7 @@ def loop_snapshot(values: Mapping[str, str]) -> LoopSnapshot:
         "missed_percent": "missed_cycles_percent",
         "period_p99_us": "period_p99_us",
         "execution_p99_us": "execution_p99_us",
-        "round_trip_p99_us": "round_trip_p99_us",
+        "response_p99_us": "response_p99_us" if "response_p99_us" in values else "round_trip_p99_us",
     }
     return LoopSnapshot(**{name: float(values.get(key, "nan")) for name, key in keys.items()})
 

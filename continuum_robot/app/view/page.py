@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import io
 import math
-import socket
+import secrets
 import sys
 import time
 from collections import deque
@@ -16,16 +16,17 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-import viser
 from rclpy.context import Context
 
 from continuum_robot.app.view import colors
+from continuum_robot.app.view.admission import TOKEN, RefusalLog
 from continuum_robot.app.view.body import make_body
 from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.curves import Curves
+from continuum_robot.app.view.guarded_server import HOST, serve
 from continuum_robot.app.view.legend import Legend
 from continuum_robot.app.view.listener import Listener
-from continuum_robot.app.view.panel import Panel
+from continuum_robot.app.view.panel import OnlookersPanel, Panel
 from continuum_robot.app.view.reach import largest_push_n, reach_of
 from continuum_robot.app.view.scene import Scene
 from continuum_robot.app.view.snapshot import Snapshot
@@ -35,9 +36,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.periodic import give_way
 
-HOST = "127.0.0.1"
-FIRST_PORT = 8080
-_PORTS = 50
+_TOKEN_BYTES = 24
 FRAME_S = 1.0 / 30.0
 _CURVE_S = 0.1
 _WORDS_S = 0.2
@@ -57,12 +56,16 @@ class ViewOptions:
     namespace : of the stack's nodes
     port : of the page on 127.0.0.1; 0: a free one
     out : folder of recordings
+    allow_origins : further addresses of the page, beside 127.0.0.1, localhost and [::1] with its port
+    view_only : a page that shows and takes no orders
     """
 
     robot: str = ""
     namespace: str = ""
     port: int = 0
     out: Path = Path("runs")
+    allow_origins: tuple[str, ...] = ()
+    view_only: bool = False
 
 
 class Page:
@@ -76,9 +79,10 @@ class Page:
     Attributes
     ----------
     options : as given
-    address : of the page
+    address : of the page, with the token of this start: who has it can do what the page can
     scene : the robot in it
-    panel : its controls
+    panel : its controls; of a page that is only looked at it has none
+    refusals : of browsers not admitted, and of what was not taken
     snapshot : what was known at the last frame
     frames : how many were drawn
     draws_unseen : draw even if no browser looks
@@ -98,8 +102,13 @@ class Page:
         self._listener = Listener(self._context, options.namespace)
         self._commander = Commander(self._context, options.namespace)
         self._spinner = Spinner([self._commander.node], self._context)
-        self._server = _serve(options.port, f"continuum-robot: {robot.name}")
-        self.address = f"http://{HOST}:{self._server.get_port()}"
+        self.refusals = RefusalLog(self._commander.node.get_logger().warning)
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        self._server = serve(
+            options.port, f"continuum-robot: {robot.name}", token, self.refusals,
+            allow_origins=options.allow_origins, view_only=options.view_only,
+        )  # fmt: skip
+        self.address = f"http://{HOST}:{self._server.get_port()}/?{TOKEN}={token}"
         self._limit_n = robot.limits.maximum_n if robot.limits is not None else 1.0
         self._largest_n = math.nan
         self.frames = 0
@@ -112,9 +121,13 @@ class Page:
             gui.main_panel.dock_right()
             largest = largest_push_n(robot) if robot.mechanism is None else 1.0
             self.scene = Scene(self._server, body, largest)
-            self.panel = Panel(
-                self._server, self._commander, robot, body,
-                scene_scale=self.scene.scale, record_directory=options.out.resolve(),
+            self.panel: Panel | OnlookersPanel = (
+                OnlookersPanel(self._server)
+                if options.view_only
+                else Panel(
+                    self._server, self._commander, robot, body,
+                    scene_scale=self.scene.scale, record_directory=options.out.resolve(),
+                )
             )  # fmt: skip
             side = gui.add_panel()
             with side.add_tab("What you see"):
@@ -151,7 +164,7 @@ class Page:
             self._largest_n = float(np.nanmax([self._largest_n, np.nanmax(snapshot.tension_n)]))
         if begun_s - self._reported_s > _REPORT_S:
             self._reported_s = begun_s
-            self._commander.report(self.frames_hz, self.clients)
+            self._commander.report(self.frames_hz, self.clients, self.refusals.count)
         watched = self.draws_unseen or self.clients > 0
         end_n = colors.scale_end(self._largest_n, self._limit_n)
         with self._server.atomic():
@@ -268,22 +281,3 @@ def robot_of_stack(namespace: str, timeout_s: float = _DISCOVERY_S) -> str:
             spinner.stop()
             commander.node.destroy_node()
     return found[0]
-
-
-def _serve(port: int, label: str) -> viser.ViserServer:
-    wanted = port or _free_port()
-    # viser greets with a box of its own on stdout; the command prints the address.
-    with contextlib.redirect_stdout(io.StringIO()):
-        return viser.ViserServer(host=HOST, port=wanted, label=label, verbose=False)
-
-
-def _free_port() -> int:
-    for port in range(FIRST_PORT, FIRST_PORT + _PORTS):
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-            return port
-    raise DeviceError("view", f"no port from {FIRST_PORT} on is free", "Name one with --port")

@@ -12,11 +12,11 @@ from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.controls.gains import Gains
 from continuum_robot.app.view.controls.pushing import Pushing
 from continuum_robot.app.view.controls.recording import Recording
-from continuum_robot.app.view.controls.status import Status
+from continuum_robot.app.view.controls.status import Status, banner
 from continuum_robot.app.view.controls.steering import Steering
 from continuum_robot.app.view.controls.targets import PlaneTarget, TipTarget
 from continuum_robot.app.view.controls.trajectory import Trajectory
-from continuum_robot.app.view.gui import note
+from continuum_robot.app.view.gui import note, show
 from continuum_robot.app.view.snapshot import Snapshot
 from continuum_robot.robot.coordinates import without_clarke
 from continuum_robot.robot.description import Robot
@@ -120,3 +120,29 @@ class Panel:
         if self.steering is not None:
             self.steering.close()
         self.recording.close()
+
+
+class OnlookersPanel:
+    """The state in words, for those who only look: it has nothing that a hand can move.
+
+    Parameters
+    ----------
+    server : of the page
+    """
+
+    def __init__(self, server: viser.ViserServer) -> None:
+        server.gui.add_html(_STYLE)
+        self._banner = server.gui.add_html("")
+        server.gui.add_html(note("View only: this page takes no orders. Who steers the robot does it elsewhere."))
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Bring the words up to date.
+
+        Parameters
+        ----------
+        snapshot : what is known
+        """
+        show(self._banner, "content", banner(snapshot))
+
+    def close(self) -> None:
+        """Nothing is to be given back."""

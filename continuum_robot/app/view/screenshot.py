@@ -12,7 +12,7 @@ from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.nodes.spinning import StopRequest
 from continuum_robot.robot.loading import load_robot
 
-READY = "document.querySelector('canvas') && document.body.innerText.includes('EMERGENCY STOP')"
+READY = "document.querySelector('canvas') && /EMERGENCY STOP|View only/.test(document.body.innerText)"
 # Notices of the browser's own drawing hide the robot.
 HIDE_NOTICES = (
     "(() => { const s = document.createElement('style'); s.textContent = '[class*=Notification]"

@@ -57,6 +57,7 @@ class StackSnapshot:
     state : of the stack: down, starting, up, stopping, fault; empty where no supervisor is heard
     simulated : the wires end in a simulator
     estop : the e-stop is latched
+    holding : up, and nobody has started a motion
     nodes : lifecycle state of each managed node
     faults : latched now
     last_fault : the newest one, kept after recovery
@@ -67,6 +68,7 @@ class StackSnapshot:
     state: str = ""
     simulated: bool = False
     estop: bool = False
+    holding: bool = False
     nodes: dict[str, str] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
     last_fault: str = ""
@@ -82,14 +84,15 @@ class LoopSnapshot:
     ----------
     rate_hz, missed_percent : of the loop
     period_p99_us, execution_p99_us : 99th percentiles
-    round_trip_p99_us : from tendon_states to the command that answers it
+    response_p99_us : from a reading to the command that answers it, over the topics where the controller is not in the
+        cycle
     """
 
     rate_hz: float = math.nan
     missed_percent: float = math.nan
     period_p99_us: float = math.nan
     execution_p99_us: float = math.nan
-    round_trip_p99_us: float = math.nan
+    response_p99_us: float = math.nan
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,9 @@ STATES: dict[str, str] = {
 }
 """What the states of the stack mean."""
 
+START = "The robot stands where it came up. Start plays the trajectory; sliders and targets move it as well."
+"""What there is to do while nobody has started a motion."""
+
 DRIVER_STATES: dict[str, str] = {
     "unconfigured": "not connected to the motors",
     "inactive": "reads the sensors, torque is off",

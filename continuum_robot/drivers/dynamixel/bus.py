@@ -12,7 +12,7 @@ from typing import Any
 
 import serial
 
-from continuum_robot.drivers.serial_port import explain
+from continuum_robot.drivers.serial_port import WRITE_TIMEOUT_S, explain
 from continuum_robot.errors import DeviceError
 
 try:
@@ -21,9 +21,10 @@ except ImportError:  # an extra: without it only opening such a bus fails
     dynamixel_sdk = None
 
 SETTING = "hardware.tendon_actuators.port"
-WRITE_TIMEOUT_S = 0.05
 ANSWER_MARGIN_S = 0.01
 LONGEST_WAIT_S = 0.1
+LONGEST_LATE = 4096
+"""Bytes that are read of an answer whose time is over: what the operating system may have kept of it meanwhile."""
 ATTEMPTS = 3
 
 _LOST = (OSError, termios.error)
@@ -230,13 +231,20 @@ def _port_handler(name: str, baud_bps: int, line: serial.Serial, answer_margin_s
     """The library's port over an open line, waiting instead of polling."""
 
     class Port(dynamixel_sdk.PortHandler):
+        late_bytes = 0
+
         def readPort(self, length: int) -> bytes:
             left_s = (self.packet_start_time + self.packet_timeout - self.getCurrentTime()) / 1000
+            if left_s <= 0:
+                # The library looks at the time only where nothing comes: noise without an end would hold it for ever.
+                length = min(length, LONGEST_LATE - self.late_bytes)
+                self.late_bytes += max(0, length)
             if length > 0 and line.in_waiting < length:
                 select.select([line.fileno()], [], [], max(0.0, min(left_s, LONGEST_WAIT_S)))
-            return bytes(line.read(length))
+            return bytes(line.read(max(0, length)))
 
         def setPacketTimeout(self, packet_length: int) -> None:
+            self.late_bytes = 0
             self.setPacketTimeoutMillis(self.tx_time_per_byte * packet_length + 1000 * answer_margin_s)
 
         def getCurrentTime(self) -> float:

@@ -18,7 +18,6 @@ from continuum_robot.drivers.odri_can.telemetry import Telemetry
 from continuum_robot.robot.hardware import OdriCan
 from continuum_robot.stepped.buffers import UNKNOWN, stepped, vector
 
-BOARD_SILENT_AFTER_S = cython.declare(cython.double, 0.03)
 STATUS_SILENT_AFTER_S = cython.declare(cython.double, 2.5)
 SILENCE_GRACE_S = cython.declare(cython.double, 0.02)
 """What looks silent must look so for this long: after a stall of this computer the frames are there, but not read."""
@@ -38,6 +37,7 @@ class BoardWatch:
 
     _uses_1: cython.bint
     _uses_2: cython.bint
+    _silent_after_s: cython.double
     _mismatch_a: cython.double
     _mismatch_time_s: cython.double
     _looked_s: cython.double
@@ -51,6 +51,7 @@ class BoardWatch:
 
     def __init__(self, motors: Sequence[int], settings: OdriCan) -> None:
         self._uses_1, self._uses_2 = 1 in motors, 2 in motors
+        self._silent_after_s = settings.silent_after_s
         self._mismatch_a, self._mismatch_time_s = settings.current_mismatch_a, settings.current_mismatch_time_s
         self._mismatch_since_s = vector(2)
         self.forget()
@@ -78,7 +79,7 @@ class BoardWatch:
         stalled: cython.bint = not 0.0 <= now_s - self._looked_s < SILENCE_GRACE_S
         self._looked_s = now_s
         oldest_s: cython.double = seen.samples[seen.at + 1]  # -infinity before the first
-        if now_s - oldest_s > BOARD_SILENT_AFTER_S:
+        if now_s - oldest_s > self._silent_after_s:
             if self._silent_since_s < 0 or stalled:
                 self._silent_since_s = now_s
             if now_s - self._silent_since_s >= SILENCE_GRACE_S:

@@ -17,6 +17,7 @@ from typing import Any
 
 import can
 
+from continuum_robot.drivers.odri_can.can_link import bring_up_line
 from continuum_robot.drivers.odri_can.frame_port import FramePort
 from continuum_robot.drivers.odri_can.records import ChannelCounters
 from continuum_robot.drivers.odri_can.slcan import SlcanBus
@@ -355,10 +356,7 @@ def explain_can(interface: str, name: str, bitrate_bps: int, error: Exception) -
             "Plug the adapter in, or correct hardware.tendon_actuators.channels.",
         )
     if number == errno.ENETDOWN:
-        return (
-            "the interface is down",
-            f"Run: sudo ip link set {name} up type can bitrate {bitrate_bps} sample-point 0.867",
-        )
+        return "the interface is down", f"Run: {bring_up_line(name, bitrate_bps)}"
     if number in (errno.EACCES, errno.EPERM):
         return "no permission for CAN sockets", f"Run outside of the container or sandbox, or install {UDEV_RULES}."
     if number == errno.EBUSY:

@@ -22,6 +22,9 @@ _LARGEST_READ = 65536
 _LONGEST_LINE = 64
 _STANDARD_DIGITS = 3
 _EXTENDED_DIGITS = 8
+_LAST_STANDARD, _LAST_EXTENDED = 0x7FF, 0x1FFFFFFF
+_LONGEST_DATA = 8
+_HEXADECIMAL = frozenset(b"0123456789ABCDEFabcdef")
 
 
 class SlcanBus(slcanBus):
@@ -123,8 +126,12 @@ def frame_of(line: bytes) -> can.Message | None:
         return None
     options: dict[str, Any] = {"is_extended_id": kind.isupper(), "is_remote_frame": kind in b"rR"}
     digits = _EXTENDED_DIGITS if kind.isupper() else _STANDARD_DIGITS
-    identifier, length = int(line[1 : 1 + digits], 16), int(line[1 + digits : 2 + digits])
-    data = bytes.fromhex(line[2 + digits :].decode("ascii"))
-    if not options["is_remote_frame"] and len(data) != length:
+    head, rest = line[1 : 2 + digits], line[2 + digits :]
+    # int() and fromhex() take signs, spaces and underscores too.
+    if len(head) <= digits or not _HEXADECIMAL.issuperset(head + rest) or len(rest) % 2:
         raise ValueError(f"a torn line of an slcan adapter: {line!r}")
+    identifier, length, data = int(head[:digits], 16), int(head[digits:], 16), bytes.fromhex(rest.decode())
+    too_high = identifier > (_LAST_EXTENDED if kind.isupper() else _LAST_STANDARD)
+    if too_high or length > _LONGEST_DATA or len(data) != (0 if options["is_remote_frame"] else length):
+        raise ValueError(f"no CAN frame in a line of an slcan adapter: {line!r}")
     return can.Message(arbitration_id=identifier, dlc=length, data=data or None, timestamp=time.time(), **options)

@@ -11,12 +11,12 @@ from typing import Any
 
 from continuum_robot.drivers.odri_can import codec
 from continuum_robot.drivers.odri_can.board_watch import ONE_BOARD_HZ
+from continuum_robot.drivers.odri_can.can_link import BITRATE_BPS
 from continuum_robot.drivers.odri_can.channels import channel_of
 from continuum_robot.drivers.odri_can.codec import Status
 from continuum_robot.drivers.odri_can.faults import describe
 from continuum_robot.errors import FrameError
 
-BITRATE_BPS = 1_000_000
 DURATION_S = 1.5
 _HOST_IDS = (codec.COMMAND_ID, codec.CURRENT_REFERENCE_ID)
 _WAIT_S = 0.02

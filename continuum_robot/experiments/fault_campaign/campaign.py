@@ -208,6 +208,7 @@ def _recover(stand: VirtualRobot, kind: FaultKind, tendon: int, *, stopped: bool
             stand.hardware.inject(SLACK_TENDON, tendon, excess_m)
         stand.hardware.plug_in()
         stand.safety.release_estop()
+        stand.cool()
         stand.alter = None
         if kind.recovery == table.POWER:
             stand.hardware.inject("board.reboot", tendon)

@@ -21,7 +21,7 @@ AT_ONCE, READING, COMMAND, BOARD, MISMATCH, MISSED, FOUND = (
     "missed cycles",
     "evidence",
 )
-VIRTUAL, PROCESSES = "virtual time", "processes"
+VIRTUAL, PROCESSES, STACK = "virtual time", "processes", "processes of up"
 RESET, HOME, POWER = "reset", "home", "power cycle"
 
 DETECTABLE: dict[str, str] = {
@@ -59,7 +59,8 @@ class FaultKind:
     refastened : in the repair the tendon is fastened anew where its spool then stands
     astray : commands are not the controller's: where the robot goes is not judged
     sensors : it needs string encoders and the force sensor
-    runs : "virtual time" or "processes"
+    runs : "virtual time"; "processes": a node each, devices on ports; "processes of up": those that ``up`` starts,
+        with the simulated robot that it has
     rollover : the boards' position rolls over at the moment
     """
 

@@ -9,6 +9,7 @@ from continuum_robot.experiments.fault_campaign.families import (
     commands,
     host,
     motor_boards,
+    others,
     processes,
     sensors,
     tendons,
@@ -23,6 +24,7 @@ KINDS: tuple[FaultKind, ...] = (
     *host.KINDS,
     *processes.KINDS,
     *sensors.KINDS,
+    *others.KINDS,
 )
 """Every kind, in the order of the documentation."""
 

@@ -44,6 +44,7 @@ Vector = NDArray[np.float64]
 SENSOR_EVERY = 10
 TAKE_UP_FRACTION = 0.25
 """As the driver's node: tension that takes up slack, of what a tendon may carry when all carry the same."""
+COOL_C = 25.0
 RESIDUAL_M = 0.001
 """As the estimator's node: residual at which it warns."""
 ALIGNMENT_S = 0.3
@@ -255,6 +256,27 @@ class VirtualRobot(QuietWatcher):
         if reference is not None:
             self._input.receive(reference.at(now_s - self._reference_begin_s), now_s)
 
+    # --- the motors' temperatures
+
+    def heat(self, tendon: int, temperature_c: float) -> None:
+        """Have the model of a motor, of which the boards measure no temperature, at a temperature.
+
+        Parameters
+        ----------
+        tendon : index from 0
+        temperature_c : of winding and housing, degC
+        """
+        heat = self.safety.heat
+        winding_c, housing_c = list(heat.winding()), list(heat.housing())
+        winding_c[tendon] = housing_c[tendon] = temperature_c
+        self.loop.call(lambda: heat.take(winding_c, housing_c, 0.0))
+
+    def cool(self) -> None:
+        """Have all motors at a temperature at which nothing is wrong with them."""
+        heat = self.safety.heat
+        cool_c = [COOL_C] * self.robot.tendon_count
+        self.loop.call(lambda: heat.take(cool_c, cool_c, 0.0))
+
     # --- what happens in the loop
 
     def on_row(self, row: list[float]) -> None:
@@ -268,13 +290,13 @@ class VirtualRobot(QuietWatcher):
         self.limited += any(row[loop.row.limited]) and loop.safety.state == ACTIVE
         for fault in loop.devices.device_faults:
             name = fault.rsplit(": ", 1)[-1]
-            self._tell(f"odri_can: {name}", f"{fault}: {BOARD_FAULTS.get(name, name)}")
+            self.tell(f"odri_can: {name}", f"{fault}: {BOARD_FAULTS.get(name, name)}")
         if loop.devices.error is not None:
-            self._tell("odri_can: bus", str(loop.devices.error))
+            self.tell("odri_can: bus", str(loop.devices.error))
         if self._alter is not None:
             self._answer_from_outside(self._alter)
         if self.reference is not None and loop.powered and self.control.silent_since_s is not None:
-            self._tell("clarke_controller: silent", "the controller is silent: the state is old or not finite")
+            self.tell("clarke_controller: silent", "the controller is silent: the state is old or not finite")
         if int(row[loop.row.number]) % SENSOR_EVERY == 0:
             self._sense(now_s)
 
@@ -297,7 +319,7 @@ class VirtualRobot(QuietWatcher):
         """
         for name in new_faults:
             reason = f" ({self.safety.estop_reason})" if self.safety.estop_reason and name == "estop" else ""
-            self._tell(f"tendon_safety: {name}", f"fault {name}{reason}: {FAULTS[name]}")
+            self.tell(f"tendon_safety: {name}", f"fault {name}{reason}: {FAULTS[name]}")
 
     def _sense(self, now_s: float) -> None:
         strings: StringReading | None = None
@@ -305,26 +327,33 @@ class VirtualRobot(QuietWatcher):
             try:
                 strings = self._strings.read(now_s)
             except DeviceError as error:
-                self._tell("string_encoder_serial: lost", str(error))
+                self.tell("string_encoder_serial: lost", str(error))
             else:
                 for fault in strings.device_faults:
-                    self._tell(f"string_encoder_serial: {fault}", fault)
+                    self.tell(f"string_encoder_serial: {fault}", fault)
         q = self.loop.reading
         if self._estimator is not None and q is not None:
             extension = None if strings is None else strings.extension_m
             estimate = self._estimator.update(q.displacement_m, q.velocity_m_per_s, extension, PERIOD_S * SENSOR_EVERY)
             if estimate.residual_m > RESIDUAL_M:
-                self._tell("shape_estimator: residual", f"residual {estimate.residual_m * 1e3:.2f} mm")
+                self.tell("shape_estimator: residual", f"residual {estimate.residual_m * 1e3:.2f} mm")
         if self._force is not None:
             try:
                 force: ForceReading = self._force.read(now_s)
             except DeviceError as error:
-                self._tell("rokubi_serial: lost", str(error))
+                self.tell("rokubi_serial: lost", str(error))
             else:
                 for fault in force.device_faults:
-                    self._tell(f"rokubi_serial: {fault}", fault)
+                    self.tell(f"rokubi_serial: {fault}", fault)
 
-    def _tell(self, who: str, sentence: str) -> None:
+    def tell(self, who: str, sentence: str) -> None:
+        """Note who found something, and what a user is told of it.
+
+        Parameters
+        ----------
+        who : found it, ``who: name``
+        sentence : that a user sees
+        """
         if who not in self.found:
             self.found[who] = self.now_s
             self.told.append(sentence)

@@ -9,7 +9,7 @@ is the pose that a robot without friction would take.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from continuum_robot.identification.procedures.procedure import (
 )
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.schema import quantity
+from continuum_robot.robot.schema import checked, quantity
 
 Vector = NDArray[np.float64]
 
@@ -91,13 +91,13 @@ class Homing:
 
     Raises
     ------
-    ParameterError : a tension that the limits do not allow
+    ParameterError : settings out of range, or a tension that the limits do not allow
     """
 
     def __init__(
         self, robot: Robot, settings: HomingSettings | None = None, take_up: TakeUpSettings | None = None
     ) -> None:
-        self.settings = settings = settings or HomingSettings()
+        self.settings = settings = checked(HomingSettings, asdict(settings or HomingSettings()))
         _, limits = driven_parts(robot)
         default_n = 4 * limits.safe_n if robot.control is None else robot.control.pretension_n
         self._count = robot.tendon_count

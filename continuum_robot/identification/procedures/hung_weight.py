@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +14,7 @@ from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.procedures.procedure import ProcedureError, Step, driven_parts
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.schema import quantity
+from continuum_robot.robot.schema import checked, quantity
 
 Vector = NDArray[np.float64]
 
@@ -79,7 +79,7 @@ class HungWeight:
     """
 
     def __init__(self, robot: Robot, tendon: int, mass_kg: float, settings: HungWeightSettings | None = None) -> None:
-        self.settings = settings = settings or HungWeightSettings()
+        self.settings = settings = checked(HungWeightSettings, asdict(settings or HungWeightSettings()))
         _, limits = driven_parts(robot)
         if not 0 <= tendon < robot.tendon_count:
             raise ParameterError("tendon", tendon + 1, f"1 to {robot.tendon_count}")

@@ -20,6 +20,7 @@ from continuum_robot import __version__
 from continuum_robot.errors import DeviceError, RecordingError, RobotFileError
 from continuum_robot.identification.procedures.homing import Homed
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.plain_yaml import plain_yaml, read_yaml
 from continuum_robot.robot.schema import Source, quantity, read
 from continuum_robot.robot.whole_file import write_whole
 
@@ -179,12 +180,12 @@ def load_record(robot: Robot, path: Path) -> HomingRecord:
     ------
     DeviceError : there is none, it cannot be read, or it belongs to another robot or another robot file; says which
     """
+    if not path.is_file():
+        raise DeviceError(robot.name, f"is not homed: there is no {path}", HOME_FIRST)
     try:
-        mapping = yaml.safe_load(path.read_text(encoding="utf-8"))
-        record: HomingRecord = read(HomingRecord, mapping, Source(path))
-    except FileNotFoundError:
-        raise DeviceError(robot.name, f"is not homed: there is no {path}", HOME_FIRST) from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RobotFileError) as error:
+        mapping, lines = plain_yaml(read_yaml(path, "homing record"), path)
+        record: HomingRecord = read(HomingRecord, mapping, Source(path, lines))
+    except RobotFileError as error:
         problem = " ".join(str(error).split())
         raise DeviceError(robot.name, f"is not homed: its record cannot be used ({problem})", HOME_FIRST) from None
     for what, stored, now in (

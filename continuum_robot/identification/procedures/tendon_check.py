@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from continuum_robot.identification.procedures.procedure import (
     driven_parts,
 )
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.schema import quantity
+from continuum_robot.robot.schema import checked, quantity
 from continuum_robot.rod.model import RodModel
 
 Vector = NDArray[np.float64]
@@ -110,7 +110,7 @@ class TendonCheck:
     def __init__(
         self, robot: Robot, settings: TendonCheckSettings | None = None, take_up: TakeUpSettings | None = None
     ) -> None:
-        self.settings = settings = settings or TendonCheckSettings()
+        self.settings = settings = checked(TendonCheckSettings, asdict(settings or TendonCheckSettings()))
         self._robot = robot
         _, limits = driven_parts(robot)
         count = robot.tendon_count

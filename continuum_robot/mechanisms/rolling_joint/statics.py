@@ -31,6 +31,7 @@ _SMALLEST_STEP = 1e-4
 _PROVABLE_JOINTS = 12
 _ALIKE_M = 1e-7
 _STARTS = 200
+_NO_FORCE = 1e-4  # of the largest force
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +315,8 @@ class RollingStatics:
         step = found.step
         pull = np.broadcast_to(np.asarray(weights, dtype=float), (2, self.linkage.joint_count)) * tension[:, None]
         force = step.force.T
+        # Where one tendon pulls alone, contacts lie at its holes and carry nothing: the sign of that is rounding.
+        nothing = _NO_FORCE * (float(pull.sum(axis=0).max()) + float(np.abs(force).max()))
         return Equilibrium(
             found.contact,
             np.concatenate([base[None], step.poses.T]),
@@ -324,7 +327,7 @@ class RollingStatics:
             found.residual,
             found.iterations,
             bool(np.all(step.pivots > 0)),
-            tuple(int(k) + 1 for k in np.nonzero(force[:, 1] < 0)[0]),
+            tuple(int(k) + 1 for k in np.nonzero(force[:, 1] < -nothing)[0]),
         )
 
 

@@ -1,42 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tendon_commands`` on their way to the driver's loop: which state each answers, and whether two programs write."""
+"""``tendon_commands`` on their way to the driver's loop: which state each answers, and who may write them."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from continuum_robot.msg import TendonCommands
 from continuum_robot.nodes import qos
 from continuum_robot.nodes.flat_messages import commands_layout
 from continuum_robot.nodes.flow import Flow
 from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.topic_claim import TopicClaim
 from continuum_robot.runtime.driver_loop import DriverLoop
 from continuum_robot.runtime.reports import RoundTripReport
 from continuum_robot.runtime.round_trips import RoundTripStatistics, WriterWatch
+from continuum_robot.runtime.writer_claim import NOBODY
 
 TOPIC = "tendon_commands"
+SILENCE_SHARE = 0.5
+"""Share of limits.command_timeout_s after which a silent writer has given the commands back: who follows it is heard
+before they time out."""
 
 
 class CommandInput:
     """Hands commands to the loop while the tendons are under power. In the executor's thread.
 
+    The first program that writes has the commands while it writes; another one is refused, counted and named. Where the
+    middleware does not tell who published a message, :class:`WriterWatch` looks at sequence numbers instead.
+
     Parameters
     ----------
     node : the driver
     flow : how it listens
+    on_two_writers : called where two programs write at the same time
     listens : False: the controller is in the cycle, and nobody else commands
 
     Attributes
     ----------
     invalid : commands that did not hold one tension a tendon
+    owner : who may write
     """
 
-    def __init__(self, node: ManagedNode, flow: Flow, *, listens: bool = True) -> None:
+    def __init__(
+        self, node: ManagedNode, flow: Flow, on_two_writers: Callable[[], None], *, listens: bool = True
+    ) -> None:
         self.invalid = 0
+        self.owner = TopicClaim(node, TOPIC, 0.0)
+        self._on_two_writers = on_two_writers
         self._node, self._clock = node, node.clock
         self._loop: DriverLoop | None = None
         self._trips: RoundTripStatistics | None = None
         self._writers = WriterWatch()
         if listens:
-            flow.create_subscription(TendonCommands, TOPIC, self._on_command, qos.newest_state(), raw=True)
+            flow.create_subscription(TendonCommands, TOPIC, self._on_command, qos.owned_command(), raw=True, told=True)
 
     def listen(self, loop: DriverLoop, trips: RoundTripStatistics | None) -> None:
         """Commands are for this loop from now on.
@@ -47,6 +63,7 @@ class CommandInput:
         trips : knows when the states left
         """
         self._layout, self._count = commands_layout(loop.tendon_count), loop.tendon_count
+        self.owner = TopicClaim(self._node, TOPIC, SILENCE_SHARE * loop.safety.limits.command_timeout_s)
         self._loop, self._trips = loop, trips
 
     def report(self) -> RoundTripReport | None:
@@ -55,6 +72,7 @@ class CommandInput:
 
     def reset(self) -> None:
         """Start the statistics of the round trips over."""
+        self.owner.forget_named()
         if self._trips is not None:
             self._trips.reset()
 
@@ -64,12 +82,25 @@ class CommandInput:
         return self._node.count_publishers(TOPIC)
 
     def two_writers(self) -> bool:
-        """Whether the commands since the last call came from two programs."""
+        """Whether the commands since the last call came from two programs, by their sequence numbers alone."""
         return self._writers.two_writers(self.publishers)
 
-    def _on_command(self, data: bytes) -> None:
+    def _admits(self, gid: bytes) -> bool:
+        owner = self.owner
+        if gid == NOBODY:
+            return True
+        admitted = owner.admits(gid, self._clock.monotonic_s())
+        if owner.claim.contested:
+            owner.tell()
+            owner.claim.settle()
+            self._on_two_writers()
+        return admitted
+
+    def _on_command(self, data: bytes, gid: bytes) -> None:
         loop, trips = self._loop, self._trips
         if loop is None or trips is None or not loop.powered or loop.procedure is not None:
+            return
+        if not self._admits(gid):
             return
         now_ns = self._clock.monotonic_ns()
         layout = self._layout
@@ -79,7 +110,8 @@ class CommandInput:
         else:
             message: TendonCommands = layout.message(data)
             sequence, tension = message.sequence, tuple(message.tension)
-        self._writers.command(sequence)
+        if gid == NOBODY:
+            self._writers.command(sequence)
         trip_ns = trips.received(sequence, now_ns)
         if trip_ns is None:
             if sequence:

@@ -6,15 +6,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
 
 from continuum_robot.drivers.protocols import CountsFromPowerOn
+from continuum_robot.nodes.choices import HOLD_TENSION
 from continuum_robot.nodes.diagnostics import Level, LoopThresholds, StatusBuilder
 from continuum_robot.nodes.driver.commands import CommandInput
-from continuum_robot.nodes.driver.faults import DriverFaults
+from continuum_robot.nodes.driver.controller_switch import ControllerSwitch
+from continuum_robot.nodes.driver.faults import DOES, DriverFaults
 from continuum_robot.nodes.driver.homing import StoredHoming
 from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.robot.stop_policy import RELEASE
 from continuum_robot.runtime.driver_loop import DriverLoop
 from continuum_robot.runtime.forms import Form
 
@@ -27,7 +29,7 @@ class DriverDiagnosis:
     node : the driver
     loop : gives the loop, None while not configured
     thresholds : of the loop's timing
-    faults, homing, commands : of the driver
+    faults, homing, commands, controllers : of the driver
     form : gives the form of the cycle
 
     Attributes
@@ -44,10 +46,12 @@ class DriverDiagnosis:
         faults: DriverFaults,
         homing: StoredHoming,
         commands: CommandInput,
+        controllers: ControllerSwitch,
         form: Callable[[], Form],
     ) -> None:
         self._node, self._loop, self._thresholds = node, loop, thresholds
         self._faults, self._homing, self._commands, self._form = faults, homing, commands, form
+        self._controllers = controllers
         self.activated_ns = 0
         for name, task in (
             ("driver", self._diagnose_driver),
@@ -66,14 +70,22 @@ class DriverDiagnosis:
     def _diagnose_driver(self, status: StatusBuilder) -> None:
         faults, loop, missing = self._faults, self._loop(), self._homing.missing
         names, reason, state = faults.names, faults.estop_reason, faults.state
+        action, fallback = faults.stop_action, faults.fallback_holds
         if names:
-            status.summary(Level.ERROR, "safe state: " + ", ".join(names) + (f" ({reason})" if reason else ""))
+            does = f"; {'fallback holds: ' if fallback else ''}{DOES[action]}" if action not in ("", RELEASE) else ""
+            status.summary(Level.ERROR, "safe state: " + ", ".join(names) + (f" ({reason})" if reason else "") + does)
+        if state == "active" and self._controllers.active == HOLD_TENSION:
+            status.summary(Level.OK, "active, the driver holds the tensions")
         status.summary(Level.OK, state)
         status.add("state", state)
+        status.add("controller", self._controllers.active)
+        status.add("stop_action", action)
+        status.add("fallback_holds", fallback)
         status.add("faults", list(names))
         status.add("last_fault", faults.last_fault)
         status.add("estop", faults.estop_latched)
         status.add("estop_reason", reason)
+        status.add("estop_holders", [holder.name for holder in faults.estop_holders])
         status.add("simulated", self._node.simulated)
         status.add("activated_ns", self.activated_ns)
         status.add("powered", loop is not None and loop.powered)
@@ -126,6 +138,9 @@ class DriverDiagnosis:
         publishers = self._commands.publishers
         if publishers > 1:
             status.summary(Level.WARN, f"{publishers} publishers on tendon_commands")
+        intruder = self._commands.owner.named
+        if intruder:
+            status.summary(Level.WARN, f"{intruder} wrote tendon_commands too: refused")
         drivers = self._node.count_publishers("tendon_states")
         if drivers > 1:
             status.summary(Level.WARN, f"{drivers} publishers on tendon_states")
@@ -139,10 +154,36 @@ class DriverDiagnosis:
         status.add("commands_unsequenced", report.unsequenced)
         status.add("commands_unknown", report.unknown)
         status.add("commands_invalid", self._commands.invalid)
+        owner = self._commands.owner
+        status.add("commands_writer", owner.holder_name)
+        status.add("commands_refused", owner.claim.refused)
+        status.add("refused_writer", owner.named)
         status.add("round_trip_p50_us", report.p50_us)
         status.add("round_trip_p99_us", report.p99_us)
         status.add("round_trip_mean_us", report.mean_us)
         status.add("round_trip_max_us", report.maximum_us)
+
+    def _diagnose_heat(self, status: StatusBuilder, loop: DriverLoop) -> None:
+        """Name the hottest motor, and those of which the temperature is not known: they are not cool for that."""
+        heat, names = loop.safety.heat, loop.robot.tendon_names
+        temperatures, level, sentences = heat.temperatures(), Level.OK, []
+        hot = [name for name, is_hot in zip(names, heat.hot_motors(), strict=True) if is_hot]
+        if hot:
+            level = Level.ERROR
+            sentences.append(f"too hot: the motor of {', '.join(hot)}")
+        known = [(value, name) for value, name in zip(temperatures, names, strict=True) if math.isfinite(value)]
+        hottest_c, hottest = max(known, default=(math.nan, ""))
+        if hottest_c >= self._node.parameters.get("temperature_warn_c"):
+            level = max(level, Level.WARN)
+            sentences.append(f"the motor of {hottest} is at {hottest_c:.0f} degC")
+        unknown = [name for value, name in zip(temperatures, names, strict=True) if not math.isfinite(value)]
+        if unknown:
+            level = max(level, Level.WARN)
+            sentences.append(f"temperature unknown: {', '.join(unknown)}")
+        if sentences:
+            status.summary(level, "; ".join(sentences))
+        status.add("temperature_c", temperatures)
+        status.add("temperature_modelled", bool(heat.modelled))
 
     def _diagnose_bus(self, status: StatusBuilder) -> None:
         loop = self._loop()
@@ -154,16 +195,12 @@ class DriverDiagnosis:
             return
         if reading.device_faults:
             status.summary(Level.ERROR, "devices report " + ", ".join(reading.device_faults))
-        hottest = float(np.max(reading.temperature_c))
-        if hottest >= self._node.parameters.get("temperature_error_c"):
-            status.summary(Level.ERROR, f"a motor is at {hottest:.0f} degC")
-        elif hottest >= self._node.parameters.get("temperature_warn_c"):
-            status.summary(Level.WARN, f"a motor is at {hottest:.0f} degC")
+        self._diagnose_heat(status, loop)
         status.summary(Level.OK, "ok")
         status.add("age_s", reading.age_s)
         status.add("tension_n", reading.tension_n)
         status.add("current_a", reading.current_a)
-        status.add("temperature_c", reading.temperature_c)
+        status.add("measured_temperature_c", reading.temperature_c)
         status.add("device_faults", list(reading.device_faults))
         inner = loop.actuators
         if isinstance(inner, CountsFromPowerOn):

@@ -3,38 +3,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from typing import Protocol
 
-from rclpy.node import Node
+from rclpy.clock import Clock, ClockType
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
+from continuum_robot.msg import EstopButton
 from continuum_robot.nodes import qos
 from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.requests import check_request
 from continuum_robot.nodes.spinning import Spinner
+from continuum_robot.nodes.told_subscription import ToldNode, publishers
+from continuum_robot.runtime.estop_inputs import EstopInputs
+from continuum_robot.srv import ReleaseEstop
+
+JUDGE_PERIOD_S = 0.1
+GRAPH_EVERY = 5
+"""The graph is asked every so many periods."""
+
+
+class Obeys(Protocol):
+    """Who acts on the e-stop; called in the listener's thread."""
+
+    def press(self, reason: str) -> None:
+        """An input is pressed.
+
+        Parameters
+        ----------
+        reason : which
+        """
+
+    def let_go(self) -> None:
+        """No input is pressed any more."""
+
+    def tell(self) -> None:
+        """Who holds it has changed."""
+
+    def serve_estop(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        """Answers the service ``estop``.
+
+        Parameters
+        ----------
+        request, response : of the service
+        """
 
 
 class EstopListener:
-    """Serves ``estop``, topic and service, in a thread of its own.
+    """Serves ``estop``, topic and service, ``estop_button`` and ``release_estop``, in a thread of its own.
 
     A transition runs in the executor's thread, and an activation may wait for a board for a quarter of a minute.
 
     Parameters
     ----------
     node : whose e-stop it is: its namespace, names and context; what fails here is a defect of it
-    on_topic : called with each message, latched ones too
-    on_service : answers the service
+    inputs : keeps who holds it
+    obeys : acts on it
     """
 
-    def __init__(
-        self,
-        node: ManagedNode,
-        on_topic: Callable[[Bool], None],
-        on_service: Callable[[Trigger.Request, Trigger.Response], Trigger.Response],
-    ) -> None:
+    def __init__(self, node: ManagedNode, inputs: EstopInputs, obeys: Obeys) -> None:
         # Hidden from lists, as its name begins with an underscore. Names are resolved by the node, with its remappings;
         # the command line would give this one the node's own name.
-        self._node = Node(
+        self._node = ToldNode(
             f"_{node.get_name()}_estop",
             context=node.context,
             namespace=node.get_namespace(),
@@ -42,10 +73,19 @@ class EstopListener:
             enable_rosout=False,
             start_parameter_services=False,
         )
-        topic = node.resolve_topic_name("estop")
-        self._node.create_subscription(Bool, topic, on_topic, qos.switch_subscription())
-        self._latched = self._node.create_subscription(Bool, topic, on_topic, qos.latched())
-        self._node.create_service(Trigger, node.resolve_service_name("estop"), on_service)
+        self._inputs, self._obeys = inputs, obeys
+        self._said: tuple[str, ...] = ()
+        self._looks = 0
+        self._topic = node.resolve_topic_name("estop")
+        for profile in (qos.switch_subscription(), qos.latched()):
+            self._node.subscribe_told(Bool, self._topic, self._on_switch, profile)
+        self._node.subscribe_told(
+            EstopButton, node.resolve_topic_name("estop_button"), self._on_button, qos.switch_subscription()
+        )
+        self._node.create_service(Trigger, node.resolve_service_name("estop"), obeys.serve_estop)
+        self._node.create_service(ReleaseEstop, node.resolve_service_name("release_estop"), self._serve_release)
+        self._timer = self._node.create_timer(JUDGE_PERIOD_S, self._look, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._timer.cancel()  # until there is something to watch
         self._spinner = Spinner([self._node], node.context, node.on_defect)
         self._spinner.start()
 
@@ -53,3 +93,56 @@ class EstopListener:
         """End."""
         if self._spinner.stop():
             self._node.destroy_node()
+
+    def _on_switch(self, message: Bool, gid: bytes) -> None:
+        self._inputs.switch(gid, pressed=message.data)
+        if message.data:
+            self._obeys.press("topic")
+        self._act()
+
+    def _on_button(self, message: EstopButton, gid: bytes) -> None:
+        name = message.id.strip() or "unnamed button"
+        self._inputs.button(name, gid, pressed=message.pressed, sequence=message.sequence, now_s=time.monotonic())
+        self._act()
+
+    def _look(self) -> None:
+        self._inputs.judge(time.monotonic())
+        self._looks += 1
+        if self._looks % GRAPH_EVERY == 1:
+            self._see()
+        self._act()
+        if not self._inputs.known:
+            self._timer.cancel()
+
+    def _see(self) -> None:
+        found = {
+            gid: f"{one.node_namespace.rstrip('/')}/{one.node_name}"
+            for gid, one in publishers(self._node, self._topic).items()
+        }
+        self._inputs.see(found, time.monotonic())
+
+    def _act(self) -> None:
+        """Press for who is new among the holders, let go behind the last."""
+        if self._timer.is_canceled() and self._inputs.known:
+            self._looks = 0
+            self._timer.reset()
+        holders = self._inputs.holders(time.monotonic())
+        said = tuple(str(holder) for holder in holders)
+        if said == self._said:
+            return
+        before, self._said = self._said, said
+        for holder in holders:
+            if holder.latches and str(holder) not in before:
+                self._obeys.press(f"{holder.name} {holder.says}")
+        if not holders:
+            self._obeys.let_go()
+        self._obeys.tell()
+
+    def _serve_release(self, request: ReleaseEstop.Request, response: ReleaseEstop.Response) -> ReleaseEstop.Response:
+        holder = check_request("ReleaseEstop", request).holder
+        self._see()
+        problem = self._inputs.release(holder, time.monotonic())
+        response.success = not problem
+        response.message = f"refused: {problem}" if problem else f"let go in place of {holder}"
+        self._act()
+        return response

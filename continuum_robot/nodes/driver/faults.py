@@ -4,24 +4,35 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 
-from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from continuum_robot.control.delay_margin import late_latency_s
 from continuum_robot.drivers.safety_settings import SafetySettings
-from continuum_robot.drivers.tendon_faults import ESTOP, FAULTS
+from continuum_robot.drivers.tendon_faults import DEVICE_FAULT, ESTOP, FAULTS
 from continuum_robot.drivers.tendon_safety import TendonSafety
-from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.errors import ContinuumRobotError, DeviceError
+from continuum_robot.nodes.driver.heat_memory import HeatMemory
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.stop_policy import BRAKE, HOLD_PLACE, HOLD_TENSION, RELEASE
 from continuum_robot.runtime.assembly import make_safety
 from continuum_robot.runtime.driver_loop import DriverLoop
+from continuum_robot.runtime.estop_inputs import EstopInputs, Holder
 from continuum_robot.runtime.forms import Form
 
 OWN_REASONS = ("two_writers", "internal_error")
-"""Reasons for which the driver itself asks for the e-stop."""
+"""Reasons for which the driver itself asks for the e-stop; the tendons are released then, whatever the file says."""
+DOES = {
+    "": "",
+    RELEASE: "the tendons go to their safe tension",
+    HOLD_TENSION: "the tensions are held",
+    HOLD_PLACE: "the place is held",
+    BRAKE: "the torque goes off, by which the brakes close",
+}
+"""What a stop does, in words."""
 
 
 class DriverFaults:
@@ -35,6 +46,8 @@ class DriverFaults:
     node : the driver: its log, its state, and its defects
     loop : gives the loop, None while not configured
     publish_status : publishes ``driver_status``
+    inputs : keeps who holds the e-stop
+    heat : what is known of the motors' temperatures when the driver starts
 
     Attributes
     ----------
@@ -43,15 +56,20 @@ class DriverFaults:
     """
 
     def __init__(
-        self, node: ManagedNode, loop: Callable[[], DriverLoop | None], publish_status: Callable[[], None]
+        self,
+        node: ManagedNode,
+        loop: Callable[[], DriverLoop | None],
+        publish_status: Callable[[], None],
+        inputs: EstopInputs,
+        heat: HeatMemory,
     ) -> None:
         self._node, self._loop, self._publish_status = node, loop, publish_status
+        self._inputs, self._heat = inputs, heat
         self.last_fault = ""
         self.bus_problem = ""
         self._safety: TendonSafety | None = None
         self._made_for: tuple[Robot, str, float] | None = None
         self._early_estop: tuple[str, bool] | None = None
-        self._estop_input = False
         self._lock = threading.Lock()
 
     def prepare(self, robot: Robot, settings: SafetySettings, form: Form, period_s: float) -> TendonSafety:
@@ -70,9 +88,14 @@ class DriverFaults:
                 # Otherwise the old one is kept, so that closing and opening the device clears no fault.
                 if safety is not None and ESTOP in safety.faults:
                     self._early_estop = (safety.estop_reason, safety.estop_held)
+                before = safety
                 self._safety = safety = make_safety(
                     robot, form, settings, period_s=period_s, delay_margin_s=late_latency_s(robot)
                 )
+                if before is None or len(before.heat.winding()) != robot.tendon_count:
+                    self._heat.begin(robot, safety.heat)
+                else:
+                    safety.heat.take_over(before.heat)
                 self._made_for = (robot, form.name, period_s)
             if self._early_estop is not None:
                 safety.estop(self._early_estop[0], held=self._early_estop[1])
@@ -98,6 +121,16 @@ class DriverFaults:
         return tuple(own if fault == ESTOP else fault for fault in safety.faults)
 
     @property
+    def stop_action(self) -> str:
+        """What a stop does now, of the robot file's ``stop`` section; "" where no fault is latched."""
+        return "" if self._safety is None else self._safety.stop_action
+
+    @property
+    def fallback_holds(self) -> bool:
+        """Whether the driver holds in the place of a controller that is lost."""
+        return self._safety is not None and self._safety.fallback_holds
+
+    @property
     def estop_latched(self) -> bool:
         """Whether an e-stop is latched."""
         return self._early_estop is not None or (self._safety is not None and ESTOP in self._safety.faults)
@@ -106,6 +139,11 @@ class DriverFaults:
     def estop_reason(self) -> str:
         """Why the safety logic latched an e-stop; "" where it did not."""
         return self._safety.estop_reason if self._safety is not None and self.estop_latched else ""
+
+    @property
+    def estop_holders(self) -> tuple[Holder, ...]:
+        """Who holds the e-stop now, and keeps it from being reset."""
+        return self._inputs.holders(time.monotonic())
 
     # Requests
 
@@ -123,37 +161,42 @@ class DriverFaults:
                 self._early_estop = (reason, held)
                 self.last_fault = ESTOP
             elif loop is None:
-                safety.estop(reason, held=held)
+                safety.estop(reason, held=held, release=reason in OWN_REASONS)
         if safety is not None and loop is not None:
             try:
-                loop.call(lambda: safety.estop(reason, held=held), timeout_s=0.2)
+                release = reason in OWN_REASONS
+                loop.call(lambda: safety.estop(reason, held=held, release=release), timeout_s=0.2)
             except ContinuumRobotError as error:
                 # The loop hangs in the device: the torque goes off past it.
                 self._node.report_error("estop", error)
                 loop.disable()
         self._publish_status()
 
-    def on_estop_topic(self, message: Bool) -> None:
-        """The input says that it is pressed, or not.
+    def press(self, reason: str) -> None:
+        """An input is pressed.
 
         Parameters
         ----------
-        message : of ``estop``
+        reason : which
         """
-        self._estop_input = bool(message.data)
-        if message.data:
-            self.estop("topic", held=True)
-            return
+        self.estop(reason, held=True)
+
+    def let_go(self) -> None:
+        """No input is pressed any more: the e-stop stays latched, and can be reset."""
         with self._lock:
             if self._safety is not None:
                 self._safety.release_estop()
             elif self._early_estop is not None:
                 self._early_estop = (self._early_estop[0], False)
 
+    def tell(self) -> None:
+        """Who holds the e-stop has changed."""
+        self._publish_status()
+
     def serve_estop(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         """Answers the service ``estop``."""
         self.estop("service")
-        response.success, response.message = True, "e-stop latched: the tendons go to their safe tension"
+        response.success, response.message = True, f"e-stop latched: {DOES[self.stop_action or RELEASE]}"
         return response
 
     def serve_reset(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
@@ -164,7 +207,7 @@ class DriverFaults:
             response.message = f"refused: {error}"
             return response
         if blocking:
-            meanings = "; ".join("the estop topic still says true" if n == ESTOP else FAULTS[n] for n in blocking)
+            meanings = "; ".join(self._held() if name == ESTOP else FAULTS[name] for name in blocking)
             response.message = f"refused, the inputs are not neutral: {meanings}"
             return response
         self.bus_problem = ""
@@ -174,12 +217,20 @@ class DriverFaults:
         response.message = "faults cleared" + ("; deactivate and activate to go on" if active else "")
         return response
 
+    def refuse_held(self) -> None:
+        """Raise :class:`DeviceError` where somebody holds the e-stop: a button that was never heard latches nothing."""
+        if self.estop_holders:
+            raise DeviceError("e-stop", self._held(), "Release it, then bring the stack up again")
+
+    def _held(self) -> str:
+        return f"the e-stop is held: {'; '.join(str(holder) for holder in self.estop_holders)}"
+
     def _reset(self) -> tuple[str, ...]:
         """Clear the faults, or say what is not neutral."""
+        if self.estop_holders:
+            return (ESTOP,)
         safety, loop = self._safety, self._loop()
         if safety is None:
-            if self._estop_input:
-                return (ESTOP,)
             self._early_estop = None
             return ()
         if loop is None:
@@ -206,13 +257,21 @@ class DriverFaults:
         """
         for fault in new_faults:
             meaning = FAULTS.get(fault, "")
-            reason = f" ({self._safety.estop_reason})" if fault == ESTOP and self._safety is not None else ""
+            does = DOES[self.stop_action or RELEASE].capitalize()
             self._node.get_logger().error(
-                f"fault {fault}{reason}: {meaning}. The tendons go to their safe tension; reset_estop clears the fault"
+                f"fault {fault}{self._reason(fault)}: {meaning}. {does}; reset_estop clears the fault"
             )
         if new_faults:
             self.last_fault = self.names[-1]
         self._publish_status()
+
+    def _reason(self, fault: str) -> str:
+        if fault == ESTOP and self._safety is not None:
+            return f" ({self._safety.estop_reason})"
+        loop = self._loop()
+        if fault != DEVICE_FAULT or loop is None:
+            return ""
+        return f" ({', '.join(loop.devices.device_faults)})"
 
     def on_bus_error(self, error: ContinuumRobotError) -> None:
         """As :class:`LoopWatcher`: log the ``error``, once."""

@@ -54,19 +54,20 @@ class DriverFlow:
         self,
         kind: Any,
         topic: str,
-        callback: Callable[[Any], None],
+        callback: Callable[..., None],
         profile: QoSProfile,  # noqa: ARG002
         *,
         raw: bool = False,
         lazy: bool = False,  # noqa: ARG002
+        told: bool = False,
     ) -> None:
         """As :class:`~continuum_robot.nodes.flow.Flow`; the callback comes in the loop's thread.
 
         Parameters
         ----------
-        kind, topic, callback, profile, raw, lazy : as there
+        kind, topic, callback, profile, raw, lazy, told : as there
         """
-        self._coordinator.listen(kind, topic, callback, raw=raw)
+        self._coordinator.listen(kind, topic, callback, raw=raw, told=told)
 
     def create_timer(self, callback: Callable[[], None]) -> FlowTimer:
         """Nothing in the driver's process is due by itself: raises :class:`ParameterError`.

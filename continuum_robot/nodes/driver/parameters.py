@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
+import dataclasses
 
-from continuum_robot.errors import ParameterError
-from continuum_robot.nodes.choices import FAKE_LEVELS, HOMING_POLICIES
-from continuum_robot.nodes.parameters import ParameterServer
+from continuum_robot.nodes.choices import FAKE_LEVELS, HOLD_TENSION, HOMING_POLICIES
+from continuum_robot.nodes.parameters import ParameterServer, Settings
+from continuum_robot.robot.actuation import Actuators, TensionLimits
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.machine import allowed_priority
 from continuum_robot.runtime.periodic import FIFO_PRIORITY, RealtimeSettings
+
+TEMPERATURES = ("temperature_warn_c", "temperature_error_c")
 
 
 def declare_parameters(parameters: ParameterServer) -> None:
@@ -63,6 +64,34 @@ def declare_parameters(parameters: ParameterServer) -> None:
         rules=Quantity("", choices=HOMING_POLICIES),
         read_only=True,
     )
+    declare(
+        "estop_button_timeout_s",
+        0.5,
+        "time without a heartbeat after which a button of the topic estop_button counts as pressed",
+        rules=Quantity("", "s", ge=0.2, le=10),
+        read_only=True,
+    )
+    declare(
+        "estop_buttons",
+        "",
+        "names of buttons of estop_button, separated by commas, without which the driver is not activated",
+        read_only=True,
+    )
+    declare(
+        "second_writer",
+        "fault",
+        "what follows where a second program writes tendon_commands too; it is refused in any case. fault: two_writers"
+        " latches; refuse: nothing more",
+        rules=Quantity("", choices=("fault", "refuse")),
+    )
+    declare(
+        "start_controller",
+        "",
+        "hold_tension: after each configuration the driver holds the tensions as they are until switch_controller lets"
+        " the controller command; empty: that commands at once",
+        rules=Quantity("", choices=("", HOLD_TENSION)),
+        read_only=True,
+    )
     declare("calibration_folder", "", "where homings are kept, empty: in the user's data folder", read_only=True)
     declare("can_interface", "", "python-can interface instead of the robot file's, empty: that", read_only=True)
     declare(
@@ -82,10 +111,6 @@ def declare_parameters(parameters: ParameterServer) -> None:
     )
     declare("rt.cpu_affinity", [-1], "CPUs for the loop, -1: any", read_only=True)
     declare("rt.lock_memory", False, "keep the process's memory from being swapped out", read_only=True)
-    celsius = Quantity("", "degC", ge=0, le=300)
-    declare("temperature_warn_c", 70.0, "motor temperature at which to warn", rules=celsius)
-    declare("temperature_error_c", 85.0, "motor temperature that counts as an error", rules=celsius)
-    parameters.add_check(_temperatures_in_order)
 
 
 def realtime_settings(parameters: ParameterServer, *, own_process: bool) -> RealtimeSettings:
@@ -104,7 +129,33 @@ def realtime_settings(parameters: ParameterServer, *, own_process: bool) -> Real
     return RealtimeSettings(priority, cpus, bool(get("rt.lock_memory")))
 
 
-def _temperatures_in_order(values: Any) -> None:
-    warn, error = values.get("temperature_warn_c", 0.0), values.get("temperature_error_c", math.inf)
-    if warn > error:
-        raise ParameterError("temperature_warn_c", warn, f"at most temperature_error_c = {error:g} degC")
+def declare_limits(parameters: ParameterServer, limits: TensionLimits) -> Settings:
+    """Declare the limits of the robot file; a parameter can only lower them.
+
+    Parameters
+    ----------
+    parameters : of the driver
+    limits : of the robot file
+
+    Raises
+    ------
+    ContinuumRobotError : what somebody set is above the file's, or does not fit together
+    """
+    every = [field.name for field in dataclasses.fields(limits)]
+    return parameters.declare_settings("limits", limits, only_lower=every)
+
+
+def declare_temperatures(parameters: ParameterServer, actuators: Actuators) -> Settings:
+    """Declare the motors' warning and error temperature, live; as :func:`declare_limits`.
+
+    Parameters
+    ----------
+    parameters : of the driver
+    actuators : of the robot file
+
+    Raises
+    ------
+    ContinuumRobotError : what somebody set is above the file's, or does not fit together
+    """
+    others = [field.name for field in dataclasses.fields(actuators) if field.name not in TEMPERATURES]
+    return parameters.declare_settings("", actuators, leave_out=others, only_lower=TEMPERATURES)

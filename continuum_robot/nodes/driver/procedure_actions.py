@@ -25,6 +25,7 @@ from continuum_robot.msg import StringLengths
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.driver.homing import StoredHoming
 from continuum_robot.nodes.driver.procedure_drive import ProcedureDrive
+from continuum_robot.nodes.requests import check_request
 from continuum_robot.nodes.waiting import Waiting
 
 FEEDBACK_PERIOD_S = 0.1
@@ -94,13 +95,17 @@ class ProcedureActions:
 
     async def _home(self, goal: ServerGoalHandle) -> Any:
         result = HomeTendons.Result()
+        try:
+            asked = check_request("HomeTendons", goal.request)
+            robot = self._drive.robot
+            procedure = Homing(robot, HomingSettings(tension_n=asked.tension))
+        except ContinuumRobotError as error:
+            return self._refuse(goal, result, error)
         told = await self._call(self._zero_strings)
-        self._strings = []
+        self._strings, self._homing = [], procedure
 
         def work(job: _Work) -> None:
-            robot = self._drive.robot
             path = record_path(robot, self._stored.folder)
-            procedure = self._homing = Homing(robot, HomingSettings(tension_n=float(goal.request.tension)))
             self._run(job, procedure)
             homed = procedure.result
             if job.run is None or not job.run.succeeded or homed is None:
@@ -123,10 +128,15 @@ class ProcedureActions:
 
     async def _check(self, goal: ServerGoalHandle) -> Any:
         result = CheckTendons.Result()
+        try:
+            asked = check_request("CheckTendons", goal.request)
+            robot = self._drive.robot
+        except ContinuumRobotError as error:
+            return self._refuse(goal, result, error)
 
         def work(job: _Work) -> None:
-            robot = self._drive.robot
-            procedure = TendonCheck(robot, TendonCheckSettings(pull_n=float(goal.request.pull)))
+            # Made here, since its model takes a while; before anything is switched on.
+            procedure = TendonCheck(robot, TendonCheckSettings(pull_n=asked.pull))
             self._tendon_check = procedure
             self._run(job, procedure)
             verdicts = procedure.result
@@ -146,9 +156,13 @@ class ProcedureActions:
 
     async def _calibrate(self, goal: ServerGoalHandle) -> Any:
         result = CalibrateTorque.Result()
+        try:
+            asked = check_request("CalibrateTorque", goal.request)
+            procedure = HungWeight(self._drive.robot, asked.tendon - 1, asked.mass)
+        except ContinuumRobotError as error:
+            return self._refuse(goal, result, error)
 
         def work(job: _Work) -> None:
-            procedure = HungWeight(self._drive.robot, int(goal.request.tendon) - 1, float(goal.request.mass))
             self._run(job, procedure)
             found = procedure.result
             if found is None:
@@ -165,6 +179,13 @@ class ProcedureActions:
         return result
 
     # What they share
+
+    def _refuse(self, goal: ServerGoalHandle, result: Any, error: ContinuumRobotError) -> Any:
+        """Nothing was switched on, zeroed or stored yet."""
+        result.message = f"refused: {error}"
+        self._log.error(result.message)
+        goal.abort()
+        return result
 
     def _run(self, job: _Work, procedure: Procedure) -> None:
         job.run = self._drive.begin(procedure)

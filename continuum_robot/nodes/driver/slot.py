@@ -116,6 +116,11 @@ class ControllerSlot:
         return node.flow if self.driver_flow is None else self.driver_flow
 
     @property
+    def acts(self) -> bool:
+        """Whether the controller in the cycle acts."""
+        return self._active and self._controller is not None
+
+    @property
     def controller(self) -> ControllerCycle | None:
         """The controller in the cycle, None for none."""
         return self._controller

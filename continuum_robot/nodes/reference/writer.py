@@ -11,9 +11,10 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.msg import ClarkeState
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.runtime.reference_input import ReferenceInput
 
-FOREIGN_AGE_S = 0.1
-"""The last reference of another program that is older than this has come to rest in the controller."""
+BROKEN_OFF_S = 1.0
+"""After so long without another program's next reference of a motion that motion is called broken off, s."""
 
 
 class ReferenceWriter:
@@ -73,10 +74,23 @@ class ReferenceWriter:
         velocity = np.array(conversions.vector(message.velocity))
         if position.size != count or not np.all(np.isfinite(position)):
             return current
-        moves = velocity.size == position.size and bool(np.all(np.isfinite(velocity)))
-        if not moves or self._clock.monotonic_s() - heard_s > FOREIGN_AGE_S:
+        if velocity.size != position.size or not np.all(np.isfinite(velocity)):
             return ClarkeReference.at_rest(position)
-        return ClarkeReference(position, velocity, np.zeros_like(position))
+        controller = ReferenceInput(count)
+        controller.start(position)
+        controller.receive(ClarkeReference(position, velocity, np.zeros_like(position)), heard_s)
+        controller.step(heard_s)
+        return controller.at(self._clock.monotonic_s())
+
+    def broken_off_s(self) -> float:
+        """How long ago another program's references ended in the middle of a motion, s; 0 where they did not."""
+        if self.ours or self._foreign is None:
+            return 0.0
+        data, heard_s = self._foreign
+        silent_s = self._clock.monotonic_s() - heard_s
+        if silent_s < BROKEN_OFF_S or not np.any(conversions.vector(deserialize_message(data, ClarkeState).velocity)):
+            return 0.0
+        return silent_s
 
     def _on_reference(self, data: bytes) -> None:
         if not self.ours:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,10 +14,15 @@ from rclpy.node import Node
 from continuum_robot.errors import DeviceError
 from continuum_robot.nodes import qos
 from continuum_robot.nodes.waiting import Waiting
+from continuum_robot.runtime.presence import Presence
 
 UNKNOWN = "unknown"
 HEARTBEAT_TIMEOUT_S = 4.0
 VANISHED_S = 1.2
+REPLACED_S = 2.5
+"""A node that reports for so long to be unconfigured, where it was told to be more, is a new process. Beside a second
+stack of this name the nodes of this one report too, once a second.
+"""
 _LABELS = {
     State.PRIMARY_STATE_UNCONFIGURED: "unconfigured",
     State.PRIMARY_STATE_INACTIVE: "inactive",
@@ -42,20 +46,26 @@ class Managed:
     name : as given
     state : lifecycle state as last heard, "unknown" where it does not answer
     problem : what it says that is wrong with it, "" for nothing
-    lost : it is gone, and that has been said
     """
 
     def __init__(self, supervisor: Node, name: str, waiting: Waiting, on_state: Callable[[], None]) -> None:
         self.name = name
         self.state = UNKNOWN
         self.problem = ""
-        self.lost = False
         self._waiting, self._on_state = waiting, on_state
-        self._heard_s = 0.0
-        self._unseen_since_s = math.inf
+        self._presence = Presence(HEARTBEAT_TIMEOUT_S, VANISHED_S, REPLACED_S)
         self._change: Any = supervisor.create_client(ChangeState, f"{name}/change_state")
         self._get: Any = supervisor.create_client(GetState, f"{name}/get_state")
         supervisor.create_subscription(TransitionEvent, f"{name}/transition_event", self._on_transition, qos.events())
+
+    @property
+    def lost(self) -> bool:
+        """Whether it is gone, and that has been said."""
+        return self._presence.lost
+
+    def back(self) -> None:
+        """It was lost, and counts as being there again."""
+        self._presence.back()
 
     async def refresh(self, patience_s: float = 0.0) -> None:
         """Ask it for its state.
@@ -73,7 +83,15 @@ class Managed:
         response = await self._waiting.call(self._get, GetState.Request(), 2.0)
         self.state = UNKNOWN if response is None else str(response.current_state.label)
         if response is not None:
-            self._heard_s = time.monotonic()  # it may die before its first word on /diagnostics
+            self._presence.heard(time.monotonic())  # it may die before its first word on /diagnostics
+
+    async def ask_again(self) -> None:
+        """The supervisor was away: what was not heard meanwhile does not count, and the node is asked for its state."""
+        self._presence.ask_again(time.monotonic())
+        if not self.lost and self._get.service_is_ready():
+            response = await self._waiting.call(self._get, GetState.Request(), HEARTBEAT_TIMEOUT_S)
+            if response is not None:
+                self._presence.heard(time.monotonic())
 
     async def appear(self, timeout_s: float, check: Callable[[], None]) -> None:
         """Wait until it answers.
@@ -98,7 +116,7 @@ class Managed:
             await self._waiting.sleep(0.1)
         if self.state == "finalized":
             raise DeviceError(self.name, "is finalized", "Start its program again")
-        self.lost = False
+        self._presence.back()
 
     async def change(self, transition: int, wanted: str, timeout_s: float) -> None:
         """Make a transition.
@@ -127,26 +145,28 @@ class Managed:
             reason = self.problem or f"is {self.state} instead of {wanted}"
             raise DeviceError(self.name, reason.rstrip("."), "Remove the cause, then bring the stack up again")
 
-    def heard(self, problem: str) -> None:
+    def heard(self, problem: str, state: str = "") -> None:
         """It spoke on /diagnostics.
 
         Parameters
         ----------
         problem : what it says that is wrong with it, "" for nothing
+        state : its lifecycle state, "" where it does not say
         """
-        self._heard_s = time.monotonic()
+        # A transition would have been announced: this is another process of that name, started in place of a dead one.
+        replaced = state == "unconfigured" and self.state in ("inactive", "active")
+        self._presence.heard(time.monotonic(), same=not replaced)
         self.problem = problem
 
     def lose(self) -> bool:
-        """Whether it is found gone now: its services vanished, or it says nothing on /diagnostics any more."""
-        now_s = time.monotonic()
+        """Whether it is found gone now: its services vanished, it says nothing on /diagnostics any more, or another
+        process speaks in its place.
+        """
         # While another stack of this name leaves, the middleware counts its requests and responses unequal and calls
         # our own services not ready for a moment.
-        self._unseen_since_s = math.inf if self._change.service_is_ready() else min(self._unseen_since_s, now_s)
-        silent = self._heard_s > 0 and now_s - self._heard_s > HEARTBEAT_TIMEOUT_S
-        if self.lost or not (silent or now_s - self._unseen_since_s > VANISHED_S):
+        if not self._presence.lose(time.monotonic(), listed=self._change.service_is_ready()):
             return False
-        self.lost, self.state, self._heard_s = True, UNKNOWN, 0.0
+        self.state = UNKNOWN
         return True
 
     def _on_transition(self, event: TransitionEvent) -> None:

@@ -82,7 +82,7 @@ def test_help_needs_neither_ros_nor_numpy() -> None:
         "import sys; from continuum_robot.app.command_line import main; main(['--help']); "
         "sys.exit(sorted({'rclpy', 'numpy', 'casadi', 'matplotlib'} & set(sys.modules)) or None)"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=300)
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,6 +99,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["demo", "--duration", "0"], "--duration"),
         (["demo", "--duration", "soon"], "--duration"),
         (["up", "two_segment", "--fake-level", "wax"], "--fake-level"),
+        (["up", "two_segment", "--allow-origin", "robot.example"], "--allow-origin"),
+        (["demo", "--allow-origin", "http://robot.example/page"], "--allow-origin"),
+        (["view", "two_segment", "--allow-origin", "http://localhost:9000", "--allow-origin", "*"], "--allow-origin"),
         (["experiment", "muhmann.nothing"], "muhmann.nothing"),
         (["experiment", "muhmann.energies", "surplus"], "surplus"),
         (["replay", "no_such.csv", "--robot", "two_segment"], "no_such.csv"),

@@ -16,6 +16,7 @@ from rich.console import Console
 from continuum_robot.app import devices
 from continuum_robot.app.command_line import main
 from continuum_robot.app.devices import BUSY, FOUND, MISSING, UNEXPECTED, Findings, Port
+from continuum_robot.drivers.odri_can.can_link import bring_up_line
 from continuum_robot.drivers.odri_can.codec import ErrorCode, Status
 from continuum_robot.drivers.odri_can.survey import ChannelSurvey
 from continuum_robot.drivers.serial_port import SerialPort
@@ -121,7 +122,7 @@ def test_can_interfaces_are_those_of_the_kernel(tmp_path: Path) -> None:
             (folder / key).write_text(value + "\n")
     up, down = devices.can_interfaces(tmp_path)
     assert (up.name, up.problem) == ("can0", "")
-    assert down.problem == "down: sudo ip link set can1 up type can bitrate 1000000 sample-point 0.867"
+    assert down.problem == f"down: {bring_up_line('can1')}"
 
 
 def test_a_machine_with_nothing_attached(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,7 +47,10 @@ def numbers_of(text: str) -> dict[str, list[float]]:
     return said
 
 
-@pytest.mark.parametrize("name", [pytest.param(one, marks=pytest.mark.ros if "ros2" in one else ()) for one in CHECKS])
+ON_DDS = (pytest.mark.ros, pytest.mark.real_time)
+
+
+@pytest.mark.parametrize("name", [pytest.param(one, marks=ON_DDS if "ros2" in one else ()) for one in CHECKS])
 def test_example(name: str, tmp_path: Path) -> None:
     if "ros2" in name:
         pytest.importorskip("rclpy", reason="rclpy is not installed: the example needs ROS 2")
@@ -58,7 +61,7 @@ def test_example(name: str, tmp_path: Path) -> None:
     command = [sys.executable, str(FOLDER / f"{name}.py"), "--out", str(tmp_path / "plots")]
     for _ in range(ATTEMPTS):
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=300, check=False, env=environment, cwd=tmp_path
+            command, capture_output=True, text=True, timeout=900, check=False, env=environment, cwd=tmp_path
         )
         # A computer that stalls for 20 ms stops a robot, simulated or not, and rightly so.
         if "command_timeout" not in done.stderr:

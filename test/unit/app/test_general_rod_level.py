@@ -9,7 +9,6 @@ pytest.importorskip("can", reason="python-can is not installed: the wire level n
 
 from continuum_robot.app import fake_level
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.strain_kernel import kernel
 
 
 @pytest.mark.parametrize(
@@ -31,7 +30,6 @@ def test_it_is_said_whether_the_plant_keeps_up(took_s, said, clock, monkeypatch)
         assert ("too slow for real time" in why) == (clock == "lockstep")
 
 
-@pytest.mark.skipif(kernel() is None, reason="no C compiler")
 def test_a_cycle_of_the_plant_is_measured():
     median_s, most_s = fake_level.measure_plant(load_robot("rucker_helical"), cycles=5)
     assert 0 < median_s <= most_s

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,10 @@ from continuum_robot.app.launch_arguments import LaunchArgument, misspelt, rviz_
 from continuum_robot.app.launch_plan import programs_of_stack
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.nodes.choices import FAKE_LEVELS
+from continuum_robot.robot.loading import find_robot_file, load_robot
 
+# Nothing is measured.
+QUICK = {"fake_level": "dynamics", "clock": "real"}
 ARGUMENTS = {"sim": stack_arguments(True), "hardware": stack_arguments(False), "rviz": rviz_arguments()}
 
 
@@ -48,6 +52,28 @@ def test_the_supervisor_comes_last_and_ends_if_the_start_fails() -> None:
     assert set(last.parameters["node_names"]) == others
 
 
+def test_programs_that_end_are_started_again_except_the_one_with_which_all_ends() -> None:
+    *nodes, supervisor = programs_of_stack(given("sim", **QUICK))
+    assert {program.respawns for program in nodes} == {5}
+    assert supervisor.respawns == 0
+    assert {program.respawns for program in programs_of_stack(given("sim", respawn="0", **QUICK))} == {0}
+    (composed,) = programs_of_stack(given("sim", composed="true", **QUICK))
+    assert composed.respawns == 0
+
+
+@pytest.mark.parametrize("composed", ["false", "true"])
+def test_a_signal_leaves_time_for_the_ramp(tmp_path: Path, composed: str) -> None:
+    fast = programs_of_stack(given("sim", composed=composed, **QUICK))
+    limits = load_robot("opencr_five_tendon").limits
+    assert {program.grace_s for program in fast} == {5.0 + limits.maximum_n / limits.safe_rate_n_per_s}
+    text = find_robot_file("opencr_five_tendon").read_text(encoding="utf-8")
+    assert "safe_rate_n_per_s: " in text
+    file = tmp_path / "slow.yaml"
+    file.write_text(re.sub(r"safe_rate_n_per_s: \S+", "safe_rate_n_per_s: 2.0", text), encoding="utf-8")
+    slow = programs_of_stack(given("sim", composed=composed, robot=str(file), **QUICK))
+    assert {program.grace_s for program in slow} == {15.0}
+
+
 def test_ports_go_to_the_nodes_that_open_them() -> None:
     values = {"can_interface": "slcan", "serial_port": "/dev/a", "force": "true", "force_port": "/dev/b"}
     by_node = {name: one.parameters for one in programs_of_stack(given("hardware", **values)) for name in one.nodes}
@@ -71,6 +97,7 @@ def test_the_other_name_of_the_same_argument_wins() -> None:
         ({"robot": "ftdcr_v4"}, "actuators, limits, control"),
         ({"robot": "two_segment"}, "hardware"),
         ({"params_file": "/no/such/file.yaml"}, "an existing file"),
+        ({"use_fake_hardware": "true", "respawn": "-1"}, "a whole number from 0"),
     ],
 )
 def test_wrong_values_are_refused_before_anything_starts(values: dict[str, str], words: str) -> None:

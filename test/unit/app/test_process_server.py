@@ -63,7 +63,7 @@ def run(tmp_path: Path, body: str, **more) -> subprocess.Popen:
 
 def text_of(tmp_path: Path, body: str) -> tuple[list[str], str]:
     program = run(tmp_path, body)
-    out, errors = program.communicate(timeout=60)
+    out, errors = program.communicate(timeout=300)
     assert program.returncode == 0, errors
     return out.splitlines(), errors
 
@@ -122,3 +122,9 @@ def test_a_process_with_threads_is_not_forked():
     finally:
         stop.set()
         thread.join()
+
+
+def test_who_leaves_without_having_heard_the_last_word_is_no_defect(tmp_path):
+    heard = "import select; server.start(command('0'), here); select.select([server._socket], [], [])"
+    _, errors = text_of(tmp_path, heard)
+    assert errors == ""

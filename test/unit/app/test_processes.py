@@ -74,6 +74,25 @@ def test_a_process_that_ends_is_seen_and_not_restarted() -> None:
         group.start()
 
 
+def test_a_process_that_ends_is_started_again_after_a_while_and_not_for_ever() -> None:
+    ends = {
+        "short": [sys.executable, "-c", "raise SystemExit(3)"],
+        "other": [sys.executable, "-c", "import time; time.sleep(60)"],
+    }
+    group = ProcessGroup(ends, grace_s=1.0)
+    group.start()
+    pid = group.pids["short"]
+    for number in (1, 2):
+        wait_until(lambda: group.ended() == {"short": 3})
+        assert group.start_again(most=2, delay_s=3600.0) == {}
+        assert group.start_again(most=2, delay_s=0.0) == {"short": 3}
+        assert group.restarts == {"short": number}
+        assert group.pids["short"] != pid
+    wait_until(lambda: group.ended() == {"short": 3})
+    assert group.start_again(most=2, delay_s=0.0) == {}
+    group.stop()
+
+
 def test_one_of_several_can_be_stopped(tmp_path: Path) -> None:
     log = tmp_path / "log"
     group = ProcessGroup({name: command(POLITE, log, name) for name in ("first", "second")})

@@ -14,7 +14,9 @@ from recordings import SyntheticRun
 from rosbags.rosbag2 import Reader
 
 from continuum_robot.app.command_line import main
+from continuum_robot.app.recorded_inputs import read_inputs
 from continuum_robot.app.recorded_run import find_recording, open_run, recorded_facts, statistics_note
+from continuum_robot.app.recording import read_recording
 from continuum_robot.errors import RecordingError
 from continuum_robot.nodes.recording import BagRecorder
 from continuum_robot.robot.loading import find_robot_file
@@ -133,6 +135,83 @@ def test_what_is_no_recording_is_refused_with_what_to_give(run: Path, tmp_path: 
         writer.finish()
     with pytest.raises(RecordingError, match="profile 'protobuf'"), open_run(tmp_path / "other.mcap"):
         pass
+
+
+def foreign_message(file: Path, topic: str, type_name: str, definition: str, data: bytes) -> Path:
+    """An MCAP file of ROS 2 by another program, with one message."""
+    with file.open("wb") as stream:
+        writer = McapWriter(stream)
+        writer.start("ros2", "another program")
+        schema = writer.register_schema(type_name, "ros2msg", definition.encode())
+        channel = writer.register_channel(topic, "cdr", schema)
+        writer.add_message(channel, 10, data, 10)
+        writer.finish()
+    return file
+
+
+@pytest.mark.parametrize(
+    ("definition", "data"),
+    [
+        ("nowhere/Time stamp\nuint64 sequence", bytes(20)),  # a type that is nowhere
+        ("uint64 sequence", bytes(20)),  # no header
+        ("uint64[] sequence", b"\0\1\0\0" + b"\xff" * 8),  # longer than the file
+        ("string sequence", b"\0\1\0\0\x02\0\0\0\xff\0"),  # no UTF-8
+        ("uint64 sequence", b""),
+    ],
+)
+def test_messages_that_cannot_be_read_or_are_of_another_stack_are_refused(
+    tmp_path: Path, definition: str, data: bytes
+) -> None:
+    """Found by fuzzing: they ended in a KeyError, an AttributeError, a MemoryError and others."""
+    file = foreign_message(tmp_path / "x.mcap", "/tendon_states", "continuum_robot/msg/TendonStates", definition, data)
+    with open_run(file) as run:
+        for read in (lambda: read_recording(run.bag, ["tendon_states"]), lambda: read_inputs(run.bag)):
+            with pytest.raises(RecordingError, match=r"x\.mcap"):
+                read()
+
+
+def test_a_definition_that_cannot_be_read_is_refused_by_repair(tmp_path: Path) -> None:
+    """Found by fuzzing: it ended in a KeyError."""
+    file = foreign_message(tmp_path / "x.mcap", "/a", "a/msg/B", "nowhere/Time stamp", bytes(8))
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-8])  # cut off
+    with pytest.raises(RecordingError, match=r"x\.mcap"), open_run(file):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("noted", "kept"),
+    [
+        ("{robot: 5, robot_file: 7, statistics: [1]}", {}),
+        ("{robot: [x], namespace: /left}", {"namespace": "/left"}),
+        ("[a, b]", {}),
+        ("5", {}),
+    ],
+)
+def test_notes_of_another_kind_than_text_do_not_count(tmp_path: Path, noted: str, kept: dict[str, str]) -> None:
+    """Numbers stood where text is looked into: a TypeError."""
+    bag = SyntheticRun(duration_s=0.01).write(tmp_path / "bag")
+    description = bag / "metadata.yaml"
+    before, put, after = description.read_text().partition("custom_data: null")
+    assert put
+    description.write_text(f"{before}custom_data: {noted}{after}")
+    if kept == {} and not noted.startswith("{"):
+        with pytest.raises(RecordingError, match="is not readable"), open_run(bag):
+            pass
+        return
+    with open_run(bag) as run:
+        assert run.note == kept
+        assert run.statistics == {}
+
+
+@pytest.mark.parametrize("robot", ["..", "a/b", "x" * 300, "a\0b", "😀" * 100, ""])
+def test_whatever_is_noted_as_the_robots_name_its_file_is_written(tmp_path: Path, robot: str) -> None:
+    recorder = BagRecorder(
+        tmp_path / "run" / "recording", {"robot": robot, "robot_file": find_robot_file(ROBOT).read_text()}
+    )
+    recorder.close()
+    with open_run(tmp_path / "run") as run:
+        assert run.robot().name == ROBOT
 
 
 def test_of_several_recordings_one_has_to_be_chosen(run: Path, tmp_path: Path) -> None:

@@ -27,10 +27,11 @@ from continuum_robot.identification.replay import marker_in_tracker, tip_poses
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import find_robot_file, load_robot
 
-pytestmark = pytest.mark.ros
+pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
 COMMAND = [sys.executable, "-m", "continuum_robot.app.command_line"]
-
+LONG_S = 180.0
+"""For what takes seconds: a machine that is busy with other things takes a minute."""
 
 DOMAINS = itertools.cycle(range(4))
 
@@ -68,7 +69,7 @@ class Program:
     def text(self) -> str:
         return self.log.read_text()
 
-    def wait_for(self, words: str, timeout_s: float = 60.0) -> None:
+    def wait_for(self, words: str, timeout_s: float = LONG_S) -> None:
         deadline = time.monotonic() + timeout_s
         while words not in self.text:
             assert self.process.poll() is None, self.text
@@ -76,7 +77,7 @@ class Program:
             assert time.monotonic() < deadline, self.text
             time.sleep(0.05)
 
-    def end(self, timeout_s: float = 90.0) -> int:
+    def end(self, timeout_s: float = LONG_S) -> int:
         return self.process.wait(timeout_s)
 
 
@@ -84,17 +85,8 @@ def reports(out: Path) -> list[Path]:
     return sorted(out.glob("*/metrics.json"))
 
 
-def test_demo_leaves_a_report_and_refuses_company(tmp_path: Path) -> None:
-    with Program(tmp_path, "demo", "--no-view", "--duration", "12", "--out", "runs") as demo:
-        demo.wait_for("the stack is up")
-        second = subprocess.run(
-            [*COMMAND, "demo", "--no-view", "--duration", "2", "--out", "others"],
-            capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False,
-        )  # fmt: skip
-        assert second.returncode == 2
-        assert "is busy" in second.stderr
-        assert "ROS_DOMAIN_ID" in second.stderr
-        assert not (tmp_path / "others").exists()
+def test_demo_leaves_a_report(tmp_path: Path) -> None:
+    with Program(tmp_path, "demo", "--no-view", "--duration", "4", "--out", "runs") as demo:
         demo.end()
     (file,) = reports(tmp_path / "runs")
     numbers = json.loads(file.read_text())
@@ -115,15 +107,23 @@ def test_demo_leaves_a_report_and_refuses_company(tmp_path: Path) -> None:
     assert (demo.process.returncode == 0) == (not numbers["faults"])
 
 
-def test_demo_stopped_early_reports_what_there_is(tmp_path: Path) -> None:
-    with Program(tmp_path, "demo", "--no-view", "--duration", "60", "--out", "runs") as demo:
+def test_demo_refuses_company_and_stopped_early_reports_what_there_is(tmp_path: Path) -> None:
+    with Program(tmp_path, "demo", "--no-view", "--duration", "3600", "--out", "runs") as demo:
         demo.wait_for("the stack is up")
-        time.sleep(2.0)
+        second = subprocess.run(
+            [*COMMAND, "demo", "--no-view", "--duration", "2", "--out", "others"],
+            capture_output=True, text=True, cwd=tmp_path, timeout=LONG_S, check=False,
+        )  # fmt: skip
+        assert second.returncode == 2
+        assert "is busy" in second.stderr
+        assert "ROS_DOMAIN_ID" in second.stderr
+        assert not (tmp_path / "others").exists()
+        time.sleep(1.0)
         demo.process.send_signal(signal.SIGINT)
         assert demo.end() == 130, demo.text
     (file,) = reports(tmp_path / "runs")
     numbers = json.loads(file.read_text())
-    assert 0.5 < numbers["duration_s"] < 30
+    assert 0.5 < numbers["duration_s"] < 3600
     assert "shutdown: the stack is down" in demo.text
     assert "Traceback" not in demo.text
 
@@ -131,7 +131,7 @@ def test_demo_stopped_early_reports_what_there_is(tmp_path: Path) -> None:
 def test_demo_stopped_before_it_began_ends_cleanly(tmp_path: Path) -> None:
     with Program(tmp_path, "demo", "--no-view", "--duration", "60", "--out", "runs") as demo:
         maps = Path(f"/proc/{demo.process.pid}/maps")
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + LONG_S
         while "_rclpy_pybind11" not in maps.read_text():
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -156,13 +156,16 @@ def test_up_in_processes_leaves_none_behind(tmp_path: Path) -> None:
     assert list(tmp_path.glob("runs/*/metadata.yaml"))
 
 
-def test_up_tells_of_a_process_that_died_and_fails(tmp_path: Path) -> None:
-    with Program(tmp_path, "up", "opencr_five_tendon", "--no-view", "--processes") as up:
+def test_up_starts_a_process_that_died_again_and_fails_where_it_dies_too_often(tmp_path: Path) -> None:
+    with Program(tmp_path, "up", "opencr_five_tendon", "--no-view", "--processes", "--respawn", "1") as up:
         up.wait_for("the stack is up")
         pids = dict(re.findall(r"(\w+): process (\d+)", up.text))
         os.kill(int(pids["sensing"]), signal.SIGKILL)
-        up.wait_for("sensing ended with code -9")
+        up.wait_for("sensing ended with code -9: started again as process")
         up.wait_for("fault")
+        pids["again"] = re.search(r"started again as process (\d+)", up.text)[1]
+        os.kill(int(pids["again"]), signal.SIGKILL)
+        up.wait_for("sensing ended with code -9\n")
         up.process.send_signal(signal.SIGINT)
         assert up.end() == 1, up.text
     assert not [pid for pid in pids.values() if Path(f"/proc/{pid}").exists()]
@@ -247,7 +250,11 @@ def test_replay_of_a_robot_without_recording_is_refused(tmp_path: Path) -> None:
     _, data, _ = made_up_recording(tmp_path, 4)
     assert dataclasses.is_dataclass(load_robot("ftdcr_v4"))
     result = subprocess.run(
-        [*COMMAND, "replay", str(data), "--robot", "ftdcr_v4"], capture_output=True, text=True, timeout=60, check=False
+        [*COMMAND, "replay", str(data), "--robot", "ftdcr_v4"],
+        capture_output=True,
+        text=True,
+        timeout=LONG_S,
+        check=False,
     )
     assert result.returncode == 2
     assert "recording" in result.stderr
@@ -263,17 +270,27 @@ def page_of(program: Program) -> int:
 
 def test_page_is_told_and_ends_with_its_stack_however_that_ends(tmp_path: Path) -> None:
     pytest.importorskip("viser", reason="viser is not installed: there is no page without the extra viz")
-    for number, code in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
-        with Program(tmp_path, "up", "opencr_five_tendon", "--fake-level", "mirror", "--no-contact") as up:
-            up.wait_for("page in the browser: http://127.0.0.1:", 120.0)
+    looked_at = ("--view-only", "--allow-origin", "http://127.0.0.1:9000", "--allow-origin", "https://robot.example")
+    for number, code, options, kind in (
+        (signal.SIGINT, 130, (), ""),
+        (signal.SIGKILL, -signal.SIGKILL, looked_at, " (view only)"),
+    ):
+        with Program(tmp_path, "up", "opencr_five_tendon", "--fake-level", "mirror", "--no-contact", *options) as up:
+            up.wait_for(f"page in the browser{kind}: http://127.0.0.1:", 120.0)
             pid = page_of(up)
+            token = up.text.partition("/?token=")[2].split()[0]
+            assert len(token) == 32
+            for process in (pid, up.process.pid):
+                for file in ("cmdline", "environ"):
+                    assert token.encode() not in Path(f"/proc/{process}/{file}").read_bytes()
             up.process.send_signal(number)
             assert up.end() == code, up.text
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + LONG_S
             while Path(f"/proc/{pid}").exists():
                 assert time.monotonic() < deadline, "the page is still there"
                 time.sleep(0.05)
         assert "Traceback" not in up.text
+        assert up.text.count(token) == 1
 
 
 def test_missing_extra_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

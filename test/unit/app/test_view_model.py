@@ -7,6 +7,9 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from continuum_robot.app.fault_texts import FAULT_TEXTS
 from continuum_robot.drivers.tendon_faults import FAULTS
@@ -18,12 +21,13 @@ pytest.importorskip("viser", reason="viser is not installed: the page needs the 
 from continuum_robot.app.view import colors, meshes, words
 from continuum_robot.app.view.body import make_body
 from continuum_robot.app.view.controls.status import banner
-from continuum_robot.app.view.history import History
+from continuum_robot.app.view.history import History, drawn_range
 from continuum_robot.app.view.legend import contact_words, legend
 from continuum_robot.app.view.reach import largest_push_n, reach_of, unit_of
 from continuum_robot.app.view.screenshot import picture_size
 from continuum_robot.app.view.snapshot import ContactSnapshot, Snapshot, StackSnapshot
 from continuum_robot.errors import ParameterError
+from continuum_robot.nodes.reference.motion_start import HOLDING
 from continuum_robot.rod.strain_rod import StrainRod
 
 RODS = ("opencr_five_tendon", "two_segment", "vanderbilt_segment", "vanderbilt_two_segment")
@@ -161,6 +165,43 @@ def test_history_keeps_the_last_seconds_in_order() -> None:
     assert len(history.last(100.0, 1.0)[0]) == 0
 
 
+@given(arrays(float, (20, 2), elements=st.floats(-1e6, 1e6) | st.just(math.nan)))
+def test_the_range_of_an_axis_holds_all_that_is_known(values) -> None:
+    low, high = drawn_range(values, (0.0, 1.0))
+    known = values[np.isfinite(values)]
+    assert low < high
+    if known.size:
+        assert low <= known.min()
+        assert known.max() <= high
+    else:
+        assert (low, high) == (0.0, 1.0)
+
+
+def test_the_range_of_an_axis_is_round_and_stands_still() -> None:
+    swings = np.array([[math.nan, -9.7], [9.8, math.nan]])
+    drawn = drawn_range(swings, (0.0, 1.0))
+    assert drawn == (-10.0, 10.0)
+    assert drawn_range(0.5 * swings, drawn) == drawn, "it narrows at half"
+    assert drawn_range(0.1 * swings, drawn) == (-1.0, 1.0)
+    assert drawn_range(np.array([[59.0, 60.0]]), (0.0, 1.0)) == pytest.approx((59.0, 60.2))
+    assert drawn_range(np.full((1, 2), 3.0), (0.0, 1.0)) != (0.0, 1.0), "a line that stands still has room"
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"loop_rate_hz": "999.5", "response_p99_us": "59"}, 59.0),
+        ({"loop_rate_hz": "999.5", "round_trip_p99_us": "575"}, 575.0),
+    ],
+)
+def test_the_loops_curve_is_the_way_from_reading_to_command(values, expected) -> None:
+    listener = pytest.importorskip("continuum_robot.app.view.listener", reason="the page hears the stack by rclpy")
+    loop = listener.loop_snapshot(values)
+    assert loop.response_p99_us == expected
+    assert loop.rate_hz == 999.5
+    assert math.isnan(loop.execution_p99_us)
+
+
 @pytest.mark.parametrize("name", sorted(FAULT_TEXTS))
 def test_browser_says_of_a_fault_what_its_page_says(name: str) -> None:
     said, text = words.explain(name), FAULT_TEXTS[name][0]
@@ -181,6 +222,10 @@ def test_banner_says_state_fault_and_what_to_do() -> None:
     up = Snapshot(time_s=0.0, silent_s=0.0, stack=StackSnapshot(state="up", simulated=True, driver="active"))
     assert "UP" in banner(up)
     assert "simulated" in banner(up)
+    assert HOLDING.upper() not in banner(up)
+    holds = Snapshot(time_s=0.0, silent_s=0.0, stack=StackSnapshot(state="up", driver="active", holding=True))
+    assert HOLDING.upper() in banner(holds)
+    assert words.START in banner(holds)
     stopped = StackSnapshot(
         state="fault", estop=True, faults=("estop",), driver="safe", nodes={"recorder": "inactive", "a": "active"}
     )

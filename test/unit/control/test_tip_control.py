@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -19,9 +21,13 @@ from continuum_robot.rod.statics import equilibrium
 
 NAMES = ("opencr_five_tendon", "two_segment", "vanderbilt_segment", "vanderbilt_two_segment")
 ROBOTS = {name: load_robot(name) for name in NAMES}
-CONTROLS = {name: TipControl(robot) for name, robot in ROBOTS.items()}
 UNIT = st.lists(st.floats(-1, 1), min_size=4, max_size=4)
 SHARE = TipSettings().limit_share
+
+
+@functools.cache
+def control_of(name: str) -> TipControl:
+    return TipControl(ROBOTS[name])
 
 
 def radii(name: str) -> np.ndarray:
@@ -42,7 +48,7 @@ def inside(control: TipControl, name: str, unit: list[float], angle: float = 2.5
 @example([0.0, 0.0, 0.0, 0.0])
 @settings(max_examples=20)
 def test_every_reachable_target_is_reached_in_the_model_within_the_limits(name, unit):
-    control = CONTROLS[name]
+    control = control_of(name)
     target = control.kinematics.place(inside(control, name, unit))[0]
     solution = control.solve(target)
     assert solution.reachable
@@ -54,7 +60,7 @@ def test_every_reachable_target_is_reached_in_the_model_within_the_limits(name, 
 @pytest.mark.parametrize("place", [(0.0, 0.0, 0.0), (1.5, 0.3, 0.4), (-0.1, 0.2, -0.9), (0.0, 0.0, 3.0)])
 @pytest.mark.parametrize("name", NAMES)
 def test_no_other_place_within_the_limits_is_nearer_to_a_target_out_of_reach(name, place):
-    control = CONTROLS[name]
+    control = control_of(name)
     target = np.array(place) * ROBOTS[name].length_m
     solution = control.solve(target)
     assert max(control.use_of_limits(solution.clarke).values()) <= SHARE * (1 + 1e-9)
@@ -74,7 +80,7 @@ def test_no_other_place_within_the_limits_is_nearer_to_a_target_out_of_reach(nam
 @settings(max_examples=20)
 def test_the_tip_is_that_of_arcs_of_constant_curvature(name, unit):
     """Another way to the same tip: closed form instead of the rod engine."""
-    control, robot = CONTROLS[name], ROBOTS[name]
+    control, robot = control_of(name), ROBOTS[name]
     clarke = inside(control, name, unit)
     phi, theta = arc_from_clarke(
         clarke.reshape(-1, 2), np.array([segment.tendons.pitch_radius_m for segment in robot.segments])
@@ -88,7 +94,7 @@ def test_the_tip_is_that_of_arcs_of_constant_curvature(name, unit):
 @given(UNIT)
 @settings(max_examples=10)
 def test_the_jacobian_is_the_derivative(name, unit):
-    control = CONTROLS[name]
+    control = control_of(name)
     clarke = inside(control, name, unit)
     jacobian = control.kinematics.place(clarke)[1]
     step = 1e-7
@@ -105,7 +111,7 @@ def test_the_jacobian_is_the_derivative(name, unit):
 def test_the_predicted_tensions_hold_the_robot_there(unit):
     """An independent oracle: the static equilibrium of the rod under these tensions."""
     name = "two_segment"
-    control, robot = CONTROLS[name], ROBOTS[name]
+    control, robot = control_of(name), ROBOTS[name]
     clarke = inside(control, name, unit)
     dynamics = RodDynamics(robot, compile="never")
     state = equilibrium(dynamics, control.tension(clarke), start=control.kinematics.shape @ clarke)
@@ -114,7 +120,7 @@ def test_the_predicted_tensions_hold_the_robot_there(unit):
 
 
 def test_of_many_solutions_it_takes_one_that_bends_the_segments_evenly():
-    control = CONTROLS["two_segment"]
+    control = control_of("two_segment")
     even = np.array([0.004, 0.002, 0.004, 0.002])
     target = control.kinematics.place(even)[0]
     for start in (np.array([0.008, 0.0, -0.002, 0.004]), np.zeros(4)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 import time
 from collections.abc import Callable, Iterator
 
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odri_stand import five_tendons
 
+from continuum_robot.drivers.dynamixel import bus as bus_module
 from continuum_robot.drivers.dynamixel import registers
 from continuum_robot.drivers.dynamixel.actuators import DynamixelTendonActuators
 from continuum_robot.drivers.dynamixel.bus import DynamixelBus
@@ -89,6 +91,58 @@ def stand() -> Iterator[ServoStand]:
     made = ServoStand()
     yield made
     made.close()
+
+
+# --- noise
+
+
+class NoisyLine:
+    """A serial line on which bytes come without an end; it counts them."""
+
+    def __init__(self, noise: bytes) -> None:
+        self._noise = itertools.cycle(noise)
+        self._descriptor = os.open("/dev/zero", os.O_RDONLY)
+        self.in_waiting, self.count = 1 << 20, 0
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def read(self, size: int) -> bytes:
+        self.count += size
+        assert self.count < 100_000, "noise holds the reader"
+        return bytes(itertools.islice(self._noise, size))
+
+    def write(self, data: list[int]) -> int:
+        return len(data)
+
+    def reset_input_buffer(self) -> None:
+        pass
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        b"\x00",
+        b"\xff\x00\x55",
+        b"\xff\xff\xfd\x00",
+        packet(9, 0x55, b"\x00" + bytes(4)),  # a servo that nobody asked
+    ],
+)
+def test_noise_without_an_end_does_not_hold_the_bus(noise: bytes) -> None:
+    """Found by fuzzing: the library looks at the time only where nothing comes."""
+    bus = DynamixelBus("noise", 1_000_000, answer_margin_s=0.0)
+    bus._line = bus_module._port_handler("noise", 1_000_000, NoisyLine(noise), 0.0)  # type: ignore[arg-type]
+    bus._packet = bus_module.dynamixel_sdk.PacketHandler(2.0)
+    try:
+        assert bus.read_all(registers.PRESENT_CURRENT, registers.STATE_SIZE, SERVOS) == {}
+        assert not bus.ping(1)
+        with pytest.raises(DeviceError, match="does not answer"):
+            bus.read(1, registers.HARDWARE_ERROR, 1)
+    finally:
+        bus.close()
 
 
 # --- bytes

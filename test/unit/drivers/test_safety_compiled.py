@@ -14,13 +14,16 @@ from continuum_robot.control import limits
 from continuum_robot.drivers import fault_codes, lateness_watch, tendon_faults
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.safety_settings import SafetySettings
-from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.errors import ContinuumRobotError, RobotFileError
+from continuum_robot.robot import stop_policy
 from continuum_robot.robot.coordinates import tendon_manifold
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.stop_policy import StopPolicy
 from continuum_robot.runtime.compilation import NotCompiledError, compiled_cycle
 
 FIVE = load_robot("opencr_five_tendon")
 STEPS = 700
+SEEN = ("holds", "fallback", "torque off due")
 SEEDS = 24
 WANTED = SafetySettings(late_cycles=5, frozen_time_s=0.03, activation_grace_s=0.2, current_mismatch_time_s=0.02)
 
@@ -33,7 +36,27 @@ def compiled():
         pytest.skip(str(reason))
 
 
-def robot_of(rng):
+def policy_of(rng):
+    """Any action that the robot file allows, for each class of faults."""
+    actions = {}
+    for key in tendon_faults.STOP_CLASSES:
+        while True:
+            actions[key] = str(rng.choice(stop_policy.STOP_ACTIONS))
+            try:
+                StopPolicy(**actions)
+                break
+            except RobotFileError:
+                continue
+    return StopPolicy(
+        **actions,
+        hold_s=float(rng.choice([0.02, 0.3, 5.0])),
+        hold_authority_n=float(rng.uniform(0.2, 8)),
+        hold_bandwidth_rad_per_s=float(rng.uniform(5, 100)),
+        torque_off=bool(rng.random() < 0.5),
+    )
+
+
+def robot_of(rng, policy_rng):
     """One to three segments of three to five tendons each, through all segments or from their own one."""
     segments = []
     for number in range(rng.integers(1, 4)):
@@ -45,7 +68,16 @@ def robot_of(rng):
             from_base=bool(number == 0 or rng.random() < 0.7),
         )
         segments.append(dataclasses.replace(own, name=f"segment_{number}", tendons=tendons))
-    robot = dataclasses.replace(FIVE, segments=tuple(segments), strings=(), hardware=None, control=None, reference=None)
+    robot = dataclasses.replace(
+        FIVE,
+        segments=tuple(segments),
+        strings=(),
+        hardware=None,
+        control=None,
+        reference=None,
+        actuators=dataclasses.replace(FIVE.actuators, brake_holds_n=40.0),
+        stop=policy_of(policy_rng),
+    )
     total_n = float(rng.uniform(4, 12)) * robot.tendon_count
     timeout_s = float(rng.uniform(0.01, 0.1))
     return dataclasses.replace(
@@ -63,6 +95,7 @@ class Story:
         self.clarke = np.zeros(self.manifold.coordinate_count)
         self.frozen, self.before = None, np.zeros(self.count)
         self.mood = 0
+        self.warmth = np.random.default_rng(1)
 
     def often(self, probability):
         return self.rng.random() < probability
@@ -101,7 +134,10 @@ class Story:
         if self.often(0.001):
             stamp_s = math.nan
         faults = ("tendon 0: hot",) if self.often(0.004) else ()
-        return TendonReading(stamp_s, q, velocity, force, current, unknown, age, faults)
+        temperature = np.full(count, 40.0) if self.warmth.random() < 0.3 else unknown.copy()
+        if self.warmth.random() < 0.001:
+            temperature[self.warmth.integers(count)] = self.warmth.choice([90.0, 250.0, math.inf])
+        return TendonReading(stamp_s, q, velocity, force, current, temperature, age, faults)
 
     def command(self):
         rng = self.rng
@@ -136,7 +172,7 @@ class Story:
                 missed=int(rng.integers(0, 3)) * self.often(0.2) + 100 * self.often(0.002),
                 request=str(
                     rng.choice(
-                        ["", "estop", "ask", "release", "reset", "activate", "deactivate", "off", "unknown", "limits"],
+                        ["", "estop", "ask", "release", "reset", "activate", "deactivate", "off", "unknown", "await"],
                         p=[0.81, 0.002, 0.002, 0.05, 0.05, 0.075, 0.004, 0.003, 0.003, 0.001],
                     )
                 ),
@@ -147,7 +183,7 @@ class Story:
 def run(kind, seed):
     """Everything that can be seen of the safety logic after each of many steps."""
     rng = np.random.default_rng(seed)
-    robot = robot_of(rng)
+    robot = robot_of(rng, np.random.default_rng(1000 + seed))
     story = Story(rng, robot)
     safety = kind(robot, WANTED, 1e-3, delay_margin_s=float(rng.choice([0.0, 0.02])))
     seen = []
@@ -156,7 +192,7 @@ def run(kind, seed):
         answer = ""
         try:
             if step.request == "estop":
-                safety.estop("test", held=step.sequence % 2 == 0)
+                safety.estop("test", held=step.sequence % 2 == 0, release=step.sequence % 3 == 0)
             elif step.request == "ask":
                 safety.ask_estop("test", held=step.sequence % 2 == 0)
             elif step.request == "release":
@@ -169,6 +205,8 @@ def run(kind, seed):
                 safety.deactivate()
             elif step.request == "off":
                 safety.torque_off()
+            elif step.request == "await":
+                safety.await_commands(step.now_s)
             elif step.request == "unknown":
                 safety.positions_known = not safety.positions_known
         except ContinuumRobotError as error:
@@ -194,6 +232,11 @@ def run(kind, seed):
                 bool(safety.changed),
                 bool(safety.late_warning),
                 np.array([safety.missed_fraction, safety.worst_latency_s]).tobytes(),
+                np.array([safety.heat.winding(), safety.heat.housing(), safety.heat.temperatures()]).tobytes(),
+                safety.stop_action,
+                bool(safety.stop.holds),
+                bool(safety.fallback_holds),
+                bool(safety.torque_off_due),
             )
         )
     return seen
@@ -208,14 +251,16 @@ def test_both_forms_give_the_same_bits(compiled):
 
 
 def test_the_stories_reach_every_fault_every_limit_and_every_state():
-    states, faults, limited = Counter(), Counter(), Counter()
+    states, faults, limited, actions = Counter(), Counter(), Counter(), Counter()
     for seed in range(SEEDS):
         for one in run(TendonSafety, seed):
             states[one[2]] += 1
             faults.update(one[5])
+            actions.update([one[-4], *(name for name, found in zip(SEEN, one[-3:], strict=True) if found)])
             limited.update(bit for byte in one[1] for bit in (1, 2, 4, 8, 16) if byte & bit)
     assert min(states[name] for name in ("active", "safe", "inactive")) > 1000
     assert faults.keys() == tendon_faults.FAULTS.keys()
+    assert min(actions[name] for name in (*stop_policy.STOP_ACTIONS, *SEEN)) > 50
     # What is not finite never passes the safety logic: a fault latches before.
     assert limited.keys() == {2, 4, 8, 16}
 

@@ -72,7 +72,7 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
         pytest.skip("no C compiler here: the firmware's core is not compared with the driver")
     library = tmp_path_factory.mktemp("firmware") / "protocol.so"
     flags = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-shared", "-fPIC"]
-    subprocess.run([gcc, *flags, str(FIRMWARE / "protocol.c"), "-o", str(library)], check=True, timeout=60)
+    subprocess.run([gcc, *flags, str(FIRMWARE / "protocol.c"), "-o", str(library)], check=True, timeout=300)
     loaded = ctypes.CDLL(str(library))
     for name in ("se_counts_payload", "se_board_payload", "se_frame"):
         getattr(loaded, name).restype = ctypes.c_size_t
@@ -265,5 +265,5 @@ def test_the_sketch_compiles_against_what_it_uses_of_the_board(tmp_path: Path) -
         (tmp_path / name).write_text(text, encoding="utf-8")
     flags = ["-std=gnu++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{tmp_path}", f"-I{FIRMWARE}"]
     command = [compiler, *flags, "-x", "c++", str(FIRMWARE / "string_encoder.ino")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr

@@ -51,16 +51,16 @@ class Driver:
         self.output = None
         self.safety.activate(reading_at(self.now_s), self.now_s)
 
-    def cycle(self, command=2.0, **changes):
+    def cycle(self, command=2.0, dt=DT, **changes):
         """One cycle with a fresh command (None: without), and a reading that may be spoilt."""
-        self.now_s += DT
+        self.now_s += dt
         self.sequence += 1
         changes.setdefault("tension", self.safety.tension)
         # An encoder that flickers by a count, as of a robot that is alive.
         changes.setdefault("displacement", MANIFOLD.displacement([1e-6 * (self.sequence % 2), 0]))
         reading = reading_at(changes.pop("stamp_s", self.now_s), **changes)
         wanted = None if command is None else np.broadcast_to(np.asarray(command, dtype=float), N)
-        self.output = self.safety.update(reading, wanted, 0.0, self.now_s, DT, command_sequence=self.sequence)
+        self.output = self.safety.update(reading, wanted, 0.0, self.now_s, dt, command_sequence=self.sequence)
         return self.output
 
     def cycles(self, count, command=2.0, **changes):
@@ -146,6 +146,15 @@ def test_the_command_timeout_latches_and_ramps_to_the_safe_tension(driver):
     resumed = driver.cycles(5, 6.0)[-1]
     assert resumed.state == "safe"  # commands do not wake it
     np.testing.assert_allclose(resumed.tension, LIMITS.safe_n)
+
+
+def test_a_command_that_stood_for_too_long_latches_though_the_next_comes_with_the_stalled_cycle(driver):
+    """The motors had an old command, or let go of the robot by themselves, while this program stood still."""
+    driver.cycles(20, 6.0)
+    driver.now_s += LIMITS.command_timeout_s
+    output = driver.cycle(6.0)
+    assert output.state == "safe"
+    assert output.new_faults == (tendon_faults.COMMAND_TIMEOUT,)
 
 
 def test_a_stalled_cycle_does_not_jump(driver):
@@ -286,6 +295,16 @@ def test_currents_may_lag_but_not_disagree(driver):
     assert driver.output.state == "active"
     driver.cycles(60, 10.0, tension=np.full(N, 1.0))
     assert driver.output.faults == (tendon_faults.CURRENT_MISMATCH,)
+
+
+def test_a_stall_does_not_count_as_time_in_which_currents_disagreed(driver):
+    """What was seen before and after it says nothing of the time between."""
+    driver.cycles(100, 10.0)
+    for _ in range(2):
+        driver.cycle(10.0, dt=0.09, tension=np.full(N, 1.0))
+    assert tendon_faults.CURRENT_MISMATCH not in driver.output.faults
+    driver.cycles(60, 10.0, tension=np.full(N, 1.0))
+    assert tendon_faults.CURRENT_MISMATCH in driver.output.faults
 
 
 # --- activation, deactivation, e-stop, reset

@@ -2,6 +2,7 @@
 """The contact monitor and the Kalman disturbance observer on a simulated segment."""
 
 import dataclasses
+import functools
 import itertools
 import math
 
@@ -36,6 +37,13 @@ def dynamics(robot):
 @pytest.fixture(scope="module")
 def without_friction(robot):
     return TendonFriction(robot, coefficients=[0.0, 0.0])
+
+
+@pytest.fixture(scope="module")
+def monitor_of(robot, without_friction):
+    """A monitor without tendon friction; all share the terms of the rod, which take as long to derive as a test."""
+    functions = ContactMonitor(robot).functions
+    return functools.partial(ContactMonitor, robot, functions=functions, friction=without_friction)
 
 
 def simulate(dynamics, force_at, tension_at, duration_s, place_m=PLACE_M):
@@ -91,8 +99,8 @@ def run(monitor, motion, noise=0.0, seed=0, **more):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_free_motion_raises_nothing_and_a_push_is_felt(method, robot, without_friction, free_motion, pushed):
-    monitor = ContactMonitor(robot, MonitorSettings(method=method), friction=without_friction)
+def test_free_motion_raises_nothing_and_a_push_is_felt(method, robot, monitor_of, free_motion, pushed):
+    monitor = monitor_of(MonitorSettings(method=method))
     assert {estimate.state for estimate in run(monitor, free_motion, 1e-4)} == {"clear"}
     monitor.reset()
     found = run(monitor, pushed, 1e-4)
@@ -106,32 +114,28 @@ def test_free_motion_raises_nothing_and_a_push_is_felt(method, robot, without_fr
     assert not last.wrench_place_assumed
 
 
-def test_known_place_gives_the_force(robot, without_friction, pushed):
+def test_known_place_gives_the_force(monitor_of, pushed):
     settings = MonitorSettings(method="best", known_arc_length_m=PLACE_M)
-    found = run(ContactMonitor(robot, settings, friction=without_friction), pushed)
+    found = run(monitor_of(settings), pushed)
     errors = np.array([estimate.wrench.wrench[:2] for estimate in found[450:]]) - [14, -9]
     assert math.sqrt(np.mean(errors**2)) < 0.5
     assert found[-1].wrench_arc_length_m == PLACE_M
 
 
-def test_stronger_forces_are_collisions(robot, dynamics, without_friction):
+def test_stronger_forces_are_collisions(dynamics, monitor_of):
     motion = simulate(dynamics, push(0.2, [0.0, 45.0]), lambda _: np.full(4, 60.0), 0.8)
-    monitor = ContactMonitor(
-        robot,
-        MonitorSettings(collision_force_steady_n=30.0, collision_force_accelerating_n=35.0),
-        friction=without_friction,
-    )
+    monitor = monitor_of(MonitorSettings(collision_force_steady_n=30.0, collision_force_accelerating_n=35.0))
     states = [estimate.state for estimate in run(monitor, motion)]
     assert states.index("contact") <= states.index("collision")
     assert states[-1] == "collision"
 
 
-def test_contact_is_left_after_the_force_and_not_at_once(robot, dynamics, without_friction):
+def test_contact_is_left_after_the_force_and_not_at_once(dynamics, monitor_of):
     motion = simulate(
         dynamics, lambda t: np.array([12.0, 0.0]) if 0.2 < t < 0.6 else np.zeros(2), lambda _: np.full(4, 60.0), 1.4
     )
     settings = MonitorSettings(clear_after_s=0.1)
-    states = [e.state for e in run(ContactMonitor(robot, settings, friction=without_friction), motion)]
+    states = [e.state for e in run(monitor_of(settings), motion)]
     last = max(k for k, state in enumerate(states) if state != "clear")
     assert 0.6 + 0.09 <= last * DT <= 1.2
     assert states[-1] == "clear"
@@ -139,9 +143,9 @@ def test_contact_is_left_after_the_force_and_not_at_once(robot, dynamics, withou
     assert changes <= 4  # up and down once, by way of the collision at most
 
 
-def test_tare_takes_a_bias_away(robot, without_friction):
+def test_tare_takes_a_bias_away(monitor_of):
     bias = np.array([0.2, -0.1, 0.02, 0.0, 0.0, 0.01])
-    monitor = ContactMonitor(robot, MonitorSettings(method="gmo", tare_s=0.4), friction=without_friction)
+    monitor = monitor_of(MonitorSettings(method="gmo", tare_s=0.4))
     rest = (np.zeros(6), np.zeros(6), NOISE, DT)
 
     def still(cycles):
@@ -160,9 +164,9 @@ def test_tare_takes_a_bias_away(robot, without_friction):
     assert still(50)[-1].in_contact
 
 
-def test_learnt_floor_covers_what_was_seen(robot, without_friction):
+def test_learnt_floor_covers_what_was_seen(monitor_of):
     settings = MonitorSettings(method="gmo", coefficient_error_per_m=0.0, rate_noise_per_m_s=0.0)
-    monitor = ContactMonitor(robot, settings, friction=without_friction)
+    monitor = monitor_of(settings)
     bias = np.full(6, 0.05)
     monitor.learn_floor(True)
     for _ in range(800):
@@ -214,8 +218,8 @@ def test_learning_from_free_motion_takes_errors_of_the_model_off(robot, without_
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("broken", ["c", "rate", "covariance", "tension", "dt"])
-def test_what_is_not_a_number_blinds_and_is_named(method, broken, robot, without_friction):
-    monitor = ContactMonitor(robot, MonitorSettings(method=method), friction=without_friction)
+def test_what_is_not_a_number_blinds_and_is_named(method, broken, monitor_of):
+    monitor = monitor_of(MonitorSettings(method=method))
     c, rate, noise, tension, dt = np.zeros(6), np.zeros(6), NOISE.copy(), np.full(4, 60.0), DT
     monitor.update(c, rate, noise, dt, tension=tension)
     bad = {"c": c, "rate": rate, "covariance": noise, "tension": tension}
@@ -239,8 +243,8 @@ def test_what_is_not_a_number_blinds_and_is_named(method, broken, robot, without
     assert monitor.update(c, rate, noise, DT, tension=tension).state == "clear"
 
 
-def test_covariance_of_the_rates_widens_the_thresholds_and_is_checked(robot, without_friction):
-    monitor = ContactMonitor(robot, MonitorSettings(method="gmo"), friction=without_friction)
+def test_covariance_of_the_rates_widens_the_thresholds_and_is_checked(monitor_of):
+    monitor = monitor_of(MonitorSettings(method="gmo"))
     rest = (np.zeros(6), np.zeros(6), NOISE, DT)
     found = {}
     for share in (0.5, 2.0):
@@ -255,16 +259,16 @@ def test_covariance_of_the_rates_widens_the_thresholds_and_is_checked(robot, wit
     assert "covariance of the rates" in blind.reason
 
 
-def test_a_jump_of_a_coefficient_blinds(robot, without_friction):
-    monitor = ContactMonitor(robot, friction=without_friction)
+def test_a_jump_of_a_coefficient_blinds(monitor_of):
+    monitor = monitor_of()
     monitor.update(np.zeros(6), np.zeros(6), NOISE, DT, tension=np.full(4, 60.0))
     found = monitor.update(np.array([0, 0, 3.0, 0, 0, 0]), np.zeros(6), NOISE, DT, tension=np.full(4, 60.0))
     assert found.state == "blind"
     assert "coefficient 2 jumped" in found.reason
 
 
-def test_frozen_coefficients_under_changing_tensions_blind(robot, without_friction):
-    monitor = ContactMonitor(robot, MonitorSettings(frozen_s=0.1), friction=without_friction)
+def test_frozen_coefficients_under_changing_tensions_blind(monitor_of):
+    monitor = monitor_of(MonitorSettings(frozen_s=0.1))
     states = [
         monitor.update(np.zeros(6), np.zeros(6), NOISE, DT, tension=60 + np.array([k, 0.0, -k, 0.0]) / 4)
         for k in range(120)
@@ -276,14 +280,14 @@ def test_frozen_coefficients_under_changing_tensions_blind(robot, without_fricti
     assert still[-1].state == "clear"
 
 
-def test_a_fault_of_the_shape_blinds(robot, without_friction):
-    monitor = ContactMonitor(robot, friction=without_friction)
+def test_a_fault_of_the_shape_blinds(monitor_of):
+    monitor = monitor_of()
     found = monitor.update(np.zeros(6), np.zeros(6), NOISE, DT, tension=np.full(4, 60.0), fault="string_2 snapped")
     assert (found.state, found.reason) == ("blind", "string_2 snapped")
 
 
-def test_a_suspect_holds_a_contact_back_and_blinds_in_the_end(robot, without_friction, pushed):
-    monitor = ContactMonitor(robot, MonitorSettings(suspect_s=0.2), friction=without_friction)
+def test_a_suspect_holds_a_contact_back_and_blinds_in_the_end(monitor_of, pushed):
+    monitor = monitor_of(MonitorSettings(suspect_s=0.2))
     found = run(monitor, pushed, suspects=("string_2",))
     states = [estimate.state for estimate in found]
     assert not any(estimate.in_contact for estimate in found)
@@ -294,8 +298,8 @@ def test_a_suspect_holds_a_contact_back_and_blinds_in_the_end(robot, without_fri
     assert found[-1].reason.startswith("string_2 frozen")
 
 
-def test_a_suspect_changes_nothing_without_a_contact_nor_one_that_is_reported(robot, without_friction, pushed):
-    monitor = ContactMonitor(robot, friction=without_friction)
+def test_a_suspect_changes_nothing_without_a_contact_nor_one_that_is_reported(monitor_of, pushed):
+    monitor = monitor_of()
     found = run(monitor, pushed)
     plain = [estimate.state for estimate in found]
     quiet = next(k for k, estimate in enumerate(found) if estimate.ratio > 1)
@@ -309,8 +313,8 @@ def test_a_suspect_changes_nothing_without_a_contact_nor_one_that_is_reported(ro
     assert all(estimate.in_contact for estimate in run(monitor, end, suspects=("string_2",)))
 
 
-def test_unusable_arguments_are_refused(robot, without_friction):
-    monitor = ContactMonitor(robot, friction=without_friction)
+def test_unusable_arguments_are_refused(monitor_of):
+    monitor = monitor_of()
     zero = np.zeros(6)
     with pytest.raises(ParameterError, match="one of the two"):
         monitor.update(zero, zero, NOISE, DT)
@@ -341,8 +345,8 @@ def test_settings_out_of_range_are_refused(key, value):
         MonitorSettings(**{key: value})
 
 
-def test_settings_change_while_it_runs(robot, without_friction):
-    monitor = ContactMonitor(robot, MonitorSettings(method="gmo"), friction=without_friction)
+def test_settings_change_while_it_runs(monitor_of):
+    monitor = monitor_of(MonitorSettings(method="gmo"))
     rest = {"tension": np.full(4, 60.0)}
     for _ in range(200):
         before = monitor.update(np.zeros(6), np.zeros(6), NOISE, DT, other_force=-np.full(6, 1e-4), **rest)
@@ -372,10 +376,8 @@ def test_any_robot_is_monitored_and_constant_curvature_says_no_place():
 
 
 def test_torques_and_tensions_are_the_same(robot):
-    one, other = (
-        ContactMonitor(robot, MonitorSettings(method="gmo")),
-        ContactMonitor(robot, MonitorSettings(method="gmo")),
-    )
+    one = ContactMonitor(robot, MonitorSettings(method="gmo"))
+    other = ContactMonitor(robot, MonitorSettings(method="gmo"), functions=one.functions)
     c, rate = np.array([0.5, 0.1, 0, 0, 0, 0]), np.array([0.2, -0.1, 0, 0, 0, 0])
     for k in range(20):
         tension = np.array([100.0 + k, 60, 60, 80])
@@ -457,7 +459,7 @@ def test_disturbance_observer_refuses_and_blinds():
     assert observer.blind_reason
 
 
-def test_noise_experiment_of_johnston(robot, dynamics, without_friction):
+def test_noise_experiment_of_johnston(robot, dynamics, monitor_of):
     """Section 11.2 at 500 Hz: the Kalman observer halves the paper's error of the momentum observer at noise 0.01."""
     motion = simulate(
         dynamics, lambda t: np.array([10.0, -10.0]) * min(t, 1.0), lambda _: np.zeros(4), 2.0, robot.length_m
@@ -467,7 +469,7 @@ def test_noise_experiment_of_johnston(robot, dynamics, without_friction):
     errors = {}
     for method, amplitude in (("gmo", 0.0), ("jfd", 0.0), ("best", 0.0), ("best", 0.01)):
         settings = MonitorSettings(method=method, gain_per_s=(10.0,), known_arc_length_m=robot.length_m)
-        monitor = ContactMonitor(robot, settings, functions=functions, friction=without_friction)
+        monitor = monitor_of(settings, functions=functions)
         generator = np.random.default_rng(2)
         found = []
         for c, v, a, tension in zip(*motion, strict=True):
@@ -485,11 +487,16 @@ def test_noise_experiment_of_johnston(robot, dynamics, without_friction):
 # --- machine code and NumPy
 
 
-@pytest.fixture(scope="module", params=["vanderbilt_segment", "vanderbilt_two_segment", "opencr_five_tendon"])
+# The code of two segments takes the compiler most of a minute.
+TWO_SEGMENTS = pytest.param("vanderbilt_two_segment", marks=pytest.mark.long)
+
+
+@pytest.fixture(scope="module", params=["vanderbilt_segment", TWO_SEGMENTS, "opencr_five_tendon"])
 def monitors(request):
     """A monitor with machine code and one without."""
     robot = load_robot(request.param)
-    return ContactMonitor(robot), ContactMonitor(robot, plain=True)
+    quick = ContactMonitor(robot)
+    return quick, ContactMonitor(robot, functions=quick.functions, plain=True)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -61,6 +61,7 @@ def test_score_counts_reports_without_contact():
     assert score(recording(truth, truth, spike), "best").early == 0
 
 
+@pytest.mark.long  # half a minute; the monitor finds contacts with a wrong model in test_contact_monitor.py too
 def test_two_contacts_are_found_with_a_wrong_model():
     result = experiments()["johnston.contact_sweep"].run({"cases": 2})
     json.dumps(result, allow_nan=False)

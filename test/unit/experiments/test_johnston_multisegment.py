@@ -2,6 +2,7 @@
 import json
 
 import numpy as np
+import pytest
 
 from continuum_robot.experiments.johnston_multisegment import MULTISEGMENT, distal_alone
 from continuum_robot.experiments.johnston_segment import CapstanRobot
@@ -19,6 +20,7 @@ def test_distal_segment_alone_is_that_of_the_robot_with_a_straight_proximal_one_
     assert jacobian.shape == (2, 6)
 
 
+@pytest.mark.long
 def test_both_couplings_have_numbers_for_both_segments():
     options = {"farthest_deg": 10, "speed_deg_per_s": 180}
     result = MULTISEGMENT.run(options)

@@ -169,7 +169,7 @@ def test_homing_refuses_a_tension_without_room(tension_n):
         Homing(ROBOT, HomingSettings(tension_n=tension_n))
 
 
-@pytest.mark.parametrize("cancel_s", [0.3, 3.0, 6.0])
+@pytest.mark.parametrize("cancel_s", [0.3, 3.0, pytest.param(6.0, marks=pytest.mark.long)])
 def test_a_cancelled_homing_leaves_safe_tensions_and_no_result(cancel_s):
     run, safety, _ = drive(slack_robot([0.004, 0.001, 0.003, 0.002, 0.006]), Homing(ROBOT), cancel_s=cancel_s)
     assert not run.succeeded
@@ -254,7 +254,9 @@ def test_strings_that_fit_nothing_or_do_not_move_decide_nothing():
     assert "fit no order" in wild.orientation
 
 
-@pytest.mark.parametrize("order", [[0, 1, 2, 3, 4], [1, 2, 3, 4, 0], [0, 4, 3, 2, 1]])
+@pytest.mark.parametrize(
+    "order", [pytest.param([0, 1, 2, 3, 4], marks=pytest.mark.long), [1, 2, 3, 4, 0], [0, 4, 3, 2, 1]]
+)
 def test_a_turned_or_mirrored_robot_is_found_by_its_strings(order):
     procedure = TendonCheck(ROBOT)
     run, _, _ = drive(Rewired(SimulatedTendonActuators(ROBOT), order=order), procedure, strings=True)

@@ -75,6 +75,8 @@ def test_what_a_motor_does_not_state_is_taken_from_the_actuators():
         (lambda r: strings(r)[1].update(channel=0), "strings[1].channel", "strings[0] has it"),
         (lambda r: strings(r)[1].update(string="string_z"), "strings[1].string", "string_x, string_y"),
         (lambda r: strings(r)[1].update(string="string_x"), "strings[1].string", "each string once"),
+        (lambda r: r["hardware"].update(tendon_actuators=None), "tendon_actuators.kind", "one of odri_can, dynamixel"),
+        (lambda r: r["strings"][0].update(name="a\n\u2028"), "strings[0].string", r"a\n\u2028, string_y"),
         (lambda r: strings(r).pop(), "string_encoders.strings", "a counter for string_y too"),
         (lambda r: r["hardware"]["force_sensor"].update(baud_bps=230401), "baud_bps", "460800"),
         (

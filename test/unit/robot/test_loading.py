@@ -16,6 +16,8 @@ from continuum_robot.robot.schema import quantity_of
 
 FIVE_TENDONS = find_robot_file("opencr_five_tendon")
 TWO_SEGMENTS = find_robot_file("two_segment")
+# Ten times as fast, where PyYAML has it.
+DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 GOOD = """\
 schema_version: 1
@@ -177,7 +179,7 @@ def test_the_good_file_is_good(tmp_path):
         ("a: *nowhere", 1, "well-formed YAML"),
         ("--- 1\n--- 2\n", 2, "well-formed YAML"),
         ("\x01", None, "well-formed YAML"),
-        ("[" * 5000, None, "well-formed YAML"),
+        ("[" * 5000, 1, "well-formed YAML"),
         ("", None, "a mapping with the keys schema_version, name, segments"),
         ("- 1\n- 2\n", 1, "a mapping with the keys schema_version, name, segments"),
         ("just words", 1, "a mapping with the keys schema_version, name, segments"),
@@ -203,7 +205,7 @@ def test_a_missing_file_names_the_robots_there_are(tmp_path):
 
 def test_a_file_that_is_not_text_is_refused(tmp_path):
     (tmp_path / "robot.yaml").write_bytes(b"\xff\xfe\x00name")
-    with pytest.raises(RobotFileError, match="a readable text file in UTF-8"):
+    with pytest.raises(RobotFileError, match="a readable robot file in UTF-8"):
         load_robot(tmp_path / "robot.yaml")
 
 
@@ -278,7 +280,7 @@ def test_a_misspelt_key_anywhere_in_a_shipped_file_is_found(path):
         name = key.split(".")[-1]
         parent["x" + name] = parent.pop(name)
         with pytest.raises(RobotFileError) as caught:
-            parse_robot(yaml.safe_dump(bad), path)
+            parse_robot(yaml.dump(bad, Dumper=DUMPER), path)
         assert caught.value.key.endswith("x" + name)
         assert f"did you mean {name!r}" in str(caught.value) or len(name) == 1
 
@@ -303,7 +305,7 @@ def test_no_number_of_a_shipped_file_may_be_unknown(path):
     for bad in poisoned(good):
         count += 1
         with pytest.raises(RobotFileError):
-            parse_robot(yaml.safe_dump(bad), path)
+            parse_robot(yaml.dump(bad, Dumper=DUMPER), path)
     assert count > 20
 
 

@@ -149,7 +149,7 @@ def test_processes_may_compile_at_once(own_cache):
     command = [sys.executable, "-c", script, str(Path(__file__).parent)]
     running = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(3)]
     for process in running:
-        _, error = process.communicate(timeout=120)
+        _, error = process.communicate(timeout=300)
         assert process.returncode == 0, error.decode()
     assert [path.suffix for path in own_cache.iterdir()] == [".so"]
 

@@ -18,6 +18,7 @@ from continuum_robot.robot.coordinates import clarke_manifold
 
 START_FADE_TIME_S = 0.5
 EXTRAPOLATION_S = 0.02
+REST_S = 0.2
 _NEAR_M = 5e-5
 
 
@@ -273,9 +274,15 @@ class ReferenceInput:
             # Blended at the moment it stopped: a position that only stands must not go on moving.
             if self._stopped is None:
                 last = _ahead(reference, EXTRAPOLATION_S)
-                blended = self._blended(last, self._stamp_s + EXTRAPOLATION_S)
-                self._stopped = ClarkeReference.at_rest(blended.position)
-            return self._stopped
+                self._stopped = self._blended(last, self._stamp_s + EXTRAPOLATION_S)
+            passed_s = min(ahead_s - EXTRAPOLATION_S, REST_S)
+            left = 1 - passed_s / REST_S
+            velocity = self._stopped.velocity
+            return ClarkeReference(
+                self._stopped.position + passed_s * (velocity * (1 + left) / 2),
+                velocity * left,
+                -velocity / REST_S if left > 0 else np.zeros(self._count),
+            )
         # A stamp a little in the future (another process's clock tick) is extrapolated backwards just as well.
         return self._blended(_ahead(reference, max(ahead_s, -EXTRAPOLATION_S)), time_s)
 

@@ -312,6 +312,89 @@ def test_commands_of_before_are_forgotten_with_the_power():
     assert desk.row()[ROW.wanted] != [2.5] * N
 
 
+def closed_loop():
+    return ControllerCycle(
+        ClarkeController(ROBOT, clarke_feedforward(ROBOT)), ReferenceInput(2), ROBOT.control.state_timeout_s, DT
+    )
+
+
+def test_holding_writes_the_same_tensions_in_every_cycle_whatever_the_robot_does():
+    desk = Desk("echo")
+    desk.device.clarke = np.array([3e-4, -2e-4])
+    desk.step(5)
+    before = desk.device.written[-1]
+    desk.cycle.hold_now(on=True, now_s=desk.now_s)
+    written = len(desk.device.written)
+    for step in range(round(3 * LIMITS.command_timeout_s / DT)):
+        desk.device.clarke = np.array([3e-4, -2e-4]) * math.cos(0.05 * step)
+        desk.step()
+    assert desk.device.written[written:] == [before] * round(3 * LIMITS.command_timeout_s / DT)
+    assert desk.safety.faults == ()
+    assert not desk.controller.seen[-1][2], "the controller follows although it does not command"
+    assert not desk.row()[ROW.answered]
+
+
+@pytest.mark.parametrize("back_m", [(0.0, 0.0), (1e-3, 5e-4)])
+def test_switching_to_holding_and_back_makes_no_jump_of_the_tensions(back_m):
+    control = closed_loop()
+    desk = Desk(control)
+    desk.device.clarke = np.array([5e-4, 0.0])
+    desk.step(200)
+    for switch in range(6):
+        before = desk.safety.tension
+        desk.cycle.hold_now(on=switch % 2 == 0, now_s=desk.now_s)
+        if switch % 2:  # meanwhile the robot was moved by hand: the controller starts where it stands now
+            desk.device.clarke = desk.device.clarke + np.array(back_m)
+            desk.now_s += 1.0
+        desk.step()
+        np.testing.assert_allclose(desk.device.written[-1], before, atol=0.05)
+        desk.step(40)
+    assert control.restarts == 4
+    assert desk.safety.faults == ()
+
+
+def test_holding_begins_with_the_tensions_of_each_activation():
+    desk = Desk("echo", active=False)
+    desk.cycle.hold_now(on=True, now_s=desk.now_s)
+    for held_n in (2.0, 3.5):
+        desk.device.held = np.full(N, held_n)
+        desk.step()
+        desk.safety.activate(desk.cycle.newest_reading(), desk.now_s)
+        desk.cycle.power(on=True)
+        desk.step(20)
+        np.testing.assert_allclose(desk.device.written[-1], held_n)
+        desk.safety.torque_off()
+        desk.cycle.power(on=False)
+
+
+def test_commands_of_another_program_are_not_heard_while_the_cycle_holds():
+    desk = Desk()
+    desk.cycle.command([2.5] * N, desk.now_s, 1)
+    desk.step()
+    desk.cycle.hold_now(on=True, now_s=desk.now_s)
+    for number in range(2, 30):
+        desk.cycle.command([4.0] * N, desk.now_s, number)
+        desk.step()
+    assert desk.device.written[-1] == [2.5] * N
+    desk.cycle.hold_now(on=False, now_s=desk.now_s)
+    desk.step(50)
+    assert desk.device.written[-1] == [2.5] * N, "the driver holds until the first new command"
+    desk.cycle.command([2.6] * N, desk.now_s, 200)
+    desk.step()
+    assert desk.device.written[-1] == [2.6] * N
+
+
+def test_nobody_who_commands_after_a_switch_is_a_silent_controller():
+    desk = Desk()
+    desk.cycle.command([2.5] * N, desk.now_s, 1)
+    desk.step()
+    desk.cycle.hold_now(on=True, now_s=desk.now_s)
+    desk.step(10)
+    desk.cycle.hold_now(on=False, now_s=desk.now_s)
+    desk.step(round((LIMITS.command_timeout_s + desk.safety.settings.activation_grace_s) / DT) + 2)
+    assert desk.safety.faults == (tendon_faults.COMMAND_TIMEOUT,)
+
+
 def test_missed_deadlines_and_latencies_reach_the_safety_logic():
     desk = Desk("echo")
     for _ in range(300):

@@ -9,12 +9,14 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import pytest
 
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.runtime import periodic
 from continuum_robot.runtime.periodic import (
+    FrozenGarbage,
     PeriodicThread,
     ProcessorShare,
     RealtimeSettings,
@@ -30,6 +32,27 @@ def make(cycle, period_s=0.005, **more) -> PeriodicThread:
     )
     thread.failures = failures  # type: ignore[attr-defined]
     return thread
+
+
+class Held:
+    """Holds itself: only the garbage collector frees it."""
+
+    def __init__(self):
+        self.own = self
+
+
+def test_what_was_frozen_is_freed_when_the_last_loop_ends():
+    held = []
+    for _ in range(3):  # as a stack that is reset: each loop freezes what the one before left
+        one = Held()
+        held.append(weakref.ref(one))
+        FrozenGarbage.hold()
+        FrozenGarbage.hold()
+        del one
+        FrozenGarbage.release()
+        assert held[-1]() is not None  # another loop runs: nothing stops it for a collection
+        FrozenGarbage.release()
+        assert held[-1]() is None
 
 
 def test_missed_deadlines_are_counted_and_skipped_never_caught_up():
@@ -95,11 +118,11 @@ def test_a_hanging_cycle_is_reported_to_the_caller():
 
     def cycle(_now_s: float, _elapsed_s: float) -> None:
         entered.set()
-        release.wait(5.0)
+        release.wait(60.0)
 
     thread = make(cycle)
     thread.start()
-    assert entered.wait(5.0)
+    assert entered.wait(60.0)
     with pytest.raises(DeviceError, match="did not answer"):
         thread.call(lambda: None, timeout_s=0.05)
     release.set()

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuum_robot.control.references import ClarkeReference, blend
-from continuum_robot.runtime.reference_input import EXTRAPOLATION_S, ReferenceInput
+from continuum_robot.runtime.reference_input import EXTRAPOLATION_S, REST_S, ReferenceInput
 
 HERE = np.array([0.003, -0.002])
 
@@ -44,14 +44,46 @@ def test_between_references_at_250_hz_the_error_is_below_a_micrometre():
     assert max(errors) < 1e-6
 
 
-def test_after_20_ms_it_stands_where_it_is():
+def test_after_20_ms_it_comes_to_rest_without_a_jump_in_place_or_velocity():
     reference = ReferenceInput(2)
     reference.start(HERE)
     reference.receive(moving(0.0), 0.0)
-    just_before, after = reference.at(EXTRAPOLATION_S - 1e-9), reference.at(3.0)
-    np.testing.assert_allclose(after.position, just_before.position, atol=1e-9)
-    np.testing.assert_array_equal(after.velocity, 0)
-    np.testing.assert_array_equal(reference.at(4.0).position, after.position)
+    step_s = 1e-4
+    samples = [reference.at(k * step_s) for k in range(3000)]
+    positions = np.array([sample.position for sample in samples])
+    velocities = np.array([sample.velocity for sample in samples])
+    # The acceleration ends at 20 ms and at rest, so the mean of two velocities is exact but for those steps.
+    np.testing.assert_allclose(np.diff(positions, axis=0), step_s * (velocities[1:] + velocities[:-1]) / 2, atol=1e-8)
+    last = reference.at(EXTRAPOLATION_S - 1e-12)
+    at_rest = reference.at(EXTRAPOLATION_S + REST_S)
+    np.testing.assert_allclose(at_rest.position, last.position + last.velocity * REST_S / 2, atol=1e-9)
+    for time_s in (EXTRAPOLATION_S + REST_S, 4.0):
+        now = reference.at(time_s)
+        np.testing.assert_array_equal(now.position, at_rest.position)
+        np.testing.assert_allclose([now.velocity, now.acceleration], 0, atol=1e-12)
+
+
+def test_a_gap_of_a_busy_machine_leaves_it_little_behind():
+    reference = ReferenceInput(2)
+    reference.start(HERE)
+    slow_hz = 0.2
+
+    def slow(time_s):
+        fast = moving(slow_hz * time_s)
+        return ClarkeReference(fast.position, slow_hz * fast.velocity, slow_hz**2 * fast.acceleration)
+
+    reference.receive(slow(0.0), 0.0)
+    reference.step(0.0)
+    speed = np.abs(slow(0.0).velocity).max()
+    assert np.abs(reference.at(0.06).position - slow(0.06).position).max() < 0.06 * speed / 10
+
+
+def test_a_reference_that_was_never_followed_does_not_move_it():
+    reference = ReferenceInput(2)
+    reference.start(HERE)
+    reference.receive(moving(0.0), 0.0)
+    np.testing.assert_array_equal(reference.at(0.5).position, HERE)
+    np.testing.assert_array_equal(reference.at(0.5).velocity, 0)
 
 
 def test_a_reference_that_starts_elsewhere_is_blended_in_without_a_jump():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Emergency stop, reset, the state of the stack in words, and the line in which the page answers."""
+"""Emergency stop, reset, start, the state of the stack in words, and the line in which the page answers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from continuum_robot.app.view import words
 from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.gui import note, show
 from continuum_robot.app.view.snapshot import Snapshot
+from continuum_robot.nodes.reference.motion_start import HOLDING
 
 _STATE_COLORS = {"up": "#2b8a3e", "fault": "#c92a2a", "starting": "#b7791f", "stopping": "#b7791f", "down": "#5c6370"}
 
 
 class Status:
-    """Stop and reset, with what they are about.
+    """Stop, reset and start, with what they are about.
 
     Parameters
     ----------
@@ -25,7 +26,7 @@ class Status:
 
     Attributes
     ----------
-    stop, reset : buttons
+    stop, reset, start : buttons
     """
 
     def __init__(self, server: viser.ViserServer, commander: Commander) -> None:
@@ -36,8 +37,10 @@ class Status:
         )
         self.stop.on_click(lambda _event: self._stop())
         self._banner = gui.add_html("")
-        self.reset = gui.add_button("Reset", hint="Clears the faults and brings the stack up again.")
+        self.reset = gui.add_button("Reset", hint="Clears the faults and brings the stack up; the robot then holds.")
         self.reset.on_click(lambda _event: self._reset())
+        self.start = gui.add_button("Start", disabled=True, hint="Plays the trajectory of reference_source.")
+        self.start.on_click(lambda _event: self._commander.play(self.tell_if_refused))
         self._answer = gui.add_html("", visible=False)
 
     def update(self, snapshot: Snapshot) -> None:
@@ -46,6 +49,7 @@ class Status:
         show(self._banner, "content", banner(snapshot))
         show(self.stop, "label", "STOPPED (latched)" if stack.estop else "EMERGENCY STOP")
         show(self.reset, "disabled", not (stack.faults or stack.estop or stack.state == "down"))
+        show(self.start, "disabled", not stack.holding)
 
     def tell(self, sentence: str) -> None:
         """Say something to whoever steers.
@@ -93,14 +97,19 @@ def banner(snapshot: Snapshot) -> str:
     color = "#c92a2a" if stack.faults or stack.estop else _STATE_COLORS.get(state, "#5c6370")
     kind = "simulated" if stack.simulated else "hardware"
     title = (state or "no stack").upper() + (f" · {kind}" if state else "")
+    if stack.holding:
+        title += f" · {HOLDING.upper()}"
     if stack.estop:
         title = "EMERGENCY STOP IS LATCHED"
-    parts = [f"<b>{html.escape(title)}</b><br>{html.escape(words.STATES.get(state, ''))}"]
+    said = words.START if stack.holding else words.STATES.get(state, "")
+    parts = [f"<b>{html.escape(title)}</b><br>{html.escape(said)}"]
     if stack.driver and state:
         parts.append(f"Motors: {html.escape(words.DRIVER_STATES.get(stack.driver, stack.driver))}.")
+    if state and stack.driver_says not in ("", stack.driver):
+        parts.append(f"Driver: {html.escape(stack.driver_says)}.")
     for fault in stack.faults:
-        said = words.explain(fault)
-        parts.append(f"<b>{html.escape(said.name)}</b>: {html.escape(said.cause)}.<br>➜ {html.escape(said.remedy)}")
+        found = words.explain(fault)
+        parts.append(f"<b>{html.escape(found.name)}</b>: {html.escape(found.cause)}.<br>➜ {html.escape(found.remedy)}")
     idle = [f"{name} {what}" for name, what in stack.nodes.items() if what != "active"]
     if idle and state in ("up", "fault"):
         parts.append("Not active: " + html.escape(", ".join(idle)) + ".")

@@ -80,8 +80,14 @@ class Trajectory:
         }
 
         def answer(success: bool, sentence: str) -> None:
-            self._status.tell(f"{_SOURCE} plays {values['reference.kind']}." if success else f"Refused: {sentence}")
+            self._status.tell(f"{_SOURCE} {sentence}." if success else f"Refused: {sentence}")
             if success:
                 self._steering.leave()
 
-        self._commander.set_parameters(_SOURCE, values, answer)
+        def start(success: bool, sentence: str) -> None:
+            if success:
+                self._commander.play(answer)
+            else:
+                answer(success, sentence)
+
+        self._commander.set_parameters(_SOURCE, values, start)

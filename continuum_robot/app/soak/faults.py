@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a soak does to a running stack: faults of devices, of processes and of people, and plain operation."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from std_msgs.msg import Bool
+
+from continuum_robot.app.client.stack_link import StackLink
+from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
+from continuum_robot.experiments.fault_campaign.kind import EITHER, SAFE, TOLERATED
+from continuum_robot.msg import ClarkeState, TendonCommands
+from continuum_robot.nodes import qos
+from continuum_robot.nodes.spinning import wait_for
+from continuum_robot.robot.actuation import TensionLimits
+from continuum_robot.robot.description import Robot
+from continuum_robot.simulation import faults as devices
+from continuum_robot.srv import InjectFault, ManageStack, ReleaseEstop
+
+Rng = np.random.Generator
+
+COOL_C = 25.0
+STALL_S = 4.0
+"""Of the supervisor: longer than it waits for any node."""
+BOARD_TIMEOUTS = 1.5
+"""Of limits.command_timeout_s: receive timeout of the boards at level dynamics, as the driver sets it."""
+RESPAWN_TIMEOUT_S = 60.0
+_DISCOVERY_S = 5.0
+_JOINED_S = 1.0
+"""Both sides know of each other so long after one does; what is published before waits for that."""
+
+
+class Stand(Protocol):
+    """What faults need of the stack under test."""
+
+    robot: Robot
+    limits: TensionLimits
+    link: StackLink
+
+    def pid(self, process: str) -> int:
+        """Process id of a part of the stack.
+
+        Parameters
+        ----------
+        process : its name
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What was done.
+
+    Attributes
+    ----------
+    detail : for the record
+    known_s : when it could be known, on the monotonic clock, s; NaN where only the robot's motion gives it away
+    resumed_s : when a process that was stopped went on, s: its ramp to the safe tension may begin then, and counts from
+        there. NaN: nothing was stopped
+    reaction : what must follow where that depends on what was drawn; "" for the kind's own
+    repair : ends the cause
+    """
+
+    detail: str = ""
+    known_s: float = math.nan
+    resumed_s: float = math.nan
+    reaction: str = ""
+    repair: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class SoakFault:
+    """One thing that a soak does.
+
+    Attributes
+    ----------
+    name : of the record
+    weight : how often it is drawn, beside the others, without unit
+    reaction : "safe", "tolerated", or either
+    act : does it
+    mechanical : a repair under torque would be an accident of its own: the e-stop comes before it, and the reset,
+        which begins with another robot, is the repair
+    truthless : the simulated robot itself is gone: there is nothing to judge
+    reset : it is followed by a reset in any case
+    """
+
+    name: str
+    weight: float
+    reaction: str
+    act: Callable[[Stand, Rng], Effect]
+    mechanical: bool = False
+    truthless: bool = False
+    reset: bool = False
+
+
+# --- devices
+
+
+def _inject(stand: Stand, fault: str, tendon: int = -1, magnitude: float = 0.0, duration_s: float = 0.0) -> None:
+    request = InjectFault.Request(fault=fault, tendon=tendon, magnitude=magnitude, duration_s=duration_s)
+    stand.link.ask("inject_fault", InjectFault, request, again_s=None)
+
+
+def _device(
+    fault: str, low: float = 0.0, high: float = 0.0, *, known: Callable[[TensionLimits], float] | None = None
+) -> Callable[[Stand, Rng], Effect]:
+    def act(stand: Stand, rng: Rng) -> Effect:
+        tendon = int(rng.integers(stand.robot.tendon_count))
+        magnitude = float(rng.uniform(low, high))
+        _inject(stand, fault, tendon, magnitude)
+        now_s = time.monotonic()  # the service has answered: it acts from the next step on
+
+        def repair() -> None:
+            _inject(stand, "")
+            if fault == devices.HOT_MOTOR:
+                # What was measured as hot is hot until it is measured as cool.
+                _inject(stand, fault, tendon, COOL_C)
+
+        known_s = math.nan if known is None else now_s + known(stand.limits)
+        # A tendon that is fastened again where its spool then stands needs another length: that is another robot.
+        mechanical = devices.FAULTS[fault].mechanical
+        return Effect(f"tendon {tendon + 1}, {magnitude:.3g}", known_s, repair=(lambda: None) if mechanical else repair)
+
+    return act
+
+
+# --- processes
+
+
+def _kill(process: str, known: Callable[[TensionLimits], float] | None = None) -> Callable[[Stand, Rng], Effect]:
+    def act(stand: Stand, _rng: Rng) -> Effect:
+        pid = stand.pid(process)
+        now_s = time.monotonic()
+        os.kill(pid, signal.SIGKILL)
+
+        def repair() -> None:
+            if not wait_for(lambda: stand.pid(process) != pid, RESPAWN_TIMEOUT_S, 0.1):
+                raise DeviceError(process, f"was not started again within {RESPAWN_TIMEOUT_S:g} s", "See the log")
+
+        return Effect(process, math.nan if known is None else now_s + known(stand.limits), repair=repair)
+
+    return act
+
+
+def _stop(process: str, low_s: float, high_s: float) -> Callable[[Stand, Rng], Effect]:
+    def act(stand: Stand, rng: Rng) -> Effect:
+        duration_s = float(rng.uniform(low_s, high_s))
+        pid = stand.pid(process)
+        now_s = time.monotonic()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            time.sleep(duration_s)
+        finally:
+            resumed_s = time.monotonic()
+            os.kill(pid, signal.SIGCONT)
+        detail = f"{process} for {duration_s:.2f} s"
+        board_s = BOARD_TIMEOUTS * stand.limits.command_timeout_s
+        if process == "control_loop" and duration_s > board_s:
+            return Effect(detail, now_s + board_s, resumed_s, SAFE)
+        return Effect(detail)
+
+    return act
+
+
+# --- people and other programs
+
+
+def _estop_service(stand: Stand, _rng: Rng) -> Effect:
+    stand.link.trigger("estop")
+    return Effect("service", time.monotonic())  # it has answered, so it is latched
+
+
+def estop_by_two(stand: Stand, rng: Rng) -> Effect:
+    """Two publishers that have joined press; one releases, and a reset is refused; in the repair the other does.
+
+    Raises
+    ------
+    ParameterError : the reset was accepted
+    """
+    node = stand.link.node
+    topic = stand.link.namespace.rstrip("/") + "/estop"
+    buttons = [node.create_publisher(Bool, topic, qos.latched()) for _ in range(2)]
+    wait_for(lambda: all(button.get_subscription_count() > 0 for button in buttons), _DISCOVERY_S)
+    for button in buttons:
+        button.publish(Bool(data=False))
+    time.sleep(_JOINED_S)
+    known_s = time.monotonic()
+    for button in buttons:
+        button.publish(Bool(data=True))
+    time.sleep(0.3)
+    released = int(rng.integers(2))
+    buttons[released].publish(Bool(data=False))
+    time.sleep(0.2)
+    refused = _refused(lambda: stand.link.trigger("reset_estop"))
+
+    def repair() -> None:
+        for button in buttons:
+            button.publish(Bool(data=False))
+        time.sleep(0.3)
+        for button in buttons:
+            node.destroy_publisher(button)
+
+    if not refused:
+        raise ParameterError("reset_estop", "accepted", "refused: one of two publishers still holds the e-stop")
+    return Effect("held by two, released by one, reset refused", known_s, repair=repair)
+
+
+def foreign_commands(stand: Stand, rng: Rng) -> Effect:
+    """Commands without sequence numbers from another program, while the controller is in the cycle."""
+    node = stand.link.node
+    publisher = node.create_publisher(TendonCommands, "tendon_commands", qos.command_publisher())
+    try:
+        tension = rng.uniform(0.0, stand.limits.maximum_n, stand.robot.tendon_count).tolist()
+        for _ in range(200):
+            publisher.publish(TendonCommands(tension=tension))
+            time.sleep(0.005)
+    finally:
+        node.destroy_publisher(publisher)
+    return Effect("200 commands")
+
+
+def _foreign_references(stand: Stand, rng: Rng) -> Effect:
+    """References of a program that has not taken its turn."""
+    node = stand.link.node
+    publisher = node.create_publisher(ClarkeState, "clarke_reference", qos.command_publisher())
+    try:
+        message = ClarkeState()
+        place = rng.uniform(-1, 1, stand.robot.coordinate_count) * stand.limits.maximum_displacement_m
+        message.position = place.tolist()
+        message.velocity = message.acceleration = [0.0] * stand.robot.coordinate_count
+        for _ in range(100):
+            message.header.stamp = node.get_clock().now().to_msg()
+            publisher.publish(message)
+            time.sleep(0.01)
+    finally:
+        node.destroy_publisher(publisher)
+    return Effect("100 references")
+
+
+def hostile_requests(stand: Stand, _rng: Rng) -> Effect:
+    """Requests out of range, each of which must be refused. Raises :class:`ParameterError` where one is accepted."""
+    link = stand.link
+    requests: tuple[tuple[str, Callable[[], object]], ...] = (
+        ("inject_fault NaN", lambda: _inject(stand, devices.ENCODER_JUMP, 0, math.nan)),
+        ("inject_fault tendon", lambda: _inject(stand, devices.ENCODER_JUMP, 4711, 0.0)),
+        ("manage_stack 250", lambda: link.manage(250, 10.0)),
+        ("release_estop", lambda: link.ask("release_estop", ReleaseEstop, ReleaseEstop.Request(holder="\0" * 4096))),
+        ("limits.maximum_n", lambda: link.set_parameters("tendon_driver", {"limits.maximum_n": 1000.0})),
+        ("limits NaN", lambda: link.set_parameters("tendon_driver", {"limits.maximum_n": math.nan})),
+    )
+    accepted = [name for name, request in requests if not _refused(request)]
+    if accepted:
+        raise ParameterError("request", ", ".join(accepted), "a refusal")
+    return Effect(f"{len(requests)} requests refused")
+
+
+def _refused(request: Callable[[], object]) -> bool:
+    try:
+        request()
+    except ContinuumRobotError:
+        return True
+    return False
+
+
+# --- operation
+
+
+def _client_comes_and_goes(stand: Stand, _rng: Rng) -> Effect:
+    link = StackLink(stand.link.namespace)
+    try:
+        wait_for(lambda: link.messages["stack_status"] is not None, _DISCOVERY_S)
+    finally:
+        link.close()
+    return Effect()
+
+
+def _pause(stand: Stand, _rng: Rng) -> Effect:
+    stand.link.manage(ManageStack.Request.PAUSE)
+    return Effect()
+
+
+def _restart(stand: Stand, _rng: Rng) -> Effect:
+    stand.link.manage(ManageStack.Request.SHUTDOWN)
+    stand.link.manage(ManageStack.Request.STARTUP)
+    return Effect()
+
+
+def _reset(stand: Stand, _rng: Rng) -> Effect:
+    stand.link.manage(ManageStack.Request.RESET)
+    return Effect()
+
+
+def _concurrent_resets(stand: Stand, _rng: Rng) -> Effect:
+    """Two operators at once: one of them may be refused."""
+    threads = [threading.Thread(target=_refused, args=(lambda: _reset(stand, _rng),)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return Effect()
+
+
+def _at_once(_limits: TensionLimits) -> float:
+    return 0.0
+
+
+def _reading(limits: TensionLimits) -> float:
+    return limits.reading_timeout_s
+
+
+def _board(limits: TensionLimits) -> float:
+    return BOARD_TIMEOUTS * limits.command_timeout_s
+
+
+FAULTS: tuple[SoakFault, ...] = (
+    SoakFault("frozen_reading", 4, EITHER, _device(devices.FREEZE_SENSOR)),
+    SoakFault("nan_reading", 4, SAFE, _device(devices.NAN_READING, known=_reading)),
+    SoakFault("readings_lost", 4, EITHER, _device(devices.DROP_READINGS, 0.1, 1.0)),
+    SoakFault("displacement_jump", 4, EITHER, _device(devices.ENCODER_JUMP, -0.01, 0.01)),
+    SoakFault("readings_late", 4, EITHER, _device(devices.DELAY_READINGS, 0.0, 0.2)),
+    SoakFault("weak_motor", 4, EITHER, _device(devices.SATURATE_CURRENT, 0.0, 0.5)),
+    SoakFault("slack_tendon", 4, EITHER, _device(devices.SLACK_TENDON, 0.0, 0.02), mechanical=True),
+    SoakFault("stuck_motor", 4, EITHER, _device(devices.STUCK_MOTOR), mechanical=True),
+    SoakFault("snapped_tendon", 4, EITHER, _device(devices.SNAPPED_TENDON), mechanical=True),
+    SoakFault("device_fault", 4, SAFE, _device(devices.DEVICE_FAULT, known=_at_once)),
+    SoakFault("hot_motor", 4, SAFE, _device(devices.HOT_MOTOR, 120.0, 300.0, known=_at_once)),
+    SoakFault("control_loop_killed", 1.5, SAFE, _kill("control_loop", _board), reset=True),
+    SoakFault("sensing_killed", 1, EITHER, _kill("sensing"), reset=True),
+    SoakFault("display_killed", 1, EITHER, _kill("display"), reset=True),
+    SoakFault("simulator_killed", 1, SAFE, _kill("simulator"), truthless=True, reset=True),
+    SoakFault("control_loop_stopped", 4, EITHER, _stop("control_loop", 0.02, 1.0)),
+    SoakFault("sensing_stopped", 4, EITHER, _stop("sensing", 0.05, 2.0)),
+    SoakFault("display_stopped", 2, TOLERATED, _stop("display", 0.05, 0.5)),
+    SoakFault("simulator_stopped", 3, EITHER, _stop("simulator", 0.02, 1.0)),
+    SoakFault("supervisor_stopped", 2, TOLERATED, _stop("supervisor", STALL_S, STALL_S)),
+    SoakFault("estop_service", 4, SAFE, _estop_service),
+    SoakFault("estop_by_two", 4, SAFE, estop_by_two),
+    SoakFault("foreign_commands", 3, TOLERATED, foreign_commands),
+    SoakFault("foreign_references", 3, TOLERATED, _foreign_references),
+    SoakFault("hostile_requests", 3, TOLERATED, hostile_requests),
+    SoakFault("client_comes_and_goes", 4, TOLERATED, _client_comes_and_goes),
+    SoakFault("pause", 4, SAFE, _pause),
+    SoakFault("shutdown_and_startup", 3, EITHER, _restart),
+    SoakFault("reset", 4, EITHER, _reset),
+    SoakFault("two_resets_at_once", 2, EITHER, _concurrent_resets),
+)
+"""Everything that is drawn; processes are killed seldom, so that they live long enough to be seen growing."""
+
+
+def draw(rng: Rng) -> SoakFault:
+    """One of :data:`FAULTS`, by their weights.
+
+    Parameters
+    ----------
+    rng : of the soak
+    """
+    weights = np.array([fault.weight for fault in FAULTS])
+    return FAULTS[int(rng.choice(len(FAULTS), p=weights / weights.sum()))]

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stack under test in soak and campaign: its program, a client's link, a thread that watches the robot's truth."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.app.client.stack_link import StackLink
+from continuum_robot.app.soak.stack import PIDS, TRUTH
+from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
+from continuum_robot.nodes.diagnostics import values_of
+from continuum_robot.nodes.spinning import wait_for
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.simulation.truth_ring import TruthRingReader
+from continuum_robot.srv import ManageStack
+
+Vector = NDArray[np.float64]
+
+UP_TIMEOUT_S = 180.0
+RESET_TIMEOUT_S = 90.0
+RETURN_TIMEOUT_S = 60.0
+ATTEMPTS = 4
+PAUSE_S = 3.0
+"""Between two attempts: a node that was killed is listed for a while."""
+CLIENT = "client"
+"""This process itself, which is a client of the stack."""
+POLL_S = 0.1
+_KEPT_S = 150.0
+_END_TIMEOUT_S = 60.0
+
+
+class StackStand:
+    """See the module.
+
+    Parameters
+    ----------
+    robot : robot file, or the name of a shipped one
+    folder : for truth, process ids and the stack's log
+    options : of :class:`StackOptions`, beside the robot
+    look : called every :data:`POLL_S` with the process ids
+
+    Attributes
+    ----------
+    robot, limits : of the robot file
+    link : a client's
+    peak_n : largest true tension so far, N
+    overloads : when a true tension was beyond the robot's maximum, with the tension, sentences
+    lived_s : how long the robot was watched, on its own clock, s
+
+    Raises
+    ------
+    ParameterError : a robot without limits
+    """
+
+    def __init__(
+        self,
+        robot: str,
+        folder: Path,
+        options: Mapping[str, object] | None = None,
+        look: Callable[[Mapping[str, int]], None] = lambda _pids: None,
+    ) -> None:
+        self.robot = load_robot(robot)
+        if self.robot.limits is None:
+            raise ParameterError("robot.limits", None, f"limits in the file of robot {self.robot.name!r}")
+        self.limits = self.robot.limits
+        self.peak_n = self.lived_s = 0.0
+        self.overloads: list[str] = []
+        self._robot_name, self._folder = robot, folder
+        self._options, self._look = dict(options or {}), look
+        self._ring = TruthRingReader(folder / TRUTH)
+        self._newest: deque[dict[str, Vector]] = deque()
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._begin_s = time.monotonic()
+        self._program: subprocess.Popen[bytes] | None = None
+        self.link: StackLink = None  # type: ignore[assignment]
+        self._watcher = threading.Thread(target=self._watch, name="watcher", daemon=True)
+
+    def start(self) -> None:
+        """Start the stack, wait until it is up, and watch it.
+
+        Raises
+        ------
+        DeviceError : it does not come up
+        """
+        self._start()
+        self._watcher.start()
+
+    def close(self) -> str:
+        """End the stack; why it did not end well, "" where it did."""
+        self._ended.set()
+        if self._watcher.is_alive():
+            self._watcher.join()
+        return self._end()
+
+    def restart(self) -> str:
+        """Stop the stack's program and start another; gives why the old one did not end well, "" where it did."""
+        problem = self._end()
+        self._start()
+        return problem
+
+    def _start(self) -> None:
+        (self._folder / PIDS).unlink(missing_ok=True)
+        tethered = [sys.executable, "-m", "continuum_robot.app.tethered", str(os.getpid())]
+        program = [sys.executable, "-m", "continuum_robot.app.soak.stack", self._robot_name, str(self._folder)]
+        command = [*tethered, *program, json.dumps(self._options)]
+        with (self._folder / "stack.log").open("ab") as log:
+            self._program = started = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, process_group=0
+            )
+        wait_for(lambda: bool(self._pids()) or started.poll() is not None, UP_TIMEOUT_S, POLL_S)
+        if not self._pids():
+            raise DeviceError("stack", "did not come up", f"See {self._folder / 'stack.log'}")
+        self.link = StackLink()
+        if not self.wait_until_up(UP_TIMEOUT_S):
+            raise DeviceError("stack", f"is {self.stack_state or 'silent'}", f"See {self._folder / 'stack.log'}")
+
+    def _end(self) -> str:
+        if self.link is not None:
+            self.link.close()
+        program, self._program = self._program, None
+        if program is None:
+            return ""
+        program.send_signal(signal.SIGCONT)
+        program.send_signal(signal.SIGTERM)
+        try:
+            code = program.wait(_END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            program.kill()
+            program.wait()
+            return f"the stack did not end within {_END_TIMEOUT_S:g} s"
+        return "" if code == 0 else f"the stack ended with code {code}"
+
+    # --- processes
+
+    def _pids(self) -> dict[str, int]:
+        try:
+            return dict(json.loads((self._folder / PIDS).read_text(encoding="utf-8")))
+        except OSError:
+            return {}
+
+    def pid(self, process: str) -> int:
+        """Process id of a part of the stack. Raises :class:`DeviceError` where it is not known.
+
+        Parameters
+        ----------
+        process : its name
+        """
+        pids = self._pids()
+        if process not in pids:
+            raise DeviceError(process, "is no process of the stack", f"Processes: {', '.join(pids)}")
+        return pids[process]
+
+    # --- what the stack says
+
+    @property
+    def stack_state(self) -> str:
+        """As the supervisor says it; "" before the first word."""
+        status = self.link.messages["stack_status"]
+        return "" if status is None else str(status.state)
+
+    @property
+    def faults(self) -> list[str]:
+        """Latched faults, as supervisor and driver say them."""
+        status, driver = self.link.messages["stack_status"], self.link.messages["driver_status"]
+        names = [] if status is None else list(status.faults)
+        if driver is not None:
+            names += [name for name in values_of(driver)["faults"].split(", ") if name]
+        return list(dict.fromkeys(names))
+
+    @property
+    def up(self) -> bool:
+        """Whether the stack is up and the driver obeys."""
+        driver = self.link.messages["driver_status"]
+        return self.stack_state == "up" and driver is not None and values_of(driver)["state"] == "active"
+
+    @property
+    def holding(self) -> bool:
+        """Whether no motion was started."""
+        status = self.link.messages["stack_status"]
+        return status is None or bool(status.holding)
+
+    def wait_until_up(self, timeout_s: float) -> bool:
+        """Whether the stack is up within a time.
+
+        Parameters
+        ----------
+        timeout_s : s
+        """
+        return wait_for(lambda: self.up, timeout_s, POLL_S)
+
+    def recover(self) -> str:
+        """What an operator does: wait for lost processes to come back, reset; why it is not up then, "" where it is."""
+        problem = ""
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                time.sleep(PAUSE_S)
+            wait_for(lambda: self._all_there() or self._ended_by_itself, RETURN_TIMEOUT_S, POLL_S)
+            if self._ended_by_itself:
+                return "the stack's program is gone"
+            try:
+                self.link.manage(ManageStack.Request.RESET, RESET_TIMEOUT_S)
+            except ContinuumRobotError as error:
+                problem = str(error)
+                continue
+            if self.wait_until_up(20.0):
+                return ""
+            problem = f"the stack is {self.stack_state}, faults: {', '.join(self.faults) or 'none'}"
+        return problem
+
+    @property
+    def _ended_by_itself(self) -> bool:
+        return self._program is not None and self._program.poll() is not None
+
+    def _all_there(self) -> bool:
+        status = self.link.messages["stack_status"]
+        return status is not None and all(state in ("inactive", "active") for state in status.node_states)
+
+    # --- the truth
+
+    def _watch(self) -> None:
+        while not self._ended.wait(POLL_S):
+            self._take()
+            self._look({**self._pids(), CLIENT: os.getpid()})
+
+    def _take(self) -> None:
+        with self._lock:
+            truth = self._ring.read()
+            if truth and truth["time_s"].size:
+                self._note(truth)
+
+    def _note(self, truth: dict[str, Vector]) -> None:
+        peak_n = float(truth["tension_n"].max())
+        self.peak_n = max(self.peak_n, peak_n)
+        if peak_n > self.limits.maximum_n:
+            at_s = float(truth["time_s"][int(truth["tension_n"].max(axis=1).argmax())]) - self._begin_s
+            self.overloads.append(f"{at_s:.1f} s: a tendon had {peak_n:.2f} N")
+        self.lived_s += float(np.clip(np.diff(truth["lived_s"]), 0.0, None).sum())
+        self._newest.append(truth)
+        while self._newest[0]["time_s"][-1] < truth["time_s"][-1] - _KEPT_S:
+            self._newest.popleft()
+
+    def truth(self, begin_s: float) -> dict[str, Vector]:
+        """What happened since a time, as far as it is kept; empty where no robot lived.
+
+        Parameters
+        ----------
+        begin_s : of the monotonic clock, s
+
+        Returns
+        -------
+        as of the ring: shape (T,) for times in s, (T, N) for tensions in N and displacements in m
+        """
+        self._take()
+        with self._lock:
+            parts = [part for part in self._newest if part["time_s"][-1] >= begin_s]
+        if not parts:
+            return {}
+        joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        kept = joined["time_s"] >= begin_s
+        return {name: values[kept] for name, values in joined.items()} if kept.any() else {}
+
+    def lived(self, begin_s: float, duration_s: float, timeout_s: float) -> bool:
+        """Wait until the robot has lived for a time: this machine may be too busy to simulate it in real time.
+
+        Parameters
+        ----------
+        begin_s : from when on, of the monotonic clock, s
+        duration_s : on the robot's own clock, s
+        timeout_s : longest time to wait, s
+
+        Returns
+        -------
+        whether it did
+        """
+
+        def enough() -> bool:
+            lived_s = self.truth(begin_s).get("lived_s")
+            return lived_s is not None and float(np.ptp(lived_s)) >= duration_s
+
+        return wait_for(enough, timeout_s, POLL_S)
+
+    @property
+    def truth_lost(self) -> int:
+        """Milliseconds of truth that were overwritten before they were read."""
+        return self._ring.lost

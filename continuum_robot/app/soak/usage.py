@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory, handles and threads of processes, as Linux counts them, written to a CSV file while a soak runs."""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+from numpy.typing import NDArray
+
+QUANTITIES = ("pss_mib", "rss_mib", "handles", "threads")
+_COLUMNS = ("time_s", "process", "pid", *QUANTITIES)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a process holds.
+
+    Attributes
+    ----------
+    pss_mib : proportional set size, pages shared with others in part, in MiB (1024 * 1024 bytes)
+    rss_mib : resident set size, shared pages in full, in MiB (1024 * 1024 bytes)
+    handles : open file descriptors
+    threads : of the process
+    """
+
+    pss_mib: float
+    rss_mib: float
+    handles: int
+    threads: int
+
+
+def usage_of(pid: int) -> Usage | None:
+    """What a process holds now; None where it has ended or belongs to another user.
+
+    Parameters
+    ----------
+    pid : of the process
+    """
+    folder = Path("/proc", str(pid))
+    try:
+        memory = _fields(folder / "smaps_rollup")
+        threads = int(_fields(folder / "status")["Threads"])
+        handles = sum(1 for _ in (folder / "fd").iterdir())
+        return Usage(_mib(memory["Pss"]), _mib(memory["Rss"]), handles, threads)
+    except (OSError, KeyError):  # it ended meanwhile: the files are gone, or empty
+        return None
+
+
+def _fields(file: Path) -> dict[str, str]:
+    lines = (line.split(":", 1) for line in file.read_text(encoding="ascii", errors="replace").splitlines())
+    return {line[0]: line[1].strip() for line in lines if len(line) == 2}
+
+
+def _mib(text: str) -> float:
+    return float(text.split(maxsplit=1)[0]) / 1024.0
+
+
+class UsageLog:
+    """Writes what processes hold to a CSV file. Use as a context manager.
+
+    Parameters
+    ----------
+    file : replaced
+
+    Attributes
+    ----------
+    rows : written so far
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file.open("w", encoding="utf-8", newline="")
+        self._writer = csv.writer(self._file)
+        self._writer.writerow(_COLUMNS)
+        self._begin_s = time.monotonic()
+        self.rows: list[tuple[float, str, int, Usage]] = []
+
+    def sample(self, pids: Mapping[str, int]) -> None:
+        """Write a row for each process that lives.
+
+        Parameters
+        ----------
+        pids : process id by name
+        """
+        for name, pid in pids.items():
+            usage = usage_of(pid)
+            if usage is None:
+                continue
+            now_s = time.monotonic() - self._begin_s
+            self.rows.append((now_s, name, pid, usage))
+            values = (getattr(usage, quantity) for quantity in QUANTITIES)
+            self._writer.writerow((f"{now_s:.1f}", name, pid, *(f"{value:.6g}" for value in values)))
+        self._file.flush()
+
+    @property
+    def processes(self) -> tuple[str, ...]:
+        """Names, in the order in which they appeared."""
+        return tuple(dict.fromkeys(row[1] for row in self.rows))
+
+    def series(self, process: str, quantity: str) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+        """Times (s), values and process ids, each of shape (T,).
+
+        Parameters
+        ----------
+        process : its name
+        quantity : one of :data:`QUANTITIES`
+        """
+        rows = [row for row in self.rows if row[1] == process]
+        return (
+            np.array([row[0] for row in rows]),
+            np.array([float(getattr(row[3], quantity)) for row in rows]),
+            np.array([row[2] for row in rows], dtype=np.int64),
+        )
+
+    def __enter__(self) -> UsageLog:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self._file.close()

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which controller commands the tendons, and the service that switches to another while the torque stays on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
+from continuum_robot.nodes.choices import CLARKE, HOLD_TENSION, TOPIC
+from continuum_robot.nodes.driver.slot import ControllerSlot
+from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.requests import check_request
+from continuum_robot.runtime.driver_loop import DriverLoop
+from continuum_robot.srv import SwitchController
+
+
+class ControllerSwitch:
+    """Serves ``switch_controller``. In the executor's thread.
+
+    Parameters
+    ----------
+    node : the driver
+    slot : where a controller in the same process goes into the cycle; None: commands come on ``tendon_commands``
+    loop : gives the loop, None while not configured
+    publish_status : publishes ``driver_status``
+    """
+
+    def __init__(
+        self,
+        node: ManagedNode,
+        slot: ControllerSlot | None,
+        loop: Callable[[], DriverLoop | None],
+        publish_status: Callable[[], None],
+    ) -> None:
+        self._node, self._slot, self._loop, self._publish_status = node, slot, loop, publish_status
+        self._commander = TOPIC if slot is None else CLARKE
+        self.available = (self._commander, HOLD_TENSION)
+        node.create_service(SwitchController, "switch_controller", self._serve)
+
+    @property
+    def active(self) -> str:
+        """Name of the controller that commands, or will where the driver obeys; "" while not configured."""
+        loop = self._loop()
+        if loop is None:
+            return ""
+        return HOLD_TENSION if loop.cycle.holds_tensions else self._commander
+
+    def begin(self, loop: DriverLoop) -> None:
+        """After a configuration the controller of the start commands, whatever was switched to before.
+
+        Parameters
+        ----------
+        loop : of the driver, not started
+        """
+        loop.hold_tensions(on=self._node.parameters.get("start_controller") == HOLD_TENSION)
+
+    def switch(self, name: str) -> None:
+        """Let another controller command from the next cycle on.
+
+        Parameters
+        ----------
+        name : one of ``available``
+
+        Raises
+        ------
+        ParameterError : no such controller here
+        DeviceError : the driver is not configured, or the controller is not active
+        """
+        if name not in self.available:
+            raise ParameterError("controller", name, f"one of {', '.join(self.available)}")
+        loop = self._loop()
+        if loop is None:
+            raise DeviceError("tendon_driver", "is not configured", "Bring the stack up first")
+        if name == self.active:
+            return
+        if name == CLARKE and (self._slot is None or not self._slot.acts):
+            raise DeviceError("clarke_controller", "is not active", "Activate it first: nobody would command")
+        if name == TOPIC and not self._node.count_publishers("tendon_commands"):
+            raise DeviceError("tendon_commands", "has no publisher", "Start the program that commands first")
+        loop.hold_tensions(on=name == HOLD_TENSION)
+        self._node.get_logger().info(f"controller {name}: it commands from now on")
+        self._publish_status()
+
+    def _serve(self, request: Any, response: Any) -> Any:
+        try:
+            name = check_request("SwitchController", request).controller.strip()
+            if name:
+                self.switch(name)
+            response.success = True
+            response.message = f"{self.active or 'none'} commands the tendons"
+        except ContinuumRobotError as error:
+            response.message = f"refused: {error}"
+        response.active, response.available = self.active, list(self.available)
+        return response

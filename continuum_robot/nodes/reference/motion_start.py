@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a motion was started: after every activation, and after the driver stopped, the robot holds until one is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from diagnostic_msgs.msg import DiagnosticStatus
+from std_msgs.msg import Bool
+
+from continuum_robot.nodes import qos
+from continuum_robot.nodes.choices import HOLD_TENSION
+from continuum_robot.nodes.diagnostics import values_of
+from continuum_robot.nodes.lifecycle import ManagedNode
+
+HOLDING = "holding, not started"
+"""What every tool says while the robot holds and nobody has started a motion."""
+
+
+class MotionStart:
+    """Tells on ``reference_holding`` whether the robot holds until somebody starts a motion.
+
+    Parameters
+    ----------
+    node : the reference source
+    on_driver : called where the driver stops obeying commands while it did, and where it obeys them again
+
+    Attributes
+    ----------
+    holding : no motion was started since the last activation, or it was ended by a hold or by the driver
+    driver : state of the driver as it said last, "" before
+    controller : that commands the tendons, as the driver said last, "" before
+    stopped : the driver has stopped, by a fault, an e-stop or the controller hold_tension, and does not follow yet
+    """
+
+    def __init__(self, node: ManagedNode, on_driver: Callable[[], None]) -> None:
+        self.holding = True
+        self.driver = self.controller = ""
+        self.stopped = False
+        self._obeyed = False
+        self._on_driver = on_driver
+        self._told = node.create_publisher(Bool, "reference_holding", qos.latched())
+        node.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
+        self._told.publish(Bool(data=True))
+
+    def activate(self) -> None:
+        """Hold; the driver counts as obeying until it is heard to stop."""
+        self.stopped, self._obeyed = self.controller == HOLD_TENSION, self._obeys
+        self.set_holding(True)
+
+    @property
+    def obstacle(self) -> str:
+        """Why the driver does not follow, and what to do, a phrase; "" where it may."""
+        if not self.stopped:
+            return ""
+        if self.driver == "active" and self.controller == HOLD_TENSION:
+            return "the driver holds the tensions: switch to another controller first"
+        return f"the driver is {self.driver}: reset the stack first"
+
+    def set_holding(self, holding: bool) -> None:
+        """Say whether it holds, where that is new.
+
+        Parameters
+        ----------
+        holding : False: a motion was started
+        """
+        if holding != self.holding:
+            self.holding = holding
+            self._told.publish(Bool(data=holding))
+
+    def _on_driver_status(self, message: DiagnosticStatus) -> None:
+        values = values_of(message)
+        self.driver, self.controller = values.get("state", ""), values.get("controller", "")
+        obeys = self._obeys
+        # Only a change counts: at a bring-up the driver's word on itself may come later than the activation.
+        held = self.driver == "active" and self.controller == HOLD_TENSION
+        if obeys == self._obeyed and (self.stopped or not held):
+            return
+        before, self._obeyed = self.stopped, obeys
+        self.stopped = not obeys
+        if self.stopped != before:
+            self._on_driver()
+
+    @property
+    def _obeys(self) -> bool:
+        return self.driver == "active" and self.controller != HOLD_TENSION

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the driver does with the tendons after a fault, as the robot file states it; reasons in docs/safety.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from continuum_robot.robot.schema import quantity, refuse
+
+RELEASE, HOLD_TENSION, HOLD_PLACE, BRAKE = "release", "hold_tension", "hold_place", "brake"
+STOP_ACTIONS = (RELEASE, HOLD_TENSION, HOLD_PLACE, BRAKE)
+
+_REFUSED = {
+    "readings": ((HOLD_PLACE,), "the place cannot be held by readings that are not to be trusted"),
+    "loop_too_slow": ((HOLD_PLACE,), "a loop that is late cannot hold a place"),
+    "mechanics": ((HOLD_TENSION, HOLD_PLACE), "a motor whose tendon snapped would wind it in"),
+    "devices": ((HOLD_TENSION, HOLD_PLACE), "a motor may be off, and the tendons opposite would pull the robot over"),
+    "motor_hot": ((HOLD_TENSION, HOLD_PLACE), "the motor must cool"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopPolicy:
+    """What a stop does by class of fault: release (ramp to limits.safe_n), hold_tension, hold_place or brake."""
+
+    operator: str = quantity("after the e-stop", default=RELEASE, choices=STOP_ACTIONS)
+    commands: str = quantity(
+        "after commands that are missing or invalid (command_*): holding is the fallback controller",
+        default=RELEASE,
+        choices=STOP_ACTIONS,
+    )
+    readings: str = quantity(
+        "after readings that are not to be trusted (reading_timeout, reading_not_finite, displacement_jump,"
+        " frozen_reading): not hold_place",
+        default=RELEASE,
+        choices=STOP_ACTIONS,
+    )
+    loop_too_slow: str = quantity("after loop_too_slow: not hold_place", default=RELEASE, choices=STOP_ACTIONS)
+    mechanics: str = quantity(
+        "where the robot is not as it should be (displacement_out_of_range, inconsistent_displacement,"
+        " tension_out_of_range, current_mismatch): release or brake",
+        default=RELEASE,
+        choices=STOP_ACTIONS,
+    )
+    devices: str = quantity("after device_fault: release or brake", default=RELEASE, choices=STOP_ACTIONS)
+    motor_hot: str = quantity("after motor_hot: release or brake", default=RELEASE, choices=STOP_ACTIONS)
+    hold_s: float = quantity(
+        "how long tensions or place are held; then the tensions ramp down at limits.safe_rate_n_per_s",
+        "s",
+        default=2.0,
+        gt=0,
+        le=3600,
+    )
+    hold_authority_n: float = quantity(
+        "by how much hold_place may change the tension of a tendon, around that of the last command; 0: a tenth of"
+        " limits.maximum_n",
+        "N",
+        default=0.0,
+        ge=0,
+        le=1e4,
+    )
+    hold_bandwidth_rad_per_s: float = quantity(
+        "bandwidth of hold_place: stiffness and critical damping of each tendon follow from the motor's reflected mass",
+        "rad/s",
+        default=30.0,
+        gt=0,
+        le=200,
+    )
+    torque_off: bool = quantity(
+        "switch the torque off where a release has ended; false: the tendons keep limits.safe_n until the driver is"
+        " deactivated",
+        default=False,
+    )
+
+    def __post_init__(self) -> None:
+        for key, (refused, reason) in _REFUSED.items():
+            action = getattr(self, key)
+            if action in refused:
+                allowed = [other for other in STOP_ACTIONS if other not in refused]
+                raise refuse(key, action, f"one of {', '.join(allowed)}: {reason}")
+
+    @property
+    def braking(self) -> str:
+        """The first key whose action is a brake, "" for none."""
+        keys = ("operator", "commands", *_REFUSED)
+        return next((key for key in keys if getattr(self, key) == BRAKE), "")

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One step along a rod with general strains, symbolically: what its kinematics, statics and motion are made of.
+
+The rod is a chain g_i = g_(i-1) exp(Omega_i) of Magnus steps. Omega_i follows from the strain xi = (u, v) at the two
+Gauss nodes of the step (fourth order), and the strain is linear in the coefficients, so each function here takes the
+eighteen nodal strains of one step and knows nothing of bases or robots. Derivatives are CasADi's; they are the exact
+derivatives of the chain, not of the continuous rod that it approaches.
+
+Twists and strains have the angular part first; a wrench is (moment, force). Frames are vectors of 12: the rotation
+matrix column by column, then the position.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+import casadi as ca
+
+from continuum_robot.rod.code_generation import Batch, compile_batches
+
+_TERMS = 12  # of power series in the squared angle: double precision up to a turn of 2.5 rad in one step
+GAUSS_RATIOS = (0.5 - math.sqrt(15) / 10, 0.5, 0.5 + math.sqrt(15) / 10)
+"""Positions of a step's nodes, in its length."""
+GAUSS_WEIGHTS = (5 / 18, 4 / 9, 5 / 18)
+NODAL = 6 * len(GAUSS_RATIOS)
+"""Number of strains at the nodes of a step."""
+_OPTIONS = {"cse": True}
+
+
+def exponential(twist: Any, square_here: Any) -> tuple[Any, Any]:
+    """Rotation (3, 3) and translation (3,) of exp of a twist (6,), angular part first, rad and m; Rodrigues' formula.
+
+    Parameters
+    ----------
+    twist : (6,)
+    square_here : symbol for the squared angle, to be replaced after differentiation: up to the second, derivatives are
+        exact, and none of them goes through the power series again
+    """
+    angular, away = ca.skew(twist[:3]), ca.sumsqr(twist[:3]) - square_here
+    values = [_series(square_here, power) for power in (1, 2, 3)]
+    slopes = [ca.gradient(value, square_here) for value in values]
+    curves = [ca.gradient(slope, square_here) for slope in slopes]
+    first, second, third = (
+        value + away * (slope + away / 2 * curve) for value, slope, curve in zip(values, slopes, curves, strict=True)
+    )
+    twice = angular @ angular
+    rotation = ca.SX.eye(3) + first * angular + second * twice
+    return rotation, (ca.SX.eye(3) + second * angular + third * twice) @ twist[3:]
+
+
+def magnus(strain: Any, length: Any) -> Any:
+    """Twist Omega (6,) of a step of sixth order from the strain (18,) at its nodes and its length, m.
+
+    Blanes, Casas and Ros (2000), with the sign of the brackets for g' = g xi.
+    """
+    first, second, third = ca.vertsplit(strain, 6)
+    mean = length * second
+    slope = math.sqrt(15) / 3 * length * (third - first)
+    curve = 10 / 3 * length * (third - 2 * second + first)
+    inner = -_bracket(mean, slope)
+    outer = slope + _bracket(mean, 2 * curve + inner) / 60
+    return mean + curve / 12 - _bracket(inner - 20 * mean - curve, outer) / 240
+
+
+def _exponential_twist(omega: Any, rate: Any, square_here: Any) -> tuple[Any, Any, Any]:
+    """Rotation and translation of exp(omega), and the twist of its end in the frame of its start at a rate of omega."""
+    rotation, shift = exponential(omega, square_here)
+    spin = _axis(ca.jtimes(rotation, omega, rate) @ rotation.T)
+    return rotation, shift, ca.vertcat(spin, ca.jtimes(shift, omega, rate) - ca.cross(spin, shift))
+
+
+def frame_change(strain: Any, length: Any) -> tuple[Any, Any, Any]:
+    """Rotation and translation of a step, and the twist of its end in its start's frame per change of Omega, (6, 6).
+
+    Parameters
+    ----------
+    strain : (18,) at the nodes, 1/m and dimensionless
+    length : of the step, m
+    """
+    omega, rate, square = ca.SX.sym("omega", 6), ca.SX.sym("rate", 6), ca.SX.sym("square")
+    rotation, shift, twist = _exponential_twist(omega, rate, square)
+    step = magnus(strain, length)
+    rotation, shift, tangent = ca.substitute(
+        [rotation, shift, ca.jacobian(twist, rate)], [omega, square], [step, ca.sumsqr(step[:3])]
+    )
+    return rotation, shift, tangent
+
+
+def frame_parts(frame: Any) -> tuple[Any, Any]:
+    """Rotation (3, 3) and position (3,) of a frame (12,)."""
+    return ca.reshape(frame[:9], 3, 3), frame[9:]
+
+
+def _spread_function() -> ca.Function:
+    """The frame at a step's end, and with the derivative of Omega by the nodal strains, (6, 18), the twist (6, 18) of
+    that frame against the start's, in base axes, that they cause.
+    """
+    frame, strain, length = ca.SX.sym("frame", 12), ca.SX.sym("strain", NODAL), ca.SX.sym("length")
+    rotation, position = frame_parts(frame)
+    turn, shift, tangent = frame_change(strain, length)
+    angular = rotation @ tangent[:3, :]
+    own = ca.jacobian(magnus(strain, length), strain)
+    moved = ca.vertcat(angular, ca.skew(position) @ angular + rotation @ tangent[3:, :]) @ own
+    after = ca.vertcat(ca.vec(rotation @ turn), position + rotation @ shift)
+    return ca.Function("rod_spread", [frame, strain, length], [after, ca.densify(moved), ca.densify(own)], _OPTIONS)
+
+
+def _curvature_function() -> ca.Function:
+    """Second derivatives of a step's end along a constant wrench W (6,) in base axes.
+
+    The generalised force of W on a change of Omega, by Omega, (6, 6); W along the second derivative of Omega by the
+    nodal strains, (18, 18); and W along the bracket with a twist of the step's start in base axes: (6, 6).
+    """
+    frame, strain, length = ca.SX.sym("frame", 12), ca.SX.sym("strain", NODAL), ca.SX.sym("length")
+    wrench, moved, twist = ca.SX.sym("wrench", 6), ca.SX.sym("moved", 6), ca.SX.sym("twist", 6)
+    rotation, position = frame_parts(frame)
+    local = ca.vertcat(rotation.T @ (wrench[:3] - ca.cross(position, wrench[3:])), rotation.T @ wrench[3:])
+    omega, rate, force, square = (ca.SX.sym(*of) for of in (("omega", 6), ("rate", 6), ("force", 6), ("square",)))
+    on_omega = ca.gradient(ca.dot(force, _exponential_twist(omega, rate, square)[2]), rate)
+    step = magnus(strain, length)
+    by_omega, on_step = ca.substitute(
+        [ca.jacobian(on_omega, omega), on_omega], [omega, force, square], [step, local, ca.sumsqr(step[:3])]
+    )
+    weight = ca.SX.sym("weight", 6)
+    bent = ca.substitute(ca.hessian(ca.dot(weight, step), strain)[0], weight, on_step)
+    by_start = ca.jacobian(ca.gradient(ca.dot(wrench, _bracket(moved, twist)), twist), moved)
+    return ca.Function(
+        "rod_curvature",
+        [frame, strain, length, wrench],
+        [ca.densify(by_omega), ca.densify(bent), ca.densify(by_start)],
+        _OPTIONS,
+    )
+
+
+def _inertia_function() -> ca.Function:
+    """Inertia (6, 6) about the base's origin in base axes of a body with that in its own frame."""
+    frame, own = ca.SX.sym("frame", 12), ca.SX.sym("own", 6, 6)
+    rotation, position = frame_parts(frame)
+    to_body = ca.vertcat(
+        ca.horzcat(rotation.T, ca.SX.zeros(3, 3)), ca.horzcat(-rotation.T @ ca.skew(position), rotation.T)
+    )
+    return ca.Function("rod_inertia", [frame, own], [ca.densify(to_body.T @ own @ to_body)], _OPTIONS)
+
+
+def sweep_functions() -> tuple[ca.Function, ca.Function]:
+    """A step of the moving rod out from the base, and back.
+
+    Out: rotation (9,) and body twist (6,) of the step's end from those of its start, the nodal strains (18,), their
+    rates and the step's length. With the twists of all stations, T is known and its derivatives follow on the way back:
+    from the start's twist, strains, rates, length, momentum wrench L (6,) and force wrench W (6,) on what lies beyond
+    in the end's axes, to those in the start's axes, and the parts of dT/dc_rate (18,), and of dT/dc with the
+    generalised force of W (18,), on the nodal strains.
+    """
+    omega, rate, twist, square = (ca.SX.sym(*of) for of in (("omega", 6), ("rate", 6), ("twist", 6), ("square",)))
+    turn, shift = exponential(omega, square)
+    spin = _axis(turn.T @ ca.jtimes(turn, omega, rate))
+    angular = turn.T @ twist[:3]
+    linear = turn.T @ (twist[3:] + ca.cross(twist[:3], shift) + ca.jtimes(shift, omega, rate))
+    end = ca.vertcat(angular + spin, linear)
+
+    strain, strain_rate, length = ca.SX.sym("strain", NODAL), ca.SX.sym("strain_rate", NODAL), ca.SX.sym("length")
+    step = magnus(strain, length)
+    step_rate = ca.jtimes(step, strain, strain_rate)
+    here = ([omega, rate, square], [step, step_rate, ca.sumsqr(step[:3])])
+    rotation = ca.SX.sym("rotation", 9)
+    found = ca.substitute([turn, end], *here)
+    out = ca.Function(
+        "rod_out",
+        [rotation, twist, strain, strain_rate, length],
+        [ca.vec(ca.reshape(rotation, 3, 3) @ found[0]), found[1]],
+        _OPTIONS,
+    )
+    momentum, wrench = ca.SX.sym("momentum", 6), ca.SX.sym("wrench", 6)
+    pressed, loaded = ca.dot(momentum, end), ca.dot(wrench, end)
+    parts = [
+        ca.gradient(pressed, rate),
+        ca.gradient(pressed, omega) + ca.gradient(loaded, rate),
+        ca.gradient(pressed, twist),
+        ca.gradient(loaded, twist),
+    ]
+    on_rate, on_omega, before, load_before = ca.substitute(parts, *here)
+    a, b = ca.SX.sym("a", 6), ca.SX.sym("b", 6)
+    by_rate = ca.jtimes(step, strain, a, True)
+    by_strain = ca.gradient(ca.dot(a, step_rate) + ca.dot(b, step), strain)
+    on_strain_rate, on_strain = ca.substitute([by_rate, by_strain], [a, b], [on_rate, on_omega])
+    back = ca.Function(
+        "rod_back",
+        [twist, strain, strain_rate, length, momentum, wrench],
+        [before, load_before, on_strain_rate, on_strain],
+        _OPTIONS,
+    )
+    return out, back
+
+
+def local_load_function() -> ca.Function:
+    """Wrench of a load (law of 15 numbers) about the frame it acts on, in that frame's axes, from the rotation (9,)."""
+    rotation, law = ca.SX.sym("rotation", 9), ca.SX.sym("law", 15)
+    wrench = load_wrench(ca.vertcat(rotation, ca.SX.zeros(3)), law)[1]
+    turned = ca.reshape(rotation, 3, 3).T
+    local = ca.vertcat(turned @ wrench[:3], turned @ wrench[3:])
+    return ca.Function("rod_local_load", [rotation, law], [local], _OPTIONS)
+
+
+def path_rates_function(count: int) -> ca.Function:
+    """Lengths of all paths at one node, their rates, and the gradients of both by the strain there, (6,) each.
+
+    Parameters
+    ----------
+    count : number of paths N; strain (6,) and its rate, places (4 N,) and weights (N,) are the arguments
+    """
+    strain, rate = ca.SX.sym("strain", 6), ca.SX.sym("rate", 6)
+    places, weights = ca.SX.sym("places", 4 * count), ca.SX.sym("weights", count)
+    lengths = [
+        weight * ca.norm_2(tendon_tangent(strain, place))
+        for weight, place in zip(ca.vertsplit(weights), ca.vertsplit(places, 4), strict=True)
+    ]
+    pulls = [ca.gradient(length, strain) for length in lengths]
+    rates = [ca.dot(pull, rate) for pull in pulls]
+    return ca.Function(
+        "rod_path_rates",
+        [strain, rate, places, weights],
+        [ca.vertcat(*lengths), ca.vertcat(*rates), *pulls, *(ca.gradient(value, strain) for value in rates)],
+        _OPTIONS,
+    )
+
+
+def load_wrench(frame: Any, law: Any) -> tuple[Any, Any]:
+    """Potential (J) of a load, and its wrench about the base's origin in base axes, (6,).
+
+    Parameters
+    ----------
+    frame : where it acts, (12,)
+    law : (15,) point of application in that frame, force and moment in base axes, force and moment in the frame's; the
+        force in base axes alone has a potential
+    """
+    rotation, position = frame_parts(frame)
+    offset, force, moment, own_force, own_moment = ca.vertsplit(law, 3)
+    point = position + rotation @ offset
+    total = force + rotation @ own_force
+    turning = moment + rotation @ own_moment + ca.cross(point, total)
+    return -ca.dot(force, point), ca.vertcat(turning, total)
+
+
+def _load_function() -> ca.Function:
+    """Potential and wrench of a load, and the derivative (6, 6) of the wrench by a twist of the frame in base axes."""
+    frame, law, twist = ca.SX.sym("frame", 12), ca.SX.sym("law", 15), ca.SX.sym("twist", 6)
+    rotation, position = frame_parts(frame)
+    potential, wrench = load_wrench(frame, law)
+    rate = ca.vertcat(ca.vec(ca.skew(twist[:3]) @ rotation), ca.cross(twist[:3], position) + twist[3:])
+    motion = ca.jacobian(ca.jtimes(wrench, frame, rate), twist)
+    return ca.Function("rod_load", [frame, law], [potential, wrench, ca.densify(motion)], _OPTIONS)
+
+
+def tendon_tangent(strain: Any, place: Any) -> Any:
+    """Tangent t = v + u x r + r' of a path in the cross-section, (3,); rucker (14) in body axes.
+
+    Parameters
+    ----------
+    strain : (6,), 1/m and dimensionless
+    place : (x, y, x', y') of the path, (4,), m and dimensionless
+    """
+    arm = ca.vertcat(place[:2], 0)
+    return strain[3:] + ca.cross(strain[:3], arm) + ca.vertcat(place[2:], 0)
+
+
+def _path_function() -> ca.Function:
+    """Length of a path at one node, its gradient by the strain there (6,) and the tension times its Hessian (6, 6)."""
+    strain, place = ca.SX.sym("strain", 6), ca.SX.sym("place", 4)
+    weight, tension = ca.SX.sym("weight"), ca.SX.sym("tension")
+    length = weight * ca.norm_2(tendon_tangent(strain, place))
+    hessian, gradient = ca.hessian(length, strain)
+    return ca.Function(
+        "rod_path",
+        [strain, place, weight, tension],
+        [length, gradient, ca.densify(tension * hessian)],
+        _OPTIONS,
+    )
+
+
+@cache
+def step_functions() -> dict[str, Batch]:
+    """The functions of one step, compiled once for all rods: spread, curvature, inertia, load and path.
+
+    Where no compiler works CasADi's virtual machine evaluates them.
+    """
+    functions = [_spread_function(), _curvature_function(), _inertia_function(), _load_function(), _path_function()]
+    return compile_batches(functions, "the general rod")
+
+
+def _series(x: Any, power: int) -> Any:
+    """Sum of (-x)^m / (2 m + power)!: sin(a)/a, (1 - cos(a))/a^2, (a - sin(a))/a^3 at x = a^2."""
+    value: Any = 0.0
+    for m in reversed(range(_TERMS)):
+        value = (-1) ** m / math.factorial(2 * m + power) + x * value
+    return value
+
+
+def _bracket(x: Any, y: Any) -> Any:
+    """[x, y] of twists."""
+    return ca.vertcat(ca.cross(x[:3], y[:3]), ca.cross(x[:3], y[3:]) + ca.cross(x[3:], y[:3]))
+
+
+def _axis(skew: Any) -> Any:
+    return ca.vertcat(skew[2, 1], skew[0, 2], skew[1, 0])

@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fuzz targets: frames and datagrams of every device. Each returns, or raises what is a defect."""
+
+from __future__ import annotations
+
+import binascii
+import contextlib
+import math
+import os
+import struct
+from typing import Any
+
+import numpy as np
+from dynamixel_sdk import protocol2_packet_handler
+
+from continuum_robot.drivers import cobs
+from continuum_robot.drivers.dynamixel import bus as dynamixel_bus
+from continuum_robot.drivers.dynamixel import registers
+from continuum_robot.drivers.odri_can import codec as odri
+from continuum_robot.drivers.odri_can import slcan
+from continuum_robot.drivers.odri_can.telemetry import Telemetry
+from continuum_robot.drivers.rokubi_serial import codec as rokubi
+from continuum_robot.drivers.simulated_link import codec as link
+from continuum_robot.drivers.string_encoder_serial import codec as strings
+from continuum_robot.drivers.string_encoder_serial.tracker import StringTracker
+from continuum_robot.errors import DeviceError, FrameError
+from continuum_robot.robot.hardware import EncoderString, StringEncoderSerial
+
+
+def cobs_frame(data: bytes) -> None:
+    """COBS: what is decoded is what its frame says; what is encoded comes back, without a zero."""
+    with contextlib.suppress(FrameError):
+        plain = cobs.decode(data)
+        assert cobs.decode(cobs.encode(plain)[:-1]) == plain
+    if 0 < len(data) <= cobs.LONGEST:
+        frame = cobs.encode(data)
+        assert frame.endswith(cobs.DELIMITER)
+        assert frame.count(cobs.DELIMITER) == 1
+        assert cobs.decode(frame[:-1]) == data
+
+
+_STRINGS = StringEncoderSerial(
+    kind="string_encoder_serial",
+    port="/dev/null",
+    counts_per_turn=16384,
+    strings=tuple(EncoderString(string=f"string_{j}", channel=j, pulley_radius_m=0.01) for j in range(4)),
+)
+
+
+def string_encoder(data: bytes) -> None:
+    """The board's frames: one by one, with a right CRC, as a stream in two cuts, and the tracker behind it."""
+    with contextlib.suppress(FrameError):
+        frame = strings.decode_payload(data)
+        assert strings.encode_payload(frame) == data
+    sealed = data + binascii.crc_hqx(data, 0xFFFF).to_bytes(2, "little")
+    with contextlib.suppress(FrameError):
+        assert strings.encode_payload(strings.decode_payload(sealed)) == sealed
+    if 0 < len(sealed) <= cobs.LONGEST:
+        with contextlib.suppress(FrameError):
+            strings.decode(cobs.encode(sealed)[:-1])
+    whole, cut = strings.FrameStream(), strings.FrameStream()
+    frames = whole.feed(data)
+    place = data[0] % len(data) if data else 0
+    assert cut.feed(data[:place]) + cut.feed(data[place:]) == frames
+    counts = strings.COUNTS_BYTES - 3
+    bodies = [bytes([strings.COUNTS_TYPE]) + data[k : k + counts] for k in range(0, len(data), counts)]
+    frames += [_board_frame(body) for body in bodies if len(body) == counts + 1]
+    tracker = StringTracker(_STRINGS, [entry.string for entry in _STRINGS.strings])
+    for index, frame in enumerate(frames):
+        if isinstance(frame, strings.CountsFrame):
+            tracker.update([frame], 1e-3 * index)
+            reading = tracker.reading(1e-3 * index)
+            assert not np.isinf(reading.extension_m).any()
+            assert tracker.zeroed or np.isnan(reading.extension_m).all()
+
+
+def _board_frame(body: bytes) -> strings.Frame:
+    return strings.decode_payload(body + binascii.crc_hqx(body, 0xFFFF).to_bytes(2, "little"))
+
+
+def rokubi_sensor(data: bytes) -> None:
+    """Frames of the force sensor: one by one, with a right CRC, as a stream in two cuts; acknowledgements."""
+    with contextlib.suppress(FrameError):
+        _same_force(rokubi.decode(data), data)
+    body = data[: rokubi.FRAME_BYTES - 3].ljust(rokubi.FRAME_BYTES - 3, b"\0")
+    sealed = bytes([rokubi.HEADER]) + body + struct.pack("<H", rokubi.crc(body))
+    frame = rokubi.decode(sealed)
+    _same_force(frame, sealed)
+    rokubi.fault_names(frame.status)
+    whole, cut = rokubi.FrameStream(), rokubi.FrameStream()
+    frames = whole.feed(data)
+    place = data[0] % len(data) if data else 0
+    assert repr(cut.feed(data[:place]) + cut.feed(data[place:])) == repr(frames)
+    assert whole.skipped_bytes + rokubi.FRAME_BYTES * len(frames) <= whole.received_bytes
+    assert rokubi.FrameStream().feed(bytes(rokubi.FRAME_BYTES) + sealed), "a sound frame behind zeros was lost"
+    heard = rokubi.Acknowledgements()
+    for part in (data[:place], data[place:]):
+        heard.feed(part)
+        heard.code(b"C")
+
+
+def _same_force(frame: rokubi.ForceFrame, data: bytes) -> None:
+    """The bytes of a frame come back; a NaN need not have the same ones."""
+    if all(math.isfinite(value) for value in (*frame.wrench, frame.temperature_c)):
+        assert rokubi.encode(frame) == data
+
+
+def odri_can(data: bytes) -> None:
+    """Frames of the motor boards: each alone, and all of them one after the other as a board's telemetry."""
+    telemetry = Telemetry()
+    place = 0
+    tick = 0
+    while place + 3 <= len(data):
+        identifier = int.from_bytes(data[place : place + 2], "big") & 0x7FF
+        if identifier & 0x700:
+            identifier &= 0x70  # most are known ones
+        length = data[place + 2] % 9
+        payload = data[place + 3 : place + 3 + length]
+        place += 3 + length
+        tick += 1
+        try:
+            frame = odri.decode(identifier, payload)
+        except FrameError:
+            pass
+        else:
+            assert all(math.isfinite(value) for value in frame)
+            if not isinstance(frame, odri.Status):
+                assert odri.encode(frame) == (identifier, payload)
+            else:
+                assert odri.encode(frame) == (identifier, bytes(payload))
+        telemetry.receive(identifier, payload, 1e-4 * tick)
+        sample = telemetry.sample
+        if sample is not None:
+            assert np.isfinite(np.hstack([np.ravel(part) for part in sample])).all()
+        telemetry.missing()
+    counted = telemetry.counters
+    assert counted.bad_frames + counted.unknown_identifiers + counted.positions + counted.statuses <= tick
+    with contextlib.suppress(FrameError):
+        odri.decode(int.from_bytes(data[:4], "big"), data[4:])
+
+
+class _LineBus(slcan.SlcanBus):
+    """The receiver alone, on a pipe."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._lines: Any = slcan.deque()
+        self._partial = b""
+        self._is_shutdown = True
+        self.serialPortOrig = self
+        self.fileno = lambda: descriptor  # type: ignore[method-assign]
+
+
+def slcan_line(data: bytes) -> None:
+    """Lines of a serial CAN adapter: one of them, then all that came in two pieces."""
+    _check_line(data)
+    data = data[:4096]
+    reading, writing = os.pipe()
+    try:
+        bus = _LineBus(reading)
+        place = data[0] % len(data) if data else 0
+        for part in (data[:place], data[place:]):
+            if part:
+                os.write(writing, part)
+                _drain(bus)
+        # A bad line costs that line alone.
+        while bus._lines:
+            _drain(bus)
+        os.write(writing, b"\rt0101FF\r")
+        sound = None
+        for _ in range(4):
+            with contextlib.suppress(ValueError):
+                sound = bus._recv_internal(0.0)[0] or sound
+        assert sound is not None
+        assert sound.arbitration_id == 0x010
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def _drain(bus: _LineBus) -> None:
+    """Receive till nothing waits."""
+    for _ in range(4096):
+        with contextlib.suppress(ValueError):
+            message, _ = bus._recv_internal(0.0)
+            if message is None:
+                return
+
+
+def _check_line(line: bytes) -> None:
+    try:
+        message = slcan.frame_of(line)
+    except ValueError:
+        return
+    if message is None:
+        return
+    highest = 0x1FFFFFFF if message.is_extended_id else 0x7FF
+    assert 0 <= message.arbitration_id <= highest, message
+    assert 0 <= message.dlc <= 8, message
+    assert message.is_remote_frame or len(message.data) == message.dlc, message
+
+
+def simulated_link(data: bytes) -> None:
+    """Datagrams between driver and simulator, both ways: what is taken is encoded to the same bytes."""
+    for magic in (b"", link.READING_MAGIC):
+        sent = magic + data[len(magic) :]
+        with contextlib.suppress(FrameError):
+            reading = link.decode_reading(sent)
+            assert math.isfinite(reading.stamp_s)
+            assert len(reading.displacement_m) == len(reading.age_s)
+            link.encode_reading(reading)
+    for magic in (b"", link.COMMAND_MAGIC):
+        sent = magic + data[len(magic) :]
+        with contextlib.suppress(FrameError):
+            command = link.decode_command(sent)
+            assert all(map(math.isfinite, command.tension_n))
+            # A negative zero as an unused timeout is a zero.
+            assert link.decode_command(link.encode_command(command)) == command
+
+
+LONGEST_ANSWER = 50_000
+"""Who reads more than this many bytes for one answer never ends."""
+
+
+class _Line:
+    """A serial line on which bytes lie; ``endless``: they come again and again."""
+
+    def __init__(self, data: bytes, endless: bool) -> None:
+        self._data = data
+        self._again = data if endless else b""
+        self.left = LONGEST_ANSWER
+        self._null = os.open("/dev/null", os.O_RDONLY)
+
+    @property
+    def in_waiting(self) -> int:
+        return len(self._data)
+
+    def fileno(self) -> int:
+        return self._null
+
+    def read(self, size: int = 1) -> bytes:
+        size = max(0, size)
+        if self._again:
+            self.left -= size
+            assert self.left > 0, "noise holds the reader"
+            while len(self._data) < size:
+                self._data += self._again
+        taken, self._data = self._data[:size], self._data[size:]
+        return taken
+
+    def write(self, data: Any) -> int:
+        return len(data)
+
+    def flush(self) -> None:
+        pass
+
+    def reset_input_buffer(self) -> None:
+        pass
+
+    def close(self) -> None:
+        os.close(self._null)
+
+
+SERVOS = (1, 2)
+
+
+def dynamixel(data: bytes) -> None:
+    """What servos answer; the first byte says whether with length and CRC put right, and whether they ever stop."""
+    if not data:
+        return
+    sealed = b"".join(_status_packets(data[1:])) if data[0] & 1 else data[1:]
+    line = _Line(sealed, endless=bool(data[0] & 0x80))
+    bus = dynamixel_bus.DynamixelBus("fuzz", 1_000_000, answer_margin_s=0.0)
+    bus._line = dynamixel_bus._port_handler("fuzz", 1_000_000, line, 0.0)  # type: ignore[arg-type]
+    bus._packet = dynamixel_bus.dynamixel_sdk.PacketHandler(2.0)
+    calls = (
+        lambda: bus.read_all(registers.PRESENT_CURRENT, registers.STATE_SIZE, SERVOS),
+        lambda: bus.ping(1),
+        lambda: bus.read(1, registers.HARDWARE_ERROR, 1),
+        lambda: bus.read(2, registers.GOAL_CURRENT, 2),
+        lambda: bus.read(1, registers.PROFILE_VELOCITY, 4),
+        lambda: bus.write(1, registers.TORQUE_ENABLE, 1, 1),
+        lambda: bus.reboot(1),
+    )
+    try:
+        first = (data[0] >> 1 & 0x3F) % len(calls)
+        for call in (*calls[first:], *calls[:first]):
+            line.left = LONGEST_ANSWER
+            with contextlib.suppress(DeviceError):
+                found = call()
+                if isinstance(found, dict):
+                    assert set(found) <= set(SERVOS)
+                    for registers_read in found.values():
+                        assert all(map(math.isfinite, registers.decode_state(registers_read)))
+            if not line.in_waiting:
+                break
+    finally:
+        bus.close()
+
+
+_CRC_OF = protocol2_packet_handler.Protocol2PacketHandler()
+
+
+def _status_packets(data: bytes) -> list[bytes]:
+    """Status packets, each of a length and an identifier that the data says."""
+    packets = []
+    place = 0
+    while place + 2 <= len(data):
+        length = data[place] % 32
+        body = data[place + 2 : place + 2 + length]
+        head = b"\xff\xff\xfd\x00" + bytes([data[place + 1] % 4]) + (len(body) + 3).to_bytes(2, "little") + b"\x55"
+        whole = head + body
+        packets.append(whole + _CRC_OF.updateCRC(0, whole, len(whole)).to_bytes(2, "little"))
+        place += 2 + length
+    return packets

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fallback controller over DDS: a controller falls silent or is killed, the driver holds, then ramps down."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from continuum_robot.srv import ManageStack
+from ros_probe import PATIENT, PATIENT_CONTROLLER, SIMULATED_STEP_S, Probe, patient_on_wires
+
+from continuum_robot.app.process_stack import ProcessStack
+from continuum_robot.nodes.composition import ComposedStack
+from continuum_robot.nodes.diagnostics import values_of
+from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.robot.loading import find_robot_file, load_robot
+
+pytestmark = [pytest.mark.ros]
+
+ROBOT = load_robot("opencr_five_tendon")
+LIMITS = ROBOT.limits
+HOLD_S, AUTHORITY_N = 0.6, 1.0
+
+
+def robot_file(folder: Path, action: str) -> str:
+    data = yaml.safe_load(find_robot_file(ROBOT.name).read_text(encoding="utf-8"))
+    data["stop"] = {"commands": action, "hold_s": HOLD_S, "hold_authority_n": AUTHORITY_N}
+    file = folder / f"{action}.yaml"
+    file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
+    return str(file)
+
+
+@pytest.fixture(params=["hold_tension", "hold_place"])
+def setting(request, domain, tmp_path):
+    """A stack on its trajectory, with its controller over topics; the probe; what the fallback does."""
+    options = StackOptions(
+        robot=robot_file(tmp_path, request.param),
+        clock="lockstep",
+        seed=1,
+        run_s=SIMULATED_STEP_S,
+        controller="topic",
+        start_motion=True,
+        visualize=False,
+    )
+    with ComposedStack(options) as stack:
+        stack.wait_until_up(120.0)
+        with Probe(stack=stack) as probe:
+            probe.listen_to_stack()
+            probe.wait_real(lambda: probe.stack_state() == "up" and probe.driver_state() == "active")
+            yield stack, probe, request.param
+
+
+def check_fallback(probe, action):
+    """The driver holds within its authority, says so, and lets go when the time is over."""
+    probe.wait(lambda: "command_timeout" in probe.faults(), 2.0)
+    begin = len(probe.received["tendon_states"])
+    probe.wait_real(lambda: probe.newest("stack_status").fallback, what="stack_status does not tell")
+    status = probe.newest("stack_status")
+    assert (status.stop_action, status.controller, status.state) == (action, "", "fault")
+    assert values_of(probe.newest("driver_status"))["fallback_holds"] == "true"
+    assert "fallback holds" in probe.newest("driver_status").message
+    probe.wait_real(lambda: "fallback holds" in probe.health("/tendon_driver: driver"), what="not in /diagnostics")
+    probe.pause(HOLD_S - 0.3)
+    held = np.array([message.commanded_tension for message in probe.received["tendon_states"][begin:]])
+    allowed_n = AUTHORITY_N if action == "hold_place" else 0.0
+    assert np.abs(held - held[0]).max() <= 2 * allowed_n + 1e-9
+    if action == "hold_place":
+        assert np.abs(np.diff(held, axis=0)).max() > 0
+        moved = np.array([message.displacement for message in probe.received["tendon_states"][begin:]])
+        assert np.ptp(moved[-100:], axis=0).max() < 1e-4, "the place is not held"
+    probe.wait_real(lambda: probe.newest("stack_status").fallback)
+    probe.pause(0.5 + LIMITS.longest_ramp_s)
+    np.testing.assert_allclose(probe.newest("tendon_states").commanded_tension, LIMITS.safe_n, atol=1e-9)
+    steps = np.diff([message.commanded_tension for message in probe.received["tendon_states"][begin:]], axis=0)
+    assert steps.min() >= -LIMITS.safe_rate_n_per_s * 1e-3 - AUTHORITY_N - 1e-9
+    probe.wait_real(lambda: not probe.newest("stack_status").fallback)
+    assert probe.newest("stack_status").stop_action == "release"
+    assert probe.faults() == ["command_timeout"]
+
+
+def test_a_controller_that_falls_silent_is_replaced_by_a_hold_and_a_reset_brings_all_back(setting):
+    _stack, probe, action = setting
+    probe.pause(0.8)
+    assert probe.transition("clarke_controller", "deactivate")
+    check_fallback(probe, action)
+    assert probe.manage(ManageStack.Request.RESET).success
+    probe.wait_real(lambda: probe.stack_state() == "up" and probe.driver_state() == "active", 60.0)
+    probe.pause(0.3)
+    assert probe.faults() == []
+    assert probe.newest("stack_status").controller == "topic"
+    assert probe.newest("stack_status").stop_action == ""
+
+
+@pytest.mark.real_time
+@pytest.mark.slow
+def test_the_program_of_a_controller_that_is_killed_is_replaced_by_a_hold_until_the_supervisor_pauses(domain, tmp_path):
+    data = patient_on_wires(yaml.safe_load(find_robot_file(ROBOT.name).read_text(encoding="utf-8")))
+    data["stop"] = {"commands": "hold_tension", "hold_s": 3600}
+    file = tmp_path / "robot.yaml"
+    file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
+    options = StackOptions(
+        robot=str(file),
+        fake_level="mirror",
+        controller="topic",
+        visualize=False,
+        parameters={"tendon_driver": {"rate_hz": 250.0, **PATIENT}, "clarke_controller": PATIENT_CONTROLLER},
+    )
+    with ProcessStack.server() as server, ProcessStack(options, server, respawns=0) as stack:
+        stack.wait_until_up(120.0)
+        with Probe() as probe:
+            probe.listen_to_stack()
+            probe.wait(lambda: probe.stack_state() == "up" and probe.driver_state() == "active")
+            probe.wait_for_message("tendon_commands")
+            os.kill(stack.pids["clarke_controller"], signal.SIGKILL)
+            probe.wait(
+                lambda: probe.received["stack_status"] and any(m.fallback for m in probe.received["stack_status"])
+            )
+            assert probe.faults() == ["command_timeout"]
+            begin = len(probe.received["tendon_states"])
+            # The supervisor notices the loss after a while, and lets the driver ramp down.
+            probe.wait(lambda: values_of(probe.newest("driver_status"))["powered"] == "false", 60.0, "still powered")
+            probe.wait(lambda: np.isnan(probe.newest("tendon_states").commanded_tension).all())
+            tensions = np.array([message.commanded_tension for message in probe.received["tendon_states"][begin:]])
+            tensions = tensions[np.isfinite(tensions).all(axis=1)]
+            assert np.all(tensions[:20] == tensions[0]), "held"
+            np.testing.assert_allclose(tensions[-1], LIMITS.safe_n, atol=1e-9)
+            assert any("node_lost: clarke_controller" in message.faults for message in probe.received["stack_status"])
+            assert not probe.newest("stack_status").fallback
+
+
+def test_a_brake_switches_the_torque_off_at_once_and_a_reset_brings_it_back(domain, tmp_path):
+    data = yaml.safe_load(find_robot_file(ROBOT.name).read_text(encoding="utf-8"))
+    data["actuators"]["brake_holds_n"] = 2 * LIMITS.maximum_n
+    data["stop"] = {"operator": "brake"}
+    file = tmp_path / "robot.yaml"
+    file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
+    options = StackOptions(robot=str(file), clock="lockstep", seed=1, run_s=SIMULATED_STEP_S, visualize=False)
+    with ComposedStack(options) as stack:
+        stack.wait_until_up(120.0)
+        with Probe(stack=stack) as probe:
+            probe.listen_to_stack()
+            probe.wait_real(lambda: probe.stack_state() == "up" and probe.driver_state() == "active")
+            probe.pause(0.3)
+            before = probe.newest("tendon_states").commanded_tension
+            begin = len(probe.received["tendon_states"])
+            assert "the brakes close" in probe.trigger("estop").message
+            probe.pause(0.05)
+            tensions = np.array([message.commanded_tension for message in probe.received["tendon_states"][begin:]])
+            powered = np.isfinite(tensions).all(axis=1)
+            assert not powered[5:].any(), "the torque is not off"
+            np.testing.assert_allclose(tensions[powered], np.broadcast_to(before, tensions[powered].shape), atol=0.1)
+            probe.wait_real(lambda: values_of(probe.newest("driver_status"))["powered"] == "false")
+            assert probe.newest("stack_status").stop_action == "brake"
+            assert probe.manage(ManageStack.Request.RESET).success
+            probe.wait_real(lambda: probe.stack_state() == "up" and probe.driver_state() == "active", 60.0)
+            assert values_of(probe.newest("driver_status"))["powered"] == "true"
+            assert probe.faults() == []

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A soak of a minute, and the campaign on stacks as ``up`` starts them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from ros_probe import patient_on_wires
+
+from continuum_robot.app.fault_stack import run_campaign
+from continuum_robot.experiments.fault_campaign.kind import SAFE
+from continuum_robot.experiments.fault_campaign.kinds import kinds_by_name
+from continuum_robot.nodes.spinning import wait_for
+from continuum_robot.robot.loading import find_robot_file
+
+pytestmark = [pytest.mark.ros, pytest.mark.real_time, pytest.mark.long]
+
+MINUTE_H = 1 / 60
+
+
+def soak(folder, hours):
+    command = [sys.executable, "-m", "continuum_robot.app.command_line", "faults", "--soak", str(hours)]
+    return subprocess.Popen([*command, "--seed", "3", "--out", str(folder)], stdout=subprocess.PIPE, text=True)
+
+
+def found(folder):
+    return json.loads(next(folder.glob("*/soak.json")).read_text(encoding="utf-8"))
+
+
+def test_a_minute_of_soak_ends_with_all_its_files(domain, tmp_path):
+    program = soak(tmp_path, MINUTE_H)
+    said, _ = program.communicate(timeout=600.0)
+    numbers = found(tmp_path)
+    run = next(tmp_path.iterdir())
+    assert program.returncode == int(bool(numbers["failures"])), said
+    # Times are not judged here: this machine may be busy. What latched is recovered on any machine.
+    assert [record["fault"] for record in numbers["records"] if not record["recovered"]] == []
+    assert len(numbers["records"]) >= 1
+    assert numbers["ended"] == ""
+    with (run / "usage.csv").open(encoding="utf-8") as file:
+        processes = {row["process"] for row in csv.DictReader(file)}
+    assert {"supervisor", "simulator", "control_loop", "sensing", "display", "client"} <= processes
+    assert (run / "soak.png").read_bytes().startswith(b"\x89PNG")
+    assert len((run / "faults.jsonl").read_text(encoding="utf-8").splitlines()) == len(numbers["records"])
+
+
+def test_ctrl_c_ends_a_soak_with_the_same_report(domain, tmp_path):
+    program = soak(tmp_path, 1.0)
+    assert wait_for(lambda: list(tmp_path.glob("*/faults.jsonl")), 120.0)
+    time.sleep(2.0)
+    program.send_signal(signal.SIGINT)
+    said, _ = program.communicate(timeout=120.0)
+    assert found(tmp_path)["ended"] == ""
+    assert "growth an hour" in said
+    run = next(tmp_path.iterdir())
+    assert (run / "soak.png").exists()
+    for pid in json.loads((run / "pids.json").read_text(encoding="utf-8")).values():
+        assert wait_for(lambda pid=pid: not os.path.exists(f"/proc/{pid}"), 10.0)
+
+
+def test_others_cannot_make_the_robot_unsafe(domain, tmp_path):
+    """One moment of the kinds whose verdict is no time: what is judged holds on any machine."""
+    data = yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8"))
+    data = patient_on_wires(data)
+    file = tmp_path / "opencr_five_tendon.yaml"
+    file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
+    kinds = kinds_by_name("cross_origin,stale_file,reset_moves_nothing,hostile_request,driver_respawned")
+    records = {record.fault: record for record in run_campaign(str(file), kinds, 1)}
+    assert records.keys() == {kind.name for kind in kinds}
+    for record in records.values():
+        assert record.recovered_without_restart, record.problems
+        assert record.detected_by, record.fault
+    assert records["driver_respawned"].reaction == SAFE
+    for name in ("cross_origin", "stale_file", "reset_moves_nothing", "hostile_request"):
+        assert records[name].ended_safe, records[name].problems

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever the package imports is declared where each kind of installation looks: rosdep, pip, and the README."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python 3.10
+    from pip._vendor import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[3]
+# Name of a module's distribution, where it is another.
+DISTRIBUTIONS = {
+    "can": "python-can",
+    "cython": "cython",
+    "Cython": "cython",
+    "dynamixel_sdk": "dynamixel-sdk",
+    "serial": "pyserial",
+    "yaml": "pyyaml",
+}
+ROSDEP = {name: f"python3-{name}" for name in ("numpy", "scipy", "yaml", "matplotlib", "serial", "can")}
+# Of ROS 2, but not on PyPI: a copy is in cmake/, and launch files need ROS 2 proper.
+NOT_ON_PYPI = {"tf2_msgs", "launch", "launch_ros"}
+# Needed for a part only, and where it is missing the command says what to install.
+OPTIONAL = {"evdev": "evdev-binary"}
+
+
+def imported_modules() -> set[str]:
+    """Top names of all modules that the package and its launch files import, except Python's own and its own."""
+    found = set()
+    for folder in ("continuum_robot", "launch"):
+        for file in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Import):
+                    found |= {alias.name.split(".")[0] for alias in node.names}
+                elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                    found.add(node.module.split(".")[0])
+    return found - set(sys.stdlib_module_names) - {"continuum_robot"}
+
+
+def launched_packages() -> set[str]:
+    """ROS packages whose programs the launch files start by name."""
+    text = (ROOT / "continuum_robot" / "app" / "launch_description.py").read_text(encoding="utf-8")
+    return set(re.findall(r'package="(\w+)"', text))
+
+
+IMPORTS = sorted(imported_modules())
+PACKAGE_XML = ElementTree.parse(ROOT / "package.xml").getroot()
+DECLARED = {element.text for kind in ("depend", "exec_depend") for element in PACKAGE_XML.iter(kind)}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {re.match(r"[\w.-]+", one).group(0).lower() for one in requirements}
+
+
+EXTRAS = [one for extra in PROJECT["optional-dependencies"].values() for one in extra]
+ON_PYPI = names([*PROJECT["dependencies"], *EXTRAS])
+
+
+def pip_lines(text: str) -> set[str]:
+    """What the lines ``pip install ...`` of a text install."""
+    found = re.findall(r"^\s*pip install ([a-z0-9 _-]+)", text, flags=re.MULTILINE)
+    return {name for line in found for name in line.split()}
+
+
+def of_ros(module: str) -> bool:
+    return module in NOT_ON_PYPI or f"ros-{module.replace('_', '-')}" in ON_PYPI or module.endswith("_msgs")
+
+
+@pytest.mark.parametrize("module", IMPORTS)
+def test_what_is_imported_comes_with_an_installation_from_pypi(module):
+    if module in NOT_ON_PYPI:
+        return
+    wanted = f"ros-{module.replace('_', '-')}" if of_ros(module) else DISTRIBUTIONS.get(module, module)
+    assert OPTIONAL.get(module, wanted) in ON_PYPI, f"{module}: neither dependency nor extra in pyproject.toml"
+
+
+@pytest.mark.parametrize("module", IMPORTS)
+def test_what_is_imported_comes_with_an_installation_on_ros_2_proper(module):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").partition("## On ROS 2 proper")[2]
+    if of_ros(module):
+        assert module in DECLARED, f"{module}: no exec_depend in package.xml"
+    else:
+        by_rosdep = ROSDEP.get(module) in DECLARED
+        assert by_rosdep or DISTRIBUTIONS.get(module, module) in pip_lines(readme), f"{module}: not in README.md"
+
+
+def test_programs_that_launch_files_start_are_declared():
+    assert launched_packages() <= DECLARED
+    assert "rviz2" in launched_packages()
+
+
+def test_readme_and_package_xml_name_the_same_packages_of_pip():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").partition("## On ROS 2 proper")[2]
+    assert pip_lines(readme) == pip_lines((ROOT / "package.xml").read_text(encoding="utf-8"))
+    assert {"casadi", "python-can", "pyserial", "websockets", "msgspec"} <= pip_lines(readme)
+
+
+def test_no_service_callback_is_a_coroutine():
+    """rclpy's EventsExecutor before 7.1.11 (Jazzy) does not answer those."""
+    for file in (ROOT / "continuum_robot").rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        if "async def" not in text:
+            continue
+        tree = ast.parse(text)
+        coroutines = {node.name for node in ast.walk(tree) if isinstance(node, ast.AsyncFunctionDef)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("create_service"):
+                assert ast.unparse(node.args[2]).rpartition(".")[2] not in coroutines, file.name
