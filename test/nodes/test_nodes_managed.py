@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.srv import ManageStack
-from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.msg import State, Transition, TransitionEvent
 from rclpy.context import Context
 
 from continuum_robot.errors import DeviceError
@@ -96,6 +96,44 @@ def test_a_process_in_place_of_a_dead_one_is_noticed_although_its_services_never
     assert node.lose()
     assert (node.lost, node.state) == (True, "unknown")
     assert not node.lose()
+
+
+def test_a_process_in_place_of_a_dead_one_is_noticed_although_it_was_asked_for_its_state_before(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(managed, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    node = make("active", hidden=0)
+    run(node.change(Transition.TRANSITION_ACTIVATE, "active", 1.0))
+    # Another node was found gone first, and the stack is paused: each is asked for its state.
+    node._waiting.label = "unconfigured"
+    now[0] += 0.1
+    run(node.refresh())
+    assert node.state == "unconfigured"
+    for _ in range(3):
+        now[0] += 1.0
+        node.heard("", "unconfigured")
+    assert node.lose()
+    # Once it is configured and counts as there again, all is as it was.
+    node._waiting.label = "inactive"
+    run(node.change(Transition.TRANSITION_CONFIGURE, "inactive", 1.0))
+    node.back()
+    for _ in range(5):
+        now[0] += 1.0
+        node.heard("", "inactive")
+        assert not node.lose()
+
+
+def test_a_node_that_somebody_cleans_up_is_not_lost(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(managed, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    node = make("active", hidden=0)
+    run(node.change(Transition.TRANSITION_ACTIVATE, "active", 1.0))
+    node._on_transition(TransitionEvent(goal_state=State(id=State.PRIMARY_STATE_UNCONFIGURED)))
+    node._waiting.label = "unconfigured"
+    run(node.refresh())
+    for _ in range(5):
+        now[0] += 1.0
+        node.heard("", "unconfigured")
+        assert not node.lose()
 
 
 def test_a_node_that_was_lost_counts_as_there_again():

@@ -95,15 +95,18 @@ def test_a_silent_controller(stack, probe):
 
 def test_the_way_to_the_safe_tension_is_a_ramp(stack, probe):
     probe.received["tendon_states"].clear()
+    probe.wait_for_message("tendon_states")
     probe.trigger("estop")
-    pause(0.5)
+    probe.wait(
+        lambda: np.abs(np.array(probe.newest("tendon_states").commanded_tension) - SAFE_N).max() < 1e-9,
+        what="the tensions did not reach the safe value",
+    )
     states = list(probe.received["tendon_states"])
     tensions = np.array([m.commanded_tension for m in states])
     sequence = np.array([m.sequence for m in states])
-    np.testing.assert_allclose(tensions[-1], SAFE_N, atol=1e-9)
     ended = int(np.argmax(np.abs(tensions - SAFE_N).max(axis=1) < 1e-9))
     begun = max(0, ended - 20)
-    assert ended - begun > 5  # no jump: it took several cycles
+    assert sequence[ended] - sequence[begun] > 5  # no jump: it took several cycles, though not each was heard
     # A cycle counts for 10 ms at most, however long it took.
     largest_step_n = ROBOT.limits.safe_rate_n_per_s * 0.01
     steps_n = np.abs(np.diff(tensions[begun : ended + 1], axis=0)).max(axis=1)

@@ -53,6 +53,8 @@ class Managed:
         self.state = UNKNOWN
         self.problem = ""
         self._waiting, self._on_state = waiting, on_state
+        # As its transitions told; unlike `state`, no answer of a process that came in its place changes it.
+        self._announced = UNKNOWN
         self._presence = Presence(HEARTBEAT_TIMEOUT_S, VANISHED_S, REPLACED_S)
         self._change: Any = supervisor.create_client(ChangeState, f"{name}/change_state")
         self._get: Any = supervisor.create_client(GetState, f"{name}/get_state")
@@ -83,7 +85,10 @@ class Managed:
         response = await self._waiting.call(self._get, GetState.Request(), 2.0)
         self.state = UNKNOWN if response is None else str(response.current_state.label)
         if response is not None:
-            self._presence.heard(time.monotonic())  # it may die before its first word on /diagnostics
+            # It may die before its first word on /diagnostics.
+            self._presence.heard(time.monotonic(), same=not self._replaced(self.state))
+            if self._announced == UNKNOWN:
+                self._announced = self.state
 
     async def ask_again(self) -> None:
         """The supervisor was away: what was not heard meanwhile does not count, and the node is asked for its state."""
@@ -91,7 +96,8 @@ class Managed:
         if not self.lost and self._get.service_is_ready():
             response = await self._waiting.call(self._get, GetState.Request(), HEARTBEAT_TIMEOUT_S)
             if response is not None:
-                self._presence.heard(time.monotonic())
+                same = not self._replaced(str(response.current_state.label))
+                self._presence.heard(time.monotonic(), same=same)
 
     async def appear(self, timeout_s: float, check: Callable[[], None]) -> None:
         """Wait until it answers.
@@ -139,6 +145,8 @@ class Managed:
             raise DeviceError(self.name, f"did not become {wanted} within {timeout_s:g} s", "Look at its log")
         # It has just answered, so it is there, whatever the middleware says: see lose().
         await self.refresh(VANISHED_S)
+        if self.state == wanted:
+            self._announced = wanted  # it may have announced it before it was listened to
         self._on_state()
         if self.state != wanted:
             await self._waiting.sleep(0.1)  # its diagnostics with the reason are under way
@@ -153,9 +161,7 @@ class Managed:
         problem : what it says that is wrong with it, "" for nothing
         state : its lifecycle state, "" where it does not say
         """
-        # A transition would have been announced: this is another process of that name, started in place of a dead one.
-        replaced = state == "unconfigured" and self.state in ("inactive", "active")
-        self._presence.heard(time.monotonic(), same=not replaced)
+        self._presence.heard(time.monotonic(), same=not self._replaced(state))
         self.problem = problem
 
     def lose(self) -> bool:
@@ -166,11 +172,17 @@ class Managed:
         # our own services not ready for a moment.
         if not self._presence.lose(time.monotonic(), listed=self._change.service_is_ready()):
             return False
-        self.state = UNKNOWN
+        self.state = self._announced = UNKNOWN
         return True
+
+    def _replaced(self, state: str) -> bool:
+        """Whether another process of that name reports this state, started in place of a dead one: a transition would
+        have been announced.
+        """
+        return state == "unconfigured" and self._announced in ("inactive", "active")
 
     def _on_transition(self, event: TransitionEvent) -> None:
         label = _LABELS.get(event.goal_state.id)
         if label is not None:
-            self.state = label
+            self.state = self._announced = label
             self._on_state()
