@@ -133,7 +133,7 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     ),
     "frozen_reading": (
         ("an encoder's cable is loose", "a board repeats its last values", "a motor is stuck"),
-        "A displacement repeats bit by bit for `safety.frozen_time_s`, while the other tendons moved by "
+        "A displacement repeats bit by bit for `safety.frozen_time_s` after the other tendons moved by "
         "`safety.frozen_motion_m` or the commanded generalised force changed by `safety.frozen_force_n`.",
         (
             "Turn the motor by hand with the power off and look at its displacement.",

@@ -60,11 +60,13 @@ class ReadingWatch:
     _previous: ReadingBuffer
     _predicted: cython.double[::1]
     _inconsistent: cython.bint
-    # When each displacement changed last, what the others predicted then, and which stand though they must move.
+    # What the others predicted of each displacement when it changed last, since when it must have moved, negative where
+    # it need not, and which stand all the same. The same of all together, by the commanded forces.
     _started: cython.bint
-    _changed_s: cython.double[::1]
     _at_change: cython.double[::1]
+    _due_since_s: cython.double[::1]
     _command_at_change: cython.double[::1]
+    _pulled_since_s: cython.double
     _stands: cython.int[::1]
 
     def __init__(self, limits: TensionLimits, manifold: ClarkeManifold, settings: SafetySettings) -> None:
@@ -92,10 +94,11 @@ class ReadingWatch:
         self._frozen_time_s, self._frozen_motion_m = settings.frozen_time_s, settings.frozen_motion_m
         self._frozen_force_n = settings.frozen_force_n
         self._previous = ReadingBuffer(count)
-        self._predicted, self._changed_s = vector(count), vector(count)
+        self._predicted, self._due_since_s = vector(count), vector(count)
         self._at_change, self._command_at_change = vector(count), vector(count)
         self._stands = integers(count)
         self._inconsistent = False
+        self._pulled_since_s = -1.0
         self.restart()
 
     def restart(self) -> None:
@@ -247,45 +250,49 @@ class ReadingWatch:
     ) -> cython.bint:
         """Whether a tendon repeats its value while the others, or the commanded forces, say that it must move.
 
-        A value that the device repeats with its age is no new one: how old it may become is the timeout's matter.
-        Without tension a tendon may rest where its motor's cogging holds it: then nothing is found. A tendon that was
-        found frozen stays so until its value changes.
+        It has ``frozen_time_s`` to begin to, however long it rested before. A value that the device repeats with its
+        age is no new one: how old it may become is the timeout's matter. Without tension a tendon may rest where its
+        motor's cogging holds it: then nothing is found. A tendon that was found frozen stays so until its value
+        changes.
         """
         j: cython.int
         displacement_m: cython.double[::1] = reading.displacement_m
         age_s: cython.double[::1] = reading.age_s
         measured_s: cython.double
+        oldest_s: cython.double = reading.stamp_s
         before: cython.double[::1] = self._previous.displacement_m
         predicted: cython.double[::1] = self._predicted
         at_change: cython.double[::1] = self._at_change
-        changed_s: cython.double[::1] = self._changed_s
+        due_since_s: cython.double[::1] = self._due_since_s
         change_m: cython.double
         stands: cython.int[::1] = self._stands
-        started: cython.bint = self._started
-        frozen_time_s: cython.double = self._frozen_time_s
-        stood: cython.int = 0
+        changed: cython.bint
         any_stands: cython.bint = False
-        any_moved: cython.bint = not moving or not started
+        any_moved: cython.bint = not moving or not self._started
         for j in indices(self._count):
             measured_s = reading.stamp_s - age_s[j]
-            if not started or displacement_m[j] != before[j]:
+            if measured_s < oldest_s:
+                oldest_s = measured_s
+            changed = not self._started or displacement_m[j] != before[j]
+            if changed:
                 stands[j] = 0
                 any_moved = True
-                changed_s[j] = measured_s
+            if changed or not moving:
                 at_change[j] = predicted[j]
-            elif not moving:
-                changed_s[j] = measured_s
-                at_change[j] = predicted[j]
-            if started and measured_s - changed_s[j] >= frozen_time_s:
-                stood += 1
-                change_m = predicted[j] - at_change[j]
-                if change_m > self._frozen_motion_m or change_m < -self._frozen_motion_m:
-                    stands[j] = 1
+                due_since_s[j] = -1.0
+            change_m = predicted[j] - at_change[j]
+            if due_since_s[j] < 0.0 and (change_m > self._frozen_motion_m or change_m < -self._frozen_motion_m):
+                due_since_s[j] = measured_s
+            if due_since_s[j] >= 0.0 and measured_s - due_since_s[j] >= self._frozen_time_s:
+                stands[j] = 1
             if stands[j]:
                 any_stands = True
         if any_moved:
             copy_into(self._command_at_change, command, self._count)
-        elif stood == self._count and self._pulled(command):
+            self._pulled_since_s = -1.0
+        elif self._pulled_since_s < 0.0 and self._pulled(command):
+            self._pulled_since_s = oldest_s
+        if self._pulled_since_s >= 0.0 and oldest_s - self._pulled_since_s >= self._frozen_time_s:
             any_stands = True
             for j in indices(self._count):
                 stands[j] = 1

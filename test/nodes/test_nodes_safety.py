@@ -320,9 +320,12 @@ def test_the_first_writer_has_the_commands_without_sequence_numbers_too(stack, p
         assert np.nanmax([m.commanded_tension for m in list(probe.received["tendon_states"])]) <= 5.0
 
     # Tensions that nobody controls: a loop over topics rings where the machine is busy.
-    assert probe.transition("clarke_controller", "deactivate")
     assert probe.set_parameter("tendon_driver", "second_writer", "refuse").successful
     with Probe() as other:
+        # Both are heard before the time without commands begins: on a busy machine that takes seconds.
+        for writer in (other, probe):
+            command(writer, 5.0)
+        assert probe.transition("clarke_controller", "deactivate")
         # The controller is silent: half of the command timeout later its commands are whose that writes.
         probe.wait(lambda: obeyed(other, 5.0), what="silence did not give the commands back")
         claim = stack.driver._commands.owner.claim
