@@ -59,6 +59,7 @@ def test_two_segments_track_four_chirps_without_slack():
     assert record["tension"][record["time_s"] > 2].min() > 0
 
 
+@pytest.mark.long
 def test_the_robot_of_two_modal_segments_comes_up_from_its_sag_and_tracks_without_slack():
     robot = load_robot("vanderbilt_two_segment")
     loop = VirtualLoop(robot)
@@ -79,6 +80,7 @@ def test_the_robot_of_two_modal_segments_comes_up_from_its_sag_and_tracks_withou
     assert np.all(rmse(record, 1.5) < 4e-3)
 
 
+@pytest.mark.long
 def test_pd_tracks_too_but_with_the_error_that_the_integral_removes(five_tendon_plant):
     errors = {}
     for name, share in (("pid", 1.0), ("pd", 0.0)):

@@ -66,6 +66,8 @@ def differences(first: dict[str, list], second: dict[str, list], topics: tuple[s
     return found
 
 
+# One computer for two demos and a busy program: test_nodes_lockstep has the same of the nodes alone.
+@pytest.mark.long
 def test_a_second_run_beside_a_busy_program_and_with_a_clock_that_jumps_gives_the_same_bytes(domain, tmp_path):
     first = run_demo(tmp_path / "first", "--contact")
     (tmp_path / "sitecustomize.py").write_text(UNSTEADY_CLOCK, encoding="utf-8")

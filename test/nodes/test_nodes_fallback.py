@@ -37,7 +37,7 @@ def robot_file(folder: Path, action: str) -> str:
     return str(file)
 
 
-@pytest.fixture(params=["hold_tension", "hold_place"])
+@pytest.fixture(params=[pytest.param("hold_tension", marks=pytest.mark.long), "hold_place"])
 def setting(request, domain, tmp_path):
     """A stack on its trajectory, with its controller over topics; the probe; what the fallback does."""
     options = StackOptions(

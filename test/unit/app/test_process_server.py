@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -104,8 +105,10 @@ def gone(pid: int) -> bool:
 
 
 def test_they_end_with_who_asked_for_them_even_if_that_is_killed(tmp_path):
-    program = run(tmp_path, 'print("pid", server.start(command("wait"), here).pid, flush=True); time.sleep(60)')
-    pid = next(int(line.split()[-1]) for line in program.stdout if "pid" in line)
+    body = 'os.write(1, b"pid %d;\\n" % server.start(command("wait"), here).pid); time.sleep(60)'
+    program = run(tmp_path, body)
+    # In one piece, wherever it falls in what the other process says meanwhile.
+    pid = next(int(found[1]) for line in program.stdout if (found := re.search(r"pid (\d+);", line)))
     program.send_signal(signal.SIGKILL)
     program.wait()
     program.stdout.close()

@@ -459,6 +459,7 @@ def test_disturbance_observer_refuses_and_blinds():
     assert observer.blind_reason
 
 
+@pytest.mark.long
 def test_noise_experiment_of_johnston(robot, dynamics, monitor_of):
     """Section 11.2 at 500 Hz: the Kalman observer halves the paper's error of the momentum observer at noise 0.01."""
     motion = simulate(

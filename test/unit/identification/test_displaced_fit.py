@@ -197,7 +197,7 @@ def test_what_cannot_be_identified_is_named():
         predicted_marker(robot, recording)
 
 
-@pytest.mark.parametrize(("name", "bound_mm"), [("v4", 8.0), ("v6", 15.0)])
+@pytest.mark.parametrize(("name", "bound_mm"), [("v4", 8.0), pytest.param("v6", 15.0, marks=pytest.mark.long)])
 def test_real_robot_on_a_block_left_out(name: str, bound_mm: float):
     """Fitted to the first four fifths, thinned; judged on the last fifth, of which the fit saw nothing."""
     recording = read_recording(data_file("ftdcr", f"ftdcr_{name}_train.csv"))
