@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -12,10 +13,13 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from continuum_robot.srv import ManageStack
 from lifecycle_msgs.msg import State, Transition, TransitionEvent
 from rclpy.context import Context
+from rclpy.node import Node
 
 from continuum_robot.errors import DeviceError
+from continuum_robot.nodes.calling import call_service
 from continuum_robot.nodes.spinning import Spinner, initialize, wait_for
 from continuum_robot.nodes.supervision import managed
+from continuum_robot.nodes.supervision.manage_service import ASKERS
 from continuum_robot.nodes.supervision.managed import Managed
 from continuum_robot.nodes.supervisor import Supervisor
 
@@ -174,5 +178,28 @@ def test_a_defect_in_a_task_of_the_supervisor_is_reported_and_does_not_end_the_p
         assert "resume_failed" in node.status().faults
     finally:
         spinner.stop()
+        node.destroy_node()
+        context.try_shutdown()
+
+
+def test_programs_that_ask_at_the_same_time_take_no_new_threads(domain):
+    context = Context()
+    initialize([], context)
+    node = Supervisor(context=context, overrides={"node_names": ["tendon_driver"], "autostart": False})
+    asking = Node("asking", context=context)
+    spinner = Spinner([node, asking], context)
+    spinner.start()
+    try:
+        assert wait_for(lambda: threading.active_count() >= ASKERS, 30.0)
+        client = asking.create_client(ManageStack, "supervisor/manage")
+        refused = ManageStack.Request(command=200)
+        assert not call_service(client, refused, 30.0, 1.0).success
+        before = set(threading.enumerate())
+        answers = [client.call_async(refused) for _ in range(ASKERS)]
+        assert wait_for(lambda: all(answer.done() for answer in answers), 30.0)
+        assert set(threading.enumerate()) <= before
+    finally:
+        spinner.stop()
+        asking.destroy_node()
         node.destroy_node()
         context.try_shutdown()

@@ -7,6 +7,7 @@ sends an answer of such callbacks only from 7.1.11 (Jazzy) and 9.1.2 (Kilted) on
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
@@ -24,6 +25,12 @@ ASKERS = 4
 """Programs that may wait for an operation at the same time: a newer request interrupts the one under way."""
 SPIN_TIMEOUT_S = 1.0
 CLOSE_TIMEOUT_S = 5.0
+MEET_TIMEOUT_S = 5.0
+
+
+def _meet(others: threading.Barrier) -> None:
+    with contextlib.suppress(threading.BrokenBarrierError):
+        others.wait(MEET_TIMEOUT_S)
 
 
 class ManageService:
@@ -56,6 +63,10 @@ class ManageService:
             self._node.create_service(ManageStack, node.resolve_service_name(name), self._serve, callback_group=group)
         self._executor = MultiThreadedExecutor(num_threads=ASKERS, context=node.context)
         self._executor.add_node(self._node)
+        # All threads now: one that is first needed on the day of two resets at once looks like a leak.
+        met = threading.Barrier(ASKERS)
+        for _ in range(ASKERS):
+            self._executor.create_task(_meet, met)
         self._thread = threading.Thread(target=self._spin, name="manage_stack", daemon=True)
         self._thread.start()
 
