@@ -133,8 +133,9 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     ),
     "frozen_reading": (
         ("an encoder's cable is loose", "a board repeats its last values", "a motor is stuck"),
-        "A displacement repeats bit by bit for `safety.frozen_time_s` after the other tendons moved by "
-        "`safety.frozen_motion_m` or the commanded generalised force changed by `safety.frozen_force_n`.",
+        "A displacement repeats bit by bit for `safety.frozen_time_s`, and does not change within "
+        "`safety.frozen_begin_s` after the other tendons moved by `safety.frozen_motion_m` or the commanded "
+        "generalised force changed by `safety.frozen_force_n`.",
         (
             "Turn the motor by hand with the power off and look at its displacement.",
             "Check the encoder's cable, or switch the board's power off and on.",

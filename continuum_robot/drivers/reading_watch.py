@@ -48,6 +48,7 @@ class ReadingWatch:
     _jump_m: cython.double
     _speed_m_per_s: cython.double
     _frozen_time_s: cython.double
+    _frozen_begin_s: cython.double
     _frozen_motion_m: cython.double
     _frozen_force_n: cython.double
     _square_m2: cython.double[::1]
@@ -60,9 +61,10 @@ class ReadingWatch:
     _previous: ReadingBuffer
     _predicted: cython.double[::1]
     _inconsistent: cython.bint
-    # What the others predicted of each displacement when it changed last, since when it must have moved, negative where
+    # When each displacement changed last, what the others predicted then, since when it must have moved, negative where
     # it need not, and which stand all the same. The same of all together, by the commanded forces.
     _started: cython.bint
+    _changed_s: cython.double[::1]
     _at_change: cython.double[::1]
     _due_since_s: cython.double[::1]
     _command_at_change: cython.double[::1]
@@ -92,9 +94,9 @@ class ReadingWatch:
         self._lowest_n = -settings.tension_margin_n
         self._jump_m, self._speed_m_per_s = settings.jump_m, settings.maximum_speed_m_per_s
         self._frozen_time_s, self._frozen_motion_m = settings.frozen_time_s, settings.frozen_motion_m
-        self._frozen_force_n = settings.frozen_force_n
+        self._frozen_force_n, self._frozen_begin_s = settings.frozen_force_n, settings.frozen_begin_s
         self._previous = ReadingBuffer(count)
-        self._predicted, self._due_since_s = vector(count), vector(count)
+        self._predicted, self._changed_s, self._due_since_s = vector(count), vector(count), vector(count)
         self._at_change, self._command_at_change = vector(count), vector(count)
         self._stands = integers(count)
         self._inconsistent = False
@@ -250,7 +252,7 @@ class ReadingWatch:
     ) -> cython.bint:
         """Whether a tendon repeats its value while the others, or the commanded forces, say that it must move.
 
-        It has ``frozen_time_s`` to begin to, however long it rested before. A value that the device repeats with its
+        It has ``frozen_begin_s`` to begin to, however long it rested before. A value that the device repeats with its
         age is no new one: how old it may become is the timeout's matter. Without tension a tendon may rest where its
         motor's cogging holds it: then nothing is found. A tendon that was found frozen stays so until its value
         changes.
@@ -263,7 +265,9 @@ class ReadingWatch:
         before: cython.double[::1] = self._previous.displacement_m
         predicted: cython.double[::1] = self._predicted
         at_change: cython.double[::1] = self._at_change
+        changed_s: cython.double[::1] = self._changed_s
         due_since_s: cython.double[::1] = self._due_since_s
+        stood: cython.int = 0
         change_m: cython.double
         stands: cython.int[::1] = self._stands
         changed: cython.bint
@@ -278,13 +282,16 @@ class ReadingWatch:
                 stands[j] = 0
                 any_moved = True
             if changed or not moving:
+                changed_s[j] = measured_s
                 at_change[j] = predicted[j]
                 due_since_s[j] = -1.0
             change_m = predicted[j] - at_change[j]
             if due_since_s[j] < 0.0 and (change_m > self._frozen_motion_m or change_m < -self._frozen_motion_m):
                 due_since_s[j] = measured_s
-            if due_since_s[j] >= 0.0 and measured_s - due_since_s[j] >= self._frozen_time_s:
-                stands[j] = 1
+            if measured_s - changed_s[j] >= self._frozen_time_s:
+                stood += 1
+                if due_since_s[j] >= 0.0 and measured_s - due_since_s[j] >= self._frozen_begin_s:
+                    stands[j] = 1
             if stands[j]:
                 any_stands = True
         if any_moved:
@@ -292,7 +299,11 @@ class ReadingWatch:
             self._pulled_since_s = -1.0
         elif self._pulled_since_s < 0.0 and self._pulled(command):
             self._pulled_since_s = oldest_s
-        if self._pulled_since_s >= 0.0 and oldest_s - self._pulled_since_s >= self._frozen_time_s:
+        if (
+            stood == self._count
+            and self._pulled_since_s >= 0.0
+            and oldest_s - self._pulled_since_s >= self._frozen_begin_s
+        ):
             any_stands = True
             for j in indices(self._count):
                 stands[j] = 1

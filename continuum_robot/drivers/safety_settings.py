@@ -35,15 +35,16 @@ class SafetySettings:
     activation_grace_s: float = quantity(
         "added to the command timeout until the first command after activation", "s", default=2.0, ge=0, le=60
     )
-    frozen_time_s: float = quantity(
-        "how long a displacement must repeat though the tendon must have moved, to be frozen",
+    frozen_time_s: float = quantity("how long a displacement must repeat to be frozen", "s", default=0.1, gt=0, le=10)
+    frozen_begin_s: float = quantity(
+        "how long a tendon that must move, by the others or by the forces, may take to begin to",
         "s",
-        default=0.1,
+        default=0.02,
         gt=0,
         le=10,
     )
     frozen_motion_m: float = quantity(
-        "how far it moved, as the other tendons say, for it to be due to change", "m", default=3e-4, gt=0, le=0.1
+        "how far the other tendons say that it moved meanwhile", "m", default=3e-4, gt=0, le=0.1
     )
     frozen_force_n: float = quantity(
         "change of the commanded generalised force that must move some tendon", "N", default=2.0, gt=0, le=1e3

@@ -38,6 +38,7 @@ def test_commanded_tensions_bend_it_and_its_shape_is_seen(probe):
     rod = StrainRod.from_robot(load_robot(ROBOT))
     wanted = [2.0, 0.5, 0.5, 0.5]
     before = tip(rod, probe.wait_for_message("shape").coefficients)
+    probe.wait_for_message("tendon_states")
 
     def obeyed() -> bool:
         sequence = probe.newest("tendon_states").sequence
