@@ -121,20 +121,23 @@ def test_a_callback_that_hangs_is_named_and_a_close_ends_the_wait(folder, monkey
     free = threading.Event()
     # The driver is spun elsewhere: the node hangs alone.
     with in_processes(ROBOT, {}, ["shape_estimator"], limit_s=60.0) as (driver, processes):
+        driver.run(20)
         processes["shape_estimator"].send_signal(signal.SIGSTOP)
         ended: list[bool] = []
 
         def run() -> None:
-            ended.append(driver.coordinator.run_due(START_NS + 10 * CYCLE_NS))
+            ended.append(driver.coordinator.run_due(START_NS + 30 * CYCLE_NS))
             free.set()
 
         driver.count_decimated()
         thread = threading.Thread(target=run)
         thread.start()
-        assert not free.wait(0.2)
-        driver.coordinator.close()
-        thread.join(10)
-        processes["shape_estimator"].send_signal(signal.SIGCONT)
+        try:
+            assert not free.wait(0.2)
+            driver.coordinator.close()
+            thread.join(10)
+        finally:
+            processes["shape_estimator"].send_signal(signal.SIGCONT)
         assert ended == [False]
 
 
