@@ -111,8 +111,15 @@ def read_shapes(path: Path | str) -> Shapes:
     )
 
 
-def round_rod(settings: StaticsSettings, order: int) -> StrainRod:
-    """The rod, weightless, in two halves with strains of an order: the load in the middle makes them jump there."""
+def round_rod(settings: StaticsSettings, order: int, kind: str = "chebyshev") -> StrainRod:
+    """The rod, weightless, in two halves with strains of an order: the load in the middle makes them jump there.
+
+    Parameters
+    ----------
+    settings : lengths, section and material
+    order : of all strains on each half
+    kind : family of their functions
+    """
     area = math.pi * settings.radius**2
     second_moment = math.pi / 4 * settings.radius**4
     shear_modulus = settings.youngs_modulus / (2 * (1 + settings.poisson_ratio))
@@ -120,9 +127,7 @@ def round_rod(settings: StaticsSettings, order: int) -> StrainRod:
     rotary = settings.density * second_moment
     half = RodSegment(
         length_m=settings.length / 2,
-        basis=Basis(
-            kind="chebyshev", bending_order=order, torsion_order=order, shear_order=order, extension_order=order
-        ),
+        basis=Basis(kind=kind, bending_order=order, torsion_order=order, shear_order=order, extension_order=order),
         stiffness=(bending, bending, 2 * shear_modulus * second_moment, shear, shear, settings.youngs_modulus * area),
         linear_density_kg_per_m=settings.density * area,
         rotary_inertia_kg_m=(rotary, rotary, 2 * rotary),

@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError
+from continuum_robot.robot.basis_families.chebyshev import shifted_chebyshev
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.bases import gauss_legendre, shifted_chebyshev
+from continuum_robot.rod.bases import gauss_legendre
 from continuum_robot.rod.code_generation import compile_functions
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.tendon_friction import TendonFriction

@@ -1,83 +1,133 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The strain basis of a segment: which strains it has, each as a sum of how many polynomials."""
+"""The strain basis of a segment: which strains it has, each as a sum of how many functions of which family."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
+import numpy as np
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.basis_families import SHIPPED, BasisFamily, basis_family
 from continuum_robot.robot.schema import quantity, refuse
 
-BASIS_KINDS = ("constant_bending", "chebyshev_bending", "chebyshev")
+BENDING_KINDS = ("constant_bending", "chebyshev_bending")
+HIGHEST_DEGREE = 60
+"""Of the polynomials of a family."""
+_LEAST_CONDITION = 1e-10
+"""Of the functions of a family at some places: below, one is the sum of others to rounding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """Strain basis of a segment: each strain as a sum of shifted Chebyshev polynomials of its arc length.
+    """Strain basis of a segment: each strain as a sum of functions of its arc length.
 
-    ``constant_bending`` and ``chebyshev_bending`` have curvature alone, of the order ``order``. ``chebyshev`` has an
-    order for each kind of strain, where 0 is constant along the segment, and a strain without an order is rigid.
+    ``constant_bending`` and ``chebyshev_bending`` have curvature alone, of the order ``order``. The other kinds are
+    families of functions, robot/basis_families: they have an order for each kind of strain, the number of its functions
+    less one, and a strain without an order is rigid. Order 0 is constant along the segment.
     """
 
-    kind: str = quantity("family of functions", default="constant_bending", choices=BASIS_KINDS)
+    kind: str = quantity(
+        f"{', '.join(BENDING_KINDS)}, or a family: {', '.join(SHIPPED)}, or one that an installed package adds",
+        default="constant_bending",
+    )
     order: int = quantity("highest order of the curvature of chebyshev_bending", default=0, ge=0, le=12)
-    bending_order: int | None = quantity("chebyshev: highest order of the curvatures", default=None, ge=0, le=24)
-    torsion_order: int | None = quantity("chebyshev: highest order of the torsion", default=None, ge=0, le=24)
-    shear_order: int | None = quantity("chebyshev: highest order of both shears", default=None, ge=0, le=24)
-    extension_order: int | None = quantity("chebyshev: highest order of the extension", default=None, ge=0, le=24)
+    bending_order: int | None = quantity("of a family: highest order of the curvatures", default=None, ge=0, le=24)
+    torsion_order: int | None = quantity("of a family: highest order of the torsion", default=None, ge=0, le=24)
+    shear_order: int | None = quantity("of a family: highest order of both shears", default=None, ge=0, le=24)
+    extension_order: int | None = quantity("of a family: highest order of the extension", default=None, ge=0, le=24)
 
     def __post_init__(self) -> None:
-        own = {
+        own = self._own
+        if self.kind == "constant_bending" and self.order != 0:
+            raise refuse("order", self.order, "0 for a constant basis; use chebyshev_bending for more")
+        if self.bending_alone:
+            for key, order in own.items():
+                if order is not None:
+                    raise refuse(key, order, f"nothing for {self.kind}; it belongs to the families, as chebyshev")
+            return
+        try:
+            family = basis_family(self.kind)
+        except ParameterError as error:
+            raise refuse("kind", self.kind, f"{', '.join(BENDING_KINDS)}, or {error.expected}") from error
+        if self.order != 0:
+            raise refuse("order", self.order, f"no order for {self.kind}; give bending_order, torsion_order, ...")
+        if all(order is None for order in own.values()):
+            raise refuse("bending_order", None, "an order for one strain at least")
+        if self.kind not in SHIPPED:
+            for key, order in own.items():
+                if order is not None:
+                    _check(family, self.kind, key, order)
+
+    @property
+    def bending_alone(self) -> bool:
+        """Whether curvature is the only strain, as the kinds for bending have it."""
+        return self.kind in BENDING_KINDS
+
+    @property
+    def groups(self) -> tuple[tuple[tuple[int, ...], int], ...]:
+        """Rows of the strain (u_x, u_y, u_z, v_x, v_y, v_z) that have the same functions, and the order of these.
+
+        Coefficients come group by group: curvatures, torsion, shears, extension; in a group function by function.
+        """
+        if self.bending_alone:
+            return (((0, 1), self.order),)
+        rows = ((0, 1), (2,), (3, 4), (5,))
+        return tuple((those, order) for those, order in zip(rows, self._own.values(), strict=True) if order is not None)
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """For each coefficient the row of the strain."""
+        return tuple(row for rows, order in self.groups for _ in range(order + 1) for row in rows)
+
+    @property
+    def family(self) -> BasisFamily:
+        """Where the functions come from."""
+        return basis_family("chebyshev" if self.bending_alone else self.kind)
+
+    @property
+    def highest_order(self) -> int:
+        """Highest order of any strain."""
+        return max(order for _, order in self.groups)
+
+    @property
+    def degree(self) -> int:
+        """Highest degree of the polynomials between the breaks."""
+        return max(self.family.degree(order) for _, order in self.groups)
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Shares of the segment's length, inside (0, 1), where a function or a derivative of it jumps."""
+        return tuple(sorted({float(at) for _, order in self.groups for at in self.family.breaks(order)}))
+
+    @property
+    def coefficient_count(self) -> int:
+        """Number of coefficients of the segment."""
+        return len(self.rows)
+
+    @property
+    def _own(self) -> dict[str, int | None]:
+        return {
             "bending_order": self.bending_order,
             "torsion_order": self.torsion_order,
             "shear_order": self.shear_order,
             "extension_order": self.extension_order,
         }
-        if self.kind == "constant_bending" and self.order != 0:
-            raise refuse("order", self.order, "0 for a constant basis; use chebyshev_bending for more")
-        if self.kind == "chebyshev":
-            if self.order != 0:
-                raise refuse("order", self.order, "no order for chebyshev; give bending_order, torsion_order, ...")
-            if all(order is None for order in own.values()):
-                raise refuse("bending_order", None, "an order for one strain at least")
-        else:
-            for key, order in own.items():
-                if order is not None:
-                    raise refuse(key, order, f"nothing for {self.kind}; it belongs to the kind chebyshev")
 
-    @property
-    def bending_alone(self) -> bool:
-        """Whether curvature is the only strain, as the kinds for bending have it."""
-        return self.kind != "chebyshev"
 
-    @property
-    def functions(self) -> tuple[tuple[int, int], ...]:
-        """For each coefficient the row of the strain (u_x, u_y, u_z, v_x, v_y, v_z) and the order of its polynomial.
-
-        Curvatures interleaved by order, as in the kinds for bending; then torsion, shears interleaved, extension.
-        """
-        if self.bending_alone:
-            groups: tuple[tuple[tuple[int, ...], int | None], ...] = (((0, 1), self.order),)
-        else:
-            groups = (
-                ((0, 1), self.bending_order),
-                ((2,), self.torsion_order),
-                ((3, 4), self.shear_order),
-                ((5,), self.extension_order),
-            )
-        return tuple(
-            (row, order)
-            for rows, highest in groups
-            if highest is not None
-            for order in range(highest + 1)
-            for row in rows
-        )
-
-    @property
-    def highest_order(self) -> int:
-        """Highest order of any strain."""
-        return max(order for _, order in self.functions)
-
-    @property
-    def coefficient_count(self) -> int:
-        """Number of coefficients of the segment."""
-        return len(self.functions)
+def _check(family: BasisFamily, kind: str, key: str, order: int) -> None:
+    """Refuse a family of others whose functions are not what they must be."""
+    breaks, degree = [0.0, *family.breaks(order), 1.0], family.degree(order)
+    if not all(low < high for low, high in pairwise(breaks)) or not 0 <= degree <= HIGHEST_DEGREE:
+        raise refuse(key, order, f"ascending breaks of {kind} in (0, 1) and a degree from 0 to {HIGHEST_DEGREE}")
+    # As many places as determine the pieces.
+    ratios = np.concatenate(
+        [low + (high - low) * np.linspace(0.01, 0.99, degree + 1) for low, high in pairwise(breaks)]
+    )
+    values = [list(family.values(float(ratio), order)) for ratio in ratios]
+    if any(len(row) != order + 1 or not np.isfinite(row).all() for row in values):
+        raise refuse(key, order, f"{order + 1} finite functions of {kind}")
+    sizes = np.linalg.svd(np.array(values), compute_uv=False)
+    if len(sizes) <= order or sizes[-1] < _LEAST_CONDITION * sizes[0]:
+        raise refuse(key, order, f"functions of {kind} of which none is the sum of others")

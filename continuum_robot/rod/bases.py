@@ -7,18 +7,20 @@ reference strain xi* = (0, 0, 0, 0, 0, 1).
 
 Coefficients of curvature are interleaved by order: c = [kappa_x0, kappa_y0, kappa_x1, kappa_y1, ...] in 1/m, where
 kappa_xk multiplies the shifted Chebyshev polynomial T_k(2 s / l - 1). The constant basis is the first two, so raising
-the order appends coefficients and leaves the others' meaning. In the kind ``chebyshev`` those of torsion (1/m), shear
-(interleaved) and extension (dimensionless) follow, see :attr:`continuum_robot.robot.basis.Basis.functions`.
+the order appends coefficients and leaves the others' meaning. In the families of robot/basis_families those of torsion
+(1/m), shear (interleaved) and extension (dimensionless) follow, see :attr:`continuum_robot.robot.basis.Basis.groups`.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.robot.basis import Basis
+from continuum_robot.robot.basis_families.chebyshev import shifted_chebyshev
 from continuum_robot.robot.segment import Segment
 
 Vector = NDArray[np.float64]
@@ -28,27 +30,8 @@ REFERENCE_STRAIN: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 BENDING_ROWS = (0, 1)
 
 
-def shifted_chebyshev(ratio: Any, order: int) -> list[Any]:
-    """Shifted Chebyshev polynomials T_0 .. T_order at ``ratio`` = s / l in [0, 1].
-
-    Parameters
-    ----------
-    ratio : arc length over the segment's length; a number, an array or a CasADi expression
-    order : highest order
-
-    Returns
-    -------
-    order + 1 values of the kind of ``ratio``
-    """
-    x = 2 * ratio - 1
-    values = [ratio * 0 + 1, x]
-    for _ in range(order - 1):
-        values.append(2 * x * values[-1] - values[-2])
-    return values[: order + 1]
-
-
 def strain(basis: Basis, coefficients: Any, ratio: Any) -> list[Any]:
-    """The strain xi = xi* + B c at one place of a segment.
+    """The strain xi = xi* + B c at one place of a segment of a kind for bending alone, of any numeric type.
 
     Parameters
     ----------
@@ -61,14 +44,16 @@ def strain(basis: Basis, coefficients: Any, ratio: Any) -> list[Any]:
     six entries, angular (1/m) then linear (dimensionless), body frame
     """
     values: list[Any] = list(REFERENCE_STRAIN)
-    polynomials = shifted_chebyshev(ratio, basis.highest_order)
-    for place, (row, order) in enumerate(basis.functions):
-        values[row] = values[row] + polynomials[order] * coefficients[place]
+    place = 0
+    for polynomial in shifted_chebyshev(ratio, basis.order):
+        for row in BENDING_ROWS:
+            values[row] = values[row] + polynomial * coefficients[place]
+            place += 1
     return values
 
 
 def basis_matrix(basis: Basis, ratio: float) -> Vector:
-    """B at one place of a segment.
+    """B at one place of a segment; at a break of the basis, behind it.
 
     Parameters
     ----------
@@ -80,21 +65,13 @@ def basis_matrix(basis: Basis, ratio: float) -> Vector:
     shape (6, coefficients), dimensionless (coefficients have the units of their strain)
     """
     matrix = np.zeros((STRAIN_COUNT, basis.coefficient_count))
-    polynomials = shifted_chebyshev(float(ratio), basis.highest_order)
-    for place, (row, order) in enumerate(basis.functions):
-        matrix[row, place] = polynomials[order]
+    family, place = basis.family, 0
+    for rows, order in basis.groups:
+        for value in family.values(float(ratio), order):
+            for row in rows:
+                matrix[row, place] = value
+                place += 1
     return matrix
-
-
-def basis_values(basis: Basis, ratios: Vector) -> Vector:
-    """The entry of every column of B, which has but one, at places (k,) of a segment: shape (k, coefficients).
-
-    Parameters
-    ----------
-    ratios : places from the segment's start as shares of its length, shape (k,), 0 to 1
-    """
-    polynomials = shifted_chebyshev(ratios, basis.highest_order)
-    return np.stack([polynomials[order] for _, order in basis.functions], axis=1)
 
 
 def gauss_legendre(count: int, end: float = 1.0) -> tuple[Vector, Vector]:
@@ -103,8 +80,28 @@ def gauss_legendre(count: int, end: float = 1.0) -> tuple[Vector, Vector]:
     return end * (nodes + 1) / 2, end * weights / 2
 
 
+def gram(basis: Basis, weights: Any) -> Vector:
+    """Integral of B^T W B over a segment of length 1, with W = diag(``weights``); exact.
+
+    Parameters
+    ----------
+    basis : the segment's basis
+    weights : (6,)
+
+    Returns
+    -------
+    shape (coefficients, coefficients)
+    """
+    total = np.zeros((basis.coefficient_count,) * 2)
+    for low, high in pairwise((0.0, *basis.breaks, 1.0)):
+        for node, weight in zip(*gauss_legendre(basis.degree + 1, high - low), strict=True):
+            rows = basis_matrix(basis, low + node)
+            total += weight * rows.T @ (np.asarray(weights)[:, None] * rows)
+    return total
+
+
 def basis_integral(segment: Segment, end_m: float) -> Vector:
-    """Integral of B over the first ``end_m`` of a segment; exact, as B is a polynomial.
+    """Integral of B over the first ``end_m`` of a segment of a kind for bending alone; exact.
 
     Parameters
     ----------
@@ -124,9 +121,4 @@ def basis_integral(segment: Segment, end_m: float) -> Vector:
 
 def bending_gram(segment: Segment) -> Vector:
     """Integral of B^T B of the two curvature rows over a segment; exact. Shape (coefficients, coefficients), m."""
-    nodes, weights = gauss_legendre(segment.basis.order + 1)
-    total = np.zeros((segment.basis.coefficient_count,) * 2)
-    for node, weight in zip(nodes, weights, strict=True):
-        rows = basis_matrix(segment.basis, node)[list(BENDING_ROWS)]
-        total += segment.length_m * weight * rows.T @ rows
-    return total
+    return segment.length_m * gram(segment.basis, (1.0, 1.0, 0.0, 0.0, 0.0, 0.0))

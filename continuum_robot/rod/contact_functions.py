@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.rod.bases import shifted_chebyshev
+from continuum_robot.robot.basis_families.chebyshev import shifted_chebyshev
 from continuum_robot.rod.code_generation import FastFunction, compile_functions
 from continuum_robot.rod.frames import step_functions
 from continuum_robot.rod.inertia import Station, stations

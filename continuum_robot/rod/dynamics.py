@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.robot.basis_families.chebyshev import shifted_chebyshev
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.bases import shifted_chebyshev
 from continuum_robot.rod.code_generation import FastFunction, compile_functions
 from continuum_robot.rod.inertia import PARTS
 from continuum_robot.rod.kinematics import magnus_step_count

@@ -52,7 +52,8 @@ class PathLengths:
         for stretch in stretches:
             end_m, end = start_m + stretch.length_m, column + stretch.basis.coefficient_count
             near_m = 1e-9 * stretch.length_m
-            cuts = [start_m, *(place for place in breaks if start_m + near_m < place < end_m - near_m), end_m]
+            inner = sorted({*breaks, *(start_m + stretch.length_m * share for share in stretch.basis.breaks)})
+            cuts = [start_m, *(place for place in inner if start_m + near_m < place < end_m - near_m), end_m]
             for low, high in pairwise(cuts):
                 runs = [path.start_m < high - near_m and path.end_m > low + near_m for path in paths]
                 if not any(runs):
@@ -120,4 +121,5 @@ class PathLengths:
 
 def _node_count(stretch: Stretch, paths: Sequence[RoutedPath]) -> int:
     """Nodes on a whole stretch: what its strains and the paths' turns need for rounding accuracy."""
-    return 6 + stretch.basis.highest_order + (0 if all(path.parallel for path in paths) else 12)
+    strains = max(stretch.basis.degree, stretch.basis.highest_order)
+    return 6 + strains + (0 if all(path.parallel for path in paths) else 12)

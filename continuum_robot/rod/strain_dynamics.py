@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.bases import basis_matrix, gauss_legendre
+from continuum_robot.rod.bases import gram
 from continuum_robot.rod.loads import Load, PointWrench
 from continuum_robot.rod.strain_kinematics import Frames
 from continuum_robot.rod.strain_problem import checked_tension
@@ -209,9 +209,7 @@ def damping_matrix(rod: StrainRod, damping: ArrayLike) -> Vector:
     if given.shape == (6,) and (given >= 0).all():
         matrix = np.zeros((rod.size, rod.size))
         for segment, place in zip(rod.segments, rod.columns, strict=True):
-            for node, weight in zip(*gauss_legendre(segment.basis.highest_order + 1), strict=True):
-                rows = basis_matrix(segment.basis, float(node))
-                matrix[place, place] += segment.length_m * weight * rows.T @ (given[:, None] * rows)
+            matrix[place, place] = segment.length_m * gram(segment.basis, given)
         return matrix
     if given.shape == (rod.size, rod.size):
         values = np.linalg.eigvalsh((given + given.T) / 2)

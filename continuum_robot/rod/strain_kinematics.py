@@ -8,9 +8,11 @@ angular part first; a wrench is (moment, force), its moment about the base's ori
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -41,6 +43,14 @@ class Stretch:
     basis: Basis
     rest_strain: tuple[float, ...] = REFERENCE_STRAIN
     steps: int = 4
+
+    @property
+    def lobatto(self) -> tuple[Vector, Vector]:
+        """Ends of the steps as shares of the length, and weights for an integral over these, (k,) each.
+
+        Gauss-Lobatto nodes on each piece between breaks of the basis: no step goes over a break.
+        """
+        return _lobatto_pieces((0.0, *self.basis.breaks, 1.0), self.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +108,7 @@ class MagnusChain:
         nodal: list[Vector] = []
         start_m, column = 0.0, 0
         for stretch in stretches:
-            nodes = _merged(start_m + stretch.length_m * lobatto(stretch.steps)[0], wanted)
+            nodes = _merged(start_m + stretch.length_m * stretch.lobatto[0], wanted)
             end = column + stretch.basis.coefficient_count
             own = np.zeros((len(nodes) - 1, len(GAUSS_RATIOS), 6, self.size))
             for k, ratio in enumerate(GAUSS_RATIOS):
@@ -229,6 +239,18 @@ def lobatto(intervals: int) -> tuple[Vector, Vector]:
     nodes = np.concatenate([[-1.0], np.sort(inner.real), [1.0]])
     values = np.polynomial.Legendre.basis(intervals)(nodes)
     return (nodes + 1) / 2, 1 / (intervals * (intervals + 1) * values**2)
+
+
+@lru_cache(maxsize=64)
+def _lobatto_pieces(ends: tuple[float, ...], steps: int) -> tuple[Vector, Vector]:
+    """Gauss-Lobatto nodes and weights between neighbouring ``ends``, with ``steps`` intervals or more in all."""
+    nodes, weights = np.array([ends[0]]), np.zeros(1)
+    for low, high in pairwise(ends):
+        own_nodes, own_weights = lobatto(math.ceil(steps * (high - low) / (ends[-1] - ends[0]) - 1e-9))
+        nodes = np.concatenate([nodes, low + (high - low) * own_nodes[1:]])
+        weights[-1] += (high - low) * own_weights[0]
+        weights = np.concatenate([weights, (high - low) * own_weights[1:]])
+    return nodes, weights
 
 
 def _merged(nodes: Vector, wanted: Vector) -> Vector:

@@ -3,7 +3,7 @@
 
 Elastic energy and tendon lengths depend on the local strain alone; gravity and other loads need the pose. All parts
 have exact gradients and Hessians. Coefficients: curvature and torsion in 1/m, shear and extension dimensionless, in the
-order of :attr:`continuum_robot.robot.basis.Basis.functions`, segment by segment.
+order of :attr:`continuum_robot.robot.basis.Basis.groups`, segment by segment.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.routing import RoutedPath
-from continuum_robot.rod.bases import REFERENCE_STRAIN, basis_matrix, gauss_legendre
+from continuum_robot.rod.bases import REFERENCE_STRAIN, basis_matrix, gram
 from continuum_robot.rod.inertia import passing_segments
 from continuum_robot.rod.loads import DistributedLoad, Load, PointWrench
 from continuum_robot.rod.path_lengths import PathLengths
 from continuum_robot.rod.step import step_functions
-from continuum_robot.rod.strain_kinematics import Frames, MagnusChain, Stretch, hat, lobatto
+from continuum_robot.rod.strain_kinematics import Frames, MagnusChain, Stretch, hat
 
 Vector = NDArray[np.float64]
 
@@ -145,12 +145,8 @@ class StrainRod:
         self.stiffness = np.zeros((self.size, self.size))
         self.strain_scale = np.ones(self.size)
         for segment, place in zip(segments, self.columns, strict=True):
-            for node, weight in zip(*gauss_legendre(segment.basis.highest_order + 1), strict=True):
-                rows = basis_matrix(segment.basis, float(node))
-                self.stiffness[place, place] += (
-                    segment.length_m * weight * rows.T @ (np.array(segment.stiffness)[:, None] * rows)
-                )
-            turning = np.array([row < 3 for row, _ in segment.basis.functions])
+            self.stiffness[place, place] = segment.length_m * gram(segment.basis, segment.stiffness)
+            turning = np.array(segment.basis.rows) < 3
             self.strain_scale[place] = np.where(turning, segment.length_m, 1.0)
         self._chains: dict[tuple[float, ...], MagnusChain] = {}
 
@@ -376,7 +372,7 @@ class StrainRod:
         inertia = np.zeros((len(chain.s_m), 6, 6))
         for start_m, segment, stretch in zip(self.starts_m, self.segments, self.stretches, strict=True):
             section = np.diag([*segment.rotary_inertia_kg_m, *[segment.linear_density_kg_per_m] * 3])
-            nodes, weights = lobatto(stretch.steps)
+            nodes, weights = stretch.lobatto
             own = chain.indices((start_m + nodes * stretch.length_m).tolist())
             inertia[own] += (weights * stretch.length_m)[:, None, None] * section
         for mass, k in zip(self.masses, chain.indices([mass.s_m for mass in self.masses]), strict=True):
@@ -496,7 +492,7 @@ def _lumped(rod: StrainRod, load: DistributedLoad) -> list[tuple[float, Vector, 
         low, high = max(load.start_m, float(start_m)), min(end_m, float(start_m) + stretch.length_m)
         if high - low <= 1e-12 * rod.length_m:
             continue
-        for node, weight in zip(*lobatto(stretch.steps), strict=True):
+        for node, weight in zip(*stretch.lobatto, strict=True):
             force, moment = load.at(low + node * (high - low))
             share_m = weight * (high - low)
             points.append(

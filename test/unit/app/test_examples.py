@@ -35,6 +35,9 @@ CHECKS: dict[str, Check] = {
     ),
     "07_rolling_joint": lambda said: said["left 6 N, right 3 N"][0] > said["left 3 N, right 3 N"][0],
     "08_crem": lambda said: said["bent by 60 degrees"][1] > said["bent by 30 degrees"][1] > 10,
+    "10_own_basis": lambda said: (
+        said["sines"][0] > said["sines"][1] > said["sines"][2] and said["chebyshev"][2] < said["piecewise_constant"][2]
+    ),
     "09_ros2_client": lambda said: abs(said["straight again"][2] - 200) < 2 and min(said["tensions"]) > 0.5,
 }
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from continuum_robot.errors import ParameterError, RecordingError
 from continuum_robot.experiments.registry import experiments
 from continuum_robot.experiments.sorosim import StaticsSettings, read_shapes, round_rod, wrenches
 from continuum_robot.geometry import so3
+from continuum_robot.robot.basis_families import SHIPPED
 from continuum_robot.rod.strain_statics import equilibrium
 
 STATICS = experiments()["sorosim.statics"]
@@ -73,6 +75,22 @@ def test_another_rod_is_solved_from_its_file(tmp_path: Path) -> None:
     exact = STATICS.run({**options(made_file(tmp_path)), "order": 6})
     assert exact["max_position_error_percent_of_length"] < 1e-6
     assert STATICS.draw(result, tmp_path)[0].stat().st_size > 10_000
+
+
+def test_the_error_falls_with_the_number_of_functions_of_each_family(tmp_path: Path) -> None:
+    result = experiments()["sorosim.basis"].run(options(made_file(tmp_path)))
+    assert (result["n_shapes"], result["n_found_by_all"]) == (3, 3)
+    for kind in SHIPPED:
+        gaps = [result[f"tip_gap_percent_{kind}_{count}"] for count in (1, 2, 3, 4, 5)]
+        assert all(fewer > more for fewer, more in pairwise(gaps)), (kind, gaps)
+        # Up to the cubic the splines are the polynomials.
+        assert gaps[3] == pytest.approx(result["tip_gap_percent_chebyshev_4"], rel=1e-3) or kind == "piecewise_constant"
+    # The file is of a rod of ours with polynomials of order 6.
+    assert result["tip_error_percent_legendre_7"] < 1e-6
+    # Constant pieces: with the square of their number.
+    four, nine = (result[f"tip_gap_percent_piecewise_constant_{count}"] for count in (4, 9))
+    assert four / nine == pytest.approx((9 / 4) ** 2, rel=0.1)
+    assert experiments()["sorosim.basis"].draw(result, tmp_path)[0].stat().st_size > 10_000
 
 
 def test_a_wrong_modulus_is_seen(tmp_path: Path) -> None:

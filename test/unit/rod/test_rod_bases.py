@@ -6,13 +6,13 @@ import pytest
 from numpy.polynomial import chebyshev
 
 from continuum_robot.robot.basis import Basis
+from continuum_robot.robot.basis_families.chebyshev import shifted_chebyshev
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.bases import (
     basis_integral,
     basis_matrix,
     bending_gram,
     gauss_legendre,
-    shifted_chebyshev,
     strain,
 )
 
