@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ContinuumRobotError
-from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire.can_wire import SlcanAdapter
 from continuum_robot.simulation.wire.desk import go_ahead_of_others, put_on_adapters
@@ -67,7 +67,7 @@ def main(robot_file: str, folder: Path, seed: int) -> int:
     hardware = SimulatedHardware(robot, plant, rng, strings=bool(robot.strings), folder=folder)
     hardware.open()
     adapters = put_on_adapters(hardware, folder)
-    manifold, newton_per_ampere = clarke_manifold(robot), robot.newton_per_ampere
+    manifold, newton_per_ampere = controlled_manifold(robot), robot.newton_per_ampere
     lock = threading.Lock()
     with (folder / TRUTH).open("wb", buffering=1 << 14) as truth:
 

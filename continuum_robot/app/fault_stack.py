@@ -55,8 +55,8 @@ from continuum_robot.experiments.fault_campaign.kind import STACK, FaultKind
 from continuum_robot.experiments.fault_campaign.kinds import KINDS
 from continuum_robot.nodes.spinning import wait_for
 from continuum_robot.robot.actuation import TensionLimits
-from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import find_robot_file, load_robot
+from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.srv import ManageStack
 
 Vector = NDArray[np.float64]
@@ -394,7 +394,7 @@ def judged_truth(stand: StackStand, begin_s: float) -> dict[str, Vector]:
     truth = stand.truth(begin_s)
     if not truth:
         raise DeviceError("simulator", "wrote no truth", "See the stack's log.")
-    clarke_m = np.array([clarke_manifold(stand.robot).clarke(row) for row in truth["displacement_m"]])
+    clarke_m = np.array([controlled_manifold(stand.robot).clarke(row) for row in truth["displacement_m"]])
     return {
         "time_s": begin_s + truth["lived_s"] - truth["lived_s"][0],
         "tension_n": truth["tension_n"],

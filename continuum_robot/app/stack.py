@@ -9,7 +9,6 @@ from continuum_robot.app.fake_level import AUTO, DYNAMICS, LOCKSTEP, REAL, choos
 from continuum_robot.drivers import backends
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.stack_options import StackOptions
-from continuum_robot.robot.coordinates import without_clarke
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import find_robot_file, load_robot
 
@@ -31,8 +30,7 @@ def load_for_stack(options: StackOptions) -> Robot:
     ParameterError : it lacks a section that a stack needs
     """
     robot = load_robot(options.robot)
-    controlled = options.controller != "none" and not without_clarke(robot)
-    needed = ["actuators", "limits", *(["control"] if controlled else [])]
+    needed = ["actuators", "limits", *(["control"] if options.controller != "none" else [])]
     missing = [section for section in needed if getattr(robot, section) is None]
     if missing:
         raise ParameterError(

@@ -19,9 +19,9 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tendon_forces import TendonForces
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.control_settings import ControlSettings
-from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.holding_force import HoldingForce
+from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.stepped.buffers import UNKNOWN, copy_into, indices, matrix, stepped, vector
 
 Vector = NDArray[np.float64]
@@ -90,7 +90,7 @@ class ClarkeController:
             raise ParameterError("robot.control", None, f"control settings in the file of robot {robot.name!r}")
         self._robot, self._rod_feedforward = robot, rod_feedforward
         self._per_entry = robot.coordinate_count // len(robot.part_names)
-        self.manifold = manifold = clarke_manifold(robot)
+        self.manifold = manifold = controlled_manifold(robot)
         self.holding = None  # type: ignore[assignment]
         self.needs_python = False
         if rod_feedforward is not None:

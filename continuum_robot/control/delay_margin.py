@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -25,11 +25,11 @@ import scipy
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.strain_dynamics import robot_damping
 from continuum_robot.rod.strain_problem import StaticProblem
 from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.tendon_modes import controlled_manifold
 
 Vector = NDArray[np.float64]
 
@@ -231,11 +231,11 @@ def _rod_and_motors(robot: Robot) -> tuple[Vector, Vector, Vector]:
     z are the Clarke coordinates at the spools, P c those of the rod, W = D^T D, k and b the tendons' spring and damper:
     M c'' + D_r c' + K c = P^T s with s = W (k (z - P c) + b (z' - P c')); m W z'' = F - s - v W z'; t F' = f - F.
     """
-    rod = StrainRod.from_robot(replace(robot, routed_tendons=()))  # the inertia of capstans is that of the rotors
+    rod = StrainRod.from_robot(robot)  # the inertia of capstans is that of the rotors
     straight = np.zeros(rod.size)
     mass, damping = rod.mass_matrix(straight), robot_damping(robot, rod)
     stiffness = StaticProblem(rod).terms(straight, np.zeros(rod.tendon_count))[2]
-    manifold = clarke_manifold(robot)
+    manifold = controlled_manifold(robot)
     D = manifold.displacement_matrix
     P = manifold.clarke_matrix @ rod.displacement_jacobian(straight)
     W, n, m = D.T @ D, rod.size, manifold.coordinate_count
@@ -249,7 +249,7 @@ def _rod_and_motors(robot: Robot) -> tuple[Vector, Vector, Vector]:
 
 def _motors(robot: Robot) -> tuple[Vector, Vector, Vector]:
     """The same without a body: the motors' reflected mass alone."""
-    D = clarke_manifold(robot).displacement_matrix
+    D = controlled_manifold(robot).displacement_matrix
     m = D.shape[1]
     z, speed, driven = np.split(np.eye(3 * m), 3)
     spool, lagged, B = _spools(robot, D.T @ D, np.zeros((m, 3 * m)), speed, driven)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tendon tensions for a wanted generalised force on the Clarke manifold: tendons pull, they do not push.
+"""Tendon tensions for a wanted generalised force: tendons pull, they do not push.
 
-Muhmann (26) gives the least tensions that make the force, and some of them are negative. Three ways out of it, section
-III: clip, redistribute, shift. Adding one tension to all tendons of a segment changes no generalised force, so each of
-them adds the wanted pretension to all tendons, on top.
+Muhmann (26) gives the least tensions that make the force, and some of them are negative. Three ways out of it are his,
+section III: clip, redistribute, shift. Adding one tension to all tendons of a segment changes no generalised force, so
+each of them adds the wanted pretension to all tendons, on top. Tendons that do not stand around a circle are shifted
+along other tensions that force nothing, the manifold's ``shift_direction``. A fourth way, least_sum, takes of all
+tensions that make the force, none below the pretension, those of least sum.
 """
 
 from __future__ import annotations
@@ -13,16 +15,19 @@ import numpy as np
 from cython.cimports.libc.math import atan2, floor, isfinite, sin, sqrt
 from numpy.typing import NDArray
 
+from continuum_robot.control.least_sum import LeastSumBases, least_sum_bases
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.clarke import ClarkeManifold
 from continuum_robot.robot.control_settings import TENDON_FORCE_STRATEGIES
-from continuum_robot.stepped.buffers import UNKNOWN, indices, integers, matrix, stepped, vector
+from continuum_robot.stepped.buffers import INFINITE, UNKNOWN, indices, integers, matrix, stepped, vector
 
 Vector = NDArray[np.float64]
 
 SHIFT = cython.declare(cython.int, 0)
 REDISTRIBUTE = cython.declare(cython.int, 1)
 CLIP = cython.declare(cython.int, 2)
+LEAST_SUM = cython.declare(cython.int, 3)
+ROUNDING = cython.declare(cython.double, 1e-12)  # share of the wanted force
 FULL_TURN_RAD = cython.declare(cython.double, 6.283185307179586)
 
 
@@ -33,7 +38,7 @@ class TendonForces:
     Parameters
     ----------
     manifold : of the robot's tendons
-    strategy : ``shift``, ``redistribute`` or ``clip``
+    strategy : ``shift``, ``redistribute``, ``clip`` or ``least_sum``
     pretension_n : least tension that is left on every tendon, N, at least 0
 
     Attributes
@@ -53,6 +58,15 @@ class TendonForces:
     pretension_n: cython.double
     around_circles: cython.bint
     clarke_matrix: cython.double[::1]
+    displacement_matrix: cython.double[::1]
+    shift_direction: cython.double[::1]
+    basis_count: cython.int
+    basis_in_use: cython.int
+    basis_tendons: cython.int[::1]
+    basis_inverses: cython.double[::1]
+    rest: cython.double[::1]
+    share: cython.double[::1]
+    _manifold: object
     bounds: cython.int[::1]
     offset_rad: cython.double[::1]
     cosine: cython.double[::1]
@@ -66,6 +80,11 @@ class TendonForces:
         self.part_count = len(manifold.tendon_slices)
         self.around_circles = len(transforms) == self.part_count
         self.clarke_matrix = matrix(manifold.clarke_matrix.tolist())
+        self.displacement_matrix = matrix(manifold.displacement_matrix.tolist())
+        self.shift_direction = vector(manifold.shift_direction)
+        self.basis_count = self.basis_in_use = 0
+        self.rest, self.share = vector(self.coordinate_count), vector(self.coordinate_count)
+        self._manifold = manifold
         self.bounds = integers([0, *(rows.stop for rows in manifold.tendon_slices)])
         self.offset_rad = vector([one.angle_offset_rad for one in transforms])
         self.cosine = vector([value for one in transforms for value in one.inverse[:, 0].tolist()])
@@ -78,17 +97,28 @@ class TendonForces:
 
         Raises
         ------
-        ParameterError : unknown strategy, negative pretension, or ``redistribute`` for tendons that do not stand around
-            a circle
+        ParameterError : unknown strategy, negative pretension, ``redistribute`` for tendons that do not stand around a
+            circle, ``clip`` where a common tension forces something, ``least_sum`` for too many tendons
         """
         if not pretension_n >= 0:
             raise ParameterError("pretension_n", pretension_n, "a tension of at least 0 N")
-        codes = {"shift": SHIFT, "redistribute": REDISTRIBUTE, "clip": CLIP}
+        codes = {"shift": SHIFT, "redistribute": REDISTRIBUTE, "clip": CLIP, "least_sum": LEAST_SUM}
         if strategy not in codes:
             raise ParameterError("strategy", strategy, f"one of {', '.join(TENDON_FORCE_STRATEGIES)}")
         if strategy == "redistribute" and not self.around_circles:
-            raise ParameterError("strategy", strategy, "shift or clip for tendons that do not stand around a circle")
+            raise ParameterError("strategy", strategy, "another one for tendons that do not stand around a circle")
+        if strategy == "clip" and any(value != 1.0 for value in self.shift_direction):
+            raise ParameterError(
+                "strategy", strategy, "shift or least_sum: on these tendons a common tension is a force"
+            )
+        if strategy == "least_sum" and not self.basis_count:
+            self._take_bases(least_sum_bases(self._manifold.displacement_matrix))  # type: ignore[attr-defined]
         self.strategy, self.pretension_n = codes[strategy], float(pretension_n)
+
+    def _take_bases(self, bases: LeastSumBases) -> None:
+        self.basis_tendons = integers(bases.tendons.ravel().tolist())
+        self.basis_inverses = vector(bases.inverses.ravel().tolist())
+        self.basis_count, self.basis_in_use = len(bases.tendons), 0
 
     @stepped
     def step(self, force: cython.double[::1]) -> cython.void:
@@ -97,28 +127,38 @@ class TendonForces:
         j: cython.int
         first: cython.int
         last: cython.int
+        value: cython.double
         initial: cython.double[::1] = self.initial
         tension: cython.double[::1] = self.tension
+        direction: cython.double[::1] = self.shift_direction
         pretension_n: cython.double = self.pretension_n
         self.least(force)
+        if self.strategy == LEAST_SUM:
+            self.least_sum(force)
+            return
         for i in indices(self.part_count):
             first, last = self.bounds[i], self.bounds[i + 1]
             if self.strategy == REDISTRIBUTE:
                 self.redistribute(i, first, last)
             elif self.strategy == CLIP:
                 for j in range(first, last):
-                    value: cython.double = self.initial[j]
+                    value = self.initial[j]
                     if value < 0.0:
                         value = 0.0
                     self.tension[j] = value + self.pretension_n  # muhmann III-A
             else:
-                low: cython.double = initial[first]
+                lowest: cython.int = first
+                low: cython.double = (initial[first] - pretension_n) / direction[first]
                 for j in range(first + 1, last):
-                    if initial[j] < low:
-                        low = initial[j]
+                    room: cython.double = (initial[j] - pretension_n) / direction[j]
+                    if room < low:
+                        low, lowest = room, j
                 # The paper prints + min(F); only - min(F) makes every tension >= 0.
                 for j in range(first, last):
-                    tension[j] = (initial[j] - low) + pretension_n  # muhmann (28)
+                    value = initial[j] - low * direction[j]  # muhmann (28), there all directions are 1
+                    if value < pretension_n or (j == lowest and isfinite(value)):  # but for rounding it is
+                        value = pretension_n
+                    tension[j] = value
 
     @stepped
     def least(self, force: cython.double[::1]) -> cython.void:
@@ -134,6 +174,63 @@ class TendonForces:
             for k in indices(coordinates):
                 total += force[k] * clarke_matrix[k * tendons + j]
             initial[j] = total
+
+    @stepped
+    def least_sum(self, force: cython.double[::1]) -> cython.void:
+        """Of all tensions that make a generalised force, N, none below the pretension, those of least sum.
+
+        A linear program whose optimum pulls as many tendons as there are coordinates, the others being at the
+        pretension. Which sets may do so was found ahead; the one of the last step serves nearly always.
+        """
+        i: cython.int
+        j: cython.int
+        k: cython.int
+        attempt: cython.int
+        count: cython.int = self.coordinate_count
+        size: cython.double = 0.0
+        for k in indices(count):
+            held: cython.double = 0.0
+            for j in indices(self.tendon_count):
+                held += self.displacement_matrix[j * count + k]
+            self.rest[k] = force[k] - held * self.pretension_n
+            size += abs(self.rest[k])
+        if not isfinite(size):
+            for j in indices(self.tendon_count):
+                self.tension[j] = UNKNOWN
+            return
+        best: cython.int = self.basis_in_use
+        highest: cython.double = -INFINITE
+        for attempt in indices(self.basis_count):
+            i = (self.basis_in_use + attempt) % self.basis_count
+            lowest: cython.double = self.pulled(i)
+            if lowest > highest:
+                best, highest = i, lowest
+            if lowest >= -ROUNDING * size:
+                break
+        self.basis_in_use = best
+        self.pulled(best)
+        for j in indices(self.tendon_count):
+            self.tension[j] = self.pretension_n
+        for k in indices(count):
+            if self.share[k] > 0.0:
+                self.tension[self.basis_tendons[best * count + k]] = self.share[k] + self.pretension_n
+
+    @stepped
+    def pulled(self, i: cython.int) -> cython.double:
+        """Put into ``share`` what the tendons of set ``i`` pull to make the force ``rest``; the least of it."""
+        k: cython.int
+        m: cython.int
+        count: cython.int = self.coordinate_count
+        at: cython.int = i * count * count
+        lowest: cython.double = INFINITE
+        for k in indices(count):
+            total: cython.double = 0.0
+            for m in indices(count):
+                total += self.basis_inverses[at + k * count + m] * self.rest[m]
+            self.share[k] = total
+            if total < lowest:
+                lowest = total
+        return lowest
 
     @stepped
     def redistribute(self, i: cython.int, first: cython.int, last: cython.int) -> cython.void:
@@ -179,7 +276,7 @@ def distribute(strategy: str, generalized_force: Vector, manifold: ClarkeManifol
 
     Parameters
     ----------
-    strategy : ``shift``, muhmann (28), ``redistribute`` or ``clip``
+    strategy : ``shift``, muhmann (28), ``redistribute``, ``clip`` or ``least_sum``
     generalized_force : wanted, shape (2m,), N
     manifold : of the robot's tendons
     pretension_n : least tension that is left on every tendon, N, at least 0
@@ -187,7 +284,7 @@ def distribute(strategy: str, generalized_force: Vector, manifold: ClarkeManifol
     Returns
     -------
     tensions, shape (N,), N, all >= pretension_n; NaN where the force is NaN. Their generalised force is the wanted one
-    with ``shift`` and ``redistribute``, and differs from it with ``clip`` wherever something was clipped
+    but with ``clip``, wherever something was clipped
 
     Raises
     ------

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from continuum_robot.control.tendon_forces import distribute
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.feedforward import clarke_feedforward
+from continuum_robot.rod.tendon_modes import controlled_manifold
 
 Vector = NDArray[np.float64]
 
@@ -42,7 +42,7 @@ class TendonUse:
             raise ParameterError("robot", robot.name, "a robot file with the section limits")
         self.displacement_m = limits.maximum_displacement_m
         self._share = share
-        self._manifold = clarke_manifold(robot)
+        self._manifold = controlled_manifold(robot)
         self._forces = clarke_feedforward(robot, compile=compile, progress=progress)
         control = robot.control
         self._strategy = "shift" if control is None else control.tendon_forces

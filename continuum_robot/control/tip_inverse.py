@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inverse kinematics of the tip on the rod, by damped least squares within the limits of the tendons.
 
-The Clarke coordinates decide the shape of least elastic energy (:func:`~continuum_robot.rod.feedforward.
+The Clarke coordinates decide the shape of least elastic energy (:func:`~continuum_robot.rod.tendon_modes.
 coefficients_from_clarke`), the rod engine gives its tip and the tip's Jacobian. Each step minimises
 
     |e - J dx|^2 - e.(dx J' dx) + mu^2 |W (x + dx)|^2 + lambda |dx|^2   subject to   A dx <= b,
@@ -26,9 +26,8 @@ from scipy.optimize import nnls
 from continuum_robot.control.tendon_use import TendonUse
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.code_generation import compile_functions
-from continuum_robot.rod.feedforward import coefficients_from_clarke
-from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.backbone import backbone_of
+from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 
 Vector = NDArray[np.float64]
 
@@ -88,23 +87,19 @@ class TipKinematics:
     def __init__(self, robot: Robot, *, compile: str = "auto", progress: Callable[[str], None] | None = None) -> None:
         if robot.mechanism is not None:
             raise ParameterError("robot", robot.name, "a rod: a mechanism has kinematics of its own")
-        model = RodModel(robot)
-        functions = compile_functions(
-            [model.pose, model.body_jacobian], f"the tip of {robot.name}", compile=compile, progress=progress
-        )
-        self._pose, self._jacobian = functions["pose"], functions["body_jacobian"]
+        self._rod = backbone_of(robot, compile=compile, progress=progress)
         self._length_m = robot.length_m
-        self.shape = coefficients_from_clarke(model)
+        self.shape = coefficients_from_clarke(robot)
 
     def pose(self, clarke: Vector) -> Vector:
         """Tip frame, shape (4, 4), base frame, at Clarke coordinates (2m,), m."""
-        return np.asarray(self._pose(self.shape @ clarke, self._length_m)).reshape(4, 4)
+        return np.asarray(self._rod.poses(self.shape @ clarke, self._length_m)[0])
 
     def place(self, clarke: Vector) -> tuple[Vector, Vector]:
         """Tip position, shape (3,), base frame, m, and its Jacobian over the Clarke coordinates, shape (3, 2m)."""
         coefficients = self.shape @ clarke
-        pose = np.asarray(self._pose(coefficients, self._length_m)).reshape(4, 4)
-        body = np.asarray(self._jacobian(coefficients, self._length_m)).reshape(6, -1)
+        pose = self._rod.poses(coefficients, self._length_m)[0]
+        body = self._rod.body_jacobian(coefficients, self._length_m)
         return pose[:3, 3].copy(), pose[:3, :3] @ body[:3] @ self.shape
 
 

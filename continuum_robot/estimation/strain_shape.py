@@ -44,8 +44,8 @@ class StrainShapeEstimator:
     watch: SensorWatch | None = None
 
     def __init__(self, robot: Robot) -> None:
-        self._robot = robot.changed(routed_tendons=())
-        self.rod = StrainRod.from_robot(self._robot)
+        self._robot = robot
+        self.rod = StrainRod.from_robot(robot)
         self._problem = StaticProblem(self.rod)
         self._stiffness = np.full(robot.tendon_count, robot.simulation.tendon_stiffness_n_per_m)
         self._sigma_m = ShapeSettings().tendon_sigma_m

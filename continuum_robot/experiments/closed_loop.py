@@ -21,11 +21,12 @@ from continuum_robot.control.references import Reference
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.experiments.experiment import Progress
 from continuum_robot.robot.control_settings import ControlSettings, PidGains
-from continuum_robot.robot.coordinates import clarke_manifold, curvature_from_clarke
+from continuum_robot.robot.coordinates import curvature_from_clarke
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.code_generation import compile_functions
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.integration import rk4_step
+from continuum_robot.rod.tendon_modes import controlled_manifold
 
 Array = NDArray[np.float64]
 
@@ -137,7 +138,7 @@ class IdealRobot:
         if kinds != {"constant_bending"}:
             raise ParameterError("basis", ", ".join(sorted(kinds)), "constant_bending in every segment")
         self.robot = robot
-        self.manifold = clarke_manifold(robot)
+        self.manifold = controlled_manifold(robot)
         self.dynamics = RodDynamics(robot, rotational_energy=rotational_energy, progress=progress)
         self.to_curvature = curvature_from_clarke(robot)
         self.from_curvature = np.linalg.inv(self.to_curvature)

@@ -27,5 +27,6 @@ class AntagonistManifold(ClarkeManifold):
         self.displacement_matrix = np.array([[1.0], [-1.0]])
         self.clarke_matrix = np.array([[0.5, -0.5]])
         self._off_manifold = np.eye(2) - self.displacement_matrix @ self.clarke_matrix
-        for array in (self.displacement_matrix, self.clarke_matrix, self._off_manifold):
+        self.shift_direction = np.ones(2)
+        for array in (self.displacement_matrix, self.clarke_matrix, self.shift_direction, self._off_manifold):
             array.setflags(write=False)

@@ -135,6 +135,7 @@ class ClarkeManifold:
     clarke_matrix : shape (2m, N), clarke = matrix displacement; the pseudo-inverse of D; read-only
     tendon_count, coordinate_count, segment_count : N, 2m, m
     tendon_slices : for each segment, where its tendons stand in an array over all tendons
+    shift_direction : tensions that, scaled alike within each slice, force nothing, (N,): here equal ones; read-only
 
     Raises
     ------
@@ -183,6 +184,7 @@ class ClarkeManifold:
             # The segment before may have no tendon that sums the bending from the base: take the least squares.
             C = np.asarray(np.linalg.pinv(D), dtype=np.float64).reshape(C.shape)
             self.clarke_matrix = _frozen(C)
+        self.shift_direction = _frozen(np.ones(self.tendon_count))
         self._off_manifold = _frozen(np.eye(self.tendon_count) - D @ C)
 
     def displacement(self, clarke: ArrayLike) -> Array:

@@ -37,5 +37,6 @@ class ModulatedManifold(ClarkeManifold):
         self.clarke_matrix[:2, :count] = backbones.clarke_matrix
         self.clarke_matrix[2:, count:] = carriage.clarke_matrix
         self._off_manifold = np.eye(count + 2) - self.displacement_matrix @ self.clarke_matrix
-        for array in (self.displacement_matrix, self.clarke_matrix, self._off_manifold):
+        self.shift_direction = np.ones(count + 2)
+        for array in (self.displacement_matrix, self.clarke_matrix, self.shift_direction, self._off_manifold):
             array.setflags(write=False)

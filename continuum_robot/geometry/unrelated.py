@@ -29,5 +29,6 @@ class UnrelatedTendons(ClarkeManifold):
         self.displacement_matrix = np.eye(count)
         self.clarke_matrix = np.eye(count)
         self._off_manifold = np.zeros((count, count))
-        for array in (self.displacement_matrix, self.clarke_matrix, self._off_manifold):
+        self.shift_direction = np.ones(count)
+        for array in (self.displacement_matrix, self.clarke_matrix, self.shift_direction, self._off_manifold):
             array.setflags(write=False)

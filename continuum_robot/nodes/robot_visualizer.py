@@ -31,8 +31,6 @@ from continuum_robot.nodes.reference.motion_start import HOLDING
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
-from continuum_robot.rod.backbone import backbone_of
-from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.strain_rod import StrainRod
 
 Array = NDArray[np.float64]
@@ -67,7 +65,7 @@ class RobotVisualizer(ManagedNode):
         )
         declare("prefix", "", "put in front of every tf frame, for several robots", read_only=True)
         self._robot: Robot | None = None
-        self._rod: RodDynamics | StrainRod | None = None
+        self._rod: StrainRod | None = None
         self._drawing: Drawing | None = None
         self._loop: FlowLoop | None = None
         self._active = False
@@ -105,7 +103,7 @@ class RobotVisualizer(ManagedNode):
             self._frames = [f"{prefix}{name}" for name in self._drawing.frame_names]
             self._prepare_mechanism_markers(robot)
             return
-        self._rod = backbone_of(robot)
+        self._rod = StrainRod.from_robot(robot)
         self._disk_places = robot.disk_arc_lengths_m
         self._backbone_places = np.linspace(0.0, robot.length_m, _BACKBONE_POINTS)
         frames, places = [], []
@@ -174,7 +172,7 @@ class RobotVisualizer(ManagedNode):
         elif self._rod is not None:
             self._draw_rod(self._rod, robot, coefficients, stamp)
 
-    def _draw_rod(self, rod: RodDynamics | StrainRod, robot: Robot, coefficients: Array, stamp: Any) -> None:
+    def _draw_rod(self, rod: StrainRod, robot: Robot, coefficients: Array, stamp: Any) -> None:
         self._publish_frames(rod.poses(coefficients, self._frame_places), stamp)
         backbone = rod.poses(coefficients, self._backbone_places)
         if self._path.get_subscription_count():

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from continuum_robot.nodes.choices import CLARKE, HOLD_TENSION, TOPIC
-from continuum_robot.robot.coordinates import without_clarke
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.tendons import beyond_bending
@@ -115,7 +114,7 @@ class StackOptions:
         # Its model is that of a rod that bends.
         if not self.contact or mechanism is not None or beyond_bending(robot):
             left_out.add("contact_monitor")
-        if self.controller == "none" or without_clarke(robot):
+        if self.controller == "none":
             left_out |= {"clarke_controller", "reference_source", "tip_approach"}
         if not isinstance(mechanism, EquilibriumModulation):
             left_out |= {"tip_tracker", "tip_approach"}

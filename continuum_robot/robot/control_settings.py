@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from continuum_robot.robot.schema import quantity, refuse
 
 ANTIWINDUP_STRATEGIES = ("none", "back_calculation", "conditional_integration")
-TENDON_FORCE_STRATEGIES = ("shift", "redistribute", "clip")
+TENDON_FORCE_STRATEGIES = ("shift", "redistribute", "clip", "least_sum")
 REFERENCE_KINDS = ("chirp", "steps", "circle", "rest_to_rest", "hold", "csv")
 
 

@@ -13,22 +13,8 @@ from continuum_robot.geometry.modulated import ModulatedManifold
 from continuum_robot.geometry.unrelated import UnrelatedTendons
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
-from continuum_robot.robot.routing import StraightRouting
 
 Array = NDArray[np.float64]
-
-
-def without_clarke(robot: Robot) -> str:
-    """Why a robot has no Clarke coordinates, "" where it has: a segment whose tendons are not parallel to it.
-
-    Parameters
-    ----------
-    robot : any robot
-    """
-    for segment in robot.segments:
-        if not isinstance(segment.tendons.routing, StraightRouting):
-            return f"{segment.tendons.routing.kind} tendons of {segment.name}"
-    return ""
 
 
 def tendon_manifold(robot: Robot) -> ClarkeManifold:
@@ -38,7 +24,7 @@ def tendon_manifold(robot: Robot) -> ClarkeManifold:
     ----------
     robot : any robot
     """
-    return UnrelatedTendons(robot.tendon_count) if without_clarke(robot) else clarke_manifold(robot)
+    return UnrelatedTendons(robot.tendon_count) if robot.without_clarke else clarke_manifold(robot)
 
 
 def clarke_manifold(robot: Robot) -> ClarkeManifold:
@@ -56,12 +42,11 @@ def clarke_manifold(robot: Robot) -> ClarkeManifold:
     ------
     ParameterError : tendons that are not parallel to the backbone
     """
-    reason = without_clarke(robot)
-    if reason:
+    if robot.without_clarke:
         raise ParameterError(
             "robot",
-            f"{robot.name}: {reason}",
-            "tendons parallel to the backbone: others have no Clarke coordinates, and are pulled by tendon_commands",
+            f"{robot.name}: {robot.without_clarke}",
+            "here tendons parallel to the backbone, evenly around it: others have no Clarke coordinates",
         )
     if isinstance(robot.mechanism, EquilibriumModulation):
         return ModulatedManifold(robot.mechanism.backbone_count, robot.mechanism.pitch_radius_m)

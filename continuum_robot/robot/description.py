@@ -16,7 +16,7 @@ from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.hardware import Hardware
 from continuum_robot.robot.recording import Recording
 from continuum_robot.robot.rolling_joint import RollingJoint
-from continuum_robot.robot.routing import RoutedPath
+from continuum_robot.robot.routing import RoutedPath, StraightRouting
 from continuum_robot.robot.schema import quantity, refuse
 from continuum_robot.robot.segment import Segment
 from continuum_robot.robot.simulation_settings import SimulationSettings
@@ -26,6 +26,7 @@ from continuum_robot.robot.tendons import RoutedTendon, String
 Vector = NDArray[np.float64]
 
 SCHEMA_VERSION = 1
+_LEAST_AROUND = 3  # fewer tendons cannot bend a segment in every direction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,7 @@ class Robot:
     simulation: SimulationSettings = quantity("the simulated robot", factory=SimulationSettings)
     strings: tuple[String, ...] = quantity("strings of the string encoders", default=())
     routed_tendons: tuple[RoutedTendon, ...] = quantity(
-        "tendons on paths of their own beside those of the segments; for statics and dynamics of the general rod",
+        "tendons on paths of their own, each with an actuator, beside those of the segments and numbered after them",
         default=(),
     )
     hardware: Hardware | None = quantity("its devices and their wiring; none: simulated only", default=None)
@@ -78,6 +79,12 @@ class Robot:
                     f"strings[{index}].anchor_m", string.anchor_m, f"at most the robot's length, {self.length_m:g} m"
                 )
         for index, segment in enumerate(self.segments):
+            if segment.tendons.count < _LEAST_AROUND and not self.routed_tendons:
+                raise refuse(
+                    f"segments[{index}].tendons.count",
+                    segment.tendons.count,
+                    f"at least {_LEAST_AROUND}, or routed_tendons that bend the segment instead",
+                )
             if index and segment.capstans is not None and segment.tendons.from_base:
                 raise refuse(
                     f"segments[{index}].tendons.from_base",
@@ -209,8 +216,20 @@ class Robot:
             raise refuse("reference.frequency_hz", reference.frequency_hz, f"1 or {coordinates} values")
 
     @property
+    def without_clarke(self) -> str:
+        """Why its tendons have no Clarke coordinates, "" where they have: parallel, and evenly around each segment."""
+        for segment in self.segments:
+            if not isinstance(segment.tendons.routing, StraightRouting):
+                return f"{segment.tendons.routing.kind} tendons of {segment.name}"
+            if segment.tendons.count < _LEAST_AROUND:
+                return f"{segment.tendons.count} tendons around {segment.name}"
+        return f"the tendon {self.routed_tendons[0].name}" if self.routed_tendons else ""
+
+    @property
     def part_names(self) -> tuple[str, ...]:
-        """What has a controller's gains of its own: the segments' names, or the mechanism's kind."""
+        """What has a controller's gains of its own: segments, pairs of tendon modes, or the mechanism's kind."""
+        if self.without_clarke:
+            return tuple(f"modes_{index + 1}" for index in range(len(self.segments)))
         if self.mechanism is not None:
             return (self.mechanism.kind,)
         return tuple(segment.name for segment in self.segments)
@@ -249,17 +268,25 @@ class Robot:
         """Number of all tendons."""
         if self.mechanism is not None:
             return len(self.mechanism.tendon_names)
-        return sum(segment.tendons.count for segment in self.segments)
+        return sum(segment.tendons.count for segment in self.segments) + len(self.routed_tendons)
 
     @property
     def tendon_slices(self) -> tuple[slice, ...]:
-        """For each segment, or the mechanism, where its tendons stand in an array over all tendons."""
+        """For each segment, or the mechanism, where its tendons stand in an array over all; routed ones come last."""
         if self.mechanism is not None:
             return (slice(0, self.tendon_count),)
         ends = np.cumsum([segment.tendons.count for segment in self.segments])
         return tuple(
             slice(int(end) - segment.tendons.count, int(end)) for end, segment in zip(ends, self.segments, strict=True)
         )
+
+    @property
+    def tendon_groups(self) -> dict[str, slice]:
+        """Where the tendons of each segment stand in an array over all, and the routed ones; or the mechanism's."""
+        names = (self.mechanism.kind,) if self.mechanism is not None else tuple(one.name for one in self.segments)
+        groups = {name: rows for name, rows in zip(names, self.tendon_slices, strict=True) if rows.stop > rows.start}
+        first = max(rows.stop for rows in self.tendon_slices)
+        return groups if first == self.tendon_count else {**groups, "routed": slice(first, self.tendon_count)}
 
     @property
     def tendon_paths(self) -> tuple[RoutedPath, ...]:
@@ -282,12 +309,10 @@ class Robot:
 
     @property
     def tendon_names(self) -> tuple[str, ...]:
-        """``<segment>/tendon_<j>`` with j from 1, in tendon order; the mechanism's own names."""
+        """``<segment>/tendon_<j>`` with j from 1, in tendon order, then the routed ones'; the mechanism's own names."""
         if self.mechanism is not None:
             return self.mechanism.tendon_names
-        return tuple(
-            f"{segment.name}/tendon_{j + 1}" for segment in self.segments for j in range(segment.tendons.count)
-        )
+        return tuple(path.name for path in self.tendon_paths)
 
     @property
     def newton_per_ampere(self) -> Vector:
@@ -306,7 +331,7 @@ class Robot:
 
     @property
     def coordinate_count(self) -> int:
-        """Number of coordinates that the tendons control: Clarke coordinates, two a segment, or the mechanism's."""
+        """Number of coordinates that the tendons control, two a segment: Clarke's or tendon modes; the mechanism's."""
         if self.mechanism is not None:
             return self.mechanism.coordinate_count
         return 2 * len(self.segments)

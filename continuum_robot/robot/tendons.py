@@ -19,7 +19,9 @@ Vector = NDArray[np.float64]
 class Tendons:
     """The n tendons that end at a segment's tip, equally spaced on a circle; parallel to the backbone if not routed."""
 
-    count: int = quantity("number of tendons", ge=3, le=64)
+    count: int = quantity(
+        "number of tendons; at least 3 for Clarke coordinates, fewer where routed tendons do the rest", ge=0, le=64
+    )
     pitch_radius_m: float = quantity("distance of the tendons from the backbone", "m", gt=0, le=1)
     angle_offset_rad: float = quantity(
         "angle psi_0 of the first tendon from +x", "rad", default=0.0, ge=-2 * math.pi, le=2 * math.pi

@@ -15,8 +15,8 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.control_settings import ControlSettings
-from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.tendon_modes import controlled_manifold
 
 Vector = NDArray[np.float64]
 
@@ -39,7 +39,7 @@ class ForeignController:
 
     def __init__(self, controller: Controller, robot: Robot) -> None:
         self.controller = controller
-        self.manifold = clarke_manifold(robot)
+        self.manifold = controlled_manifold(robot)
         coordinates, tendons = self.manifold.coordinate_count, self.manifold.tendon_count
         self.tension, self.force = [math.nan] * tendons, [math.nan] * coordinates
         self.clarke, self.clarke_rate = [math.nan] * coordinates, [math.nan] * coordinates

@@ -63,8 +63,6 @@ class _Given(NamedTuple):
 class StrainBody:
     """Rod, tendons and motors in steps of the L-stable method of rod/strain_motion.py, all solved together.
 
-    Tendons of :attr:`Robot.routed_tendons` have no motors: they are slack.
-
     Parameters
     ----------
     robot : of any basis and routing, without capstans
@@ -102,7 +100,7 @@ class StrainBody:
                     f"capstans of {segment.name}", segment.capstans, "none on a rod that does more than bend"
                 )
         self._robot, self._motor, self._contacts = robot, motor, contacts
-        self._rod = StrainRod.from_robot(replace(robot, routed_tendons=()))
+        self._rod = StrainRod.from_robot(robot)
         self.kinematics = _Kinematics(robot, self._rod)
         self._spools = None if motor is None else _MotorSpools(robot, motor)
         self._solver = StageSolver(

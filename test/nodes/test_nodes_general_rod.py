@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stack of a robot with helical tendons: no Clarke controller, tensions over DDS, and the shape that they make."""
+"""The stack of a robot with helical tendons without a controller: tensions over DDS, and the shape that they make."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from continuum_robot.msg import TendonCommands
 from ros_probe import PATIENT, patient_robot
 
-from continuum_robot.control.clarke_controller import ClarkeController
-from continuum_robot.errors import ParameterError
 from continuum_robot.nodes import qos
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.strain_rod import StrainRod
@@ -24,13 +22,13 @@ pytestmark = [pytest.mark.ros]
 
 ROBOT = patient_robot("rucker_helical")
 # Commands come in real time, between steps of simulated time.
-OPTIONS = {"parameters": {"tendon_driver": PATIENT}}
+OPTIONS = {"controller": "none", "start_motion": False, "parameters": {"tendon_driver": PATIENT}}
 
 
-def test_nodes_that_need_clarke_coordinates_are_left_out(stack):
+def test_without_a_controller_nothing_gives_references(stack):
     assert "tendon_driver" in stack.nodes
     assert "shape_estimator" in stack.nodes
-    assert not {"clarke_controller", "reference_source", "contact_monitor"} & stack.nodes.keys()
+    assert not {"clarke_controller", "reference_source"} & stack.nodes.keys()
 
 
 def test_commanded_tensions_bend_it_and_its_shape_is_seen(probe):
@@ -65,9 +63,3 @@ def test_commanded_tensions_bend_it_and_its_shape_is_seen(probe):
 
 def tip(rod: StrainRod, c: Sequence[float]) -> np.ndarray:
     return rod.poses(np.array(c), [rod.length_m])[0, :3, 3]
-
-
-def test_the_controller_refuses_it_and_says_what_to_do():
-    control = load_robot("opencr_five_tendon").control
-    with pytest.raises(ParameterError, match="tendon_commands"):
-        ClarkeController(load_robot(ROBOT).changed(control=control))

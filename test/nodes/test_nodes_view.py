@@ -384,9 +384,9 @@ def test_browser_stops_the_robot(browser: Browser, shown: Shown, probe: Probe) -
     browser.wait_for(BUTTON.format("EMERGENCY STOP"), LONG_S)
 
 
-def test_robot_without_clarke_coordinates_is_shown_and_not_steered(tmp_path: Path) -> None:
+def test_robot_without_control_settings_is_shown_and_not_steered(tmp_path: Path) -> None:
     options = ViewOptions(robot="rucker_helical", namespace="helical", out=tmp_path)
-    with Page(options, load_robot("rucker_helical")) as page:
+    with Page(options, load_robot("rucker_helical").changed(control=None)) as page:
         page.draws_unseen = True
         page.frame()
         assert page.frames == 1

@@ -272,9 +272,15 @@ class Robot:
         ----------
         angle_rad : bending angle of the whole segment, rad
         direction_rad : towards which its tip moves, from +x towards +y, rad
+
+        Raises
+        ------
+        ParameterError : no such segment, or a robot on which no tendons bend one segment alone
         """
         robot = self.description
-        index = _index(segment, () if robot.mechanism is not None else robot.part_names)
+        if robot.mechanism is not None or robot.without_clarke:
+            raise ParameterError("segment", segment, "move_to instead: on this robot no tendons bend one segment alone")
+        index = _index(segment, robot.part_names)
         wanted = self._motions.wanted()
         radius_m = robot.segments[index].tendons.pitch_radius_m
         wanted[2 * index : 2 * index + 2] = clarke_from_arc(direction_rad, angle_rad, radius_m)

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.control.references import ClarkeReference, Reference, read_csv_reference
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.control_settings import ReferenceSettings
-from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot as RobotDescription
+from continuum_robot.rod.tendon_modes import controlled_manifold
 
 Vector = NDArray[np.float64]
 ReferenceFunction = Callable[[float], ClarkeReference]
@@ -37,7 +37,7 @@ def checked(robot: RobotDescription, clarke: ArrayLike) -> Vector:
     if wanted.shape != (robot.coordinate_count,) or not np.all(np.isfinite(wanted)):
         raise ParameterError("clarke", clarke, f"{robot.coordinate_count} finite values in m")
     if robot.limits is not None:
-        largest_m = float(np.max(np.abs(clarke_manifold(robot).displacement(wanted))))
+        largest_m = float(np.max(np.abs(controlled_manifold(robot).displacement(wanted))))
         if largest_m > robot.limits.maximum_displacement_m:
             raise ParameterError(
                 "clarke",

@@ -25,7 +25,7 @@ from continuum_robot.geometry.clarke import clarke_from_arc
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.dynamics import RodDynamics
-from continuum_robot.rod.feedforward import coefficients_from_clarke
+from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 
 Array = NDArray[np.float64]
 Drawn = Callable[[Path], Path]
@@ -162,7 +162,7 @@ def shape_from_strings(folder: Path) -> Path:
     c[[1, 3, 5]] = 2.2, -1.6, 0.9  # a shape like that under a side load: not an arc of constant curvature
     s_m = np.linspace(0, robot.length_m, 80)
     displacement, strings = rod.tendon_displacement(c), rod.string_extension(c)
-    arc = coefficients_from_clarke(rod.symbolic) @ clarke_manifold(robot).clarke(displacement)
+    arc = coefficients_from_clarke(robot) @ clarke_manifold(robot).clarke(displacement)
     estimator = ShapeEstimator(robot)
     for _ in range(60):
         estimate = estimator.update(displacement, np.zeros_like(displacement), strings, 0.01)

@@ -67,7 +67,8 @@ def draw_tracking(tracking: Tracking, robot: Robot, folder: Path) -> Path:
             reach = max(1.0, 1.3 * float(np.abs(within).max()))
             lower.set_ylim(-reach, reach)
     axes[-1, 0].set_xlabel("time since the first reference [s]  (grey: start-up blend, left out of the errors)")
-    axes[0, 0].set_title(f"{robot.name}: Clarke coordinates", loc="left")
+    kind = "tendon modes" if robot.without_clarke else "Clarke coordinates"
+    axes[0, 0].set_title(f"{robot.name}: {kind}", loc="left")
     return save_figure(figure, folder / "tracking.png")
 
 
@@ -78,18 +79,18 @@ def draw_tensions(recording: Recording, robot: Robot, folder: Path) -> Path:
     ----------
     folder : where the picture goes
     """
-    states = recording.series("tendon_states")
+    states, groups = recording.series("tendon_states"), robot.tendon_groups
     time_s = states.stamp_s - float(active_states(recording, states).stamp_s[0])
     figure, axes = plt.subplots(
-        len(robot.part_names),
+        len(groups),
         1,
-        figsize=(10, 1.0 + 3.6 * len(robot.part_names)),
+        figsize=(10, 1.0 + 3.6 * len(groups)),
         sharex=True,
         squeeze=False,
         layout="constrained",
     )
     colours = mpl.colormaps["viridis"]
-    for axis, part, tendons in zip(axes[:, 0], robot.part_names, robot.tendon_slices, strict=True):
+    for axis, (part, tendons) in zip(axes[:, 0], groups.items(), strict=True):
         count = tendons.stop - tendons.start
         measured, commanded = states["tension"][:, tendons], states["commanded_tension"][:, tendons]
         for tendon in range(count):

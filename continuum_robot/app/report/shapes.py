@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from continuum_robot.app.figures import plt, save_figure
 from continuum_robot.app.recording import Recording
+from continuum_robot.app.view.body import make_body
 from continuum_robot.mechanisms.parts import make_drawing
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.dynamics import RodDynamics
 
 Vector = NDArray[np.float64]
 
@@ -33,25 +33,17 @@ def draw_shapes(recording: Recording, robot: Robot, folder: Path, count: int = 5
     moments = [int(np.argmin(np.abs(widest - value))) for value in np.linspace(widest.min(), widest.max(), count)]
     if robot.mechanism is not None:
         return _draw_mechanism(robot, coefficients[moments], folder)
-    rod = RodDynamics(robot, compile="never")
-    arc_lengths = np.linspace(0.0, robot.length_m, 60)
-    disks = robot.disk_arc_lengths_m
+    body = make_body(robot)
     figure = plt.figure(figsize=(7, 6), layout="constrained")
     axis = figure.add_subplot(projection="3d", proj_type="ortho")
     colours = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, count))
     for moment, colour in zip(moments, colours, strict=True):
-        backbone = 1e3 * rod.poses(coefficients[moment], arc_lengths)[:, :3, 3]
-        axis.plot(*backbone.T, color=colour, lw=2.5)
-        for segment, start_m in zip(robot.segments, robot.segment_starts_m, strict=True):
-            own = (disks > start_m + 1e-9) & (disks <= start_m + segment.length_m + 1e-9)
-            places = np.concatenate([[start_m], disks[own]])
-            poses = rod.poses(coefficients[moment], places)
-            for pose in poses[1:]:
-                axis.plot(*_ring(pose, segment.disks.radius_m).T, color=colour, lw=0.8)
-            for angle in segment.tendons.angles_rad:
-                hole = segment.tendons.pitch_radius_m * np.array([np.cos(angle), np.sin(angle), 0.0])
-                tendon = 1e3 * (poses[:, :3, 3] + poses[:, :3, :3] @ hole)
-                axis.plot(*tendon.T, color=colour, lw=0.5, alpha=0.7)
+        geometry = body.geometry(coefficients[moment])
+        axis.plot(*(1e3 * geometry.backbone[:, :3, 3].T), color=colour, lw=2.5)
+        for pose, radius_m in zip(geometry.disks, body.disk_radii_m, strict=True):
+            axis.plot(*_ring(pose, radius_m).T, color=colour, lw=0.8)
+        for tendon in geometry.tendons:
+            axis.plot(*(1e3 * tendon.T), color=colour, lw=0.5, alpha=0.7)
     # A motion in one plane still needs some depth to be seen in.
     for low, high, setter in ((*axis.get_xlim(), axis.set_xlim), (*axis.get_ylim(), axis.set_ylim)):
         half = max((high - low) / 2, 0.2e3 * robot.length_m)

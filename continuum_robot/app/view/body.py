@@ -17,10 +17,8 @@ from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.routing import RoutedPath
-from continuum_robot.rod.dynamics import RodDynamics
-from continuum_robot.rod.feedforward import coefficients_from_clarke
 from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.tendons import beyond_bending
+from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 
 Array = NDArray[np.float64]
 
@@ -98,8 +96,7 @@ class RodBody:
     """A rod with disks and tendons, whatever its basis and their paths; attributes as of :class:`Body`."""
 
     def __init__(self, robot: Robot) -> None:
-        # Kinematics alone: less than a millisecond without a compiler.
-        self._rod = StrainRod.from_robot(robot) if beyond_bending(robot) else RodDynamics(robot, compile="never")
+        self._rod = StrainRod.from_robot(robot)
         self.size, self.length_m = self._rod.size, robot.length_m
         # A rod of a millimetre would be a hair on the screen.
         self.tube_radius_m = max(robot.segments[0].backbone.outer_diameter_m / 2, 0.006 * robot.length_m)
@@ -110,7 +107,7 @@ class RodBody:
         self.plate_thickness_m = 0.0
         self._places = np.concatenate([np.linspace(0.0, robot.length_m, STATIONS), robot.disk_arc_lengths_m])
         self._tracks = [self._track(path) for path in robot.tendon_paths]
-        self._from_clarke = coefficients_from_clarke(self._rod.symbolic) if isinstance(self._rod, RodDynamics) else None
+        self._from_clarke = coefficients_from_clarke(robot)
 
     def geometry(self, coefficients: Array) -> Geometry:
         """Parallel tendons run straight from disk to disk, others from station to station; see :class:`Body`."""
@@ -121,9 +118,7 @@ class RodBody:
         return Geometry(backbone, disks, tendons, backbone[-1])
 
     def coefficients(self, clarke: Array) -> Array:
-        """The shape of least elastic energy; see :class:`Body`. ParameterError of a rod that does more than bend."""
-        if self._from_clarke is None:
-            raise ParameterError("clarke", clarke, "a rod that only bends: others have no shape for Clarke coordinates")
+        """The shape of least elastic energy; see :class:`Body`."""
         return np.asarray(self._from_clarke @ clarke)
 
     def pose(self, coefficients: Array, arc_length_m: float) -> Array:

@@ -18,7 +18,6 @@ from continuum_robot.app.view.controls.targets import PlaneTarget, TipTarget
 from continuum_robot.app.view.controls.trajectory import Trajectory
 from continuum_robot.app.view.gui import note, show
 from continuum_robot.app.view.snapshot import Snapshot
-from continuum_robot.robot.coordinates import without_clarke
 from continuum_robot.robot.description import Robot
 
 _STYLE = """<style>
@@ -51,7 +50,7 @@ class Panel:
     Attributes
     ----------
     status, pushing, recording : parts of it, each with its controls
-    steering, tip, plane, trajectory, gains : further ones, None of a robot without Clarke coordinates
+    steering, tip, plane, trajectory, gains : further ones, None of a robot without control settings
     """
 
     def __init__(
@@ -67,8 +66,7 @@ class Panel:
         gui = server.gui
         gui.add_html(_STYLE + '<div class="cr-stop"></div>')
         status = self.status = Status(server, commander)
-        reason = without_clarke(robot)
-        self.steering = None if reason else Steering(server, commander, robot, status)
+        self.steering = None if robot.control is None else Steering(server, commander, robot, status)
         self.tip: TipTarget | None = None
         self.plane: PlaneTarget | None = None
         self.trajectory: Trajectory | None = None
@@ -78,8 +76,8 @@ class Panel:
             with tabs.add_tab("Steer"):
                 gui.add_html(
                     note(
-                        f"This page cannot steer the robot: with {reason} it has no Clarke coordinates, hence no"
-                        " reference and no controller. Its tendons are pulled by whoever writes tendon_commands."
+                        "This page cannot steer the robot: its file has no section control, hence there is no reference"
+                        " and no controller. Its tendons are pulled by whoever writes tendon_commands."
                     )
                 )
         else:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.robot.coordinates import without_clarke
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 
@@ -70,10 +69,8 @@ def reach_of(robot: Robot) -> Reach:
 
     Parameters
     ----------
-    robot : with control settings and limits, or without Clarke coordinates, and then nothing is in reach
+    robot : with control settings and limits
     """
-    if without_clarke(robot):
-        return Reach((), (), np.zeros(0), np.zeros(0))
     count = robot.coordinate_count
     parts = max(1, len(robot.part_names))
     largest = math.inf if robot.limits is None else robot.limits.maximum_displacement_m
@@ -94,7 +91,7 @@ def reach_of(robot: Robot) -> Reach:
         low[2], high[2] = 0.0, robot.mechanism.stroke_m
     elif count == 1:
         names = ("bend",)
-    elif parts == 1:
+    elif parts == 1 and not robot.without_clarke:
         names = ("q_Re", "q_Im")
     else:
         names = tuple(f"{part} {axis}" for part in robot.part_names for axis in ("q_Re", "q_Im"))

@@ -24,9 +24,9 @@ from continuum_robot.identification.procedures.procedure import (
     TakeUpSettings,
     driven_parts,
 )
-from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import checked, quantity
+from continuum_robot.rod.tendon_modes import controlled_manifold
 
 Vector = NDArray[np.float64]
 
@@ -110,9 +110,14 @@ class Homing:
                 f"more than {limits.minimum_n:g} N and at most {allowed_n:g} N, half of what every tendon may carry",
             )
         self._limits = limits
-        self._manifold: ClarkeManifold = clarke_manifold(robot)
-        self._directions = np.concatenate([segment.tendons.angles_rad for segment in robot.segments])
-        self._take_up = TakeUp(np.full(self._count, self._tension_n), robot.tendon_names, take_up)
+        self._manifold = controlled_manifold(robot)
+        self._rest_n = self._tension_n * _forceless(self._manifold)
+        if self._rest_n.max() > allowed_n:
+            raise ParameterError(
+                "tension_n", self._tension_n, f"at most {allowed_n * self._tension_n / self._rest_n.max():g} N"
+            )
+        self._sway_directions = _sway_directions(self._manifold)
+        self._take_up = TakeUp(self._rest_n, robot.tendon_names, take_up)
         self._phase = TAKE_UP
         self._angle_rad = self._force_n = self._elapsed_s = self._fade_s = 0.0
         self._rise_n_per_s = settings.sway_rise_n_per_s
@@ -126,19 +131,19 @@ class Homing:
         """The next step; raises :class:`ProcedureError` where the tendons do not behave as those of this robot."""
         self.measuring = False
         if self._stopped:
-            return Step(np.full(self._count, self._tension_n), "stopped", 1.0, done=True)
+            return Step(self._rest_n.copy(), "stopped", 1.0, done=True)
         if self._phase == TAKE_UP:
             tension, tight = self._take_up.update(reading, dt)
             if tight:
                 self._phase = SWAY
             return Step(tension, TAKE_UP, 0.1)
         if self._phase == DONE:
-            return Step(np.full(self._count, self._tension_n), DONE, 1.0, done=True)
+            return Step(self._rest_n.copy(), DONE, 1.0, done=True)
         self._angle_rad += 2 * math.pi * dt / self.settings.sway_period_s
         self._elapsed_s += dt
         progress = {SWAY: self._sway, MEASURE: self._measure, SETTLE: self._settle}[self._phase](reading, dt)
-        swaying = self._force_n * np.cos(self._directions - self._angle_rad)
-        return Step(self._tension_n + swaying, self._phase, progress)
+        turning = np.array([math.cos(self._angle_rad), math.sin(self._angle_rad)])
+        return Step(self._rest_n + self._force_n * self._sway_directions @ turning, self._phase, progress)
 
     def stop(self) -> None:
         """End with the next step."""
@@ -203,3 +208,20 @@ class Homing:
                 "Run the tendon check: a tendon is slack, swapped with another, or its gear ratio is wrong.",
             )
         return Homed(zero, self._take_up.slack_m.copy(), self._tension_n, self._force_n, inconsistency)
+
+
+def _forceless(manifold: ClarkeManifold) -> Vector:
+    """Tensions that force no coordinate, the least of them 1, (N,)."""
+    parts = [manifold.shift_direction[rows] for rows in manifold.tendon_slices]
+    return np.concatenate([part / part.min() for part in parts])
+
+
+def _sway_directions(manifold: ClarkeManifold) -> Vector:
+    """Which tendons pull while all pairs of coordinates go round together, (N, 2), in the order of the pair.
+
+    A tendon of a segment with parallel ones stands in its own direction, of length 1; one that a pair hardly moves
+    pulls less.
+    """
+    pairs = manifold.displacement_matrix.reshape(manifold.tendon_count, -1, 2).sum(axis=1)
+    lengths = np.linalg.norm(pairs, axis=1)
+    return np.asarray(pairs / np.maximum(lengths, lengths.max() / 4)[:, None])

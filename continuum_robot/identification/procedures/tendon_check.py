@@ -21,7 +21,8 @@ from continuum_robot.identification.procedures.procedure import (
 )
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import checked, quantity
-from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.strain_problem import StaticProblem
+from continuum_robot.rod.strain_rod import StrainRod
 
 Vector = NDArray[np.float64]
 
@@ -228,10 +229,10 @@ def expected_response(robot: Robot) -> tuple[Vector, Vector]:
     -------
     shapes (N, N) and (N, strings), m/N
     """
-    model = RodModel(robot)
-    gradient = np.array(model.tendon_matrix, dtype=float)
-    stiffness = np.array(model.potential(np.zeros(model.size))[2], dtype=float)
-    strings = np.array(model.string_matrix, dtype=float).reshape(len(robot.strings), model.size)
+    rod = StrainRod.from_robot(robot)
+    straight = np.zeros(rod.size)
+    stiffness = StaticProblem(rod).terms(straight, np.zeros(rod.tendon_count))[2]
+    gradient, strings = rod.displacement_jacobian(straight), rod.string_jacobian(straight)
     return gradient @ np.linalg.solve(stiffness, gradient.T), gradient @ np.linalg.solve(stiffness, strings.T)
 
 

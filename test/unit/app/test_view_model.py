@@ -98,11 +98,16 @@ def test_general_rod_is_drawn_as_its_tendons_run(name: str) -> None:
     assert -np.diff(lengths, axis=0)[0] == pytest.approx(displacement, abs=0.03 * np.abs(displacement).max())
 
 
-def test_a_robot_without_clarke_coordinates_has_nothing_to_steer() -> None:
+def test_a_robot_with_general_tendons_is_steered_by_their_modes() -> None:
     robot = load_robot("rucker_helical")
-    assert reach_of(robot).names == ()
-    with pytest.raises(ParameterError, match="only bends"):
-        make_body(robot).coefficients(np.zeros(2))
+    reach = reach_of(robot)
+    assert reach.names == ("modes_1 q_Re", "modes_1 q_Im")
+    np.testing.assert_allclose(reach.high_m, 1.25 * 0.004)
+    body = make_body(robot)
+    straight, bent = (body.geometry(body.coefficients(clarke)).tip for clarke in (np.zeros(2), np.array([0.001, 0.0])))
+    # A pair is turned so that its first coordinate moves the tip towards +x.
+    assert bent[0, 3] > straight[0, 3] + 0.5e-3
+    assert bent[1, 3] == pytest.approx(straight[1, 3], abs=0.1e-3)
 
 
 def closed(vertices: np.ndarray, faces: np.ndarray) -> float:

@@ -11,6 +11,7 @@ import pytest
 
 from continuum_robot.control.delay_margin import BOARD_VELOCITY_FILTER_S, delay_margin_s, sampled_loop
 from continuum_robot.errors import ParameterError
+from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.tendon_actuators import VELOCITY_FILTER_S
 
@@ -91,10 +92,15 @@ def test_higher_gains_leave_less() -> None:
     assert margins == sorted(margins, reverse=True)
 
 
-@pytest.mark.parametrize("name", ["ftdcr_v4", "rucker_helical"])
-def test_a_robot_without_control_is_refused(name: str) -> None:
+@pytest.mark.parametrize("robot", [load_robot("ftdcr_v4"), load_robot("rucker_helical").changed(control=None)])
+def test_a_robot_without_control_is_refused(robot: Robot) -> None:
     with pytest.raises(ParameterError, match="actuators and control"):
-        delay_margin_s(load_robot(name))
+        delay_margin_s(robot)
+
+
+@pytest.mark.parametrize("name", ["rucker", "rucker_helical", "mixed_routing"])
+def test_control_by_tendon_modes_has_room_for_a_cycle(name: str) -> None:
+    assert 2e-3 < delay_margin_s(load_robot(name)).margin_s < 20e-3
 
 
 @pytest.mark.parametrize("wrong", [{"computing_cycles": -1}, {"period_s": 0.0}, {"velocity_filter_s": math.nan}])

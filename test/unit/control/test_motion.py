@@ -99,4 +99,4 @@ def test_limits_come_from_the_robot_file_or_from_its_range():
     told = ReferenceSettings(kind="hold", amplitude_m=(0.0, 0.0), speed_m_per_s=0.003, acceleration_m_per_s2=0.04)
     assert motion_limits(robot.changed(reference=told)) == MotionLimits(0.003, 0.04)
     with pytest.raises(ParameterError, match="limits"):
-        motion_limits(load_robot("rucker"))
+        motion_limits(load_robot("ftdcr_v4").changed(limits=None))

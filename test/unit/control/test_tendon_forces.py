@@ -168,3 +168,92 @@ def test_impossible_arguments_are_refused(arguments, name):
     with pytest.raises(ParameterError) as caught:
         distribute(strategy, force, ClarkeManifold([5], [0.007]), *pretension)
     assert caught.value.name == name
+
+
+# --- least sum
+
+
+@st.composite
+def spanning(draw):
+    """Tendons that can force two or four coordinates both ways, with one null vector or more."""
+    coordinates = draw(st.sampled_from([2, 4]))
+    count = draw(st.integers(coordinates + 1, coordinates + 4))
+    seed = draw(st.integers(0, 2**32 - 1))
+    rng = np.random.default_rng(seed)
+    pulls = rng.normal(size=(count, coordinates))
+    weights = rng.uniform(0.2, 1.0, count - 1)
+    pulls[-1] = -(weights @ pulls[:-1])  # positive tensions that force nothing: weights, 1
+    force = np.array(draw(st.lists(st.floats(-20, 20), min_size=coordinates, max_size=coordinates)))
+    return general(pulls), force
+
+
+def general(pulls):
+    """A manifold of tendons with these rows in D."""
+    manifold = ClarkeManifold([3], [0.01])
+    null = linprog(
+        np.zeros(len(pulls)), A_eq=pulls.T, b_eq=np.zeros(pulls.shape[1]), bounds=[(0.01, None)] * len(pulls)
+    ).x
+    manifold.transforms, manifold.tendon_slices = (), (slice(0, len(pulls)),)
+    manifold.tendon_count, manifold.coordinate_count = pulls.shape
+    manifold.displacement_matrix, manifold.clarke_matrix = pulls, np.linalg.pinv(pulls)
+    manifold.shift_direction = null
+    return manifold
+
+
+@given(problem=spanning(), pretension=st.floats(0, 5))
+@settings(deadline=None)
+def test_least_sum_is_the_optimum_of_the_linear_program(problem, pretension):
+    manifold, force = problem
+    tension = distribute("least_sum", force, manifold, pretension)
+    D = manifold.displacement_matrix
+    np.testing.assert_allclose(D.T @ tension, force, atol=1e-8 * (1 + np.abs(tension).max()))
+    assert tension.min() >= pretension
+    best = linprog(np.ones(len(D)), A_eq=D.T, b_eq=force, bounds=[(pretension, None)] * len(D))
+    assert tension.sum() == pytest.approx(best.fun, rel=1e-5, abs=1e-7)
+
+
+@given(problem=spanning(), pretension=st.floats(0, 5))
+@settings(deadline=None)
+def test_general_shift_keeps_force_and_pretension_with_one_tendon_at_it(problem, pretension):
+    manifold, force = problem
+    tension = distribute("shift", force, manifold, pretension)
+    np.testing.assert_allclose(manifold.displacement_matrix.T @ tension, force, atol=1e-8 * (1 + np.abs(tension).max()))
+    assert tension.min() == pytest.approx(pretension, abs=1e-9 * (1 + tension.max()))
+    assert tension.min() >= pretension
+    assert tension.sum() >= distribute("least_sum", force, manifold, pretension).sum() * (1 - 1e-5) - 1e-9
+
+
+@pytest.mark.parametrize("n", COUNTS)
+def test_on_one_segment_least_sum_is_redistribution(n):
+    """Of evenly spaced tendons the two beside the direction make a force with the least sum, muhmann III-B."""
+    manifold = ClarkeManifold([n], [0.007], [0.3])
+    for angle in np.linspace(0.01, 2 * np.pi, 41):
+        force = 3 * np.array([np.cos(angle), np.sin(angle)])
+        np.testing.assert_allclose(
+            distribute("least_sum", force, manifold, 0.5), distribute("redistribute", force, manifold, 0.5), atol=1e-6
+        )
+
+
+def test_with_three_tendons_a_segment_least_sum_is_the_papers_shift():
+    """One null vector a segment leaves nothing to choose: muhmann (28)."""
+    manifold = ClarkeManifold([3, 3], [0.008, 0.006], [0.1, 0.7])
+    for force in np.random.default_rng(3).normal(scale=5, size=(50, 4)):
+        np.testing.assert_allclose(
+            distribute("least_sum", force, manifold, 0.5), distribute("shift", force, manifold, 0.5), atol=1e-9
+        )
+
+
+def test_least_sum_of_many_tendons_is_refused_with_a_remedy():
+    with pytest.raises(ParameterError, match="shift: of 48 tendons"):
+        distribute("least_sum", np.zeros(8), ClarkeManifold([12] * 4, [0.01] * 4), 0.5)
+
+
+def test_clip_is_refused_where_a_common_tension_is_a_force():
+    manifold = general(np.array([[1.0, 0.0], [0.0, 1.0], [-0.5, -0.4]]))
+    with pytest.raises(ParameterError, match="common tension"):
+        distribute("clip", np.zeros(2), manifold, 0.5)
+
+
+def test_least_sum_of_an_unknown_force_is_unknown():
+    manifold = ClarkeManifold([4], [0.01])
+    assert np.isnan(distribute("least_sum", np.array([np.nan, 1.0]), manifold, 0.5)).all()

@@ -24,8 +24,8 @@ def test_the_prototype_has_the_paths_of_table_one():
         np.testing.assert_allclose(path.at(s)[:2], [[x * 1e-3] * 7, [y * 1e-3] * 7], atol=1e-15)
     turn = 2 * np.pi * s / 0.242
     np.testing.assert_allclose(paths[4].at(s)[:2], [0.008 * np.cos(turn), 0.008 * np.sin(turn)], atol=1e-15)
-    assert robot.tendon_count == 4
-    assert StrainRod.from_robot(robot).tendon_count == 6
+    assert robot.tendon_count == StrainRod.from_robot(robot).tendon_count == 6
+    assert robot.tendon_names[3:] == ("backbone/tendon_4", "helical", "polynomial")
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.coordinates import clarke_from_curvature, clarke_manifold
 from continuum_robot.rod import statics
 from continuum_robot.rod.dynamics import RodDynamics
-from continuum_robot.rod.feedforward import clarke_feedforward, coefficients_from_clarke
+from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.statics import equilibrium
+from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 
 
 @given(tension=st.lists(st.floats(0, 2.5), min_size=10, max_size=10))
@@ -114,10 +115,10 @@ def test_stiffness_in_clarke_coordinates():
 @pytest.mark.parametrize("orders", [(0, 0, 0), (2, 1, 0)])
 def test_coefficients_from_clarke_have_these_clarke_coordinates(orders):
     model = RodModel(with_basis(uneven(), orders))
-    shape = coefficients_from_clarke(model)
+    shape = coefficients_from_clarke(model.robot)
     clarke = clarke_manifold(model.robot).clarke_matrix @ model.tendon_matrix @ shape
     np.testing.assert_allclose(clarke, np.eye(6), atol=1e-12)
     constant = RodModel(uneven())
     np.testing.assert_allclose(
-        model.tendon_matrix @ shape, constant.tendon_matrix @ coefficients_from_clarke(constant), atol=1e-12
+        model.tendon_matrix @ shape, constant.tendon_matrix @ coefficients_from_clarke(constant.robot), atol=1e-12
     )

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The coordinates that the tendons of a rod control: Clarke coordinates, or the modes of its tendons' compliance.
+
+Derived here: what stands for muhmann (13) where tendons are not parallel, and its shape of least elastic energy.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.geometry.clarke import ClarkeManifold
+from continuum_robot.geometry.tendon_modes import TendonModes
+from continuum_robot.robot.coordinates import clarke_manifold
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.strain_rod import StrainRod
+
+Vector = NDArray[np.float64]
+
+
+@lru_cache(maxsize=16)
+def controlled_manifold(robot: Robot) -> ClarkeManifold:
+    """Maps between all tendons and the coordinates that a controller has, two a segment.
+
+    Those of a robot with parallel tendons follow from geometry alone. Others are those displacements to which the rod
+    is most compliant, see :class:`~continuum_robot.geometry.tendon_modes.TendonModes`.
+
+    Parameters
+    ----------
+    robot : with tendons on any path, or a mechanism
+
+    Raises
+    ------
+    ParameterError : tendons that cannot force the rod both ways in two directions a segment; names those it can
+    """
+    if not robot.without_clarke:
+        return clarke_manifold(robot)
+    rod = StrainRod.from_robot(robot)
+    straight = np.zeros(rod.size)
+    compliant = np.linalg.solve(rod.stiffness, rod.displacement_jacobian(straight).T)
+    tip = rod.body_jacobian(straight, rod.length_m)[:2]
+    try:
+        return TendonModes(rod.displacement_jacobian(straight) @ compliant, tip @ compliant, robot.coordinate_count)
+    except ParameterError as error:
+        raise ParameterError(f"tendons of {robot.name}", error.value, error.expected) from error
+
+
+def coefficients_from_clarke(robot: Robot) -> Vector:
+    """Matrix from the coordinates of the tendons to the coefficients of least elastic energy, (n, 2m), 1/m per m.
+
+    For a constant basis that is the only shape with these coordinates. Parallel tendons alone bend a segment by a
+    constant curvature, so other bases give the same shape. For general tendons it holds near the straight rod.
+
+    Parameters
+    ----------
+    robot : a rod
+    """
+    rod = StrainRod.from_robot(robot)
+    onto = controlled_manifold(robot).clarke_matrix @ rod.displacement_jacobian(np.zeros(rod.size))
+    compliant = np.linalg.solve(rod.stiffness, onto.T)
+    return np.asarray(np.linalg.solve(onto @ compliant, compliant.T).T)
