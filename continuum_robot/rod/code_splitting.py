@@ -16,7 +16,7 @@ _HEADER = re.compile(r"static int (\w+)\(" + re.escape(_PARAMETERS) + r"\) \{")
 _ASSIGNED = re.compile(r"  (a\d+) ?=")
 _STATEMENT = re.compile(r"  (a\d+ ?=|w\[|if \(|arg\[|res\[)")
 _VARIABLE = re.compile(r"\ba\d+\b")
-_DECLARED = "  casadi_real a"
+_DECLARED = re.compile(r"  (casadi_real|casadi_wide) a")
 _END = "  return 0;"
 
 
@@ -39,12 +39,12 @@ class _Part:
             if target:
                 self.last[target] = index
 
-    def code(self, name: str, place: dict[str, int]) -> list[str]:
-        """As a function; ``place`` of a variable in the array that the parts share."""
+    def code(self, name: str, place: dict[str, int], kind: str) -> list[str]:
+        """As a function; ``place`` of a variable, of a ``kind``, in the array that the parts share."""
         declared = sorted({*self.reads, *self.last})
-        text = [f"static int {name}({_PARAMETERS}, casadi_real* kept) {{"]
+        text = [f"static int {name}({_PARAMETERS}, {kind}* kept) {{"]
         if declared:
-            text.append(f"  casadi_real {', '.join(declared)};")
+            text.append(f"  {kind} {', '.join(declared)};")
         waiting = set(self.reads)
         for index, line in enumerate(self.lines):
             target, used = _split(line)
@@ -86,8 +86,9 @@ def split_functions(source: str, statements: int = 250) -> str:
 
 def _split_function(name: str, lines: list[str], statements: int) -> list[str]:
     first = 1
-    while lines[first].startswith(_DECLARED):
-        first += 1
+    kind = "casadi_real"
+    while declared := _DECLARED.match(lines[first]):
+        first, kind = first + 1, declared[1]
     body = lines[first:-2]
     flat = lines[-2] == _END and all(_STATEMENT.match(line) for line in body)
     if first == 1 or not flat or len(body) < 2 * statements:
@@ -100,9 +101,9 @@ def _split_function(name: str, lines: list[str], statements: int) -> list[str]:
     place = {variable: k for k, variable in enumerate(sorted(set().union(*(part.stored for part in parts))))}
     text: list[str] = []
     for k, part in enumerate(parts):
-        text += part.code(f"{name}_part{k}", place)
+        text += part.code(f"{name}_part{k}", place, kind)
     calls = [f"  if ({name}_part{k}(arg, res, iw, w, mem, kept)) return 1;" for k in range(len(parts))]
-    return [*text, lines[0], f"  casadi_real kept[{max(len(place), 1)}];", *calls, _END, "}"]
+    return [*text, lines[0], f"  {kind} kept[{max(len(place), 1)}];", *calls, _END, "}"]
 
 
 def _split(line: str) -> tuple[str, list[str]]:

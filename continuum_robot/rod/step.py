@@ -144,54 +144,96 @@ def _inertia_function() -> ca.Function:
     return ca.Function("rod_inertia", [frame, own], [ca.densify(to_body.T @ own @ to_body)], _OPTIONS)
 
 
-def sweep_functions() -> tuple[ca.Function, ca.Function]:
-    """A step of the moving rod out from the base, and back.
+def own_motion_function() -> ca.Function:
+    """What a step of the moving rod does by itself, from the nodal strains (18,), their rates and the step's length.
 
-    Out: rotation (9,) and body twist (6,) of the step's end from those of its start, the nodal strains (18,), their
-    rates and the step's length. With the twists of all stations, T is known and its derivatives follow on the way back:
-    from the start's twist, strains, rates, length, momentum wrench L (6,) and force wrench W (6,) on what lies beyond
-    in the end's axes, to those in the start's axes, and the parts of dT/dc_rate (18,), and of dT/dc with the
-    generalised force of W (18,), on the nodal strains.
+    Rotation (9,) and translation (3,) from its start to its end, and the twist (6,) of its end against its start in the
+    end's axes.
     """
-    omega, rate, twist, square = (ca.SX.sym(*of) for of in (("omega", 6), ("rate", 6), ("twist", 6), ("square",)))
-    turn, shift = exponential(omega, square)
-    spin = _axis(turn.T @ ca.jtimes(turn, omega, rate))
-    angular = turn.T @ twist[:3]
-    linear = turn.T @ (twist[3:] + ca.cross(twist[:3], shift) + ca.jtimes(shift, omega, rate))
-    end = ca.vertcat(angular + spin, linear)
+    turn, shift, own, here = _own_motion()
+    strain, strain_rate, length = here.arguments
+    return ca.Function(
+        "rod_own_motion",
+        [strain, strain_rate, length],
+        [ca.densify(value) for value in here.at([ca.vec(turn), shift, own])],
+        _OPTIONS,
+    )
 
-    strain, strain_rate, length = ca.SX.sym("strain", NODAL), ca.SX.sym("strain_rate", NODAL), ca.SX.sym("length")
-    step = magnus(strain, length)
-    step_rate = ca.jtimes(step, strain, strain_rate)
-    here = ([omega, rate, square], [step, step_rate, ca.sumsqr(step[:3])])
-    rotation = ca.SX.sym("rotation", 9)
-    found = ca.substitute([turn, end], *here)
+
+def carry_functions() -> tuple[ca.Function, ca.Function]:
+    """A step of the moving rod out from the base, and back, given what it does by itself.
+
+    Out: rotation (9,) and body twist (6,) of the step's end from those of its start, and the results of
+    :func:`own_motion_function`. Back: from rotation and translation of the step and a wrench (6,) in its end's axes,
+    the same wrench about its start in the start's axes.
+    """
+    rotation, twist, turn, shift, own = (
+        ca.SX.sym(name, size) for name, size in (("rotation", 9), ("twist", 6), ("turn", 9), ("shift", 3), ("own", 6))
+    )
+    wrench = ca.SX.sym("wrench", 6)
+    turned = ca.reshape(turn, 3, 3)
+    end = _carried(turned, shift, twist) + own
     out = ca.Function(
-        "rod_out",
-        [rotation, twist, strain, strain_rate, length],
-        [ca.vec(ca.reshape(rotation, 3, 3) @ found[0]), found[1]],
-        _OPTIONS,
+        "rod_out", [rotation, twist, turn, shift, own], [ca.vec(ca.reshape(rotation, 3, 3) @ turned), end], _OPTIONS
     )
-    momentum, wrench = ca.SX.sym("momentum", 6), ca.SX.sym("wrench", 6)
+    before = ca.gradient(ca.dot(wrench, end), twist)
+    return out, ca.Function("rod_back", [turn, shift, wrench], [before], _OPTIONS)
+
+
+def step_force_function() -> ca.Function:
+    """The parts of dT/dc_rate (18,), and of dT/dc with the generalised force of W (18,), on the strains at a step.
+
+    From the twist (6,) of the step's start in its own axes, nodal strains (18,), their rates, length, momentum wrench
+    L (6,) and force wrench W (6,) on what lies beyond the step, in its end's axes.
+    """
+    turn, shift, own, here = _own_motion()
+    strain, strain_rate, length = here.arguments
+    twist, momentum, wrench = (ca.SX.sym(name, 6) for name in ("twist", "momentum", "wrench"))
+    end = _carried(turn, shift, twist) + own
     pressed, loaded = ca.dot(momentum, end), ca.dot(wrench, end)
-    parts = [
-        ca.gradient(pressed, rate),
-        ca.gradient(pressed, omega) + ca.gradient(loaded, rate),
-        ca.gradient(pressed, twist),
-        ca.gradient(loaded, twist),
-    ]
-    on_rate, on_omega, before, load_before = ca.substitute(parts, *here)
+    on_rate, on_omega = here.at(
+        [ca.gradient(pressed, here.rate), ca.gradient(pressed, here.omega) + ca.gradient(loaded, here.rate)]
+    )
     a, b = ca.SX.sym("a", 6), ca.SX.sym("b", 6)
-    by_rate = ca.jtimes(step, strain, a, True)
-    by_strain = ca.gradient(ca.dot(a, step_rate) + ca.dot(b, step), strain)
-    on_strain_rate, on_strain = ca.substitute([by_rate, by_strain], [a, b], [on_rate, on_omega])
-    back = ca.Function(
-        "rod_back",
+    by_rate = ca.jtimes(here.step, strain, a, True)
+    by_strain = ca.gradient(ca.dot(a, here.step_rate) + ca.dot(b, here.step), strain)
+    results = ca.substitute([by_rate, by_strain], [a, b], [on_rate, on_omega])
+    return ca.Function(
+        "rod_step_force",
         [twist, strain, strain_rate, length, momentum, wrench],
-        [before, load_before, on_strain_rate, on_strain],
+        [ca.densify(value) for value in results],
         _OPTIONS,
     )
-    return out, back
+
+
+class _Step:
+    """The twist Omega of a step and its rate, as symbols to differentiate by, and what they are."""
+
+    def __init__(self) -> None:
+        self.omega, self.rate, self.square = (ca.SX.sym(*of) for of in (("omega", 6), ("rate", 6), ("square",)))
+        strain, strain_rate = ca.SX.sym("strain", NODAL), ca.SX.sym("strain_rate", NODAL)
+        length = ca.SX.sym("length")
+        self.arguments = strain, strain_rate, length
+        self.step = magnus(strain, length)
+        self.step_rate = ca.jtimes(self.step, strain, strain_rate)
+
+    def at(self, values: list[Any]) -> list[Any]:
+        """The values in the nodal strains."""
+        known = [self.step, self.step_rate, ca.sumsqr(self.step[:3])]
+        return list(ca.substitute(values, [self.omega, self.rate, self.square], known))
+
+
+def _own_motion() -> tuple[Any, Any, Any, _Step]:
+    """Rotation and translation of a step, and the twist of its end against its start in the end's axes."""
+    here = _Step()
+    turn, shift = exponential(here.omega, here.square)
+    spin = _axis(turn.T @ ca.jtimes(turn, here.omega, here.rate))
+    return turn, shift, ca.vertcat(spin, turn.T @ ca.jtimes(shift, here.omega, here.rate)), here
+
+
+def _carried(turn: Any, shift: Any, twist: Any) -> Any:
+    """A body twist (6,) in the axes of a frame that is fixed to the body, turned and shifted."""
+    return ca.vertcat(turn.T @ twist[:3], turn.T @ (twist[3:] + ca.cross(twist[:3], shift)))
 
 
 def local_load_function() -> ca.Function:

@@ -24,7 +24,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.rod.code_generation import compile_functions
-from continuum_robot.rod.step import NODAL, local_load_function, path_rates_function, sweep_functions
+from continuum_robot.rod.step import (
+    NODAL,
+    carry_functions,
+    local_load_function,
+    own_motion_function,
+    path_rates_function,
+    step_force_function,
+)
 from continuum_robot.rod.strain_dynamics import HeldTendons, Pull, StrainDynamics
 from continuum_robot.rod.strain_problem import checked_tension
 
@@ -498,31 +505,35 @@ def _motion(dynamics: StrainDynamics, c: Any, rate: Any) -> tuple[Any, Any]:
     chain, loads = dynamics.chain, dynamics.loaded
     steps = len(chain.step_m)
     nodal = _sparse(chain.nodal.reshape(-1, dynamics.size))
-    strain = ca.horzsplit(ca.reshape(ca.MX(nodal) @ c + ca.DM(chain.rest.reshape(-1)), NODAL, steps))
-    strain_rate = ca.horzsplit(ca.reshape(ca.MX(nodal) @ rate, NODAL, steps))
-    out, back = sweep_functions()
+    at_nodes = _product_function("rod_at_nodes", nodal)
+    strain = ca.reshape(at_nodes(c) + ca.DM(chain.rest.reshape(-1)), NODAL, steps)
+    strain_rate = ca.reshape(at_nodes(rate), NODAL, steps)
+    lengths = ca.DM(chain.step_m.reshape(1, -1))
+    turns, shifts, own = own_motion_function().map(steps)(strain, strain_rate, lengths)
+    turn, shift, own = (ca.horzsplit(value) for value in (turns, shifts, own))
+    out, back = carry_functions()
     load = local_load_function()
     rotation, twist = [ca.MX(ca.vec(ca.DM.eye(3)))], [ca.MX.zeros(6)]
-    for k, step_m in enumerate(chain.step_m):
-        turned, moved = out(rotation[-1], twist[-1], strain[k], strain_rate[k], float(step_m))
+    for k in range(steps):
+        turned, moved = out(rotation[-1], twist[-1], turn[k], shift[k], own[k])
         rotation.append(turned)
         twist.append(moved)
     acting: dict[int, list[Any]] = {}
     for station, law in zip(loads.law_station.tolist(), loads.laws, strict=True):
         acting.setdefault(station, []).append(law)
     pressed, loaded = ca.MX.zeros(6), ca.MX.zeros(6)
-    on_rate, on_strain = [], []
+    momenta, wrenches = [pressed] * steps, [loaded] * steps
     for k in reversed(range(steps)):
         pressed += ca.MX(_sparse(dynamics.inertia[k + 1])) @ twist[k + 1]
         for law in acting.get(k + 1, []):
             loaded += load(rotation[k + 1], ca.DM(law))
-        pressed, loaded, momentum, force = back(
-            twist[k], strain[k], strain_rate[k], float(chain.step_m[k]), pressed, loaded
-        )
-        on_rate.append(momentum)
-        on_strain.append(force)
-    transposed = ca.MX(nodal.T)
-    return transposed @ ca.vertcat(*reversed(on_rate)), transposed @ ca.vertcat(*reversed(on_strain))
+        momenta[k], wrenches[k] = pressed, loaded
+        pressed, loaded = back(turn[k], shift[k], pressed), back(turn[k], shift[k], loaded)
+    on_rate, on_strain = step_force_function().map(steps)(
+        ca.horzcat(*twist[:-1]), strain, strain_rate, lengths, ca.horzcat(*momenta), ca.horzcat(*wrenches)
+    )
+    from_nodes = _product_function("rod_from_nodes", nodal.T)
+    return from_nodes(ca.vec(on_rate)), from_nodes(ca.vec(on_strain))
 
 
 def weight_function(dynamics: StrainDynamics) -> ca.Function:
@@ -542,17 +553,25 @@ def _path_rates(dynamics: StrainDynamics, c: Any, rate: Any) -> tuple[Any, Any, 
     tendons = dynamics.rod.tendons
     nodes, count = len(tendons.nodes_m), tendons.count
     basis = _sparse(tendons.basis.reshape(-1, tendons.size))
-    strain = ca.reshape(ca.MX(basis) @ c + ca.DM(tendons.rest.reshape(-1)), 6, nodes)
+    along = _product_function("rod_along_paths", basis)
+    strain = ca.reshape(along(c) + ca.DM(tendons.rest.reshape(-1)), 6, nodes)
     lengths, rates, *by_strain = path_rates_function(count).map(nodes)(
         strain,
-        ca.reshape(ca.MX(basis) @ rate, 6, nodes),
+        ca.reshape(along(rate), 6, nodes),
         ca.DM(tendons.places.reshape(nodes, -1).T),
         ca.DM(tendons.running_m.T),
     )
 
-    gradients = ca.MX(basis.T) @ ca.horzcat(*(ca.vec(value) for value in by_strain))
+    gather = _product_function("rod_from_paths", basis.T).map(len(by_strain))
+    gradients = gather(ca.horzcat(*(ca.vec(value) for value in by_strain)))
     longer = ca.sum2(lengths) - ca.DM(tendons.rest_m)
     return longer, ca.sum2(rates), gradients[:, :count], gradients[:, count:]
+
+
+def _product_function(name: str, matrix: ca.DM) -> ca.Function:
+    """Of a vector: its product with a sparse matrix, written out; several times as fast as by indices."""
+    x = ca.SX.sym("x", matrix.size2())
+    return ca.Function(name, [x], [ca.densify(ca.SX(matrix) @ x)])
 
 
 def _sparse(matrix: Vector) -> ca.DM:

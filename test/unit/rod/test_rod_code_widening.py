@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loops over columns in vectors of four compute the same to the last bit."""
+
+import casadi as ca
+import numpy as np
+import pytest
+
+from continuum_robot.rod.code_generation import compile_batches, compile_functions, find_compiler, generate_c
+from continuum_robot.rod.code_splitting import split_functions
+from continuum_robot.rod.code_widening import WIDTH, widen_loops
+from continuum_robot.rod.step import own_motion_function, path_rates_function, step_force_function
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    find_compiler()
+    monkeypatch.setenv("CONTINUUM_ROBOT_CACHE", str(tmp_path))
+
+
+def columns(function, count):
+    rng = np.random.default_rng(5)
+    return [0.3 + 0.2 * rng.normal(size=(int(function.nnz_in(i)), count)) for i in range(function.n_in())]
+
+
+@pytest.mark.parametrize("count", [1, WIDTH, 11])
+@pytest.mark.parametrize("function", [own_motion_function(), step_force_function(), path_rates_function(2)])
+def test_a_mapped_function_gives_what_it_gives_for_each_column(function, count):
+    mapped = function.map(count)
+    assert ("_wide(" in widen_loops(generate_c([mapped]))) == (count >= WIDTH)
+    together = compile_functions([mapped], "mapped", compile="always")[mapped.name()]
+    alone = compile_functions([function], "alone", compile="always")[function.name()]
+    given = columns(function, count)
+    found = together.evaluate(*[value.ravel(order="F") for value in given])  # column after column
+    for k in range(count):
+        expected = alone.evaluate(*[value[:, k] for value in given])
+        for one, all_columns in zip(expected, found, strict=True):
+            own = all_columns.ravel(order="F").reshape(count, -1)[k]
+            np.testing.assert_array_equal(own, one.ravel(order="F"))
+
+
+def test_a_batch_gives_what_it_gives_column_by_column():
+    function = step_force_function()
+    batch = compile_batches([function], "force", compile="always")[function.name()]
+    given = [value.T.copy() for value in columns(function, 9)]
+    together = batch(*given)
+    for k in range(9):
+        for one, every in zip(batch(*[value[k : k + 1] for value in given]), together, strict=True):
+            np.testing.assert_array_equal(every[k], one[0])
+
+
+def test_functions_that_branch_or_call_others_stay_as_they_are():
+    x = ca.SX.sym("x", 2)
+    branching = ca.Function("branching", [x], [ca.if_else(x[0] > 0, x[1], ca.sin(x[0]))])
+    inner = ca.Function("inner", [x], [x * 2], {"never_inline": True})
+    calling = ca.Function("calling", [x], [inner(x) + 1])
+    for function in (branching, calling):
+        source = generate_c([function.map(8)])
+        assert widen_loops(source) == source
+
+
+def test_long_functions_are_split_after_widening():
+    source = widen_loops(generate_c([step_force_function().map(10)]))
+    split = split_functions(source, 50)
+    assert "_wide_part3(" in split
+    assert "casadi_wide kept[" in split
