@@ -588,11 +588,12 @@ class Extrapolation:
 
     def __init__(self, points: int) -> None:
         self._points = points
-        self._known: list[tuple[float, Vector]] = []
+        self._times_s: list[float] = []
+        self._rates = np.zeros((0, 0))
 
     def clear(self) -> None:
         """Forget all."""
-        self._known.clear()
+        self._times_s.clear()
 
     def add(self, time_s: float, rate: Vector) -> None:
         """A rate that was found.
@@ -601,19 +602,25 @@ class Extrapolation:
         ----------
         rate : of c, shape (n,)
         """
-        if self._known and time_s <= self._known[-1][0]:
-            self._known.clear()
-        self._known = [*self._known[1 - self._points :], (time_s, rate)]
+        times_s = self._times_s
+        if times_s and time_s <= times_s[-1]:
+            times_s.clear()
+        if self._rates.shape != (self._points, len(rate)):
+            self._rates = np.zeros((self._points, len(rate)))
+        if len(times_s) == self._points:
+            del times_s[0]
+            self._rates[:-1] = self._rates[1:]
+        self._rates[len(times_s)] = rate
+        times_s.append(time_s)
 
     def at(self, time_s: float) -> Vector | None:
         """The guess, shape (n,); None where nothing is known."""
-        if not self._known:
+        times_s = self._times_s
+        if not times_s:
             return None
-        return sum((weight * rate for weight, rate in self._weighted(time_s)), np.zeros(len(self._known[0][1])))
-
-    def _weighted(self, time_s: float) -> list[tuple[float, Vector]]:
-        times = [known[0] for known in self._known]
-        return [
-            (math.prod((time_s - other) / (own - other) for other in times if other != own), rate)
-            for own, rate in self._known
-        ]
+        weights = [1.0] * len(times_s)
+        for k, own in enumerate(times_s):
+            for other in times_s:
+                if other != own:
+                    weights[k] *= (time_s - other) / (own - other)
+        return np.asarray(weights @ self._rates[: len(times_s)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import casadi as ca
@@ -32,9 +32,13 @@ _GUESSED_FROM = 3
 _TOLERANCE = 1e-8  # rad: a thousandth of what an encoder of 20 bits on the rod would see
 
 
-@dataclass(frozen=True, slots=True)
 class _State:
-    """State of rod and motors.
+    """State of rod and motors, views of one array; not changed once it is made.
+
+    Parameters
+    ----------
+    values : (3 n + 4 N,)
+    size : number n of coefficients
 
     Attributes
     ----------
@@ -43,13 +47,13 @@ class _State:
     tension_n : (N,) at the end of the latest step
     """
 
-    c: Vector
-    c_rate: Vector
-    momentum: Vector
-    wound_m: Vector
-    speed_m_per_s: Vector
-    current_a: Vector
-    tension_n: Vector
+    __slots__ = ("c", "c_rate", "current_a", "momentum", "speed_m_per_s", "tension_n", "values", "wound_m")
+
+    def __init__(self, values: Vector, size: int) -> None:
+        self.values = values
+        self.c, self.c_rate, self.momentum = values[:size], values[size : 2 * size], values[2 * size : 3 * size]
+        tendons = values[3 * size :].reshape(4, -1)
+        self.wound_m, self.speed_m_per_s, self.current_a, self.tension_n = tendons
 
 
 class _Given(NamedTuple):
@@ -132,7 +136,7 @@ class StrainBody:
         self._time_s = 0.0
         zero, none = np.zeros(self._rod.size), np.zeros(self._robot.tendon_count)
         wound = none if self._motor is None else self._rod.tendon_displacement(c)
-        self._at = _State(c.copy(), zero, zero, wound, none, none, none)
+        self._at = _State(np.concatenate([c, zero, zero, wound, none, none, none]), self._rod.size)
 
     def advance(self, drive: Drive, duration_s: float) -> None:
         """Integrate for a duration of more than 0 s.
@@ -218,20 +222,7 @@ class StrainBody:
         self._time_s += g
         first = self._stage(state, given, g)
         share = (1 - SDIRK_SHARE) / SDIRK_SHARE
-        base = _State(
-            *(
-                begin + share * (end - begin)
-                for begin, end in (
-                    (state.c, first.c),
-                    (state.c_rate, first.c_rate),
-                    (state.momentum, first.momentum),
-                    (state.wound_m, first.wound_m),
-                    (state.speed_m_per_s, first.speed_m_per_s),
-                    (state.current_a, first.current_a),
-                    (state.tension_n, first.tension_n),
-                )
-            )
-        )
+        base = _State(state.values + share * (first.values - state.values), self._rod.size)
         self._time_s += h - g
         return self._stage(base, given, g)
 
@@ -239,16 +230,15 @@ class StrainBody:
         rate = self._rates.at(self._time_s)
         guess = base.c + g * (base.c_rate if rate is None else rate)
         drive, free = given.drive, given.drive.motor_free > 0
+        end = _State(np.empty_like(base.values), self._rod.size)
         pull: Vector | Spools
         if self._motor is None or self._spools is None:
             pull = drive.stiffness_share * np.maximum(drive.wanted, 0.0)
-            current = base.current_a
+            end.current_a[:] = base.current_a
         else:
             lag = g / self._motor.current_time_constant_s
-            current = (base.current_a + lag * drive.wanted) / (1 + lag)
-            pull = Spools(
-                base.wound_m, np.where(free, base.speed_m_per_s, 0.0), self._spools.parameters(drive, current)
-            )
+            end.current_a[:] = (base.current_a + lag * drive.wanted) / (1 + lag)
+            pull = Spools(base.wound_m, free * base.speed_m_per_s, self._spools.parameters(drive, end.current_a))
         found: Stage = self._solver.solve(
             g,
             base.c,
@@ -260,8 +250,16 @@ class StrainBody:
             tolerance=_TOLERANCE,
         )
         self._rates.add(self._time_s, found.c_rate)
-        speed = found.spool_speed_m_per_s
-        return _State(found.c, found.c_rate, found.momentum, base.wound_m + g * speed, speed, current, found.tension)
+        end.c[:], end.c_rate[:], end.momentum[:], end.tension_n[:] = (
+            found.c,
+            found.c_rate,
+            found.momentum,
+            found.tension,
+        )
+        end.speed_m_per_s[:] = found.spool_speed_m_per_s
+        np.multiply(g, end.speed_m_per_s, out=end.wound_m)
+        end.wound_m += base.wound_m
+        return end
 
 
 class _MotorSpools:
@@ -271,8 +269,10 @@ class _MotorSpools:
         self._settings, self._count = robot.simulation, robot.tendon_count
         self._motor = replace(motor, cogging_phase_rad=np.zeros(robot.tendon_count))
         # A phase as a length: the generated code is then the same for all of them.
-        self._phase_m = motor.cogging_phase_rad / (motor.cogging_rad_per_m or 1.0)
+        phase_m = motor.cogging_phase_rad / (motor.cogging_rad_per_m or 1.0)
         self.size = 5 * self._count
+        self._values = np.concatenate([np.zeros(4 * self._count), phase_m])
+        self._rows = self._values.reshape(5, -1)
 
     def terms(self, stretch: Any, stretch_rate: Any, wound: Any, speed: Any, parameters: Any) -> tuple[Any, Any]:
         current, offset, share, free, phase_m = ca.vertsplit(parameters, self._count)
@@ -281,8 +281,9 @@ class _MotorSpools:
 
     def parameters(self, drive: Drive, current: Vector) -> Vector:
         """Values for ``parameters``: currents (A) and what the drive says of the tendons."""
-        free = np.where(drive.motor_free > 0, 1.0, 0.0)
-        return np.concatenate([current, drive.offset_m, drive.stiffness_share, free, self._phase_m])
+        rows = self._rows
+        rows[0], rows[1], rows[2], rows[3] = current, drive.offset_m, drive.stiffness_share, drive.motor_free > 0
+        return self._values
 
 
 class _Kinematics:
