@@ -18,6 +18,7 @@ class Goal:
         assert self._client.wait_for_server(10.0)
         self._done = threading.Event()
         self.handle = None
+        self._known = threading.Event()
         sent = self._client.send_goal_async(
             kind.Goal(**fields), feedback_callback=lambda message: self.feedback.append(message.feedback)
         )
@@ -25,6 +26,7 @@ class Goal:
 
     def _accepted(self, future) -> None:
         self.handle = future.result()
+        self._known.set()
         self.handle.get_result_async().add_done_callback(self._finished)
 
     def _finished(self, future) -> None:
@@ -36,4 +38,6 @@ class Goal:
         return self.outcome.status, self.outcome.result
 
     def cancel(self) -> None:
+        """Cancel it, once it is known to be accepted: feedback may come before that."""
+        assert self._known.wait(30.0)
         self.handle.cancel_goal_async()
