@@ -13,6 +13,7 @@ from continuum_robot.estimation.contact_monitor import ContactMonitor
 from continuum_robot.estimation.contact_settings import METHODS, MonitorSettings
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.tendons import string_matrix, tendon_matrix
 
 _DT_S = 1e-3
 
@@ -44,7 +45,7 @@ def measure_contact_monitor(
         robot = load_robot(robot_name)
         shape = ShapeEstimator(robot, progress=progress)
         monitor = ContactMonitor(robot, progress=progress)
-        model, n = monitor.functions.model, monitor.size
+        tendons, strings, n = tendon_matrix(robot), string_matrix(robot), monitor.size
         generator = np.random.default_rng(1)
         wave = 0.3 * generator.normal(size=n)
         tension = np.full(robot.tendon_count, 20.0)
@@ -59,7 +60,7 @@ def measure_contact_monitor(
             for k in range(repeats):
                 phase = 2 * k * _DT_S
                 c, rate = wave * np.sin(phase), 2 * wave * np.cos(phase)
-                displacement, extension = model.tendon_matrix @ c, model.string_matrix @ c
+                displacement, extension = tendons @ c, strings @ c
                 begin = time.perf_counter_ns()
                 shape.update(displacement, None, extension, _DT_S)
                 middle = time.perf_counter_ns()

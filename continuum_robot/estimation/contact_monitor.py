@@ -23,8 +23,7 @@ from continuum_robot.estimation.residual_methods import MOTION_FILTER_S, CycleIn
 from continuum_robot.estimation.shape_check import ShapeCheck
 from continuum_robot.estimation.wrench import WrenchEstimator
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.contact_functions import ContactFunctions, ContactTerms
-from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.contact_functions import ContactFunctions, ContactTerms, contact_model
 from continuum_robot.rod.tendon_friction import TendonFriction
 
 Vector = NDArray[np.float64]
@@ -79,10 +78,9 @@ class ContactMonitor:
     ) -> None:
         self.robot = robot
         if functions is None:
-            model = RodModel(robot, quadrature_nodes=_QUADRATURE_NODES)
+            model = contact_model(robot, _QUADRATURE_NODES)
             functions = ContactFunctions(model, compile=compile, progress=progress)
-        self.functions, model = functions, functions.model
-        self.size = model.size
+        self.functions, self.size = functions, functions.size
         self._rod = DrivenRod(robot, functions, friction, motors=motors, compile=compile, progress=progress)
         self._location_settings = location or default_location(robot)
         self._algebra: CompiledAlgebra | None = None
@@ -268,13 +266,13 @@ class ContactMonitor:
                 (shape.shape, rate.shape, noise.shape),
                 f"shapes ({self.size},), ({self.size},), ({self.size}, {self.size})",
             )
-        load, torque = self._rod.driven(tension, capstan_torque)
+        drives = self._rod.driven(shape, tension, capstan_torque)
         rate_noise = self._rate_noise
         if c_rate_covariance is not None:
             rate_noise = np.asarray(c_rate_covariance, dtype=float)
             if rate_noise.shape != noise.shape:
                 raise ParameterError("c_rate_covariance", rate_noise.shape, f"shape {noise.shape}")
-        cycle = CycleInput(shape, rate, noise, rate_noise, load, load + extra, torque, c_acceleration, dt)
+        cycle = CycleInput(shape, rate, noise, rate_noise, drives, extra, c_acceleration, dt)
         settings = self._settings
         self._blind = self._blind or fault or self._check.problem(cycle, settings)
         if self._blind:

@@ -14,7 +14,7 @@ from continuum_robot.estimation.disturbance_observer import StateTerms
 from continuum_robot.estimation.error_budget import Budget
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.capstans import drives, torque_from_tension
-from continuum_robot.rod.contact_functions import ContactFunctions, ContactTerms, FrictionTerms
+from continuum_robot.rod.contact_functions import ContactFunctions, ContactTerms, FrictionTerms, GeneralModel, lever
 from continuum_robot.rod.tendon_friction import TendonFriction
 
 Vector = NDArray[np.float64]
@@ -73,6 +73,22 @@ class _Motors:
         return Budget(errors.bound + share * self.largest, covariance, information)
 
 
+@dataclass(frozen=True, slots=True)
+class Drives:
+    """What the drives do in a cycle.
+
+    Attributes
+    ----------
+    force : their generalised force at the measured coefficients, (n,), N.m^2
+    torque : of every capstan, (k,), N.m
+    tension : of every tendon, (N,), N, where their levers hang on the shape; None: ``force`` holds at all
+    """
+
+    force: Vector
+    torque: Vector
+    tension: Vector | None = None
+
+
 class DrivenRod:
     """A rod model with tendons, capstans and motors: n coefficients, N tendons, k capstans.
 
@@ -102,9 +118,11 @@ class DrivenRod:
         progress: Callable[[str], None] | None,
     ) -> None:
         self._functions = functions
-        self._tendon_matrix = functions.model.tendon_matrix
-        self.stiffness: Vector = np.asarray(functions.model.stiffness)
-        self._plane = np.arange(len(self.stiffness)) % 2
+        model = functions.model
+        self._rod = model.rod if isinstance(model, GeneralModel) else None
+        self._tendon_matrix = lever(model)
+        self.stiffness: Vector = np.asarray(model.stiffness)
+        self._strains = np.array([row for segment in robot.segments for row in segment.basis.rows])
         self._torque_from_tension = torque_from_tension(robot)
         friction = friction or TendonFriction(robot, compile=compile, progress=progress)
         self.capstan_jacobian = friction.jacobian
@@ -113,39 +131,50 @@ class DrivenRod:
         self._friction = FrictionTerms(friction, compile=compile, progress=progress) if self.rubs else None
         self._motors = _Motors.of(robot, self._tendon_matrix) if motors else None
 
-    def driven(self, tension: ArrayLike | None, capstan_torque: ArrayLike | None) -> tuple[Vector, Vector]:
-        """Generalised force of the drives, (n,), N.m^2, and torques of the capstans, (k,), N.m.
+    def driven(self, c: Vector, tension: ArrayLike | None, capstan_torque: ArrayLike | None) -> Drives:
+        """What tensions or torques do at coefficients.
 
         Parameters
         ----------
+        c : (n,), 1/m
         tension : of every tendon, (N,), N; None: ``capstan_torque`` is known instead
         capstan_torque : of every capstan, (k,), N.m
         """
-        if tension is not None:
-            forces = np.asarray(tension, dtype=float)
-            return self._tendon_matrix.T @ forces, self._torque_from_tension @ forces
-        torque = np.asarray(capstan_torque, dtype=float)
-        return self.capstan_jacobian.T @ torque, torque
+        if tension is None:
+            torque = np.asarray(capstan_torque, dtype=float)
+            return Drives(self.capstan_jacobian.T @ torque, torque)
+        pull = np.asarray(tension, dtype=float)
+        torque = self._torque_from_tension @ pull
+        if self._rod is None:
+            return Drives(self._tendon_matrix.T @ pull, torque)
+        return Drives(-self._rod.tendons.weighted(c, pull)[2], torque, pull)
 
-    def evaluate(self, c: Vector, rate: Vector, load: Vector, torque: Vector) -> StateTerms:
+    def evaluate(self, c: Vector, rate: Vector, drives: Drives, other: Vector) -> StateTerms:
         """The model at a state.
+
+        The rotors' mass in the coefficients is that at the straight rod, also where the tendons' levers hang on the
+        shape.
 
         Parameters
         ----------
         c, rate : coefficients and their rates, (n,), 1/m and 1/(m.s)
-        load : generalised force of drives and of everything else that is known, (n,), N.m^2
-        torque : of every capstan, (k,), N.m
+        drives : what they do
+        other : generalised force of everything else that is known, (n,), N.m^2
         """
         terms = self._functions(c, rate)
         if self._motors is not None:
             terms = self._motors.moving_with(terms, rate)
+        if self._rod is not None and drives.tension is not None:
+            _, _, gradient, hessian = self._rod.tendons.weighted(c, drives.tension)
+            return StateTerms(terms, other - gradient, -hessian, np.zeros_like(hessian))
+        load = drives.force + other
         if self._friction is None:
             return StateTerms(terms, load)
-        friction, by_c, by_rate = self._friction(c, rate, torque)
+        friction, by_c, by_rate = self._friction(c, rate, drives.torque)
         return StateTerms(terms, load - friction, -by_c, -by_rate, friction)
 
     def uncertain_forces(self, c: Vector, state: StateTerms) -> Vector:
-        """Forces that errors of parameters scale, (m, n): elastic by plane, of the masses, friction by capstan.
+        """Forces that errors of parameters scale, (m, n): elastic by strain, of the masses, friction by capstan.
 
         Parameters
         ----------
@@ -153,7 +182,7 @@ class DrivenRod:
         state : the model there
         """
         elastic = self.stiffness @ c
-        rows = [np.where(self._plane == plane, elastic, 0.0) for plane in range(2)]
+        rows = [np.where(self._strains == strain, elastic, 0.0) for strain in np.unique(self._strains)]
         rows.append(state.terms.known_force + elastic)  # gravity, and little of inertia and damping
         if state.friction is not None:
             lost = state.friction @ self._capstan_inverse
@@ -167,7 +196,9 @@ class DrivenRod:
         ----------
         stiffness_share, friction_share : of stiffness and masses, and of friction
         """
-        return [stiffness_share] * 3 + ([friction_share] * len(self.capstan_jacobian) if self.rubs else [])
+        return [stiffness_share] * (len(np.unique(self._strains)) + 1) + (
+            [friction_share] * len(self.capstan_jacobian) if self.rubs else []
+        )
 
     def widened(self, errors: Budget, share: float) -> Budget:
         """An error budget with a share of the motors' dry friction and cogging.

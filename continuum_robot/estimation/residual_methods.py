@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.estimation.compiled_algebra import CompiledAlgebra
 from continuum_robot.estimation.contact_settings import MonitorSettings
 from continuum_robot.estimation.disturbance_observer import DisturbanceObserver, StateTerms
-from continuum_robot.estimation.driven_rod import DrivenRod
+from continuum_robot.estimation.driven_rod import DrivenRod, Drives
 from continuum_robot.estimation.error_budget import Budget, PlainBudgets
 from continuum_robot.estimation.joint_force_deviation import BackwardGaussian, JointForceDeviation
 from continuum_robot.estimation.momentum_observer import MomentumObserver
@@ -34,9 +34,8 @@ class CycleInput:
     ----------
     c, rate : coefficients and their rates, (n,), 1/m and 1/(m.s)
     noise, rate_noise : covariances of their noise, (n, n)
-    tendons : generalised force of the drives, (n,), N.m^2
-    load : that of the drives and of everything else that is known, (n,), N.m^2
-    torque : of every capstan, (k,), N.m
+    drives : what the drives do
+    other : generalised force of everything else that is known, (n,), N.m^2
     c_acceleration : (n,), 1/(m.s^2); None where it is not known
     dt : time since the previous update, s
     """
@@ -45,9 +44,8 @@ class CycleInput:
     rate: Vector
     noise: Vector
     rate_noise: Vector
-    tendons: Vector
-    load: Vector
-    torque: Vector
+    drives: Drives
+    other: Vector
     c_acceleration: ArrayLike | None
     dt: float
 
@@ -121,7 +119,7 @@ class MomentumResidual:
         cycle : what is measured
         shares : values of ``SHARES``, in the units of their names, (5,)
         """
-        dt, state = cycle.dt, self._rod.evaluate(cycle.c, cycle.rate, cycle.load, cycle.torque)
+        dt, state = cycle.dt, self._rod.evaluate(cycle.c, cycle.rate, cycle.drives, cycle.other)
         terms = state.terms
         raw = self._observer.update(terms.momentum, terms.known_force + state.force, dt)
         if self._smoother is not None and not self._observer.blind_reason:
@@ -177,7 +175,7 @@ class DeviationResidual:
         cycle, shares : as of :meth:`MomentumResidual.update`
         settings : in use
         """
-        dt, state = cycle.dt, self._rod.evaluate(cycle.c, cycle.rate, cycle.load, cycle.torque)
+        dt, state = cycle.dt, self._rod.evaluate(cycle.c, cycle.rate, cycle.drives, cycle.other)
         acceleration_noise = settings.acceleration_noise_per_m_s2
         if cycle.c_acceleration is not None:
             acceleration = np.asarray(cycle.c_acceleration, dtype=float)
@@ -236,8 +234,8 @@ class KalmanResidual:
         cycle, shares : as of :meth:`MomentumResidual.update`
         """
         rod, observer = self._rod, self._observer
-        load, torque = cycle.load, cycle.torque
-        raw = observer.update(cycle.c, cycle.noise, lambda c, rate: rod.evaluate(c, rate, load, torque), cycle.dt)
+        drives, other = cycle.drives, cycle.other
+        raw = observer.update(cycle.c, cycle.noise, lambda c, rate: rod.evaluate(c, rate, drives, other), cycle.dt)
         state, c, spread = observer.model, observer.coefficients, observer.covariance
         errors = self._budgets.best_budget(
             shares,

@@ -56,7 +56,7 @@ class ShapeCheck:
         return reason
 
     def _implausible(self, cycle: CycleInput, settings: MonitorSettings) -> str:
-        noise, tendons, dt = cycle.noise, cycle.tendons, cycle.dt
+        noise, tendons, dt = cycle.noise, cycle.drives.force, cycle.dt
         if self._last_c is None:
             self._frozen_load = tendons
             return ""
@@ -79,7 +79,7 @@ class ShapeCheck:
 
 def _not_finite(cycle: CycleInput) -> str:
     """Which inputs are not numbers."""
-    given = (cycle.c, cycle.rate, cycle.noise, cycle.rate_noise, cycle.load)
+    given = (cycle.c, cycle.rate, cycle.noise, cycle.rate_noise, cycle.drives.force + cycle.other)
     if math.isfinite(sum(np.vdot(values, values) for values in given) + cycle.dt):
         return ""
     inputs: list[ArrayLike] = [*given, cycle.dt]

@@ -68,9 +68,11 @@ def capstan_jacobian(robot: Robot) -> Vector:
 
     Constant, as all tendons are parallel to the backbone.
     """
+    found = drives(robot)
+    if not found:  # of a robot with tendons on any path too
+        return np.zeros((0, robot.coefficient_count))
     displacement = tendon_matrix(robot)
-    rows = [displacement[drive.pulled] / drive.path_per_radian_m for drive in drives(robot)]
-    return np.array(rows).reshape(len(rows), robot.coefficient_count)
+    return np.array([displacement[drive.pulled] / drive.path_per_radian_m for drive in found])
 
 
 def torque_from_tension(robot: Robot) -> Vector:

@@ -7,8 +7,9 @@ import pytest
 from rod_robots import load_robot, shapes, uneven, with_basis
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.rod.contact_functions import ContactFunctions, FrictionTerms
+from continuum_robot.rod.contact_functions import ContactFunctions, FrictionTerms, GeneralModel
 from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.strain_dynamics import StrainDynamics
 from continuum_robot.rod.tendon_friction import TendonFriction
 
 
@@ -46,6 +47,69 @@ def test_terms_are_those_of_the_lagrangian(robot, tendon_inertia):
         close(terms.mass, model.mass_matrix(c).full(), 1e-5)
         force = model.lagrangian_gradient(c, rate).full().ravel() - model.damping @ rate
         close(terms.known_force, force, 1e-5)
+
+
+@pytest.fixture(scope="module", params=["rucker_helical", "mixed_routing"])
+def general(request):
+    model = GeneralModel(load_robot(request.param))
+    return model, ContactFunctions(model, collocation_nodes=4)
+
+
+def general_states(rod, count=3):
+    """Shapes and rates of a rod that bends and twists by some tenths of a radian, and shears and stretches by 0.01."""
+    rng = np.random.default_rng(11)
+    size = np.where(rod.strain_scale == 1, 0.01, 0.3) / rod.strain_scale
+    return [tuple(size * rng.normal(size=(2, rod.size))) for _ in range(count)]
+
+
+def test_terms_of_any_strain_are_those_of_the_discrete_chain(general):
+    """Another formulation: momentum and force by the exact derivatives of a chain of Magnus steps."""
+    model, functions = general
+    dynamics = StrainDynamics(model.rod, damping=model.damping)
+    for c, rate in general_states(model.rod):
+        terms = functions(c, rate)
+        close(terms.momentum, dynamics.momentum(c, rate), 2e-5)
+        close(terms.mass, dynamics.mass_matrix(c), 2e-5)
+        chain = dynamics.terms(c, rate)
+        close(terms.known_force, chain.force, 2e-5)
+
+
+def test_derivatives_by_any_strain_are_those_of_the_terms(general):
+    model, functions = general
+    scale = 1e-6 / model.rod.strain_scale
+    ((c, rate),) = general_states(model.rod, 1)
+    terms = functions(c, rate)
+
+    def close_to_column(found, matrix, k):
+        np.testing.assert_allclose(found, matrix[:, k], atol=2e-5 * np.abs(matrix).max())
+
+    for k in range(0, model.size, 3):
+        step = np.zeros(model.size)
+        step[k] = scale[k]
+        high, low = functions(c + step, rate), functions(c - step, rate)
+        close_to_column((high.momentum - low.momentum) / (2 * step[k]), terms.momentum_by_c, k)
+        close_to_column((high.known_force - low.known_force) / (2 * step[k]), terms.force_by_c, k)
+        step *= 1e4  # the force is quadratic in the rates
+        fast, slow = functions(c, rate + step), functions(c, rate - step)
+        close_to_column((fast.known_force - slow.known_force) / (2 * step[k]), terms.force_by_rate, k)
+
+
+def test_jacobians_of_any_strain_are_those_of_the_rod(general):
+    model, functions = general
+    ((c, rate),) = general_states(model.rod, 1)
+    jacobians = functions(c, rate).jacobians
+    for s_m, jacobian in list(zip(functions.nodes_m, jacobians, strict=True))[1:]:
+        close(jacobian, model.rod.body_jacobian(c, float(s_m)), 1e-5)
+
+
+def test_a_rod_that_only_bends_has_the_same_terms_in_numbers():
+    robot = load_robot("opencr_five_tendon")
+    symbolic = ContactFunctions(RodModel(robot, rotational_energy=True), collocation_nodes=4, compile="never")
+    numbers = ContactFunctions(GeneralModel(robot, quadrature_nodes=6), collocation_nodes=4)
+    for c, rate in shapes(robot, 3, 2, bending_rad=1.0):
+        one, other = symbolic(c, rate), numbers(c, rate)
+        for name in ("momentum", "known_force", "mass", "momentum_by_c", "force_by_c"):
+            close(getattr(other, name), getattr(one, name), 1e-9)
 
 
 def test_coupled_segments_with_a_higher_basis():
