@@ -27,7 +27,8 @@ class CompiledAlgebra:
 
     Parameters
     ----------
-    stiffness : of the robot's coefficients, (n, n)
+    stiffness : of the robot's coordinates, (n, n)
+    strain_count : kinds of strain that the rod has
     places_m, cells_m : places that are compared and the lengths that they stand for, (p,), m
     segment : index of each place's segment, (p,)
     name : of the robot, for the progress line
@@ -37,6 +38,7 @@ class CompiledAlgebra:
     def __init__(
         self,
         stiffness: Vector,
+        strain_count: int,
         places_m: Vector,
         cells_m: Vector,
         segment: NDArray[np.intp],
@@ -46,14 +48,14 @@ class CompiledAlgebra:
         progress: Callable[[str], None] | None = None,
     ) -> None:
         n = len(stiffness)
-        blocks = _Blocks(n)
+        blocks, of = _Blocks(n), (strain_count, float(np.trace(stiffness)))
         functions = [
             _flow(blocks),
             _doubled(blocks),
             _filtered(blocks),
-            _best_budget(blocks, stiffness),
-            _gmo_budget(blocks, stiffness),
-            _jfd_budget(blocks, stiffness),
+            _best_budget(blocks, of),
+            _gmo_budget(blocks, of),
+            _jfd_budget(blocks, of),
             _place_evidence(n, places_m, cells_m, segment),
         ]
         made = compile_functions(functions, f"the contact monitor of {name}", compile=compile, progress=progress)
@@ -119,20 +121,27 @@ class CompiledAlgebra:
     # --- error budgets
 
     def best_budget(
-        self, shares: Vector, c: Vector, *, spread: Vector, by_c: Vector, rod_by_rate: Vector, friction: Vector | None
+        self,
+        shares: Vector,
+        elastic: Vector,
+        *,
+        spread: Vector,
+        by_c: Vector,
+        rod_by_rate: Vector,
+        friction: Vector | None,
     ) -> Budget:
         """See :class:`~continuum_robot.estimation.error_budget.PlainBudgets`.
 
         Parameters
         ----------
-        shares, spread, by_c, rod_by_rate, friction : as of :meth:`.error_budget.PlainBudgets.best_budget`
+        shares, elastic, spread, by_c, rod_by_rate, friction : as of :meth:`.error_budget.PlainBudgets.best_budget`
         """
-        return self._budget("best", shares, c, by_c, friction, rod_by_rate, spread)[0]
+        return self._budget("best", shares, elastic, by_c, friction, rod_by_rate, spread)[0]
 
     def gmo_budget(
         self,
         shares: Vector,
-        c: Vector,
+        elastic: Vector,
         *,
         lag: Vector,
         sensitivity: ResidualSensitivity,
@@ -145,20 +154,20 @@ class CompiledAlgebra:
 
         Parameters
         ----------
-        shares, lag, by_state, noise, friction : as of :meth:`.error_budget.PlainBudgets.gmo_budget`
+        shares, elastic, lag, by_state, noise, friction : as of :meth:`.error_budget.PlainBudgets.gmo_budget`
         """
         before = sensitivity.before
         steps = (0.0 if before.fresh else dt, dt)
         old = (before.matrix, before.momentum, before.force)
         given = (lag, sensitivity.gain[:, 0], steps, *old, *by_state, *noise)
-        budget, more = self._budget("gmo", shares, c, by_state[1][:, : self.size], friction, *given)
+        budget, more = self._budget("gmo", shares, elastic, by_state[1][:, : self.size], friction, *given)
         sensitivity.take(more[0].copy(), *by_state)
         return budget
 
     def jfd_budget(
         self,
         shares: Vector,
-        c: Vector,
+        elastic: Vector,
         *,
         by_c: Vector,
         by_rate: Vector,
@@ -171,16 +180,16 @@ class CompiledAlgebra:
 
         Parameters
         ----------
-        shares, by_c, by_rate, mass, noise, acceleration_noise, friction : as of
+        shares, elastic, by_c, by_rate, mass, noise, acceleration_noise, friction : as of
             :meth:`.error_budget.PlainBudgets.jfd_budget`
         """
-        return self._budget("jfd", shares, c, by_c, friction, by_rate, mass, *noise, acceleration_noise)[0]
+        return self._budget("jfd", shares, elastic, by_c, friction, by_rate, mass, *noise, acceleration_noise)[0]
 
     def _budget(
-        self, method: str, shares: Vector, c: Vector, by_c: Vector, friction: Vector | None, *more: Any
+        self, method: str, shares: Vector, elastic: Vector, by_c: Vector, friction: Vector | None, *more: Any
     ) -> tuple[Budget, tuple[Vector, ...]]:
         function = self._budgets[method]
-        given = (shares, c, by_c, self._friction_free if friction is None else friction, *more)
+        given = (shares, elastic.T, by_c, self._friction_free if friction is None else friction, *more)
         for buffer, value in zip(function.inputs, given, strict=True):
             buffer[:] = value
         function.run()
@@ -347,15 +356,15 @@ def _filtered(blocks: _Blocks) -> ca.Function:
 # --- error budgets, as in error_budget.py
 
 
-def _best_budget(blocks: _Blocks, stiffness: Vector) -> ca.Function:
-    common = _BudgetSymbols(blocks)
+def _best_budget(blocks: _Blocks, of: tuple[int, float]) -> ca.Function:
+    common = _BudgetSymbols(blocks, of)
     rod_by_rate, spread = blocks.symbol("rod_by_rate"), blocks.symbol("spread")
     systematic = common.by_errors(common.by_c, rod_by_rate)
-    return common.function("best", stiffness, [rod_by_rate, spread], systematic=systematic, spread=spread)
+    return common.function("best", [rod_by_rate, spread], systematic=systematic, spread=spread)
 
 
-def _gmo_budget(blocks: _Blocks, stiffness: Vector) -> ca.Function:
-    common, n = _BudgetSymbols(blocks), blocks.n
+def _gmo_budget(blocks: _Blocks, of: tuple[int, float]) -> ca.Function:
+    common, n = _BudgetSymbols(blocks, of), blocks.n
     lag, gain, dt = blocks.vector("lag"), blocks.vector("gain"), ca.MX.sym("dt", 2)
     old = [ca.MX.sym(name, n, 2 * n) for name in ("S", "old_momentum", "old_force")]
     new = [ca.MX.sym(name, n, 2 * n) for name in ("momentum", "force")]
@@ -377,13 +386,11 @@ def _gmo_budget(blocks: _Blocks, stiffness: Vector) -> ca.Function:
     spread = (spread + later / (1 - ca.mtimes(pole, pole.T))) * ca.mtimes(pole * gain, (pole * gain).T)
     systematic = common.by_errors(*blocks.split(sensitivity))  # johnston (64)
     more = [lag, gain, dt, *old, *new, *noise]
-    return common.function(
-        "gmo", stiffness, more, systematic=systematic, spread=spread, errors=[lag], results=[sensitivity]
-    )
+    return common.function("gmo", more, systematic=systematic, spread=spread, errors=[lag], results=[sensitivity])
 
 
-def _jfd_budget(blocks: _Blocks, stiffness: Vector) -> ca.Function:
-    common = _BudgetSymbols(blocks)
+def _jfd_budget(blocks: _Blocks, of: tuple[int, float]) -> ca.Function:
+    common = _BudgetSymbols(blocks, of)
     by_rate, mass = blocks.symbol("by_rate"), blocks.symbol("mass")
     noise, rate_noise, acceleration = blocks.symbol("noise"), blocks.symbol("rate_noise"), ca.MX.sym("acceleration")
     spread = (
@@ -394,7 +401,6 @@ def _jfd_budget(blocks: _Blocks, stiffness: Vector) -> ca.Function:
     systematic = common.by_errors(common.by_c, by_rate)
     return common.function(
         "jfd",
-        stiffness,
         [by_rate, mass, noise, rate_noise, acceleration],
         systematic=systematic,
         spread=spread,
@@ -404,10 +410,12 @@ def _jfd_budget(blocks: _Blocks, stiffness: Vector) -> ca.Function:
 class _BudgetSymbols:
     """What all budgets share."""
 
-    def __init__(self, blocks: _Blocks) -> None:
+    def __init__(self, blocks: _Blocks, of: tuple[int, float]) -> None:
         self.blocks = blocks
+        self.strains, self.trace = of
         self.shares = ca.MX.sym("shares", len(SHARES))
-        self.c, self.by_c, self.friction = blocks.vector("c"), blocks.symbol("by_c"), blocks.vector("friction")
+        self.elastic = ca.MX.sym("elastic", blocks.n, self.strains)
+        self.by_c, self.friction = blocks.symbol("by_c"), blocks.vector("friction")
 
     def by_errors(self, by_c: Any, by_rate: Any) -> Any:
         """Largest change of each channel by the constant errors of c and c_rate."""
@@ -416,7 +424,6 @@ class _BudgetSymbols:
     def function(
         self,
         method: str,
-        stiffness: Vector,
         more: list[Any],
         *,
         systematic: Any,
@@ -424,20 +431,19 @@ class _BudgetSymbols:
         errors: Sequence[Any] = (),
         results: Sequence[Any] = (),
     ) -> ca.Function:
-        """(shares, c, by_c, friction, more) -> bound, covariance, its inverse, results."""
+        """(shares, elastic, by_c, friction, more) -> bound, covariance, its inverse, results."""
         n = self.blocks.n
-        elastic = self.shares[2] * ca.mtimes(ca.MX(ca.DM(stiffness)), self.c)
-        planes = [ca.DM([float(k % 2 == plane) for k in range(n)]) for plane in range(2)]
+        stiffer = self.shares[2] * self.elastic
         rubbing = self.shares[3] * self.friction
-        bound = systematic + ca.fabs(elastic) + ca.fabs(rubbing) + self.shares[4] * ca.sqrt(ca.diag(spread))
-        columns = ca.horzcat(elastic * planes[0], elastic * planes[1], rubbing, *errors)
+        bound = systematic + ca.sum2(ca.fabs(stiffer)) + ca.fabs(rubbing) + self.shares[4] * ca.sqrt(ca.diag(spread))
+        columns = ca.horzcat(stiffer, rubbing, *errors)
         shift = self.by_c * (self.shares[0] / np.sqrt(3))
-        floor = COVARIANCE_FLOOR * float(np.trace(stiffness)) ** 2
+        floor = COVARIANCE_FLOOR * self.trace**2
         covariance = spread + ca.mtimes(columns, columns.T) + self.blocks.transposed(shift, shift)
         covariance = covariance + ca.MX(floor * ca.DM(np.eye(n)))
         return ca.Function(
             f"{method}_budget",
-            [self.shares, self.c, self.by_c, self.friction, *more],
+            [self.shares, self.elastic, self.by_c, self.friction, *more],
             [bound, ca.densify(covariance), self.blocks.inverse(covariance), *results],
         )
 

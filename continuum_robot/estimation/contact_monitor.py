@@ -20,11 +20,13 @@ from continuum_robot.estimation.error_budget import SHARES, Budget
 from continuum_robot.estimation.free_motion import FreeMotionLearning, ResidualTare
 from continuum_robot.estimation.momentum_observer import MomentumObserver
 from continuum_robot.estimation.residual_methods import MOTION_FILTER_S, CycleInput, MomentumResidual, residual_method
+from continuum_robot.estimation.seen_modes import SeenModes, seen_modes
 from continuum_robot.estimation.shape_check import ShapeCheck
 from continuum_robot.estimation.wrench import WrenchEstimator
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.contact_functions import ContactFunctions, ContactTerms, contact_model
 from continuum_robot.rod.tendon_friction import TendonFriction
+from continuum_robot.rod.tendons import beyond_bending
 
 Vector = NDArray[np.float64]
 
@@ -44,6 +46,9 @@ _QUADRATURE_NODES = 3  # of the backbone's own mass, which is a small part of a 
 class ContactMonitor:
     """Detects contacts of a robot, estimates their wrench and arc length. Not for use by two threads at once.
 
+    Residual and thresholds are those of the strain coefficients (n of them); where the rod does more than bend or its
+    tendons take other paths, those of the modes that its sensors see, see :mod:`.seen_modes`.
+
     Parameters
     ----------
     robot : of any basis; with a constant basis there is detection but no place within a segment
@@ -56,6 +61,12 @@ class ContactMonitor:
         friction belong to the model, dry friction and cogging, whose sign and phase nobody knows at rest, to the
         threshold. Without, tensions are those of the tendons
     compile, progress : as in :func:`~continuum_robot.rod.code_generation.compile_functions`
+
+    Attributes
+    ----------
+    size : number of channels of the residual
+    coefficient_count : of the shapes that it takes
+    modes : what the channels are, where they are not the coefficients
 
     Raises
     ------
@@ -77,17 +88,22 @@ class ContactMonitor:
         progress: Callable[[str], None] | None = None,
     ) -> None:
         self.robot = robot
+        self.modes: SeenModes | None = None
         if functions is None:
-            model = contact_model(robot, _QUADRATURE_NODES)
+            self.modes = seen_modes(robot) if beyond_bending(robot) else None
+            model = contact_model(robot, _QUADRATURE_NODES, None if self.modes is None else self.modes.shapes)
             functions = ContactFunctions(model, compile=compile, progress=progress)
-        self.functions, self.size = functions, functions.size
-        self._rod = DrivenRod(robot, functions, friction, motors=motors, compile=compile, progress=progress)
+        self.functions, self.size, self.coefficient_count = functions, functions.size, robot.coefficient_count
+        self._rod = DrivenRod(
+            robot, functions, friction, modes=self.modes, motors=motors, compile=compile, progress=progress
+        )
         self._location_settings = location or default_location(robot)
         self._algebra: CompiledAlgebra | None = None
-        if functions.compiled and not plain:
+        if (functions.compiled or self.modes is not None) and not plain:
             places = ContactLocator(functions, np.eye(6)[:, :2], self._location_settings)
             algebra = CompiledAlgebra(
                 self._rod.stiffness,
+                self._rod.strain_count,
                 places.places_m,
                 places.cells_m,
                 places.segment,
@@ -257,22 +273,33 @@ class ContactMonitor:
         if dt < 0:
             raise ParameterError("dt", dt, "a time step of at least 0 s")
         shape = np.asarray(c, dtype=float)
-        rate = np.zeros(self.size) if self.settings.method == "best" else np.asarray(c_rate, dtype=float)
+        rod, count = self._rod, self._rod.coefficient_count
+        rate = np.zeros(count) if self.settings.method == "best" else np.asarray(c_rate, dtype=float)
         noise = np.asarray(c_covariance, dtype=float)
-        extra = np.zeros(self.size) if other_force is None else np.asarray(other_force, dtype=float)
-        if shape.shape != (self.size,) or rate.shape != (self.size,) or noise.shape != (self.size, self.size):
+        extra = np.zeros(count) if other_force is None else np.asarray(other_force, dtype=float)
+        if shape.shape != (count,) or rate.shape != (count,) or noise.shape != (count, count):
             raise ParameterError(
                 "c, c_rate, c_covariance",
                 (shape.shape, rate.shape, noise.shape),
-                f"shapes ({self.size},), ({self.size},), ({self.size}, {self.size})",
+                f"shapes ({count},), ({count},), ({count}, {count})",
             )
-        drives = self._rod.driven(shape, tension, capstan_torque)
+        drives = rod.driven(shape, tension, capstan_torque)
         rate_noise = self._rate_noise
         if c_rate_covariance is not None:
             rate_noise = np.asarray(c_rate_covariance, dtype=float)
             if rate_noise.shape != noise.shape:
                 raise ParameterError("c_rate_covariance", rate_noise.shape, f"shape {noise.shape}")
-        cycle = CycleInput(shape, rate, noise, rate_noise, drives, extra, c_acceleration, dt)
+            rate_noise = rod.covariance(rate_noise)
+        cycle = CycleInput(
+            rod.coordinates(shape),
+            rod.coordinates(rate),
+            rod.covariance(noise),
+            rate_noise,
+            drives,
+            rod.generalized(extra),
+            None if c_acceleration is None else rod.coordinates(np.asarray(c_acceleration, dtype=float)),
+            dt,
+        )
         settings = self._settings
         self._blind = self._blind or fault or self._check.problem(cycle, settings)
         if self._blind:

@@ -12,14 +12,18 @@ import numpy as np
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact_location import LocationSettings
-from continuum_robot.estimation.shape import sensor_accuracy
+from continuum_robot.estimation.seen_modes import force_balanced_at_tip_n, seen_modes
+from continuum_robot.estimation.shape import ShapeSettings, sensor_accuracy
 from continuum_robot.estimation.wrench import CONTACT_TYPES
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity, quantity_of
+from continuum_robot.rod.tendons import beyond_bending
 
 METHODS = ("gmo", "jfd", "best")
 _WALK_SHARE = 0.15
 _COLLISION_SHARES = (0.25, 0.3)
+_PERIOD_S = 0.01
+_FASTEST_RAD_PER_S = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,18 +224,32 @@ def default_settings(robot: Robot) -> MonitorSettings:
       used only where a shape comes without its own covariance.
     - forces, as shares of what the tendons balance at the tip in the weakest direction, F = min over phi of
       sum of r max(cos(psi_j - phi), 0) (maximum - minimum) / length, the least of all segments (194 N for
-      vanderbilt_segment, 1.1 N for opencr_five_tendon): ``force_walk_n_per_sqrt_s`` 0.15 F, so that a contact that
-      grows to a seventh of F within a second is followed; collisions 0.25 F at rest, 0.3 F accelerating.
+      vanderbilt_segment, 1.1 N for opencr_five_tendon; of other routings see :func:`balanced_tip_force_n`):
+      ``force_walk_n_per_sqrt_s`` 0.15 F, so that a contact that grows to a seventh of F within a second is followed;
+      collisions 0.25 F at rest, 0.3 F accelerating.
+
+    Of a robot of which only modes are seen (:mod:`.seen_modes`) coefficients are those: their constant error is 1 by
+    their definition, and a jump that no motion makes is what 20 rad/s of a segment make of a mode in 10 ms.
 
     Parameters
     ----------
     robot : without ``limits`` the forces are those of the class
     """
-    sensors = sensor_accuracy(robot)
-    values: dict[str, Any] = {
-        "coefficient_error_per_m": float(np.ceil(1e3 * sensors.coefficient_error_per_m.max()) / 1e3),
-        "rate_noise_per_m_s": float(np.ceil(1e3 * sensors.rate_noise_per_m_s.max()) / 1e3),
-    }
+    values: dict[str, Any]
+    if beyond_bending(robot):
+        modes = seen_modes(robot)
+        per_rad = modes.jerk_density / ShapeSettings().bending_jerk_rad
+        values = {
+            "coefficient_error_per_m": 1.0,
+            "rate_noise_per_m_s": float(np.ceil(modes.motion_filter(_PERIOD_S).steady_rate_sigma(_PERIOD_S).max())),
+            "jump_per_m": float(np.ceil(_FASTEST_RAD_PER_S * _PERIOD_S * per_rad.max())),
+        }
+    else:
+        sensors = sensor_accuracy(robot)
+        values = {
+            "coefficient_error_per_m": float(np.ceil(1e3 * sensors.coefficient_error_per_m.max()) / 1e3),
+            "rate_noise_per_m_s": float(np.ceil(1e3 * sensors.rate_noise_per_m_s.max()) / 1e3),
+        }
     force_n = balanced_tip_force_n(robot)
     if math.isfinite(force_n):
         values |= {
@@ -240,6 +258,16 @@ def default_settings(robot: Robot) -> MonitorSettings:
             "collision_force_accelerating_n": _two_digits(_COLLISION_SHARES[1] * force_n),
         }
     return MonitorSettings(**values)
+
+
+def channel_count(robot: Robot) -> int:
+    """Channels of the residual: strain coefficients, or the modes that the robot's sensors see.
+
+    Parameters
+    ----------
+    robot : a rod
+    """
+    return seen_modes(robot).count if beyond_bending(robot) else robot.coefficient_count
 
 
 def default_location(robot: Robot) -> LocationSettings:
@@ -253,10 +281,12 @@ def default_location(robot: Robot) -> LocationSettings:
 def balanced_tip_force_n(robot: Robot) -> float:
     """Force across the tip that the tendons balance in their weakest direction, the least of all segments, N.
 
-    NaN for a robot without limits.
+    Of tendons on other paths: that which they balance at the tip itself. NaN for a robot without limits.
     """
     if robot.limits is None:
         return math.nan
+    if beyond_bending(robot):
+        return force_balanced_at_tip_n(robot)
     span_n = robot.limits.maximum_n - robot.limits.minimum_n
     directions = np.linspace(0, 2 * np.pi, 360, endpoint=False)
     found = []

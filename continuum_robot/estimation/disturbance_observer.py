@@ -27,6 +27,7 @@ Vector = NDArray[np.float64]
 _BRIDGED_PER_M, _BRIDGED_RATE_PER_M_S = 10.0, 1.0  # what is known of shape and motion after a gap
 _REFRESH = 20  # cycles after which the spread of the random walk follows the shape
 _LONGEST_STEP_S = 2.5e-3  # of the series for the prediction
+_STABLE = 1.7  # step times the largest eigenvalue up to which a series of third order does not grow: 3^0.5
 _FLOOR = 1e-6  # of the largest variance of the random walk in every direction, so that none is shut out
 
 
@@ -40,6 +41,7 @@ class StateTerms:
     force : J_qc^T torque - friction, (n,), N.m^2
     force_by_c, force_by_rate : its derivatives, (n, n); None for zero
     friction : what of ``force`` the tendons lose, (n,), N.m^2; None without friction
+    shape : all coefficients, where the terms are those of fewer coordinates; None: the state is all
     """
 
     terms: ContactTerms
@@ -47,6 +49,7 @@ class StateTerms:
     force_by_c: Vector | None = None
     force_by_rate: Vector | None = None
     friction: Vector | None = None
+    shape: Vector | None = None
 
 
 class DisturbanceObserver:
@@ -93,6 +96,7 @@ class DisturbanceObserver:
         self._state: Vector | None = None
         self._model: StateTerms | None = None
         self._cycle = 0
+        self._longest_step_s = _LONGEST_STEP_S
 
     def bridge(self, gap_s: float) -> None:
         """A time without measurements, s: the force walks on, shape and motion are unknown. The next update has dt = 0.
@@ -172,7 +176,7 @@ class DisturbanceObserver:
             state, model = self._start(measured, noise, evaluate)
         else:
             # The series is for short steps; longer ones are put together from halves, so that stiff modes stay stable.
-            halvings = max(0, math.ceil(math.log2(dt / _LONGEST_STEP_S) - 1e-9)) if dt > _LONGEST_STEP_S else 0
+            halvings = max(0, math.ceil(math.log2(dt / self._longest_step_s) - 1e-9)) if dt > 0 else 0
             if self._algebra is None:
                 predicted = self._predict(self._state, self._model, dt, halvings)
                 gain = np.linalg.solve(self._P[self._c, self._c] + noise, self._P[self._c, :]).T
@@ -210,7 +214,8 @@ class DisturbanceObserver:
         self._walk = self._spread(model.terms.jacobians)
         self._P = np.zeros((3 * n, 3 * n))
         self._P[self._c, self._c] = noise
-        inverse = np.linalg.inv(model.terms.mass)
+        inverse = np.asarray(np.linalg.inv(model.terms.mass), dtype=float)
+        self._longest_step_s = min(_LONGEST_STEP_S, _STABLE / _fastest(model, inverse))
         # An unknown force of what it changes by in a second, and the rates that it makes in a hundredth of one.
         self._P[self._d, self._d] = self._walk
         self._P[self._rate, self._rate] = 1e-4 * inverse @ self._walk @ inverse
@@ -226,11 +231,7 @@ class DisturbanceObserver:
     def _predict(self, state: Vector, model: StateTerms, dt: float, halvings: int) -> Vector:
         n, terms = self.size, model.terms
         inverse = np.linalg.inv(terms.mass)
-        by_c, by_rate = terms.force_by_c, terms.force_by_rate - terms.momentum_by_c
-        if model.force_by_c is not None:
-            by_c = by_c + model.force_by_c
-        if model.force_by_rate is not None:
-            by_rate = by_rate + model.force_by_rate
+        by_c, by_rate = _forces_by_state(model)
         h = dt * 0.5**halvings
         A = np.zeros((3 * n, 3 * n))
         A[self._c, self._rate] = np.eye(n) * h
@@ -251,3 +252,22 @@ class DisturbanceObserver:
         self._P = transition @ self._P @ transition.T
         self._P[self._d, self._d] += self._walk * dt
         return state + step
+
+
+def _forces_by_state(model: StateTerms) -> tuple[Vector, Vector]:
+    """Derivatives of M c'' by c and by c_rate, (n, n) each, johnston (45)."""
+    terms = model.terms
+    by_c, by_rate = terms.force_by_c, terms.force_by_rate - terms.momentum_by_c
+    if model.force_by_c is not None:
+        by_c = by_c + model.force_by_c
+    if model.force_by_rate is not None:
+        by_rate = by_rate + model.force_by_rate
+    return by_c, by_rate
+
+
+def _fastest(model: StateTerms, inverse_mass: Vector) -> float:
+    """Largest eigenvalue of the free motion, 1/s."""
+    n = len(inverse_mass)
+    by_c, by_rate = _forces_by_state(model)
+    matrix = np.block([[np.zeros((n, n)), np.eye(n)], [inverse_mass @ by_c, inverse_mass @ by_rate]])
+    return float(np.abs(np.linalg.eigvals(matrix)).max())

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.disturbance_observer import StateTerms
 from continuum_robot.estimation.error_budget import Budget
+from continuum_robot.estimation.seen_modes import SeenModes
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.capstans import drives, torque_from_tension
 from continuum_robot.rod.contact_functions import ContactFunctions, ContactTerms, FrictionTerms, GeneralModel, lever
@@ -82,27 +84,34 @@ class Drives:
     force : their generalised force at the measured coefficients, (n,), N.m^2
     torque : of every capstan, (k,), N.m
     tension : of every tendon, (N,), N, where their levers hang on the shape; None: ``force`` holds at all
+    shape : measured coefficients of a rod of which only modes are seen
     """
 
     force: Vector
     torque: Vector
     tension: Vector | None = None
+    shape: Vector | None = None
 
 
 class DrivenRod:
-    """A rod model with tendons, capstans and motors: n coefficients, N tendons, k capstans.
+    """A rod model with tendons, capstans and motors: n coordinates, N tendons, k capstans.
+
+    The coordinates are the rod's coefficients, or those modes of it that its sensors see: what is not seen follows from
+    the measured shape and the modes' own shapes.
 
     Parameters
     ----------
     robot : of the file
     functions : the terms of the rod
+    modes : which the functions are of; None: of the coefficients
     friction : of the tendons; None: that of the robot's capstans, if it has some
     motors : tensions are those of the motors, whose inertia and friction belong to the model
     compile, progress : as in :func:`~continuum_robot.rod.code_generation.compile_functions`
 
     Attributes
     ----------
-    stiffness : of the coefficients, (n, n)
+    stiffness : of the coordinates, (n, n)
+    coefficient_count : of the rod
     capstan_jacobian : of the capstans' angles, (k, n)
     rubs : whether the tendons have friction
     """
@@ -113,6 +122,7 @@ class DrivenRod:
         functions: ContactFunctions,
         friction: TendonFriction | None,
         *,
+        modes: SeenModes | None = None,
         motors: bool,
         compile: str,
         progress: Callable[[str], None] | None,
@@ -120,12 +130,16 @@ class DrivenRod:
         self._functions = functions
         model = functions.model
         self._rod = model.rod if isinstance(model, GeneralModel) else None
+        self._modes, self.coefficient_count = modes, robot.coefficient_count
         self._tendon_matrix = lever(model)
         self.stiffness: Vector = np.asarray(model.stiffness)
-        self._strains = np.array([row for segment in robot.segments for row in segment.basis.rows])
+        strains = np.array([row for segment in robot.segments for row in segment.basis.rows])
+        whole = self.stiffness if self._rod is None else self._rod.stiffness
+        parts = np.array([np.where((strains == strain)[:, None], whole, 0.0) for strain in np.unique(strains)])
+        self._elastic = parts if modes is None else modes.shapes.T @ parts
         self._torque_from_tension = torque_from_tension(robot)
         friction = friction or TendonFriction(robot, compile=compile, progress=progress)
-        self.capstan_jacobian = friction.jacobian
+        self.capstan_jacobian = friction.jacobian if modes is None else np.zeros((0, len(self.stiffness)))
         self._capstan_inverse = np.linalg.pinv(friction.jacobian)
         self.rubs = bool(np.any(friction.coefficients > 0))
         self._friction = FrictionTerms(friction, compile=compile, progress=progress) if self.rubs else None
@@ -141,13 +155,42 @@ class DrivenRod:
         capstan_torque : of every capstan, (k,), N.m
         """
         if tension is None:
+            if self._rod is not None:
+                raise ParameterError("capstan_torque", capstan_torque, "tensions: this robot has no capstans")
             torque = np.asarray(capstan_torque, dtype=float)
             return Drives(self.capstan_jacobian.T @ torque, torque)
         pull = np.asarray(tension, dtype=float)
         torque = self._torque_from_tension @ pull
         if self._rod is None:
             return Drives(self._tendon_matrix.T @ pull, torque)
-        return Drives(-self._rod.tendons.weighted(c, pull)[2], torque, pull)
+        return Drives(self.generalized(-self._rod.tendons.weighted(c, pull)[2]), torque, pull, c)
+
+    def coordinates(self, values: Vector) -> Vector:
+        """Coordinates of coefficients, or their rates of rates; (coefficients, ...) to (n, ...).
+
+        Parameters
+        ----------
+        values : 1/m or 1/(m.s) for curvatures
+        """
+        return values if self._modes is None else np.asarray(self._modes.coordinates @ values)
+
+    def covariance(self, matrix: Vector) -> Vector:
+        """Covariance of the coordinates for that of the coefficients, or of their rates.
+
+        Parameters
+        ----------
+        matrix : (coefficients, coefficients)
+        """
+        return matrix if self._modes is None else np.asarray(self.coordinates(self.coordinates(matrix).T))
+
+    def generalized(self, force: Vector) -> Vector:
+        """Force on the coordinates, (n,), for one on the coefficients.
+
+        Parameters
+        ----------
+        force : (coefficients,), N.m^2 for curvatures
+        """
+        return force if self._modes is None else np.asarray(self._modes.shapes.T @ force)
 
     def evaluate(self, c: Vector, rate: Vector, drives: Drives, other: Vector) -> StateTerms:
         """The model at a state.
@@ -157,33 +200,52 @@ class DrivenRod:
 
         Parameters
         ----------
-        c, rate : coefficients and their rates, (n,), 1/m and 1/(m.s)
+        c, rate : coordinates and their rates, (n,), 1/m and 1/(m.s) for curvatures
         drives : what they do
         other : generalised force of everything else that is known, (n,), N.m^2
         """
-        terms = self._functions(c, rate)
+        shape = c
+        if self._modes is not None and drives.shape is not None:
+            shape = drives.shape + self._modes.shapes @ (c - self.coordinates(drives.shape))
+        terms = self._functions(shape, rate)
         if self._motors is not None:
             terms = self._motors.moving_with(terms, rate)
         if self._rod is not None and drives.tension is not None:
-            _, _, gradient, hessian = self._rod.tendons.weighted(c, drives.tension)
-            return StateTerms(terms, other - gradient, -hessian, np.zeros_like(hessian))
+            _, _, gradient, hessian = self._rod.tendons.weighted(shape, drives.tension)
+            stiffer = self.generalized(self.generalized(hessian).T)
+            return StateTerms(terms, other - self.generalized(gradient), -stiffer, np.zeros_like(stiffer), shape=shape)
         load = drives.force + other
         if self._friction is None:
             return StateTerms(terms, load)
         friction, by_c, by_rate = self._friction(c, rate, drives.torque)
         return StateTerms(terms, load - friction, -by_c, -by_rate, friction)
 
+    @property
+    def strain_count(self) -> int:
+        """Kinds of strain that the rod has."""
+        return len(self._elastic)
+
+    def elastic(self, c: Vector, state: StateTerms) -> Vector:
+        """Elastic forces on the coordinates by the strain that they come from, (strains, n).
+
+        Parameters
+        ----------
+        c : coordinates, (n,)
+        state : the model there
+        """
+        return np.asarray(self._elastic @ (c if state.shape is None else state.shape))
+
     def uncertain_forces(self, c: Vector, state: StateTerms) -> Vector:
         """Forces that errors of parameters scale, (m, n): elastic by strain, of the masses, friction by capstan.
 
         Parameters
         ----------
-        c : coefficients, (n,), 1/m
+        c : coordinates, (n,)
         state : the model there
         """
-        elastic = self.stiffness @ c
-        rows = [np.where(self._strains == strain, elastic, 0.0) for strain in np.unique(self._strains)]
-        rows.append(state.terms.known_force + elastic)  # gravity, and little of inertia and damping
+        elastic = self.elastic(c, state)
+        # Gravity, and little of inertia and damping.
+        rows = [*elastic, state.terms.known_force + elastic.sum(axis=0)]
         if state.friction is not None:
             lost = state.friction @ self._capstan_inverse
             rows += list(lost[:, None] * self.capstan_jacobian)
@@ -196,7 +258,7 @@ class DrivenRod:
         ----------
         stiffness_share, friction_share : of stiffness and masses, and of friction
         """
-        return [stiffness_share] * (len(np.unique(self._strains)) + 1) + (
+        return [stiffness_share] * (self.strain_count + 1) + (
             [friction_share] * len(self.capstan_jacobian) if self.rubs else []
         )
 

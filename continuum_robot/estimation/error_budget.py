@@ -56,19 +56,24 @@ class PlainBudgets:
     """
 
     def __init__(self, stiffness: Vector) -> None:
-        self._stiffness = stiffness
-        self._planes = [(np.arange(len(stiffness)) % 2 == plane).astype(float) for plane in range(2)]
         self._floor = COVARIANCE_FLOOR * float(np.trace(stiffness)) ** 2
 
     def best_budget(
-        self, shares: Vector, c: Vector, *, spread: Vector, by_c: Vector, rod_by_rate: Vector, friction: Vector | None
+        self,
+        shares: Vector,
+        elastic: Vector,
+        *,
+        spread: Vector,
+        by_c: Vector,
+        rod_by_rate: Vector,
+        friction: Vector | None,
     ) -> Budget:
         """Of the Kalman disturbance observer.
 
         Parameters
         ----------
         shares : values of ``SHARES``, in the units of their names, (5,)
-        c : coefficients, (n,)
+        elastic : force of the stiffness by the strain that it comes from, (strains, n), N.m^2
         spread : the observer's own covariance of the residual, (n, n)
         by_c : derivative of all known forces by c, (n, n)
         rod_by_rate : derivative of the rod's own forces by c_rate, (n, n)
@@ -76,7 +81,7 @@ class PlainBudgets:
         """
         return self._budget(
             shares,
-            c,
+            elastic,
             systematic=_constant(shares, by_c, rod_by_rate),
             spread=spread,
             by_c=by_c,
@@ -86,7 +91,7 @@ class PlainBudgets:
     def gmo_budget(
         self,
         shares: Vector,
-        c: Vector,
+        elastic: Vector,
         *,
         lag: Vector,
         sensitivity: ResidualSensitivity,
@@ -99,14 +104,14 @@ class PlainBudgets:
 
         Parameters
         ----------
-        shares, c, friction : as in :meth:`best_budget`
+        shares, elastic, friction : as in :meth:`best_budget`
         lag : what the residual is late by, (n,), N.m^2
         sensitivity : of the observer; it is updated
         dt : of the cycle, s
         by_state : derivatives of the momentum and of all known forces by (c, c_rate), (n, 2 n) each
         noise : covariances of the samples of c and of c_rate, (n, n) each
         """
-        n = c.size
+        n = elastic.shape[1]
         matrix = sensitivity.update(*by_state, dt)
         systematic = _constant(shares, matrix[:, :n], matrix[:, n:])
         state_noise = np.zeros((2 * n, 2 * n))
@@ -114,7 +119,7 @@ class PlainBudgets:
         spread = noise_covariance(sensitivity.gain[:, 0], dt, *by_state, state_noise)
         return self._budget(
             shares,
-            c,
+            elastic,
             systematic=systematic,
             spread=spread,
             by_c=by_state[1][:, :n],
@@ -125,7 +130,7 @@ class PlainBudgets:
     def jfd_budget(
         self,
         shares: Vector,
-        c: Vector,
+        elastic: Vector,
         *,
         by_c: Vector,
         by_rate: Vector,
@@ -138,7 +143,7 @@ class PlainBudgets:
 
         Parameters
         ----------
-        shares, c, noise, friction : as in :meth:`best_budget`
+        shares, elastic, noise, friction : as in :meth:`best_budget`
         by_c, by_rate : derivatives of all known forces, (n, n)
         mass : M, (n, n), kg.m^4
         acceleration_noise : standard deviation of the accelerations, 1/(m.s^2)
@@ -147,7 +152,7 @@ class PlainBudgets:
         spread += mass @ mass.T * acceleration_noise**2
         return self._budget(
             shares,
-            c,
+            elastic,
             systematic=_constant(shares, by_c, by_rate),
             spread=spread,
             by_c=by_c,
@@ -157,7 +162,7 @@ class PlainBudgets:
     def _budget(
         self,
         shares: Vector,
-        c: Vector,
+        elastic: Vector,
         *,
         systematic: Vector,
         spread: Vector,
@@ -165,9 +170,9 @@ class PlainBudgets:
         friction: Vector | None,
         errors: Sequence[Vector] = (),
     ) -> Budget:
-        elastic = shares[2] * (self._stiffness @ c)
-        columns = [elastic * self._planes[0], elastic * self._planes[1], *errors]
-        systematic = systematic + np.abs(elastic)
+        stiffer = shares[2] * elastic
+        columns = [*stiffer, *errors]
+        systematic = systematic + np.abs(stiffer).sum(axis=0)
         if friction is not None:
             columns.append(shares[3] * friction)
             systematic = systematic + np.abs(columns[-1])
@@ -175,7 +180,7 @@ class PlainBudgets:
         # A constant error of the coefficients is as likely in each of them: its variance is a third of its square.
         shift = by_c * (shares[0] / math.sqrt(3))
         covariance = spread + rows.T @ rows + shift @ shift.T
-        covariance[np.diag_indices(c.size)] += self._floor
+        covariance[np.diag_indices(len(covariance))] += self._floor
         try:
             information = np.linalg.inv(covariance)
         except np.linalg.LinAlgError:

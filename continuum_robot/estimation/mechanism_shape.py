@@ -39,7 +39,12 @@ class AnyShapeEstimator(Protocol):
         """Start anew."""
 
     def update(
-        self, displacement: Vector, velocity: Vector, string_extension: Vector | None, dt: float
+        self,
+        displacement: Vector,
+        velocity: Vector,
+        string_extension: Vector | None,
+        dt: float,
+        tension: Vector | None = None,
     ) -> ShapeEstimate:
         """One estimate from tendons and strings."""
 
@@ -95,7 +100,12 @@ class RollingShapeEstimator:
         """Nothing is remembered."""
 
     def update(
-        self, displacement: Vector, velocity: Vector, string_extension: Vector | None = None, dt: float = 0.0
+        self,
+        displacement: Vector,
+        velocity: Vector,
+        string_extension: Vector | None = None,
+        dt: float = 0.0,
+        tension: Vector | None = None,
     ) -> ShapeEstimate:
         """One estimate.
 
@@ -103,7 +113,7 @@ class RollingShapeEstimator:
         ----------
         displacement : of both tendons, shape (2,), m; NaN where unknown
         velocity : shape (2,), m/s
-        string_extension, dt : not used: there are no strings, and every estimate stands for itself
+        string_extension, dt, tension : not used: there are no strings, and every estimate stands for itself
 
         Returns
         -------
@@ -113,7 +123,7 @@ class RollingShapeEstimator:
         ------
         ParameterError : a displacement of another shape
         """
-        del string_extension, dt
+        del string_extension, dt, tension
         if np.shape(displacement) != (2,):
             raise ParameterError("displacement", np.shape(displacement), "shape (2,), left and right")
         if not np.all(np.isfinite(displacement)):

@@ -47,7 +47,12 @@ class ModulationShapeEstimator:
         """Nothing is remembered."""
 
     def update(
-        self, displacement: Vector, velocity: Vector, string_extension: Vector | None = None, dt: float = 0.0
+        self,
+        displacement: Vector,
+        velocity: Vector,
+        string_extension: Vector | None = None,
+        dt: float = 0.0,
+        tension: Vector | None = None,
     ) -> ShapeEstimate:
         """One estimate.
 
@@ -55,7 +60,7 @@ class ModulationShapeEstimator:
         ----------
         displacement : of all drives, shape (N,), m; NaN where unknown
         velocity : shape (N,), m/s
-        string_extension, dt : not used: there are no strings, and every estimate stands for itself
+        string_extension, dt, tension : not used: there are no strings, and every estimate stands for itself
 
         Returns
         -------
@@ -65,7 +70,7 @@ class ModulationShapeEstimator:
         ------
         ParameterError : displacements of another shape
         """
-        del string_extension, dt
+        del string_extension, dt, tension
         count = self._manifold.tendon_count
         if np.shape(displacement) != (count,):
             raise ParameterError("displacement", np.shape(displacement), f"shape ({count},)")

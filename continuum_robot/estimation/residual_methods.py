@@ -32,7 +32,7 @@ class CycleInput:
 
     Attributes
     ----------
-    c, rate : coefficients and their rates, (n,), 1/m and 1/(m.s)
+    c, rate : coordinates of the rod and their rates, (n,), 1/m and 1/(m.s) for curvatures
     noise, rate_noise : covariances of their noise, (n, n)
     drives : what the drives do
     other : generalised force of everything else that is known, (n,), N.m^2
@@ -58,7 +58,7 @@ class Residual:
     ----------
     values : generalised force of contacts and of what the model is wrong by, (n,), N.m^2
     errors : of it
-    c : coefficients that it holds for, (n,), 1/m
+    c : coordinates that it holds for, (n,), 1/m for curvatures
     model : at those
     blind_reason : why there is none any more; empty while all is well
     spread : the observer's own covariance, (n, n), where it states one
@@ -131,7 +131,7 @@ class MomentumResidual:
         self._last = raw
         errors = self._budgets.gmo_budget(
             shares,
-            cycle.c,
+            self._rod.elastic(cycle.c, state),
             lag=self._lag,
             sensitivity=self._sensitivity,
             dt=dt if dt > 0 else USUAL_STEP_S,  # noise from sample to sample has no size without a time
@@ -190,7 +190,7 @@ class DeviationResidual:
         by_c, by_rate = _force_derivatives(state)
         errors = self._budgets.jfd_budget(
             shares,
-            cycle.c,
+            self._rod.elastic(cycle.c, state),
             by_c=by_c,
             by_rate=by_rate,
             mass=state.terms.mass,
@@ -239,7 +239,7 @@ class KalmanResidual:
         state, c, spread = observer.model, observer.coefficients, observer.covariance
         errors = self._budgets.best_budget(
             shares,
-            c,
+            rod.elastic(c, state),
             spread=spread,
             by_c=_force_derivatives(state)[0],
             rod_by_rate=state.terms.force_by_rate,

@@ -211,7 +211,12 @@ class ShapeEstimator:
             self.watch.reset()
 
     def update(
-        self, displacement: Vector, velocity: Vector | None, string_extension: Vector | None, dt: float
+        self,
+        displacement: Vector,
+        velocity: Vector | None,
+        string_extension: Vector | None,
+        dt: float,
+        tension: Vector | None = None,
     ) -> ShapeEstimate:
         """Estimate from one set of readings.
 
@@ -221,6 +226,7 @@ class ShapeEstimator:
         velocity : shape (N,), m/s; NaN: unknown, left out; None: not measured
         string_extension : shape (k,), m; NaN: unknown, left out; None: no strings
         dt : time since the previous update, s
+        tension : not used: lengths alone show the shape of a rod that bends
 
         Returns
         -------
@@ -230,6 +236,7 @@ class ShapeEstimator:
         ------
         ParameterError : wrong shapes, or a time step that is negative or not finite
         """
+        del tension
         strings = self._no_strings if string_extension is None else string_extension
         if len(displacement) != self._tendons or len(strings) != self._strings:
             raise ParameterError(

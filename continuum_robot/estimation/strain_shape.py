@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shape of a robot whose rod does more than bend, or whose tendons are routed: the rod's statics between its spools.
+"""Shape of a robot whose rod does more than bend, or whose tendons are routed: the rod's statics between its sensors.
 
-Such tendons are fewer than the rod's coefficients, so mechanics fills in: the elastic energy of rod and tendons and the
-rod's weight are least, with the spools where the motors' encoders see them. Loads that nobody told move the true shape
-away, and a rod that swings is seen where it would rest.
+Such sensors are fewer than the rod's coefficients, so mechanics fills in: energy is least. Where the tensions are
+measured, they are forces on the rod, and the lengths of tendons and strings in the body are what is seen: the shape is
+the most likely one of a rod that bears these tensions, its weight, and unknown forces F of which those that bend it
+easily are as likely as those that bend it little, p ~ exp(-F^T K^-1 F / 2 E), with E the elastic energy of the largest
+contact that is expected (estimation/seen_modes.py). A contact shows in the lengths and does not falsify them. Without
+tensions the spools hold elastic tendons, and loads that nobody told move the true shape away from the estimate. A rod
+that swings is seen as the sensors see it, and between them where it would rest.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError, ParameterError
+from continuum_robot.estimation.modal_filter import ModalState
+from continuum_robot.estimation.seen_modes import seen_modes
 from continuum_robot.estimation.sensor_watch import SensorWatch
 from continuum_robot.estimation.shape import ShapeEstimate, ShapeSettings
 from continuum_robot.robot.description import Robot
@@ -24,91 +32,175 @@ Vector = NDArray[np.float64]
 
 _ITERATIONS = 12
 _LEAST_SHARE = 1e-3
+_LEFT_OPEN = 0.5  # share of what a mode can be up to which it counts as seen
 _TOLERANCE = 1e-6  # rad, or relative stretch: far below what the encoders see
 _BLIND = ("the shape is not seen: a tendon is unknown",)
 _LOST = ("the shape is not seen: no equilibrium with these displacements",)
 
 
+@dataclass(frozen=True, slots=True)
+class _Readings:
+    """Tendons wound up, strings drawn out (m), which of these are known, tensions (N); without, elastic tendons."""
+
+    wound: Vector
+    extension: Vector
+    known: NDArray[np.bool_]
+    tension: Vector | None
+
+
 class StrainShapeEstimator:
-    """Equilibrium of the rod with its tendons held at the measured displacements, followed from one to the next.
+    """Shape of least energy that fits tendons and strings, followed from one reading to the next.
 
     Parameters
     ----------
     robot : with segments; its tendons have the stiffness of ``simulation.tendon_stiffness_n_per_m``
+    settings : how much the sensors are trusted
 
     Attributes
     ----------
-    watch : None: only the mechanics ties one tendon to another
+    watch : None: only the mechanics ties one sensor to another
+    modes : what the sensors see of the shape
     """
 
     watch: SensorWatch | None = None
 
-    def __init__(self, robot: Robot) -> None:
+    def __init__(self, robot: Robot, settings: ShapeSettings | None = None) -> None:
+        settings = settings or ShapeSettings()
         self._robot = robot
         self.rod = StrainRod.from_robot(robot)
         self._problem = StaticProblem(self.rod)
         self._stiffness = np.full(robot.tendon_count, robot.simulation.tendon_stiffness_n_per_m)
-        self._sigma_m = ShapeSettings().tendon_sigma_m
+        self.modes = seen_modes(robot, settings)
+        self._sigma_m = self.modes.sigma_m
+        self._filter = self.modes.motion_filter()
         self._rest = equilibrium(self._problem).c
         self.reset()
 
     def reset(self) -> None:
         """Start from the rod at rest."""
         self._c = self._rest.copy()
+        self._held = np.zeros(len(self._sigma_m))
+        self._filter.reset()
 
     def update(
-        self, displacement: Vector, velocity: Vector, string_extension: Vector | None = None, dt: float = 0.0
+        self,
+        displacement: Vector,
+        velocity: Vector,
+        string_extension: Vector | None = None,
+        dt: float = 0.0,
+        tension: Vector | None = None,
     ) -> ShapeEstimate:
         """One estimate.
 
         Parameters
         ----------
         displacement : of the tendons at the spools, shape (N,), m; NaN where unknown
-        velocity : its rate, shape (N,), m/s
-        string_extension : shape (strings,), m, only for the residual; None or NaN: unknown
-        dt : not used: every estimate stands for itself
+        velocity : its rate, shape (N,), m/s; used where the tensions are not known
+        string_extension : shape (strings,), m; None or NaN: unknown, and only used where the tensions are known
+        dt : time since the previous estimate, s; 0 at the first
+        tension : of the tendons, shape (N,), N; None or NaN: unknown
 
         Returns
         -------
-        coefficients, their rates, and the covariance that the tendons' noise makes; NaN where a displacement is
+        coefficients, their rates, and the covariance that the sensors' errors make; NaN where a displacement is
 
         Raises
         ------
         ParameterError : a displacement of another shape
         """
-        del dt
         wound = np.asarray(displacement, dtype=float)
         if wound.shape != self._stiffness.shape:
             raise ParameterError("displacement", wound.shape, f"shape {self._stiffness.shape}")
         if not np.isfinite(wound).all():
             return ShapeEstimate.unseen(self.rod.size, _BLIND)
+        readings = self._read(wound, string_extension, tension)
         try:
-            self._c, hessian, pull = self._settle(self._c, wound)
+            self._c, hessian, pull = self._settle(self._c, readings)
         except ConvergenceError:
             try:
                 self._c = hold(self._problem, wound, tendon_stiffness_n_per_m=self._stiffness).state.c
-                self._c, hessian, pull = self._settle(self._c, wound)
+                self._c, hessian, pull = self._settle(self._c, readings)
             except ConvergenceError:
                 self.reset()
                 return ShapeEstimate.unseen(self.rod.size, _LOST)
-        slope = np.linalg.solve(hessian, pull)
-        missed = np.zeros(0)
-        if string_extension is not None and len(string_extension):
-            missed = np.asarray(string_extension, dtype=float) - self.rod.string_extension(self._c)
-            missed = missed[np.isfinite(missed)]
+        slope = np.asarray(np.linalg.solve(hessian, pull), dtype=float)
+        covariance: Vector
+        motion: ModalState | None = None
+        if readings.tension is None:
+            rates = slope @ velocity
+        else:
+            motion = self._moved(slope, dt)
+            rates = motion.c_rate
+        missed = readings.extension - self.rod.string_extension(self._c)
+        missed = missed[np.isfinite(missed)]
+        if readings.tension is None:
+            errors = slope * self._sigma_m[: len(wound)]
+            covariance = errors @ errors.T
+        else:
+            covariance = self.modes.energy_j * np.asarray(np.linalg.inv(hessian), dtype=float)
         return ShapeEstimate(
             coefficients=self._c.copy(),
-            coefficient_rates=slope @ velocity,
-            covariance=self._sigma_m**2 * slope @ slope.T,
+            coefficient_rates=rates,
+            covariance=covariance,
             residual_m=float(np.sqrt(np.mean(missed**2))) if missed.size else 0.0,
             sensor_count=len(wound) + int(missed.size),
             tip=self.rod.poses(self._c, [self.rod.length_m])[0],
+            motion=motion,
+            blind=self._blind_to(covariance, readings),
         )
 
-    def _settle(self, c: Vector, wound: Vector) -> tuple[Vector, Vector, Vector]:
-        """Newton's method on the energy: coefficients, Hessian there, and minus the gradient's rate by ``wound``."""
+    def _read(self, wound: Vector, string_extension: Vector | None, tension: Vector | None) -> _Readings:
+        count = len(wound)
+        extension = np.full(len(self._sigma_m) - count, np.nan)
+        if string_extension is not None and len(string_extension):
+            extension = np.asarray(string_extension, dtype=float)
+        if tension is None or not np.isfinite(tension).all():
+            return _Readings(wound, extension, np.isfinite(np.concatenate([wound, extension])), None)
+        pull = np.maximum(tension, 0.0)
+        # What is wound up less what the tendon stretches by is out of the body; a slack tendon tells nothing.
+        known = np.concatenate([pull > 0, np.isfinite(extension)])
+        return _Readings(wound - pull / self._stiffness, extension, known, pull)
+
+    def _moved(self, slope: Vector, dt: float) -> ModalState:
+        """The motion of the modes by their filter, as that of the coefficients."""
+        modes = self.modes
+        if dt <= 0:
+            self._filter.reset()
+        motion = self._filter.update(modes.coordinates @ (self._c - modes.rest), dt)
+        per_mode = slope @ modes.readings
+        n, k = self.rod.size, modes.count
+        spread = np.zeros((3 * n, 3 * k))
+        for part in range(3):
+            spread[part * n : (part + 1) * n, part * k : (part + 1) * k] = per_mode
+        return ModalState(
+            self._c.copy(),
+            per_mode @ motion.c_rate,
+            per_mode @ motion.c_acceleration,
+            spread @ motion.covariance @ spread.T,
+            np.zeros(n, dtype=bool),
+        )
+
+    def _blind_to(self, covariance: Vector, readings: _Readings) -> tuple[str, ...]:
+        """A sentence on modes that do not stand out of what the sensors that are left leave open."""
+        strings = readings.known[len(readings.wound) :]
+        if readings.tension is None or strings.all():
+            return ()
+        coordinates = self.modes.coordinates
+        open_to = np.sqrt(((coordinates @ covariance) * coordinates).sum(axis=1))
+        lost = np.flatnonzero(open_to > _LEFT_OPEN * self.modes.largest)
+        if not lost.size:
+            return ()
+        names = [string.name for string, known in zip(self._robot.strings, strings, strict=True) if not known]
+        return (f"blind to {', '.join(f'mode_{k + 1}' for k in lost)} without {', '.join(names)}",)
+
+    def _settle(self, c: Vector, readings: _Readings) -> tuple[Vector, Vector, Vector]:
+        """Coefficients, the energy's Hessian there, and minus its gradient's rate by the readings."""
+        return self._hung(c, readings) if readings.tension is None else self._fitted(c, readings)
+
+    def _hung(self, c: Vector, readings: _Readings) -> tuple[Vector, Vector, Vector]:
+        """Newton's method on the energy of a rod on elastic tendons."""
         problem, size = self._problem, np.inf
-        energy_j, gradient, hessian, taut = self._terms(c, wound)
+        energy_j, gradient, hessian, taut = self._terms(c, readings.wound)
         for _ in range(_ITERATIONS):
             scaled = problem.inverse_root @ hessian @ problem.inverse_root.T
             force = problem.inverse_root @ gradient
@@ -118,7 +210,7 @@ class StrainShapeEstimator:
             if size <= _TOLERANCE:
                 return c, hessian, -taut.T
             while True:  # tendons that become slack or tight on the way would make a whole step go to and fro
-                found = self._terms(c + share * step, wound)
+                found = self._terms(c + share * step, readings.wound)
                 if found[0] <= energy_j + 1e-4 * share * float(force @ direction) or share < _LEAST_SHARE:
                     break
                 share /= 2
@@ -135,3 +227,36 @@ class StrainShapeEstimator:
         # The terms have tension times (path less that at rest) = tension times (stretch - wound); here it is elastic.
         energy_j += float(tension @ (wound - stretch / 2))
         return energy_j, gradient, hessian + jacobian.T @ taut, taut
+
+    def _fitted(self, c: Vector, readings: _Readings) -> tuple[Vector, Vector, Vector]:
+        """Newton's method on the shape and the sensors' forces together.
+
+        What holds the rod to its readings is so stiff that on the energy alone only tiny steps lead along the curve of
+        shapes that fit; with the forces as unknowns of their own whole steps do, as for constraints.
+        """
+        problem, rod, size = self._problem, self.rod, np.inf
+        count, held = len(readings.wound), self._held
+        spring = self.modes.energy_j * self.modes.information(readings.known)
+        read = np.concatenate([readings.wound, np.nan_to_num(readings.extension)])
+        rest_m = np.concatenate([rod.tendons.rest_m, rod.strings.rest_m])
+        pull = readings.tension
+        if pull is None:
+            raise ParameterError("tension", pull, "the tendons' tensions")
+        for _ in range(_ITERATIONS):
+            _, gradient, hessian = problem.terms(c, pull + held[:count])
+            _, _, drawn, curve = rod.strings.weighted(c, held[count:])
+            jacobian = np.concatenate([rod.tendons.jacobian(c), rod.strings.jacobian(c)])
+            lengths = np.concatenate([rod.tendons.lengths(c), rod.strings.lengths(c)])
+            taut = spring @ jacobian
+            hessian = hessian + curve + jacobian.T @ taut
+            force = spring @ (read - rest_m + lengths)
+            out_of_balance = gradient + drawn + jacobian.T @ (force - held)
+            scaled = problem.inverse_root @ hessian @ problem.inverse_root.T
+            direction, _ = downhill(scaled, problem.inverse_root @ out_of_balance)
+            step, share = problem.step(direction)
+            size = float(np.abs(rod.strain_scale * step).max())
+            c, held = c + share * step, held + share * (force + taut @ step - held)
+            if size <= _TOLERANCE:
+                self._held = held
+                return c, hessian, -taut.T
+        raise ConvergenceError("shape", size, _TOLERANCE, _ITERATIONS)

@@ -20,7 +20,12 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.estimation.contact_monitor import ContactMonitor
-from continuum_robot.estimation.contact_settings import MonitorSettings, default_location, default_settings
+from continuum_robot.estimation.contact_settings import (
+    MonitorSettings,
+    channel_count,
+    default_location,
+    default_settings,
+)
 from continuum_robot.estimation.contact_states import BLIND, CLEAR, COLLISION, CONTACT, SETTLING, ContactEstimate
 from continuum_robot.estimation.sensor_watch import StandstillWatch
 from continuum_robot.msg import Shape, StringLengths, TendonStates
@@ -35,7 +40,7 @@ from continuum_robot.nodes.spinning import run_node
 from continuum_robot.nodes.thinning import Thinning
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
-from continuum_robot.rod.code_generation import compile_functions
+from continuum_robot.rod.contact_functions import backbone_pose
 from continuum_robot.runtime.timing import Histogram
 from continuum_robot.srv import SetContactThresholds
 
@@ -148,12 +153,12 @@ class ContactMonitorNode(ManagedNode):
         self._location = self.parameters.declare_settings("location", default_location(robot))
         progress = self.get_logger().info
         monitor = ContactMonitor(robot, self._settings.value, self._location.value, motors=True, progress=progress)
-        made = compile_functions([monitor.functions.model.pose], f"the pose of {robot.name}", progress=progress)
-        self._tendon_count, self._size = robot.tendon_count, monitor.size
+        pose = backbone_pose(monitor.functions.model, progress)
+        self._tendon_count, self._size = robot.tendon_count, monitor.coefficient_count
         names = [string.name for string in robot.strings]
         self._standstill = StandstillWatch(names, self.parameters.get("suspect_motion_m"))
         frame = self.parameters.get("base_frame")
-        self._contacts.prepare(frame, monitor.size, len(robot.segments), made["pose"])
+        self._contacts.prepare(frame, monitor.size, len(robot.segments), pose)
         self._estimate = None
         self._monitor = monitor
 
@@ -434,8 +439,9 @@ class ContactMonitorNode(ManagedNode):
         robot = self._robot
         if robot is None:
             return
-        if len(candidate.gain_per_s) not in (1, robot.coefficient_count):
-            raise ParameterError("gain_per_s", candidate.gain_per_s, f"1 or {robot.coefficient_count} values, 1/s")
+        channels = channel_count(robot)
+        if len(candidate.gain_per_s) not in (1, channels):
+            raise ParameterError("gain_per_s", candidate.gain_per_s, f"1 or {channels} values, 1/s")
         if candidate.known_arc_length_m > robot.length_m:
             raise ParameterError(
                 "known_arc_length_m", candidate.known_arc_length_m, f"at most the length {robot.length_m:g} m"

@@ -165,7 +165,7 @@ class ShapeEstimatorNode(ManagedNode):
             step_s = self._thinning.period_ns * 1e-9
         self._last_stamp_ns = stamp_ns
         try:
-            estimate = estimator.update(displacement, velocity, strings, step_s)
+            estimate = estimator.update(displacement, velocity, strings, step_s, conversions.vector(states.tension))
         except ContinuumRobotError as error:
             self._complain(str(error))
             return

@@ -11,7 +11,6 @@ from typing import Any
 from continuum_robot.nodes.choices import CLARKE, HOLD_TENSION, TOPIC
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.tendons import beyond_bending
 
 MANAGED_NODES = (
     "simulator",
@@ -111,8 +110,7 @@ class StackOptions:
             left_out.add("force_sensor")
         robot = load_robot(self.robot)
         mechanism = robot.mechanism
-        # Its model is that of a rod that bends.
-        if not self.contact or mechanism is not None or beyond_bending(robot):
+        if not self.contact or mechanism is not None:  # which is no rod
             left_out.add("contact_monitor")
         if self.controller == "none":
             left_out |= {"clarke_controller", "reference_source", "tip_approach"}

@@ -16,7 +16,7 @@ from continuum_robot.app.recording import Recording, read_recording
 from continuum_robot.app.report.contact import CONTACT, TRUTH, contact_lines, contact_numbers, draw_contact
 from continuum_robot.app.report.numbers import metrics, track
 from continuum_robot.app.report.plots import draw_tensions, draw_timing, draw_tracking
-from continuum_robot.app.report.shapes import draw_shapes
+from continuum_robot.app.report.shapes import draw_shapes, seen_shapes
 from continuum_robot.errors import RecordingError
 from continuum_robot.robot.description import Robot
 
@@ -82,7 +82,7 @@ def write_report(
     plots = [draw_tensions(recording, robot, folder), draw_timing(recording, numbers, folder)]
     if tracking is not None:
         plots.insert(0, draw_tracking(tracking, robot, folder))
-    if "shape" in recording.topics:
+    if len(seen_shapes(recording)):
         plots.append(draw_shapes(recording, robot, folder))
     if CONTACT in recording.topics and len(recording.topics[CONTACT]) > 1:
         plots.append(draw_contact(recording, robot, folder))

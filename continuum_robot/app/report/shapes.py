@@ -18,17 +18,30 @@ from continuum_robot.robot.description import Robot
 Vector = NDArray[np.float64]
 
 
+def seen_shapes(recording: Recording) -> Vector:
+    """Coefficients of all moments at which the sensors saw the shape, (k, n).
+
+    Parameters
+    ----------
+    recording : of a run
+    """
+    if "shape" not in recording.topics:
+        return np.zeros((0, 0))
+    coefficients = recording.series("shape")["coefficients"]
+    return np.asarray(coefficients[np.isfinite(coefficients).all(axis=1)])
+
+
 def draw_shapes(recording: Recording, robot: Robot, folder: Path, count: int = 5) -> Path:
     """Draw the robot as the estimator saw it, from its straightest to its most bent moments, to ``shapes.png``.
 
     Parameters
     ----------
-    recording : with the topic ``shape``
+    recording : with the topic ``shape``, seen at one moment at least
     robot : whose disks and tendons are drawn
     folder : where the picture goes
     count : number of moments
     """
-    coefficients = recording.series("shape")["coefficients"]
+    coefficients = seen_shapes(recording)
     widest = coefficients[:, int(np.argmax(np.ptp(coefficients, axis=0)))]
     moments = [int(np.argmin(np.abs(widest - value))) for value in np.linspace(widest.min(), widest.max(), count)]
     if robot.mechanism is not None:

@@ -17,7 +17,6 @@ from continuum_robot.app.view.history import History, drawn_range
 from continuum_robot.app.view.reach import unit_of
 from continuum_robot.app.view.snapshot import Snapshot
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.tendons import beyond_bending
 
 Array = NDArray[np.float64]
 
@@ -56,10 +55,10 @@ class Curves:
         self._tension = self._plot("Tensions, N", "tendon", pulls, list(range(tendons)))
         self._contact: _Plot | None = None
         self._tip: _Plot | None = None
-        if robot.mechanism is None and not beyond_bending(robot):
+        if robot.mechanism is None:
             residual = [("residual / threshold", False), ("threshold", True)]
             self._contact = self._plot("Contact", "above 1: touched", residual, [1, 7])
-        else:  # no contact monitor has a model of a mechanism, or of a rod that does more than bend
+        else:  # no contact monitor has a model of a mechanism
             self._tip = self._plot(
                 f"Tip, {self._unit.name}", "base frame", [(axis, False) for axis in "xyz"], [1, 2, 0]
             )

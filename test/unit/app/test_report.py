@@ -15,6 +15,7 @@ from recordings import SyntheticRun
 from continuum_robot.app.recording import read_recording
 from continuum_robot.app.report.numbers import metrics, track
 from continuum_robot.app.report.report import TOPICS, write_report
+from continuum_robot.app.report.shapes import draw_shapes, seen_shapes
 from continuum_robot.errors import DeviceError, RecordingError
 from continuum_robot.robot.loading import load_robot
 
@@ -84,6 +85,24 @@ def test_a_run_without_references_has_the_loops_numbers_and_no_errors(tmp_path: 
     assert numbers["loop_rate_hz"] == pytest.approx(1000)
     assert "rmse_q_re_m" not in numbers
     assert np.isnan(numbers["response_p50_us"])
+
+
+def test_shapes_are_drawn_of_the_moments_at_which_they_were_seen(tmp_path: Path) -> None:
+    """A row that is not finite ended the report with an exception."""
+    rows = np.array([[0.1, 0.2], [np.nan, np.nan], [1.0, 0.5]])
+    stamp_s = np.arange(3) * 0.1
+
+    class Seen:
+        def __init__(self, chosen: slice) -> None:
+            self.chosen, self.topics = chosen, ("shape",)
+
+        def series(self, _topic: str) -> dict[str, np.ndarray]:
+            return {"stamp_s": stamp_s[self.chosen], "coefficients": rows[self.chosen]}
+
+    robot = load_robot("opencr_five_tendon")
+    np.testing.assert_array_equal(seen_shapes(Seen(slice(None))), rows[[0, 2]])
+    assert draw_shapes(Seen(slice(None)), robot, tmp_path).is_file()
+    assert not len(seen_shapes(Seen(slice(1, 2))))
 
 
 @pytest.mark.parametrize("damage", ["missing", "no metadata", "garbage"])

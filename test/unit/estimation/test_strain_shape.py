@@ -14,9 +14,12 @@ from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.estimation.strain_shape import StrainShapeEstimator
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.tendons import String
+from continuum_robot.rod.loads import PointWrench
+from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.strain_statics import equilibrium
 
-ROBOT = load_robot("rucker_helical")
+ROBOT = replace(load_robot("rucker_helical"), strings=())
+WITH_STRINGS = load_robot("rucker_helical")
 REST = np.zeros(ROBOT.tendon_count)
 TENSION = np.array([2.0, 0.5, 0.7, 0.5])
 
@@ -76,3 +79,79 @@ def test_an_unknown_tendon_makes_it_blind_and_it_recovers():
     assert estimator.update(displacement, REST).coefficients == pytest.approx(c, abs=1e-4 * np.abs(c).max())
     with pytest.raises(ParameterError, match="displacement"):
         estimator.update(displacement[:2], REST)
+
+
+def pushed(estimator, *loads):
+    """Coefficients under loads, and what the sensors read."""
+    rod = estimator.rod
+    c = equilibrium(rod, TENSION, loads=loads).c
+    wound = rod.tendon_displacement(c) + TENSION / ROBOT.simulation.tendon_stiffness_n_per_m
+    return c, wound, rod.string_extension(c)
+
+
+def missed_m(estimator, found, c):
+    tips = [estimator.rod.poses(shape, [ROBOT.length_m])[0][:3, 3] for shape in (found.coefficients, c)]
+    return np.linalg.norm(tips[0] - tips[1])
+
+
+PUSH = PointWrench(s_m=ROBOT.length_m, force_n=(0.05, 0.03, 0.0))
+
+
+def test_a_push_does_not_falsify_the_shape_where_the_tensions_are_known():
+    estimator = StrainShapeEstimator(WITH_STRINGS)
+    c, displacement, extension = pushed(estimator, PUSH)
+    free, _, _ = pushed(estimator)
+    tips = estimator.rod.poses(c, [ROBOT.length_m])[0] - estimator.rod.poses(free, [ROBOT.length_m])[0]
+    moved_m = np.linalg.norm(tips[:3, 3])
+    assert moved_m > 0.02
+    known = estimator.update(displacement, REST, extension, 0.01, TENSION)
+    assert missed_m(estimator, known, c) < 0.1 * moved_m
+    blind = estimator.update(displacement, REST, extension, 0.01)
+    assert missed_m(estimator, blind, c) > 3 * missed_m(estimator, known, c)
+
+
+def test_errors_of_the_sensors_stay_errors_and_do_not_bend_the_rod():
+    """Sensors that contradict each other were fitted by shapes that no rod has, or by none."""
+    robot = load_robot("mixed_routing")
+    estimator, rod = StrainShapeEstimator(robot), StrainRod.from_robot(robot)
+    tension = np.full(robot.tendon_count, 2.0)
+    c = equilibrium(rod, tension).c
+    wound = rod.tendon_displacement(c) + tension / robot.simulation.tendon_stiffness_n_per_m
+    rng, sigma_m = np.random.default_rng(5), estimator.modes.sigma_m
+    errors = []
+    for _ in range(40):
+        noise = sigma_m * rng.normal(size=len(sigma_m))
+        found = estimator.update(wound + noise[:8], np.zeros(8), rod.string_extension(c) + noise[8:], 0.01, tension)
+        assert not found.is_blind
+        difference = found.coefficients - c
+        errors.append(difference @ np.linalg.solve(found.covariance, difference))
+    assert np.mean(errors) < 2 * estimator.modes.count  # of the size that the covariance says
+
+
+def test_without_a_string_what_it_shows_is_named():
+    estimator = StrainShapeEstimator(WITH_STRINGS)
+    _, displacement, extension = pushed(estimator, PUSH)
+    assert not estimator.update(displacement, REST, extension, 0.01, TENSION).is_blind
+    lost = estimator.update(displacement, REST, np.array([*extension[:4], np.nan]), 0.01, TENSION)
+    if lost.is_blind:
+        assert "helical" in lost.blind[0]
+    none = estimator.update(displacement, REST, None, 0.01, TENSION)
+    assert none.is_blind
+    assert all(name in none.blind[0] for name in ("mode_", "proximal_x", "helical"))
+    assert not estimator.update(displacement, REST, extension, 0.01, TENSION).is_blind
+
+
+def test_rates_follow_the_readings_at_a_constant_speed():
+    estimator = StrainShapeEstimator(WITH_STRINGS)
+    rod = estimator.rod
+    slow, fast = (equilibrium(rod, TENSION + pull).c for pull in (0.0, np.array([0.3, 0.0, 0.0, 0.0])))
+    for k in range(200):
+        share = k / 200
+        c = slow + share * (fast - slow)
+        pull = TENSION + share * np.array([0.3, 0.0, 0.0, 0.0])
+        wound = rod.tendon_displacement(c) + pull / ROBOT.simulation.tendon_stiffness_n_per_m
+        found = estimator.update(wound, REST, rod.string_extension(c), 0.01, pull)
+    modes = estimator.modes.coordinates
+    rate = modes @ (fast - slow) / 2.0
+    np.testing.assert_allclose(modes @ found.coefficient_rates, rate, atol=0.02 * np.abs(rate).max())
+    assert found.motion.covariance.shape == (72, 72)

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tendons and strings see of a rod with more coefficients than sensors: the modes that stand out of their errors.
+
+Derived here. Forces that act on the rod through its sensors move the readings S c, each over its standard deviation, by
+C = S H^-1 S^T per force, with H the stiffness at rest. The eigenvectors U of C, of eigenvalues L, are the modes
+q = U^T S c, and c = B q with B = H^-1 S^T U L^-1 is the shape of least energy that has them. A force F on the
+coefficients does B^T F on the modes, and B^T H c = L^-1 q: what elasticity does to the modes hangs on the readings
+alone. So a contact is felt in the modes whatever the rest of the shape does, as exactly as the readings are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.estimation.modal_filter import ModalKalmanFilter
+from continuum_robot.estimation.shape import ShapeSettings
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.strain_problem import StaticProblem
+from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain_statics import equilibrium
+
+Vector = NDArray[np.float64]
+
+_STANDS_OUT = 3.0  # standard deviations by which the largest expected force has to move a mode
+_REMEMBERED = 64  # sets of sensors
+_USUAL_FORCE_N = 1.0  # of a robot without limits
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeenModes:
+    """Modes of a robot's shape that its sensors see: n coefficients, m sensors, k modes. Modes are dimensionless: 1 is
+    what the systematic errors of the sensors make of a mode.
+
+    Attributes
+    ----------
+    shapes : B, coefficients of least energy per mode, (n, k)
+    coordinates : modes of coefficients, (k, n); ``coordinates @ shapes`` is 1
+    readings : tendon displacements and string extensions per mode, (m, k), m
+    noise : standard deviations of the modes from sample to sample, (k,)
+    jerk_density : of the modes where a segment bends as ``ShapeSettings.bending_jerk_rad`` says, (k,), 1/s^2.5
+    largest : of each mode, under the largest expected force through the sensors, (k,)
+    energy_j : elastic energy of the largest expected contact at the tip, J
+    rest : coefficients at rest, with the pretension, (n,)
+    sigma_m : standard deviation of each sensor's systematic error, (m,), m
+    compliance : C, readings over their standard deviations per force through the sensors, (m, m)
+    """
+
+    shapes: Vector
+    coordinates: Vector
+    readings: Vector
+    noise: Vector
+    jerk_density: Vector
+    largest: Vector
+    energy_j: float
+    rest: Vector
+    sigma_m: Vector
+    compliance: Vector
+    _informations: dict[bytes, Vector] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """Number k of modes."""
+        return self.shapes.shape[1]
+
+    def information(self, known: NDArray[np.bool_]) -> Vector:
+        """Inverse covariance of the readings in the modes that some sensors see, (m, m), 1/m^2; else 0.
+
+        What two sensors measure alike, or only the rod's stiffest deformations tell apart, is their errors' and would
+        bend the shape to fit them.
+
+        Parameters
+        ----------
+        known : which sensors have a reading, (m,)
+        """
+        key = known.tobytes()
+        if key not in self._informations:
+            if len(self._informations) >= _REMEMBERED:
+                self._informations.clear()
+            chosen = np.flatnonzero(known)
+            _, vectors = _standing_out(self.compliance[np.ix_(chosen, chosen)], self.energy_j)
+            own = np.zeros((len(known), vectors.shape[1]))
+            own[chosen] = vectors / self.sigma_m[chosen, None]
+            self._informations[key] = own @ own.T
+        return self._informations[key]
+
+    def motion_filter(self, period_s: float | None = None) -> ModalKalmanFilter:
+        """Kalman filter of the modes and their rates, which takes modes as readings.
+
+        Parameters
+        ----------
+        period_s : of the readings, s; None: the filter takes it from them
+        """
+        return ModalKalmanFilter(np.eye(self.count), self.noise, self.jerk_density, nominal_dt_s=period_s)
+
+
+@lru_cache(maxsize=16)
+def seen_modes(robot: Robot, settings: ShapeSettings | None = None) -> SeenModes:
+    """The modes of a rod of any basis and routing.
+
+    Parameters
+    ----------
+    robot : with segments
+    settings : how much the sensors are trusted
+
+    Raises
+    ------
+    ParameterError : sensors that see nothing of the shape
+    """
+    settings = settings or ShapeSettings()
+    rod = StrainRod.from_robot(robot)
+    problem = StaticProblem(rod)
+    pretension_n = 0.0 if robot.control is None else robot.control.pretension_n
+    tension = np.full(robot.tendon_count, pretension_n)
+    rest = equilibrium(problem, tension).c
+    stiffness = problem.terms(rest, tension)[2]
+    sigma_m = _sensor_sigma_m(robot, settings)
+    sensors = np.vstack([rod.displacement_jacobian(rest), rod.string_jacobian(rest)])
+    weighted = sensors / sigma_m[:, None]
+    compliant = np.linalg.solve(stiffness, weighted.T)
+    compliance = weighted @ compliant
+    tip = rod.body_jacobian(rest, rod.length_m)[:2]
+    force_n = force_balanced_at_tip_n(robot)
+    softest = float(np.linalg.eigvalsh(tip @ np.linalg.solve(stiffness, tip.T)).max())
+    energy_j = (force_n if math.isfinite(force_n) else _USUAL_FORCE_N) ** 2 * softest / 2
+    values, U = _standing_out(compliance, energy_j)
+    if not values.size:
+        most = math.sqrt(np.linalg.eigvalsh(compliance).max(initial=0.0) * energy_j)
+        raise ParameterError(
+            f"sensors of {robot.name}",
+            f"{len(sigma_m)}, moved by {most:.2g} standard deviations",
+            f"tendons or strings that {force_n:.2g} N at the tip move by {_STANDS_OUT:g} standard deviations",
+        )
+    coordinates = U.T @ weighted
+    noise_m = np.repeat([settings.tendon_noise_m, settings.string_noise_m], [robot.tendon_count, len(robot.strings)])
+    scale = np.concatenate(
+        [np.where(np.array(s.basis.rows) < 3, 1 / s.length_m, 0.0) for s in robot.segments]
+    )  # of a rod that turns by 1 rad
+    found = SeenModes(
+        compliant @ U / values,
+        coordinates,
+        sensors @ compliant @ U / values,
+        np.sqrt(((U * (noise_m / sigma_m)[:, None]) ** 2).sum(axis=0)),
+        settings.bending_jerk_rad * np.sqrt(((coordinates * scale) ** 2).sum(axis=1)),
+        np.sqrt(values * energy_j),
+        energy_j,
+        rest,
+        sigma_m,
+        compliance,
+    )
+    for array in (found.shapes, found.coordinates, found.readings, found.noise, found.jerk_density, found.rest):
+        array.setflags(write=False)
+    return found
+
+
+def _standing_out(compliance: Vector, energy_j: float) -> tuple[Vector, Vector]:
+    """Eigenvalues of the modes that stand out of the sensors' errors, from the softest on, and the modes, (m, k)."""
+    values, vectors = np.linalg.eigh((compliance + compliance.T) / 2)
+    seen = np.flatnonzero(values * energy_j > _STANDS_OUT**2)[::-1]
+    return values[seen], vectors[:, seen]
+
+
+def _sensor_sigma_m(robot: Robot, settings: ShapeSettings) -> Vector:
+    """Standard deviations of the systematic errors of tendons and strings, (m,), m."""
+    string_m = max(settings.string_sigma_m, robot.simulation.string_mean_error_m)
+    return np.repeat([settings.tendon_sigma_m, string_m], [robot.tendon_count, len(robot.strings)])
+
+
+def force_balanced_at_tip_n(robot: Robot) -> float:
+    """Force across the tip that the tendons balance there in their weakest direction, N; NaN without limits.
+
+    The tip stays where the force F and the tensions move it to and fro alike: C F = D T, with T of each tendon up to
+    the limits' range.
+
+    Parameters
+    ----------
+    robot : a rod of any routing
+    """
+    if robot.limits is None:
+        return math.nan
+    rod = StrainRod.from_robot(robot)
+    straight = np.zeros(rod.size)
+    tip = rod.body_jacobian(straight, rod.length_m)[:2]
+    soft = np.linalg.solve(rod.stiffness, tip.T)
+    held = np.linalg.solve(tip @ soft, soft.T @ rod.displacement_jacobian(straight).T)
+    directions = np.linspace(0, 2 * np.pi, 360, endpoint=False)
+    reached = np.maximum(np.column_stack([np.cos(directions), np.sin(directions)]) @ held, 0.0).sum(axis=1)
+    return float(reached.min() * (robot.limits.maximum_n - robot.limits.minimum_n))

@@ -1,0 +1,489 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The formulas behind rod/contact_functions.py, once for expressions and for arrays.
+
+With twists (linear, angular) about the base origin in base axes: a unit strain of the cross-section at s moves what
+lies beyond along e(s), (p x R e_i, R e_i) for curvature and torsion, (R e_i, 0) for shear and extension, so the
+Jacobian is J_a(s) = integral of phi_a e over [0, s], and its derivatives are again integrals along the backbone:
+
+    V = J c'              Y_b = dV/dc_b - ad(J_b) V = - integral of phi_b ad(e) V
+    h_i = G_i V(s_i)      H(s) = sum of h_i over the masses beyond s                 z = ad(e)^T H
+    dT/dc'_a = sum J_a . h_i                              dT/dc_b = - integral of phi_b z . V
+    d2T/dc'_a dc'_b = sum J_a . G_i J_b
+    d2T/dc'_a dc_b = sum J_a . G_i Y_b - integral of phi_b z . J_a
+    d2T/dc_b dc_d = sum Y_b . G_i Y_d - integral of (phi_b z . Y_d + phi_d z . Y_b)
+
+Y_b is the derivative of the body twist, carried to the base axes. Gravity goes the same way with the wrench W(s) of all
+weights beyond s. That is the Hessian of the Lagrangian at a third of the cost of the gradient by automatic
+differentiation; the tests hold one against the other. Integrals are by Gauss-Legendre collocation between the masses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import casadi as ca
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.bases import basis_matrix
+from continuum_robot.rod.frames import step_functions
+from continuum_robot.rod.inertia import Parts, Station, stations
+from continuum_robot.rod.kinematics import hat
+from continuum_robot.rod.strain_kinematics import hat as numeric_hat
+from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.tendons import coefficient_slices
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A length of the backbone between two places with masses; r strains, k coefficients.
+
+    Attributes
+    ----------
+    segment : index of its segment
+    place : columns of the coefficients that move it
+    start_m, length_m : from its segment's start
+    nodes_m, end_m : nodes of the integrals, and its end, from the robot's base
+    bases : B at the nodes, rows of the strains that the segment has, (r, k) each
+    rows : which these are, (r,)
+    bodies : what is at its end
+    """
+
+    segment: int
+    place: slice
+    start_m: float
+    length_m: float
+    nodes_m: Vector
+    end_m: float
+    bases: tuple[Vector, ...]
+    rows: NDArray[np.intp]
+    bodies: tuple[Station, ...]
+
+
+def intervals_of(robot: Robot, parts: Parts, quadrature_nodes: int | None, collocation_nodes: int) -> list[Interval]:
+    """From the base to the tip, between masses, breaks of the basis and segments.
+
+    Parameters
+    ----------
+    robot : a rod
+    parts : what has inertia
+    quadrature_nodes : for distributed mass, on a segment; None: chosen by the basis
+    collocation_nodes : of the integrals, in each interval
+    """
+    ratios, found = collocation(collocation_nodes)[0], []
+    for index, place in enumerate(coefficient_slices(robot)):
+        segment, base_m = robot.segments[index], float(robot.segment_starts_m[index])
+        rows = np.array(sorted(set(segment.basis.rows)))
+        groups: dict[float, list[Station]] = {share * segment.length_m: [] for share in (*segment.basis.breaks, 1.0)}
+        for station in stations(robot, index, parts, quadrature_nodes):
+            if station.total_mass_kg > 0 or station.turning:
+                groups.setdefault(min(station.s_m, segment.length_m), []).append(station)
+        start_m = 0.0
+        for end_m in sorted(groups):
+            length_m = end_m - start_m
+            nodes_m = start_m + ratios * length_m
+            found.append(
+                Interval(
+                    index,
+                    place,
+                    start_m,
+                    length_m,
+                    base_m + nodes_m,
+                    base_m + end_m,
+                    tuple(basis_matrix(segment.basis, float(at) / segment.length_m)[rows] for at in nodes_m),
+                    rows,
+                    tuple(groups[end_m]),
+                )
+            )
+            start_m = end_m
+    return found
+
+
+def collocation(count: int) -> tuple[Vector, Vector, Vector]:
+    """Nodes on [0, 1], weights, and integrals from 0 to each node (row) of the polynomial through the nodes.
+
+    Parameters
+    ----------
+    count : of the nodes
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    nodes, weights = (nodes + 1) / 2, weights / 2
+    powers = np.arange(count)
+    inverse = np.linalg.inv(np.vander(nodes, count, increasing=True))
+    return nodes, weights, (nodes[:, None] ** (powers + 1) / (powers + 1)) @ inverse
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of the integrals, or a stack of them: the coefficients there, weight times B, axes of the unit strains
+    in base axes (6, r), and J there, (6, n).
+    """
+
+    place: slice
+    weighted: Any
+    axes: Any
+    jacobian: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Mass:
+    """A body in base axes, or a stack of them: mass, hat of its centre, inertia about that (3, 3) or None, J there."""
+
+    mass_kg: Any
+    turn: Any
+    inertia: Any
+    jacobian: Any
+
+
+class March(Protocol):
+    """The rod at a shape: n coefficients.
+
+    Attributes
+    ----------
+    kind : operations on its matrices
+    nodes, masses : one by one, or stacks
+    body_jacobians : at the ends of the intervals, (6 intervals, n)
+    """
+
+    kind: Any
+    nodes: list[Node]
+    masses: list[Mass]
+    body_jacobians: Any
+
+    def beyond(self, wrenches: list[Any]) -> list[Any]:
+        """For each of ``nodes`` the sum over the masses beyond; wrenches (6, 1) of the ``masses``."""
+
+    def integrals(self, integrands: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Integrals of - integrand B from the base to the nodes and to the masses; integrands (6, r) at the nodes."""
+
+
+class _Symbols:
+    """What the formulas need of CasADi's expressions."""
+
+    zeros = staticmethod(ca.SX)
+    hat = staticmethod(hat)
+    below = staticmethod(ca.vertcat)
+    beside = staticmethod(ca.horzcat)
+
+    @staticmethod
+    def constant(matrix: Vector) -> Any:
+        """A matrix of numbers, many of them zero."""
+        return ca.sparsify(ca.DM(matrix))
+
+    @staticmethod
+    def transposed(matrix: Any) -> Any:
+        """A matrix with rows and columns exchanged."""
+        return matrix.T
+
+    @staticmethod
+    def halves(matrix: Any) -> tuple[Any, Any]:
+        """The three upper rows, and the rest."""
+        return matrix[:3, :], matrix[3:, :]
+
+    @staticmethod
+    def total(value: Any) -> Any:
+        """What one node or mass gives."""
+        return value
+
+
+class _Numbers:
+    """The same of stacks of arrays."""
+
+    zeros = staticmethod(lambda *shape: np.zeros(shape))
+    constant = staticmethod(np.asarray)
+
+    @staticmethod
+    def hat(column: Vector) -> Vector:
+        """Cross-product matrices of columns, (..., 3, 1)."""
+        return numeric_hat(column[..., 0])
+
+    @staticmethod
+    def below(*parts: Vector) -> Vector:
+        """One below the other."""
+        return np.concatenate(parts, axis=-2)
+
+    @staticmethod
+    def beside(*parts: Vector) -> Vector:
+        """One beside the other."""
+        return np.concatenate(parts, axis=-1)
+
+    @staticmethod
+    def transposed(matrix: Vector) -> Vector:
+        """Matrices with rows and columns exchanged."""
+        return matrix.swapaxes(-1, -2)
+
+    @staticmethod
+    def halves(matrix: Vector) -> tuple[Vector, Vector]:
+        """The three upper rows, and the rest."""
+        return matrix[..., :3, :], matrix[..., 3:, :]
+
+    @staticmethod
+    def total(value: Vector) -> Vector:
+        """What all nodes or masses of a stack give together."""
+        return np.asarray(value.sum(axis=0))
+
+
+def all_terms(
+    march: March, gravity_m_per_s2: Any, elastic: Any, rate: Any, *, constant_mass: Any, stiffness: Any, damping: Any
+) -> tuple[Any, ...]:
+    """Momentum, known force, mass, derivatives of the first two by c, and the body Jacobians after the base.
+
+    Parameters
+    ----------
+    march : at the shape
+    gravity_m_per_s2 : (3, 1)
+    elastic : force of the stiffness at the shape, (n, 1), N.m^2
+    rate : of the coefficients, (n, 1), 1/(m.s)
+    constant_mass, stiffness, damping : matrices of the coefficients, (n, n)
+    """
+    kind, n = march.kind, rate.shape[0]
+    momenta, weights = [], []
+    for mass in march.masses:
+        impulse, turning = _impulse(kind, mass, rate)
+        weight = mass.mass_kg * gravity_m_per_s2
+        momenta.append(kind.below(impulse, turning))
+        weights.append(kind.below(weight, mass.turn @ weight))
+    # Y at the nodes and masses: the same quadrature as J's, of - ad(A B) V.
+    at_nodes, at_masses = march.integrals([_ad(kind, node.axes, node.jacobian @ rate) for node in march.nodes])
+    gradient, by_rate = kind.zeros(n, 1), kind.zeros(n, n)
+    half, mass_matrix, transport, curvature = (kind.zeros(n, n) for _ in range(4))
+    for node, Y, H, W in zip(march.nodes, at_nodes, march.beyond(momenta), march.beyond(weights), strict=True):
+        z, y = _ad_transposed(kind, node.axes, H), _ad_transposed(kind, node.axes, W)  # (r, 6)
+        z_J, y_J, B = z @ node.jacobian, y @ node.jacobian, kind.transposed(node.weighted)
+        gradient[node.place, :] += kind.total(B @ (kind.transposed(node.axes) @ W - z_J @ rate))
+        by_rate[node.place, :] -= kind.total(B @ z_J)
+        half[node.place, :] -= kind.total(B @ (z @ Y + y_J / 2))
+    for mass, Y in zip(march.masses, at_masses, strict=True):
+        J, weight = mass.jacobian, mass.mass_kg
+        (_, J_turning), (_, Y_turning) = kind.halves(J), kind.halves(Y)
+        moved, drifted = _at_center(kind, mass, J), _at_center(kind, mass, Y)
+        across, turned = kind.transposed(moved), kind.transposed(J_turning)
+        mass_matrix += kind.total(weight * (across @ moved))
+        transport += kind.total(weight * (across @ drifted))
+        curvature += kind.total(weight * (kind.transposed(drifted) @ drifted))
+        half -= kind.total(weight / 2 * ((turned @ kind.hat(gravity_m_per_s2)) @ moved))
+        if mass.inertia is not None:
+            mass_matrix += kind.total(turned @ (mass.inertia @ J_turning))
+            along = mass.inertia @ Y_turning
+            transport += kind.total(turned @ along)
+            curvature += kind.total(kind.transposed(Y_turning) @ along)
+    mass_matrix = mass_matrix + constant_mass
+    return (
+        mass_matrix @ rate,  # johnston (43)
+        gradient - elastic - damping @ rate,
+        mass_matrix,
+        transport + by_rate.T,
+        curvature + half + half.T - stiffness,
+        march.body_jacobians,
+    )
+
+
+def _impulse(kind: Any, mass: Mass, rate: Any) -> tuple[Any, Any]:
+    """Linear and angular momentum about the base's origin, (3, 1) each."""
+    twist = mass.jacobian @ rate
+    impulse = mass.mass_kg * _at_center(kind, mass, twist)
+    turning = mass.turn @ impulse
+    if mass.inertia is not None:
+        turning = turning + mass.inertia @ kind.halves(twist)[1]
+    return impulse, turning
+
+
+def _at_center(kind: Any, mass: Mass, twists: Any) -> Any:
+    """Velocities of the centre of mass for twists about the origin, (6, k) to (3, k)."""
+    moving, turning = kind.halves(twists)
+    return moving - mass.turn @ turning
+
+
+def _ad(kind: Any, axes: Any, twist: Any) -> Any:
+    """Brackets ad(e) V of all axes with a twist, (6, r)."""
+    (v, w), (moving, turning) = kind.halves(axes), (kind.hat(part) for part in kind.halves(twist))
+    return kind.below(-(moving @ w) - turning @ v, -(turning @ w))
+
+
+def _ad_transposed(kind: Any, axes: Any, wrench: Any) -> Any:
+    """Rows (ad(e)^T H)^T of all axes, (r, 6)."""
+    (v, w), (force, moment) = kind.halves(axes), (kind.hat(part) for part in kind.halves(wrench))
+    return kind.beside(kind.transposed(force @ w), kind.transposed(force @ v + moment @ w))
+
+
+class SymbolicMarch:
+    """Expressions of a rod that only bends, node by node and mass by mass; a :class:`March`.
+
+    Parameters
+    ----------
+    robot : of the intervals
+    intervals : from the base to the tip
+    c : coefficients, (n, 1)
+    collocation_nodes : with which the intervals were made
+    """
+
+    kind = _Symbols
+
+    def __init__(self, robot: Robot, intervals: list[Interval], c: Any, collocation_nodes: int) -> None:
+        self._intervals, self._size = intervals, c.shape[0]
+        self._shares, self._inner = collocation(collocation_nodes)[1:]
+        self.nodes, self.masses = [], []
+        self._ends: list[int] = []  # intervals of the masses
+        body_jacobians = []
+        rotation, position = ca.SX.eye(3), ca.SX.zeros(3)
+        jacobian = ca.SX(6, self._size)
+        for at, interval in enumerate(intervals):
+            frame, base_m = step_functions(robot.segments[interval.segment]).frame, interval.end_m - interval.length_m
+            own, at_m, axes = c[interval.place], interval.start_m, []
+            for target_m in [*interval.nodes_m, interval.end_m]:
+                end_m = interval.start_m + float(target_m) - base_m
+                turn, move = frame(own, at_m, end_m - at_m)
+                position, rotation, at_m = position + rotation @ move, rotation @ turn, end_m
+                axes.append(_axes(rotation, position, interval.rows))
+            columns = [axis @ self._basis(B) for axis, B in zip(axes[:-1], interval.bases, strict=True)]
+            for k, axis in enumerate(axes[:-1]):
+                here = self._with(jacobian, interval, self._inner[k], columns)
+                weighted = self._basis(interval.length_m * float(self._shares[k]) * interval.bases[k])
+                self.nodes.append(Node(interval.place, weighted, axis, here))
+            jacobian = self._with(jacobian, interval, self._shares, columns)
+            for station in interval.bodies:
+                self.masses.append(self._body(station, rotation, position, jacobian))
+                self._ends.append(at)
+            linear = jacobian[:3, :] - hat(position) @ jacobian[3:, :]
+            body_jacobians.append(ca.vertcat(rotation.T @ linear, rotation.T @ jacobian[3:, :]))
+        self.body_jacobians = ca.vertcat(*body_jacobians)
+
+    def beyond(self, wrenches: list[Any]) -> list[Any]:
+        """As of :class:`March`."""
+        values: list[Any] = [None for _ in self._intervals]
+        for at, wrench in zip(self._ends, wrenches, strict=True):
+            values[at] = wrench if values[at] is None else values[at] + wrench
+        sums, total = [], ca.SX(6, 1)
+        for value in reversed(values):
+            total = total if value is None else total + value
+            sums += [total] * len(self._shares)
+        return sums[::-1]
+
+    def integrals(self, integrands: list[Any]) -> tuple[list[Any], list[Any]]:
+        """As of :class:`March`."""
+        total, count = ca.SX(6, self._size), len(self._shares)
+        at_ends, at_nodes = [], []
+        for at, interval in enumerate(self._intervals):
+            own = integrands[at * count : (at + 1) * count]
+            columns = [-(value @ self._basis(B)) for value, B in zip(own, interval.bases, strict=True)]
+            at_nodes += [self._with(total, interval, self._inner[k], columns) for k in range(count)]
+            total = self._with(total, interval, self._shares, columns)
+            at_ends.append(total)
+        return at_nodes, [at_ends[at] for at in self._ends]
+
+    def _basis(self, matrix: Vector) -> Any:
+        return self.kind.constant(matrix)
+
+    def _with(self, matrix: Any, interval: Interval, shares: Vector, columns: list[Any]) -> Any:
+        """A copy of ``matrix`` with the integral of ``columns`` added to the interval's coefficients."""
+        found = ca.SX(matrix)
+        for share, column in zip(shares, columns, strict=True):
+            found[:, interval.place] += interval.length_m * float(share) * column
+        return found
+
+    def _body(self, station: Station, rotation: Any, position: Any, jacobian: Any) -> Mass:
+        center, inertia = position, None
+        if station.center_of_mass_m is not None:
+            center = position + rotation @ self.kind.constant(station.center_of_mass_m)
+        across, along = station.total_inertia_kg_m2
+        if across > 0 or along > 0:
+            inertia = rotation @ self.kind.constant(np.diag([across, across, along])) @ rotation.T
+        if station.tensor_kg_m2 is not None:
+            tensor = rotation @ self.kind.constant(station.tensor_kg_m2) @ rotation.T
+            inertia = tensor if inertia is None else inertia + tensor
+        return Mass(station.total_mass_kg, hat(center), inertia, jacobian)
+
+
+def _axes(rotation: Any, position: Any, rows: NDArray[np.intp]) -> Any:
+    """Twists (linear, angular) of what lies beyond, for unit strains in ``rows`` of a rod that only bends, (6, r)."""
+    turning = [int(row) for row in rows]
+    return ca.vertcat(hat(position) @ rotation[:, turning], rotation[:, turning])
+
+
+class NumericMarch:
+    """Arrays of a rod of any strains, all nodes and all masses at once; make it once, :meth:`at` sets the shape.
+
+    Parameters
+    ----------
+    rod : of the robot
+    intervals : from the base to the tip
+    shapes : coefficients per coordinate in which the terms are wanted, (n, k)
+    collocation_nodes : with which the intervals were made
+    """
+
+    kind = _Numbers
+
+    def __init__(self, rod: StrainRod, intervals: list[Interval], shapes: Vector, collocation_nodes: int) -> None:
+        shares, inner = collocation(collocation_nodes)[1:]
+        count, size = len(shares), shapes.shape[1]
+        total = len(intervals) * count
+        self._bases = np.zeros((total, 6, size))
+        self._to_nodes, self._to_ends = np.zeros((total, total)), np.zeros((len(intervals), total))
+        weights = np.zeros(total)
+        for at, interval in enumerate(intervals):
+            own = slice(at * count, (at + 1) * count)
+            for k, B in enumerate(interval.bases):
+                self._bases[at * count + k, interval.rows] = B @ shapes[interval.place]
+            weights[own] = interval.length_m * shares
+            self._to_nodes[own, own] = interval.length_m * inner
+            self._to_nodes[own.stop :, own] = self._to_ends[at:, own] = weights[own]
+        self._weighted = weights[:, None, None] * self._bases
+        self._ends = np.array([at for at, interval in enumerate(intervals) for _ in interval.bodies], dtype=int)
+        bodies = [body for interval in intervals for body in interval.bodies]
+        self._mass_kg = np.array([body.total_mass_kg for body in bodies])[:, None, None]
+        self._center = np.array(
+            [np.zeros(3) if body.center_of_mass_m is None else body.center_of_mass_m for body in bodies]
+        )[:, :, None]
+        self._inertia = np.array([_inertia(body) for body in bodies])
+        self._beyond = (self._ends >= np.repeat(np.arange(len(intervals)), count)[:, None]).astype(float)
+        nodes_m = [float(place) for interval in intervals for place in interval.nodes_m]
+        ends_m = [interval.end_m for interval in intervals]
+        self._chain = rod.chain([*nodes_m, *ends_m])
+        self._at_nodes, self._at_ends = self._chain.indices(nodes_m), self._chain.indices(ends_m)
+
+    def at(self, c: Vector) -> NumericMarch:
+        """Go along the rod at a shape, (n,); itself."""
+        frames = self._chain.frames(c)
+        rotations, positions = frames.rotation, frames.position[:, :, None]
+        rotation = rotations[self._at_nodes]
+        axes = np.zeros((len(rotation), 6, 6))
+        axes[:, :3, :3] = numeric_hat(positions[self._at_nodes, :, 0]) @ rotation
+        axes[:, 3:, :3] = axes[:, :3, 3:] = rotation
+        columns = axes @ self._bases
+        self.nodes = [Node(slice(None), self._weighted, axes, self._integral(self._to_nodes, columns))]
+        jacobian = self._integral(self._to_ends, columns)
+        rotation, position = rotations[self._at_ends], positions[self._at_ends]
+        across = rotation.swapaxes(1, 2)
+        linear = jacobian[:, :3] - numeric_hat(position[:, :, 0]) @ jacobian[:, 3:]
+        self.body_jacobians = np.concatenate([across @ linear, across @ jacobian[:, 3:]], axis=1).reshape(
+            -1, jacobian.shape[2]
+        )
+        turned = rotation[self._ends]
+        center = position[self._ends] + turned @ self._center
+        inertia = turned @ self._inertia @ turned.swapaxes(1, 2)
+        self.masses = [Mass(self._mass_kg, self.kind.hat(center), inertia, jacobian[self._ends])]
+        return self
+
+    def beyond(self, wrenches: list[Any]) -> list[Any]:
+        """As of :class:`March`."""
+        return [(self._beyond @ wrench[:, :, 0])[:, :, None] for wrench in wrenches]
+
+    def integrals(self, integrands: list[Any]) -> tuple[list[Any], list[Any]]:
+        """As of :class:`March`."""
+        (columns,) = (-(value @ self._bases) for value in integrands)
+        return [self._integral(self._to_nodes, columns)], [self._integral(self._to_ends, columns)[self._ends]]
+
+    @staticmethod
+    def _integral(weights: Vector, columns: Vector) -> Vector:
+        return np.asarray((weights @ columns.reshape(len(columns), -1)).reshape(-1, *columns.shape[1:]))
+
+
+def _inertia(body: Station) -> Vector:
+    """About its centre in its own axes, (3, 3)."""
+    across, along = body.total_inertia_kg_m2
+    own = np.diag([across, across, along])
+    return own if body.tensor_kg_m2 is None else own + body.tensor_kg_m2

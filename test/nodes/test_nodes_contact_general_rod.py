@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contact monitor on DDS, in lock-step, of a robot with torsion and helical tendons: a push is felt and placed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from continuum_robot.msg import Contact, Shape
+from ros_probe import SIMULATED_STEP_S, Probe
+
+from continuum_robot.estimation.contact_settings import channel_count
+from continuum_robot.nodes.composition import ComposedStack
+from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.robot.loading import load_robot
+
+pytestmark = [pytest.mark.ros]
+
+ROBOT = load_robot("mixed_routing")
+FORCE_N = 0.3
+SCHEDULE = f"""
+contacts:
+  - name: hand
+    kind: push
+    arc_length_m: {ROBOT.length_m}
+    force_n: [{FORCE_N}, 0.0, 0.0]
+    ramp_s: 0.2
+    start_s: 1.5
+    end_s: 3.0
+"""
+
+
+@pytest.fixture(scope="module")
+def probe(domain, tmp_path_factory):
+    file = tmp_path_factory.mktemp("contacts") / "contacts.yaml"
+    file.write_text(SCHEDULE)
+    options = StackOptions(
+        robot=ROBOT.name,
+        contact=True,
+        visualize=False,
+        clock="lockstep",
+        seed=1,
+        run_s=SIMULATED_STEP_S,
+        start_motion=True,
+        parameters={"simulator": {"contacts": str(file)}},
+    )
+    with ComposedStack(options) as stack, Probe(stack=stack) as probe:
+        probe.listen_to_stack()
+        probe.listen(Contact, "contact")
+        probe.listen(Contact, "simulated_contact")
+        probe.listen(Shape, "shape")
+        stack.wait_until_up(120.0)
+        yield probe
+
+
+def test_a_push_is_felt_at_its_place_with_its_force_and_only_while_it_lasts(probe):
+    truth, felt = probe.received["simulated_contact"], probe.received["contact"]
+    probe.wait(lambda: any(m.in_contact for m in truth), 20.0, "nothing touched")
+    assert not any(message.in_contact for message in felt)
+    probe.wait(lambda: felt[-1].in_contact, 1.0, "not felt")
+    probe.pause(0.4)
+    newest = [message for message in felt if message.in_contact][-10:]
+    assert len(newest[-1].residual) == channel_count(ROBOT) < ROBOT.coefficient_count
+    assert len(probe.newest("shape").coefficients) == ROBOT.coefficient_count
+    force = np.median([np.linalg.norm(message.wrench[:2]) for message in newest])
+    assert force == pytest.approx(FORCE_N, rel=0.4)  # the motors' cogging is a third of it at the tip
+    assert newest[-1].location_observable
+    assert newest[-1].arc_length > 0.7 * ROBOT.length_m
+    assert np.isfinite([newest[-1].place.position.x, newest[-1].place.position.z]).all()
+    probe.wait(lambda: not truth[-1].in_contact, 10.0, "the push did not end")
+    probe.wait(lambda: not felt[-1].in_contact, 2.0, "still felt")
+    assert probe.faults() == []
