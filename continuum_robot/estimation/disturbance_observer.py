@@ -41,7 +41,7 @@ class StateTerms:
     force : J_qc^T torque - friction, (n,), N.m^2
     force_by_c, force_by_rate : its derivatives, (n, n); None for zero
     friction : what of ``force`` the tendons lose, (n,), N.m^2; None without friction
-    shape : all coefficients, where the terms are those of fewer coordinates; None: the state is all
+    shape : all coefficients, (coefficients,), where the terms are of fewer coordinates; None: the state is all
     """
 
     terms: ContactTerms

@@ -153,6 +153,10 @@ class DrivenRod:
         c : (n,), 1/m
         tension : of every tendon, (N,), N; None: ``capstan_torque`` is known instead
         capstan_torque : of every capstan, (k,), N.m
+
+        Raises
+        ------
+        ParameterError : torques for a robot without capstans
         """
         if tension is None:
             if self._rod is not None:
@@ -175,7 +179,7 @@ class DrivenRod:
         return values if self._modes is None else np.asarray(self._modes.coordinates @ values)
 
     def covariance(self, matrix: Vector) -> Vector:
-        """Covariance of the coordinates for that of the coefficients, or of their rates.
+        """Covariance of the coordinates, (n, n), for that of the coefficients, or of their rates.
 
         Parameters
         ----------

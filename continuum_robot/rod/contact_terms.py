@@ -47,7 +47,7 @@ class Interval:
     segment : index of its segment
     place : columns of the coefficients that move it
     start_m, length_m : from its segment's start
-    nodes_m, end_m : nodes of the integrals, and its end, from the robot's base
+    nodes_m, end_m : nodes of the integrals, shape (k,), and its end, from the robot's base
     bases : B at the nodes, rows of the strains that the segment has, (r, k) each
     rows : which these are, (r,)
     bodies : what is at its end
@@ -119,8 +119,14 @@ def collocation(count: int) -> tuple[Vector, Vector, Vector]:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of the integrals, or a stack of them: the coefficients there, weight times B, axes of the unit strains
-    in base axes (6, r), and J there, (6, n).
+    """A node of the integrals, or a stack of them.
+
+    Attributes
+    ----------
+    place : of the coefficients that strain the rod there
+    weighted : weight of the integral times B, (r, k)
+    axes : of unit strains in base axes, (6, r)
+    jacobian : J there, (6, n)
     """
 
     place: slice
@@ -131,7 +137,15 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Mass:
-    """A body in base axes, or a stack of them: mass, hat of its centre, inertia about that (3, 3) or None, J there."""
+    """A body in base axes, or a stack of them.
+
+    Attributes
+    ----------
+    mass_kg : its mass
+    turn : cross-product matrix of its centre, (3, 3)
+    inertia : about that, (3, 3); None for none
+    jacobian : J there, (6, n)
+    """
 
     mass_kg: Any
     turn: Any
@@ -155,10 +169,20 @@ class March(Protocol):
     body_jacobians: Any
 
     def beyond(self, wrenches: list[Any]) -> list[Any]:
-        """For each of ``nodes`` the sum over the masses beyond; wrenches (6, 1) of the ``masses``."""
+        """For each of ``nodes`` the sum over the masses beyond.
+
+        Parameters
+        ----------
+        wrenches : of the ``masses``, (6, 1) each
+        """
 
     def integrals(self, integrands: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Integrals of - integrand B from the base to the nodes and to the masses; integrands (6, r) at the nodes."""
+        """Integrals of - integrand B from the base to the nodes and to the masses, (6, n) each.
+
+        Parameters
+        ----------
+        integrands : at the ``nodes``, (6, r) each
+        """
 
 
 class _Symbols:
@@ -353,7 +377,12 @@ class SymbolicMarch:
         self.body_jacobians = ca.vertcat(*body_jacobians)
 
     def beyond(self, wrenches: list[Any]) -> list[Any]:
-        """As of :class:`March`."""
+        """As of :class:`March`.
+
+        Parameters
+        ----------
+        wrenches : of the masses, (6, 1) each
+        """
         values: list[Any] = [None for _ in self._intervals]
         for at, wrench in zip(self._ends, wrenches, strict=True):
             values[at] = wrench if values[at] is None else values[at] + wrench
@@ -364,7 +393,12 @@ class SymbolicMarch:
         return sums[::-1]
 
     def integrals(self, integrands: list[Any]) -> tuple[list[Any], list[Any]]:
-        """As of :class:`March`."""
+        """As of :class:`March`.
+
+        Parameters
+        ----------
+        integrands : at the nodes, (6, r) each
+        """
         total, count = ca.SX(6, self._size), len(self._shares)
         at_ends, at_nodes = [], []
         for at, interval in enumerate(self._intervals):
@@ -469,11 +503,21 @@ class NumericMarch:
         return self
 
     def beyond(self, wrenches: list[Any]) -> list[Any]:
-        """As of :class:`March`."""
+        """As of :class:`March`.
+
+        Parameters
+        ----------
+        wrenches : of all masses, (masses, 6, 1), the only one
+        """
         return [(self._beyond @ wrench[:, :, 0])[:, :, None] for wrench in wrenches]
 
     def integrals(self, integrands: list[Any]) -> tuple[list[Any], list[Any]]:
-        """As of :class:`March`."""
+        """As of :class:`March`.
+
+        Parameters
+        ----------
+        integrands : at all nodes, (nodes, 6, r), the only one
+        """
         (columns,) = (-(value @ self._bases) for value in integrands)
         return [self._integral(self._to_nodes, columns)], [self._integral(self._to_ends, columns)[self._ends]]
 
