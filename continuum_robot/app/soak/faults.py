@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -35,6 +37,7 @@ BOARD_TIMEOUTS = 1.5
 """Of limits.command_timeout_s: receive timeout of the boards at level dynamics, as the driver sets it."""
 RESPAWN_TIMEOUT_S = 60.0
 _DISCOVERY_S = 5.0
+_CLIENT_TIMEOUT_S = 60.0
 _JOINED_S = 1.0
 """Both sides know of each other so long after one does; what is published before waits for that."""
 
@@ -67,6 +70,7 @@ class Effect:
         there. NaN: nothing was stopped
     reaction : what must follow where that depends on what was drawn; "" for the kind's own
     repair : ends the cause
+    slack_m : that was made, m
     """
 
     detail: str = ""
@@ -74,6 +78,7 @@ class Effect:
     resumed_s: float = math.nan
     reaction: str = ""
     repair: Callable[[], None] = lambda: None
+    slack_m: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +132,9 @@ def _device(
         known_s = math.nan if known is None else now_s + known(stand.limits)
         # A tendon that is fastened again where its spool then stands needs another length: that is another robot.
         mechanical = devices.FAULTS[fault].mechanical
-        return Effect(f"tendon {tendon + 1}, {magnitude:.3g}", known_s, repair=(lambda: None) if mechanical else repair)
+        slack_m = magnitude if fault == devices.SLACK_TENDON else 0.0
+        done = f"tendon {tendon + 1}, {magnitude:.3g}"
+        return Effect(done, known_s, repair=(lambda: None) if mechanical else repair, slack_m=slack_m)
 
     return act
 
@@ -274,12 +281,16 @@ def _refused(request: Callable[[], object]) -> bool:
 
 
 def _client_comes_and_goes(stand: Stand, _rng: Rng) -> Effect:
-    link = StackLink(stand.link.namespace)
+    """A program of its own, as with people: it asks which controller commands, and leaves."""
+    command = [sys.executable, "-m", "continuum_robot.app.command_line", "controller"]
+    namespace = ["--namespace", stand.link.namespace] if stand.link.namespace else []
     try:
-        wait_for(lambda: link.messages["stack_status"] is not None, _DISCOVERY_S)
-    finally:
-        link.close()
-    return Effect()
+        asked = subprocess.run(
+            [*command, *namespace], capture_output=True, text=True, timeout=_CLIENT_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise DeviceError("client", f"did not end within {_CLIENT_TIMEOUT_S:g} s", "The machine is too busy") from None
+    return Effect(asked.stdout.strip() or asked.stderr.strip())
 
 
 def _pause(stand: Stand, _rng: Rng) -> Effect:

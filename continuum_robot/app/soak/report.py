@@ -72,6 +72,9 @@ def print_soak(soak: Soak, console: Console) -> None:
         f"{len(soak.records)} faults of {len(soak.counts)} kinds, {len(stopped)} ended in the safe state,"
         f" {len(recoveries)} needed a reset (median {np.median(recoveries) if recoveries else math.nan:.1f} s)",
         f"slowest way to the safe state {worst_time_to_safe_ms(soak):.0f} ms, largest tension {soak.peak_n:.1f} N",
+        f"{len(soak.shocks)} shocks of slack that was taken up"
+        + (": " if soak.shocks else "")
+        + "; ".join(soak.shocks[:10]),
         f"{len(soak.unprompted)} stops without a fault that was drawn"
         + (": " if soak.unprompted else "")
         + "; ".join(soak.unprompted[:10]),

@@ -93,6 +93,7 @@ class Soak:
     peak_n : largest true tension, N
     records : of the faults
     overloads : when a tendon had more than its maximum
+    shocks : when it did by the energy of a motor that took up slack
     unprompted : what stopped the robot without a fault that was drawn: this machine is busy
     growths : of all processes
     truth_lost_ms : truth that was not judged
@@ -108,6 +109,7 @@ class Soak:
     peak_n: float = 0.0
     records: list[SoakRecord] = field(default_factory=list)
     overloads: list[str] = field(default_factory=list)
+    shocks: list[str] = field(default_factory=list)
     unprompted: list[str] = field(default_factory=list)
     growths: list[Growth] = field(default_factory=list)
     truth_lost_ms: int = 0
@@ -173,7 +175,8 @@ def run_soak(robot: str, hours: float, *, seed: int, out: Path, console: Console
         finally:
             soak.ended = stand.close()
             soak.lived_s, soak.peak_n = stand.lived_s, stand.peak_n
-            soak.overloads, soak.truth_lost_ms = stand.overloads, stand.truth_lost
+            soak.overloads += [str(one) for one in stand.overloads()]
+            soak.truth_lost_ms = stand.truth_lost
             soak.growths = _growths(usage, soak.ran_s)
             write_soak(soak, folder / "soak.json")
             draw_soak(soak, usage, folder / "soak.png")
@@ -227,11 +230,11 @@ def _one(
     if stop.wait(pause_s):
         return None
     begin_s = time.monotonic()
-    detail, known_s, resumed_s, expected, repair = "", math.nan, math.nan, fault.reaction, None
+    detail, known_s, resumed_s, expected, repair, slack_m = "", math.nan, math.nan, fault.reaction, None, 0.0
     try:
         effect = fault.act(stand, rng)
         detail, known_s, repair = effect.detail, effect.known_s, effect.repair
-        resumed_s = effect.resumed_s
+        resumed_s, slack_m = effect.resumed_s, effect.slack_m
         expected = effect.reaction or expected
     except ParameterError as error:
         problems.append(str(error))  # accepted what must be refused
@@ -256,6 +259,8 @@ def _one(
         peak_n = float(truth["tension_n"].max())
         unsafe += _unsafe(expected, stopped, time_to_safe_s, latched)
     recovered, recovery_s = True, 0.0
+    for overload in stand.overloads():
+        (soak.shocks if overload.is_shock(stand.robot, slack_m) else soak.overloads).append(str(overload))
     if fault.mechanical and reaction == TOLERATED:
         _tried(lambda: stand.link.trigger("estop"), problems)
     if repair is not None:

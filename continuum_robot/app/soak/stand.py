@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +24,7 @@ from continuum_robot.app.soak.stack import PIDS, TRUTH
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.nodes.diagnostics import values_of
 from continuum_robot.nodes.spinning import wait_for
+from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.truth_ring import TruthRingReader
 from continuum_robot.srv import ManageStack
@@ -41,6 +44,38 @@ _KEPT_S = 150.0
 _END_TIMEOUT_S = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """A tendon had more than the robot's maximum.
+
+    Attributes
+    ----------
+    at_s : since the stand was made, s
+    peak_n : largest true tension, N
+    motor_n : what the motors gave at most at that time, N
+    """
+
+    at_s: float
+    peak_n: float
+    motor_n: float
+
+    def __str__(self) -> str:
+        return f"{self.at_s:.1f} s: a tendon had {self.peak_n:.2f} N"
+
+    def is_shock(self, robot: Robot, slack_m: float) -> bool:
+        """Whether a motor that took up slack made it: it has T s of energy at most, and a tendon takes T^2 / (2 k).
+
+        Parameters
+        ----------
+        robot : with limits
+        slack_m : that was made, m
+        """
+        if robot.limits is None or self.motor_n > robot.limits.maximum_n:
+            return False
+        shock_n = math.sqrt(2 * robot.simulation.tendon_stiffness_n_per_m * self.motor_n * slack_m)
+        return self.peak_n <= robot.limits.maximum_n + shock_n
+
+
 class StackStand:
     """See the module.
 
@@ -56,7 +91,6 @@ class StackStand:
     robot, limits : of the robot file
     link : a client's
     peak_n : largest true tension so far, N
-    overloads : when a true tension was beyond the robot's maximum, with the tension, sentences
     lived_s : how long the robot was watched, on its own clock, s
 
     Raises
@@ -76,7 +110,7 @@ class StackStand:
             raise ParameterError("robot.limits", None, f"limits in the file of robot {self.robot.name!r}")
         self.limits = self.robot.limits
         self.peak_n = self.lived_s = 0.0
-        self.overloads: list[str] = []
+        self._overloads: list[Overload] = []
         self._robot_name, self._folder = robot, folder
         self._options, self._look = dict(options or {}), look
         self._ring = TruthRingReader(folder / TRUTH)
@@ -246,11 +280,18 @@ class StackStand:
         self.peak_n = max(self.peak_n, peak_n)
         if peak_n > self.limits.maximum_n:
             at_s = float(truth["time_s"][int(truth["tension_n"].max(axis=1).argmax())]) - self._begin_s
-            self.overloads.append(f"{at_s:.1f} s: a tendon had {peak_n:.2f} N")
+            self._overloads.append(Overload(at_s, peak_n, float(truth["motor_n"].max())))
         self.lived_s += float(np.clip(np.diff(truth["lived_s"]), 0.0, None).sum())
         self._newest.append(truth)
         while self._newest[0]["time_s"][-1] < truth["time_s"][-1] - _KEPT_S:
             self._newest.popleft()
+
+    def overloads(self) -> list[Overload]:
+        """When a true tension was beyond the robot's maximum, since the last call."""
+        self._take()
+        with self._lock:
+            found, self._overloads = self._overloads, []
+        return found
 
     def truth(self, begin_s: float) -> dict[str, Vector]:
         """What happened since a time, as far as it is kept; empty where no robot lived.

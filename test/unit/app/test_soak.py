@@ -15,7 +15,9 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the soak needs ROS 
 from continuum_robot.app.soak.faults import FAULTS, draw
 from continuum_robot.app.soak.growth import Growth, judge_growth
 from continuum_robot.app.soak.run import Soak, SoakRecord, time_to_safe
+from continuum_robot.app.soak.stand import Overload
 from continuum_robot.app.soak.usage import QUANTITIES, UsageLog, usage_of
+from continuum_robot.robot.loading import load_robot
 
 HOUR_S, PERIOD_S, WARM_UP_S, BIN_S = 3600.0, 5.0, 300.0, 60.0
 TIME_S = np.arange(0.0, HOUR_S, PERIOD_S)
@@ -174,6 +176,16 @@ def test_each_kind_of_failure_fails_the_soak():
         failing = Soak("robot", 0, 60.0)
         setattr(failing, field, value)
         assert len(failing.failures) == 1, field
+
+
+def test_only_what_a_motor_can_do_on_the_way_of_the_slack_is_a_shock():
+    robot = load_robot("opencr_five_tendon")
+    maximum_n = robot.limits.maximum_n
+    # 4 N over 4 mm are 16 mJ, which stretch a tendon of 20 kN/m until it has 25 N.
+    assert Overload(1.0, maximum_n + 20.0, 4.0).is_shock(robot, 0.004)
+    assert not Overload(1.0, maximum_n + 30.0, 4.0).is_shock(robot, 0.004)
+    assert not Overload(1.0, maximum_n + 1.0, 4.0).is_shock(robot, 0.0)
+    assert not Overload(1.0, maximum_n + 1.0, maximum_n + 1.0).is_shock(robot, 0.004)
 
 
 def test_a_seed_draws_the_same_faults_and_in_the_end_all_of_them():
