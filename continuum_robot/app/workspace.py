@@ -19,7 +19,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.plotting import COLOURS, figure
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.design import Sensitivity, Workspace, segment_tensions, sensitivity, workspace
+from continuum_robot.rod.design import Sensitivity, Workspace, sensitivity, workspace, workspace_tensions
 from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.strain_statics import equilibrium
 
@@ -38,11 +38,13 @@ class WorkspaceOptions:
     tension_n : largest tension of a tendon, N; 0: the robot's limit, 5 N where it has none
     samples : about how many tensions
     weightless : leave gravity out
+    routed : pull the tendons that are routed one by one, too
     """
 
     tension_n: float = 0.0
     samples: int = 400
     weightless: bool = False
+    routed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ def _explore(robot: Robot, options: WorkspaceOptions, progress: Callable[[str], 
     if options.weightless:
         rod = rod.with_gravity((0.0, 0.0, 0.0))
     largest_n = options.tension_n or (robot.limits.maximum_n if robot.limits is not None else _DEFAULT_TENSION_N)
-    tensions = segment_tensions(robot, largest_n, options.samples)
+    tensions = workspace_tensions(robot, largest_n, options.samples, routed=options.routed)
     space = workspace(rod, tensions, progress=lambda text: progress(f"{robot.name}: {text}"))
     if not len(space.tip):
         raise ParameterError("tension", largest_n, f"tensions under which {robot.name} has an equilibrium, N")

@@ -165,34 +165,37 @@ def antagonistic_tensions(count: int, maximum_n: float, steps: int, directions: 
     return np.array(tensions)
 
 
-def segment_tensions(robot: Robot, maximum_n: float, samples: int) -> Vector:
-    """Tensions of the segments' tendons over a robot's workspace; tendons routed one by one have none.
+def workspace_tensions(robot: Robot, maximum_n: float, samples: int, *, routed: bool = False) -> Vector:
+    """Tensions of a robot's tendons over its workspace.
 
-    One segment: rays of growing tension around it. Several: for each its own direction and tension, by a Halton
-    sequence.
+    One segment alone: rays of growing tension around it. Else for each segment its own direction and tension, and for
+    each tendon that is routed one by one its own tension, by a Halton sequence.
 
     Parameters
     ----------
     robot : with one segment or more
     maximum_n : largest tension of a tendon, N
     samples : about how many
+    routed : pull the tendons that are routed one by one, too; without, they have none, where segments have tendons
 
     Returns
     -------
     (k, N) for :meth:`StrainRod.from_robot`, N
     """
-    counts = [segment.tendons.count for segment in robot.segments]
-    if len(counts) == 1:
+    counts = [segment.tendons.count for segment in robot.segments if segment.tendons.count]
+    alone = len(robot.routed_tendons) if routed or not counts else 0
+    if len(counts) == 1 and not alone:
         steps = max(1, round(math.sqrt(samples / 4)))
         tensions = antagonistic_tensions(counts[0], maximum_n, steps, max(1, samples // steps))
     else:
-        draws = Halton(2 * len(counts), scramble=False).random(samples)
-        parts = []
-        for count, (turn, share) in zip(counts, draws.T.reshape(len(counts), 2, samples), strict=True):
+        draws = Halton(2 * len(counts) + alone, scramble=False).random(samples)
+        parts = [maximum_n * draws[:, 2 * len(counts) :]]
+        for index, count in reversed(list(enumerate(counts))):
+            turn, share = draws[:, 2 * index], draws[:, 2 * index + 1]
             rays = antagonistic_tensions(count, maximum_n, 1, samples)[1:]
-            parts.append(np.sqrt(share)[:, None] * rays[(turn * samples).astype(int)])
+            parts.insert(0, np.sqrt(share)[:, None] * rays[(turn * samples).astype(int)])
         tensions = np.hstack(parts)
-    return np.hstack([tensions, np.zeros((len(tensions), len(robot.routed_tendons)))])
+    return np.hstack([tensions, np.zeros((len(tensions), robot.tendon_count - tensions.shape[1]))])
 
 
 def workspace(

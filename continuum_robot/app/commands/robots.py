@@ -33,6 +33,9 @@ def workspace(
     ] = 0.0,
     samples: Annotated[int, typer.Option(min=1, max=100000, help="About how many tensions.")] = 400,
     weightless: Annotated[bool, typer.Option("--weightless", help="Leave gravity out.")] = False,
+    routed: Annotated[
+        bool, typer.Option("--routed", help="Pull the tendons that the file routes one by one, too.")
+    ] = False,
     plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Draw shapes and tip positions here.")] = None,
     json_file: JsonOption = None,
 ) -> None:
@@ -41,7 +44,9 @@ def workspace(
     Any routing and any strain basis. Tensions without an equilibrium, and equilibria that are not stable, were found
     beyond a buckling, or whose loads the basis cannot bear, are counted.
     """
-    options = part("workspace").WorkspaceOptions(tension_n=tension, samples=samples, weightless=weightless)
+    options = part("workspace").WorkspaceOptions(
+        tension_n=tension, samples=samples, weightless=weightless, routed=routed
+    )
     part("workspace").run_workspace([robot, *(compare or [])], options, plot, json_file)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from strain_rods import BENDING_NM2, EXTENSION_N, LENGTH_M, SHEAR_N, TORSION_NM2
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry import se3
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.design import antagonistic_tensions, segment_tensions, sensitivity, workspace
+from continuum_robot.rod.design import antagonistic_tensions, sensitivity, workspace, workspace_tensions
 from continuum_robot.rod.loads import PointWrench
 from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.strain_statics import equilibrium
@@ -64,7 +65,7 @@ def test_helical_tendons_keep_the_tip_upright():
     for name in ("rucker", "rucker_helical"):
         robot = load_robot(name)
         rod = StrainRod.from_robot(robot).with_gravity((0.0, 0.0, 0.0))
-        spaces[name] = workspace(rod, segment_tensions(robot, 5.0, 64))
+        spaces[name] = workspace(rod, workspace_tensions(robot, 5.0, 64))
     straight, helical = spaces["rucker"], spaces["rucker_helical"]
     assert straight.failed == helical.failed == straight.unstable == helical.unstable == 0
     assert straight.not_represented == helical.not_represented == straight.snapped == 0
@@ -83,9 +84,22 @@ def test_tensions_reach_around_and_stay_in_their_range():
     assert ((tensions > 0).sum(axis=1) <= 2).all()
     for name, count in (("two_segment", 10), ("rucker", 6)):
         robot = load_robot(name)
-        several = segment_tensions(robot, 3.0, 50)
-        assert several.shape[1] == count
-        assert 0 <= several.min() <= several.max() <= 3.0
+        for routed in (False, True):
+            several = workspace_tensions(robot, 3.0, 50, routed=routed)
+            assert several.shape[1] == count
+            assert 0 <= several.min() <= several.max() <= 3.0
+            assert several[:, 4:6].any() == (routed or name == "two_segment")
+
+
+def test_a_robot_of_routed_tendons_alone_has_a_workspace():
+    """It was refused: there are no rays around a segment without tendons."""
+    robot = load_robot("rucker")
+    segment = replace(robot.segments[0], tendons=replace(robot.segments[0].tendons, count=0))
+    alone = replace(robot, segments=(segment,))
+    tensions = workspace_tensions(alone, 2.0, 20)
+    assert tensions.shape == (20, 2)
+    assert (tensions > 0).any(axis=0).all()
+    assert workspace(StrainRod.from_robot(alone), tensions).failed == 0
 
 
 @pytest.mark.parametrize("wrong", [(0, 1.0, 1, 1), (3, 0.0, 1, 1), (3, 1.0, 0, 1), (3, 1.0, 1, 0), (3, math.nan, 1, 1)])
