@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -24,13 +25,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.compiled_algebra import CompiledAlgebra
+from continuum_robot.estimation.contact_algebra import PlaceAlgebra
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.contact_functions import ContactFunctions
 
 Vector = NDArray[np.float64]
 
+_USUAL_DIRECTIONS = 2
 _FINE = 4  # fine places between two coarse ones
 
 
@@ -105,7 +107,8 @@ class ContactLocator:
     functions : gives the nodes of the Jacobians and their interpolation
     directions : N, wrenches that the contact can transmit, (6, m)
     settings : see :class:`LocationSettings`
-    algebra : the likelihood of forces in two directions as machine code; None: NumPy
+    compile, progress : as in :func:`~continuum_robot.rod.code_generation.compile_functions`; the likelihood of other
+        than two directions, which may be asked for while the robot runs, is never compiled
 
     Attributes
     ----------
@@ -123,7 +126,9 @@ class ContactLocator:
         functions: ContactFunctions,
         directions: ArrayLike,
         settings: LocationSettings | None = None,
-        algebra: CompiledAlgebra | None = None,
+        *,
+        compile: str = "auto",
+        progress: Callable[[str], None] | None = None,
     ) -> None:
         self.settings = settings or LocationSettings()
         robot = functions.model.robot
@@ -139,11 +144,20 @@ class ContactLocator:
         self._to_coarse = np.ascontiguousarray(self._to_fine[self._coarse])
         self._rows = np.ascontiguousarray(self._directions.T)
         self._fine: list[float] = self._fine_m.tolist()
-        self._algebra = algebra if self._free == 2 else None
         # The share of the arc length that each place stands for, and where the shares meet.
         self._edges_m = np.concatenate([[0.0], (self.places_m[1:] + self.places_m[:-1]) / 2, [robot.length_m]])
         self.cells_m = np.diff(self._edges_m)
         self._nothing = np.zeros(self.places_m.size)
+        self._algebra = PlaceAlgebra(
+            self._size,
+            self._free,
+            self.places_m,
+            self.cells_m,
+            self.segment,
+            robot.name,
+            compile=compile if self._free == _USUAL_DIRECTIONS else "never",
+            progress=progress,
+        )
         self._last_row = self._fine_m.size - 1
         self._quantile = NormalDist().inv_cdf((1 + self.settings.confidence) / 2)
         self._segments = len(robot.segments)
@@ -204,14 +218,10 @@ class ContactLocator:
         fresh = self._profile is None or self.settings.memory_s == 0
         before = self._nothing if self._profile is None or fresh else self._profile
         self._weight = 1.0 if fresh else 1 + math.exp(-dt / self.settings.memory_s) * self._weight
-        if self._algebra is not None:
-            B, prior = self._forces(jacobians), 1 / self.settings.plausible_force_n**2
-            belief = _Belief(
-                *self._algebra.place_evidence(B, r, information, prior=prior, before=before, share=1 / self._weight)
-            )
-        else:
-            newest = self._log_likelihood(jacobians, r, information)
-            belief = self._believed(before + (newest - before) / self._weight)
+        B, prior = self._forces(jacobians), 1 / self.settings.plausible_force_n**2
+        belief = _Belief(
+            *self._algebra.place_evidence(B, r, information, prior=prior, before=before, share=1 / self._weight)
+        )
         self._profile = belief.profile
         return self._decided(belief)
 
@@ -230,18 +240,6 @@ class ContactLocator:
         if share < 1:
             weights = (1 - share) * self._to_fine[row - 1] + share * weights
         return np.asarray((weights @ jacobians.reshape(weights.size, -1)).reshape(6, -1))
-
-    def _believed(self, profile: Vector) -> _Belief:
-        """Moments of the place for log likelihoods (p,)."""
-        top = float(profile.max())
-        parts = self.cells_m * np.exp(profile - top)
-        cumulative = np.concatenate([[0.0], np.cumsum(parts)])
-        probability = parts / cumulative[-1]
-        of_segment = np.zeros(self._segments)
-        np.add.at(of_segment, self.segment, probability)
-        mean = float(probability @ self.places_m)
-        spread = math.sqrt(float(probability @ (self.places_m - mean) ** 2))
-        return _Belief(profile, cumulative / cumulative[-1], top, spread, of_segment)
 
     def _decided(self, belief: _Belief) -> LocationEstimate:
         settings, profile, evidence = self.settings, belief.profile, belief.top
@@ -285,25 +283,6 @@ class ContactLocator:
         """Generalised forces of unit wrenches, B^T of place after place, (p, m n)."""
         allowed = (self._rows @ jacobians).reshape(jacobians.shape[0], -1)  # N^T J at the nodes
         return np.asarray(self._to_coarse @ allowed)
-
-    def _log_likelihood(self, jacobians: Vector, residual: Vector, information: Vector) -> Vector:
-        """Of the coarse places, over that of no contact."""
-        m, count = self._free, self.places_m.size
-        B = self._forces(jacobians).reshape(count * m, self._size)
-        h = (B @ (information @ residual)).reshape(count, m)
-        weighted, rows = (B @ information).reshape(count, m, -1), B.reshape(count, m, -1)
-        prior = 1 / self.settings.plausible_force_n**2
-        if m == 2:
-            xx = np.einsum("kn,kn->k", weighted[:, 0], rows[:, 0]) + prior
-            yy = np.einsum("kn,kn->k", weighted[:, 1], rows[:, 1]) + prior
-            xy = np.einsum("kn,kn->k", weighted[:, 0], rows[:, 1])
-            determinant = xx * yy - xy * xy
-            explained = (yy * h[:, 0] ** 2 - 2 * xy * h[:, 0] * h[:, 1] + xx * h[:, 1] ** 2) / determinant
-        else:
-            G = np.matmul(weighted, rows.transpose(0, 2, 1)) + prior * np.eye(m)
-            determinant = np.linalg.det(G)
-            explained = np.einsum("ki,ki->k", h, np.linalg.solve(G, h[:, :, None])[:, :, 0])
-        return np.asarray((explained - np.log(determinant / prior**m)) / 2)
 
     def _refined(self, best: int, profile: Vector) -> tuple[float, float]:
         """Maximum of the parabola through the best place and its neighbours, and the width there by the curvature."""

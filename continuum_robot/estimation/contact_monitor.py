@@ -6,12 +6,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.compiled_algebra import CompiledAlgebra
+from continuum_robot.estimation.contact_algebra import BudgetAlgebra, FilterAlgebra
 from continuum_robot.estimation.contact_location import ContactLocator, LocationSettings
 from continuum_robot.estimation.contact_settings import ForceLimits, MonitorSettings, default_location, default_settings
 from continuum_robot.estimation.contact_states import BLIND, SETTLING, TARING, ContactEstimate, ContactStates
@@ -56,7 +57,6 @@ class ContactMonitor:
     location : how the place is found
     functions : the terms of a rod model; None: those of the robot's, quick rather than exact to the last digit
     friction : of the tendons; None: that of the robot's capstans, if it has some
-    plain : leave the algebra to NumPy even where the model is machine code: several times slower, and the same numbers
     motors : tensions are what the motors' currents say, as a driver reads them: the rotors' inertia and viscous
         friction belong to the model, dry friction and cogging, whose sign and phase nobody knows at rest, to the
         threshold. Without, tensions are those of the tendons
@@ -83,7 +83,6 @@ class ContactMonitor:
         functions: ContactFunctions | None = None,
         friction: TendonFriction | None = None,
         motors: bool = False,
-        plain: bool = False,
         compile: str = "auto",
         progress: Callable[[str], None] | None = None,
     ) -> None:
@@ -98,20 +97,10 @@ class ContactMonitor:
             robot, functions, friction, modes=self.modes, motors=motors, compile=compile, progress=progress
         )
         self._location_settings = location or default_location(robot)
-        self._algebra: CompiledAlgebra | None = None
-        if (functions.compiled or self.modes is not None) and not plain:
-            places = ContactLocator(functions, np.eye(6)[:, :2], self._location_settings)
-            algebra = CompiledAlgebra(
-                self._rod.stiffness,
-                self._rod.strain_count,
-                places.places_m,
-                places.cells_m,
-                places.segment,
-                robot.name,
-                compile=compile,
-                progress=progress,
-            )
-            self._algebra = algebra if algebra.compiled else None
+        self._compile, self._progress = compile, progress
+        how: dict[str, Any] = {"compile": compile, "progress": progress}
+        self._budgets = BudgetAlgebra(self._rod.stiffness, self._rod.strain_count, robot.name, **how)
+        self._filter = FilterAlgebra(self.size, robot.name, **how)
         self._check, self._states = ShapeCheck(self._rod.stiffness), ContactStates()
         self._tare, self._learning = ResidualTare(self.size), FreeMotionLearning(self._rod)
         self._take(settings or default_settings(robot), rebuild=True)
@@ -159,8 +148,14 @@ class ContactMonitor:
                     f"at most the robot's length {self.robot.length_m:g} m",
                 )
             wrench = WrenchEstimator(settings.contact_type)
-            method = residual_method(settings, self._rod, wrench.directions, self._algebra)
-            self.locator = ContactLocator(self.functions, wrench.directions, self._location_settings, self._algebra)
+            method = residual_method(settings, self._rod, wrench.directions, self._budgets, self._filter)
+            self.locator = ContactLocator(
+                self.functions,
+                wrench.directions,
+                self._location_settings,
+                compile=self._compile,
+                progress=self._progress,
+            )
             self._method, self._wrench = method, wrench
         self._settings = settings
         self._shares: Vector = np.array([getattr(settings, name) for name in SHARES])

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.compiled_algebra import CompiledAlgebra
+from continuum_robot.estimation.contact_algebra import FilterAlgebra
 from continuum_robot.rod.contact_functions import ContactTerms
 
 Vector = NDArray[np.float64]
@@ -60,7 +60,7 @@ class DisturbanceObserver:
     size : n
     directions : N, wrenches that contacts can transmit, (6, m)
     force_walk_n_per_sqrt_s : the contact force changes by about that much in a second (and its root of time), N/sqrt(s)
-    algebra : the filter's as machine code; None: NumPy
+    algebra : of the filter; None: its own
 
     Attributes
     ----------
@@ -76,12 +76,12 @@ class DisturbanceObserver:
         size: int,
         directions: ArrayLike,
         force_walk_n_per_sqrt_s: float = 30.0,
-        algebra: CompiledAlgebra | None = None,
+        algebra: FilterAlgebra | None = None,
     ) -> None:
         if not 0 < force_walk_n_per_sqrt_s < math.inf:
             raise ParameterError("force_walk_n_per_sqrt_s", force_walk_n_per_sqrt_s, "a positive number")
         self.size = size
-        self._algebra = algebra
+        self._algebra = FilterAlgebra(size) if algebra is None else algebra
         self._directions = np.asarray(directions, dtype=float)
         self.force_walk_n_per_sqrt_s = force_walk_n_per_sqrt_s
         n = size
@@ -177,23 +177,16 @@ class DisturbanceObserver:
         else:
             # The series is for short steps; longer ones are put together from halves, so that stiff modes stay stable.
             halvings = max(0, math.ceil(math.log2(dt / self._longest_step_s) - 1e-9)) if dt > 0 else 0
-            if self._algebra is None:
-                predicted = self._predict(self._state, self._model, dt, halvings)
-                gain = np.linalg.solve(self._P[self._c, self._c] + noise, self._P[self._c, :]).T
-                state = predicted + gain @ (measured - predicted[self._c])
-                updated = self._P - gain @ self._P[self._c, :]
-                self._P = (updated + updated.T) / 2
-            else:
-                state, self._P = self._algebra.filtered(
-                    self._state,
-                    self._P,
-                    self._model,
-                    walk=self._walk,
-                    measured=measured,
-                    noise=noise,
-                    dt=dt,
-                    halvings=halvings,
-                )
+            state, self._P = self._algebra.filtered(
+                self._state,
+                self._P,
+                self._model,
+                walk=self._walk,
+                measured=measured,
+                noise=noise,
+                dt=dt,
+                halvings=halvings,
+            )
             model = evaluate(state[self._c], state[self._rate])
             self._cycle += 1
             if self._cycle % _REFRESH == 0:
@@ -227,31 +220,6 @@ class DisturbanceObserver:
         walk = self.force_walk_n_per_sqrt_s**2 / (len(jacobians) - 1) * (B.T @ B)
         walk[np.diag_indices(self.size)] += _FLOOR * float(np.trace(walk))
         return np.asarray(walk)
-
-    def _predict(self, state: Vector, model: StateTerms, dt: float, halvings: int) -> Vector:
-        n, terms = self.size, model.terms
-        inverse = np.linalg.inv(terms.mass)
-        by_c, by_rate = _forces_by_state(model)
-        h = dt * 0.5**halvings
-        A = np.zeros((3 * n, 3 * n))
-        A[self._c, self._rate] = np.eye(n) * h
-        A[self._rate, :] = inverse @ np.concatenate([by_c, by_rate, np.eye(n)], axis=1) * h
-        rate = state[self._rate]
-        force = terms.known_force + model.force + state[self._d] - terms.momentum_by_c @ rate
-        flow = np.concatenate([rate, inverse @ force, np.zeros(n)]) * h  # johnston (45)
-        # Exponential Euler: exact for a linear model, so stiff modes need no smaller steps.
-        term, step = flow, flow.copy()
-        for k in (2, 3, 4):
-            term = A @ term / k
-            step += term
-        square = A @ A
-        transition = np.eye(3 * n) + A + square / 2 + square @ A / 6
-        for _ in range(halvings):
-            step = step + transition @ step
-            transition = transition @ transition
-        self._P = transition @ self._P @ transition.T
-        self._P[self._d, self._d] += self._walk * dt
-        return state + step
 
 
 def _forces_by_state(model: StateTerms) -> tuple[Vector, Vector]:

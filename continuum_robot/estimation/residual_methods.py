@@ -9,18 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.estimation.compiled_algebra import CompiledAlgebra
+from continuum_robot.estimation.contact_algebra import BudgetAlgebra, FilterAlgebra
 from continuum_robot.estimation.contact_settings import MonitorSettings
 from continuum_robot.estimation.disturbance_observer import DisturbanceObserver, StateTerms
 from continuum_robot.estimation.driven_rod import DrivenRod, Drives
-from continuum_robot.estimation.error_budget import Budget, PlainBudgets
+from continuum_robot.estimation.error_budget import Budget
 from continuum_robot.estimation.joint_force_deviation import BackwardGaussian, JointForceDeviation
 from continuum_robot.estimation.momentum_observer import MomentumObserver
 from continuum_robot.estimation.residual_sensitivity import ResidualSensitivity
 
 Vector = NDArray[np.float64]
-
-Budgets = PlainBudgets | CompiledAlgebra
 
 USUAL_STEP_S = 0.01
 MOTION_FILTER_S = 0.05
@@ -82,7 +80,9 @@ class MomentumResidual:
     smoothing_points : of the backward Gaussian
     """
 
-    def __init__(self, rod: DrivenRod, budgets: Budgets, observer: MomentumObserver, smoothing_points: int) -> None:
+    def __init__(
+        self, rod: DrivenRod, budgets: BudgetAlgebra, observer: MomentumObserver, smoothing_points: int
+    ) -> None:
         self._rod, self._budgets, self._observer = rod, budgets, observer
         self._smoother = BackwardGaussian(smoothing_points) if smoothing_points > 1 else None
         self._sensitivity = ResidualSensitivity(observer.gain)
@@ -109,7 +109,7 @@ class MomentumResidual:
         gain : one for all coefficients or (n,), 1/s
         """
         self._observer.with_gain(gain)
-        self._sensitivity.gain = self._observer.gain[:, None]
+        self._sensitivity.gain = self._observer.gain
 
     def update(self, cycle: CycleInput, _settings: MonitorSettings, shares: Vector) -> Residual:
         """Residual of one more cycle.
@@ -153,7 +153,7 @@ class DeviationResidual:
     rod, budgets, smoothing_points : as of :class:`MomentumResidual`
     """
 
-    def __init__(self, rod: DrivenRod, budgets: Budgets, smoothing_points: int) -> None:
+    def __init__(self, rod: DrivenRod, budgets: BudgetAlgebra, smoothing_points: int) -> None:
         self._rod, self._budgets = rod, budgets
         self._deviation = JointForceDeviation(smoothing_points)
         self.reset()
@@ -210,7 +210,7 @@ class KalmanResidual:
     observer : of the rod's size
     """
 
-    def __init__(self, rod: DrivenRod, budgets: Budgets, observer: DisturbanceObserver) -> None:
+    def __init__(self, rod: DrivenRod, budgets: BudgetAlgebra, observer: DisturbanceObserver) -> None:
         self._rod, self._budgets, self._observer = rod, budgets, observer
 
     def reset(self) -> None:
@@ -255,7 +255,8 @@ def residual_method(
     settings: MonitorSettings,
     rod: DrivenRod,
     directions: Vector,
-    algebra: CompiledAlgebra | None,
+    budgets: BudgetAlgebra,
+    algebra: FilterAlgebra,
 ) -> ResidualMethod:
     """The method that the settings name.
 
@@ -264,13 +265,13 @@ def residual_method(
     settings : of the monitor
     rod : the model
     directions : wrenches that contacts can transmit, (6, m)
-    algebra : as machine code; None: NumPy
+    budgets : of the rod
+    algebra : of the rod's filter
 
     Raises
     ------
     ParameterError : a gain that is not of the rod's size, whether the method has one or not
     """
-    budgets: Budgets = PlainBudgets(rod.stiffness) if algebra is None else algebra
     size = len(rod.stiffness)
     momentum = MomentumObserver(np.array(settings.gain_per_s), settings.reset_cycles, size)
     if settings.method == "gmo":

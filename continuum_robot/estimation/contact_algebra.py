@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contact monitor's algebra as machine code: each function does what a class of this folder does with NumPy.
+"""The contact monitor's algebra, generated: filter, error budgets and likelihood of places.
 
-On matrices of 6 to 36 rows NumPy spends its time on calls, not on numbers. The classes stay as they read in the papers
-and are what runs without a compiler; the tests hold one against the other. Products of blocks are functions of their
-own, called again and again, so that the code stays small.
+On matrices of 6 to 36 rows NumPy spends its time on calls, not on numbers. Products of blocks are functions of their
+own, called again and again, so that the code stays small. Without a compiler it runs in CasADi's virtual machine,
+several times slower. The tests hold the same formulas with NumPy against it.
 """
 
 from __future__ import annotations
@@ -22,55 +22,28 @@ from continuum_robot.rod.code_generation import compile_functions
 Vector = NDArray[np.float64]
 
 
-class CompiledAlgebra:
-    """The functions for a robot. Not for use by two threads at once.
+class FilterAlgebra:
+    """One cycle of the Kalman disturbance observer. Not for use by two threads at once.
 
     Parameters
     ----------
-    stiffness : of the robot's coordinates, (n, n)
-    strain_count : kinds of strain that the rod has
-    places_m, cells_m : places that are compared and the lengths that they stand for, (p,), m
-    segment : index of each place's segment, (p,)
+    size : number n of coordinates
     name : of the robot, for the progress line
     compile, progress : as in :func:`~continuum_robot.rod.code_generation.compile_functions`
     """
 
     def __init__(
-        self,
-        stiffness: Vector,
-        strain_count: int,
-        places_m: Vector,
-        cells_m: Vector,
-        segment: NDArray[np.intp],
-        name: str,
-        *,
-        compile: str = "auto",
-        progress: Callable[[str], None] | None = None,
+        self, size: int, name: str = "", *, compile: str = "auto", progress: Callable[[str], None] | None = None
     ) -> None:
-        n = len(stiffness)
-        blocks, of = _Blocks(n), (strain_count, float(np.trace(stiffness)))
-        functions = [
-            _flow(blocks),
-            _doubled(blocks),
-            _filtered(blocks),
-            _best_budget(blocks, of),
-            _gmo_budget(blocks, of),
-            _jfd_budget(blocks, of),
-            _place_evidence(n, places_m, cells_m, segment),
-        ]
-        made = compile_functions(functions, f"the contact monitor of {name}", compile=compile, progress=progress)
-        self.size = n
+        blocks = _Blocks(size)
+        made = compile_functions(
+            [_flow(blocks), _doubled(blocks), _filtered(blocks)],
+            f"the disturbance observer of {name}",
+            compile=compile,
+            progress=progress,
+        )
+        self.size = size
         self._flow, self._doubled, self._filtered = made["flow"], made["doubled"], made["filtered"]
-        self._budgets = {method: made[f"{method}_budget"] for method in ("best", "gmo", "jfd")}
-        self._places = made["place_evidence"]
-        self._friction_free = np.zeros(n)
-
-    @property
-    def compiled(self) -> bool:
-        """Whether it is machine code; in CasADi's virtual machine it is slower than NumPy."""
-        return self._flow.compiled
-
-    # --- Kalman disturbance observer
 
     def filtered(
         self,
@@ -118,7 +91,32 @@ class CompiledAlgebra:
         last.run()
         return last.outputs[0].copy(), last.outputs[1].copy()
 
-    # --- error budgets
+
+class BudgetAlgebra:
+    """Error budgets of the three methods; ``shares`` are the values of ``SHARES``. Not for use by two threads at once.
+
+    Parameters
+    ----------
+    stiffness : of the robot's coordinates, (n, n)
+    strain_count : kinds of strain that the rod has
+    name, compile, progress : as of :class:`FilterAlgebra`
+    """
+
+    def __init__(
+        self,
+        stiffness: Vector,
+        strain_count: int,
+        name: str = "",
+        *,
+        compile: str = "auto",
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        blocks, of = _Blocks(len(stiffness)), (strain_count, float(np.trace(stiffness)))
+        functions = [_best_budget(blocks, of), _gmo_budget(blocks, of), _jfd_budget(blocks, of)]
+        made = compile_functions(functions, f"the error budgets of {name}", compile=compile, progress=progress)
+        self.size = len(stiffness)
+        self._budgets = {method: made[f"{method}_budget"] for method in ("best", "gmo", "jfd")}
+        self._friction_free = np.zeros(self.size)
 
     def best_budget(
         self,
@@ -130,11 +128,16 @@ class CompiledAlgebra:
         rod_by_rate: Vector,
         friction: Vector | None,
     ) -> Budget:
-        """See :class:`~continuum_robot.estimation.error_budget.PlainBudgets`.
+        """Of the Kalman disturbance observer.
 
         Parameters
         ----------
-        shares, elastic, spread, by_c, rod_by_rate, friction : as of :meth:`.error_budget.PlainBudgets.best_budget`
+        shares : values of ``SHARES``, in the units of their names, (5,)
+        elastic : force of the stiffness by the strain that it comes from, (strains, n), N.m^2
+        spread : the observer's own covariance of the residual, (n, n)
+        by_c : derivative of all known forces by c, (n, n)
+        rod_by_rate : derivative of the rod's own forces by c_rate, (n, n)
+        friction : generalised force, (n,), N.m^2; None: no friction
         """
         return self._budget("best", shares, elastic, by_c, friction, rod_by_rate, spread)[0]
 
@@ -150,16 +153,20 @@ class CompiledAlgebra:
         noise: tuple[Vector, Vector],
         friction: Vector | None,
     ) -> Budget:
-        """See :class:`~continuum_robot.estimation.error_budget.PlainBudgets`.
+        """Of the momentum observer; carries the sensitivity on.
 
         Parameters
         ----------
-        shares, elastic, lag, by_state, noise, friction : as of :meth:`.error_budget.PlainBudgets.gmo_budget`
+        shares, elastic, friction : as in :meth:`best_budget`
+        lag : what the residual is late by, (n,), N.m^2
+        sensitivity : of the observer; it is updated
+        dt : of the cycle, s
+        by_state : derivatives of the momentum and of all known forces by (c, c_rate), (n, 2 n) each
+        noise : covariances of the samples of c and of c_rate, (n, n) each
         """
-        before = sensitivity.before
-        steps = (0.0 if before.fresh else dt, dt)
-        old = (before.matrix, before.momentum, before.force)
-        given = (lag, sensitivity.gain[:, 0], steps, *old, *by_state, *noise)
+        steps = (0.0 if sensitivity.fresh else dt, dt)
+        old = (sensitivity.matrix, sensitivity.momentum, sensitivity.force)
+        given = (lag, sensitivity.gain, steps, *old, *by_state, *noise)
         budget, more = self._budget("gmo", shares, elastic, by_state[1][:, : self.size], friction, *given)
         sensitivity.take(more[0].copy(), *by_state)
         return budget
@@ -176,12 +183,14 @@ class CompiledAlgebra:
         acceleration_noise: float,
         friction: Vector | None,
     ) -> Budget:
-        """See :class:`~continuum_robot.estimation.error_budget.PlainBudgets`.
+        """Of the joint-force deviation.
 
         Parameters
         ----------
-        shares, elastic, by_c, by_rate, mass, noise, acceleration_noise, friction : as of
-            :meth:`.error_budget.PlainBudgets.jfd_budget`
+        shares, elastic, noise, friction : as in :meth:`best_budget` and :meth:`gmo_budget`
+        by_c, by_rate : derivatives of all known forces, (n, n)
+        mass : M, (n, n), kg.m^4
+        acceleration_noise : standard deviation of the accelerations, 1/(m.s^2)
         """
         return self._budget("jfd", shares, elastic, by_c, friction, by_rate, mass, *noise, acceleration_noise)[0]
 
@@ -189,23 +198,57 @@ class CompiledAlgebra:
         self, method: str, shares: Vector, elastic: Vector, by_c: Vector, friction: Vector | None, *more: Any
     ) -> tuple[Budget, tuple[Vector, ...]]:
         function = self._budgets[method]
-        given = (shares, elastic.T, by_c, self._friction_free if friction is None else friction, *more)
+        given = (
+            shares,
+            elastic.T.reshape(function.inputs[1].shape),
+            by_c,
+            self._friction_free if friction is None else friction,
+            *more,
+        )
         for buffer, value in zip(function.inputs, given, strict=True):
             buffer[:] = value
         function.run()
         bound, covariance, information, *others = function.outputs
         return Budget(bound.copy(), covariance.copy(), information.copy()), tuple(others)
 
-    # --- place
+
+class PlaceAlgebra:
+    """Likelihood of the places of a contact. Not for use by two threads at once.
+
+    Parameters
+    ----------
+    size : number n of coordinates
+    free : number m of wrench directions that a contact may have
+    places_m, cells_m : places that are compared and the lengths that they stand for, (p,), m
+    segment : index of each place's segment, (p,)
+    name, compile, progress : as of :class:`FilterAlgebra`
+    """
+
+    def __init__(
+        self,
+        size: int,
+        free: int,
+        places_m: Vector,
+        cells_m: Vector,
+        segment: NDArray[np.intp],
+        name: str = "",
+        *,
+        compile: str = "auto",
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        function = _place_evidence(size, free, places_m, cells_m, segment)
+        made = compile_functions([function], f"the contact's place on {name}", compile=compile, progress=progress)
+        self.size = size
+        self._places = made["place_evidence"]
 
     def place_evidence(
         self, B: Vector, residual: Vector, information: Vector, *, prior: float, before: Vector, share: float
     ) -> tuple[Vector, Vector, float, float, Vector]:
-        """Likelihood of the places for forces in two directions.
+        """Likelihood of the places, averaged with what was known of them.
 
         Parameters
         ----------
-        B : generalised force of unit forces, of place after place, (p, 2, n)
+        B : generalised force of unit wrenches, of place after place, (p, m, n)
         residual, information : generalised force (n,), N.m^2, and the inverse of its covariance (n, n)
         prior : 1 over the variance of an expected force, 1/N^2
         before : averaged log likelihoods so far, (p,)
@@ -273,11 +316,12 @@ def _inverse(S: Any) -> Any:
     return ca.densify(ca.tril2symm(ca.tril(ca.mtimes(X.T, X))))
 
 
-# --- DisturbanceObserver
+# --- DisturbanceObserver: x = (c, c_rate, d) with M c_rate' = known force + d - M' c_rate, johnston (45), by
+# exponential Euler, which is exact for a linear model, so stiff modes need no smaller steps
 
 
 def _flow(blocks: _Blocks) -> ca.Function:
-    """Transition [cc cr cd rc rr rd] and step [c r] of DisturbanceObserver._predict for one short step."""
+    """Transition [cc cr cd rc rr rd] and step [c r] for one short step."""
     mass, by_c, by_rate, transport = (blocks.symbol(name) for name in ("mass", "by_c", "by_rate", "transport"))
     force, rate, disturbance = (blocks.vector(name) for name in ("force", "rate", "disturbance"))
     h = ca.MX.sym("h")
@@ -353,7 +397,7 @@ def _filtered(blocks: _Blocks) -> ca.Function:
     return ca.Function("filtered", [state, P, T, step, walk, dt, measured, noise], [newest, covariance])
 
 
-# --- error budgets, as in error_budget.py
+# --- error budgets
 
 
 def _best_budget(blocks: _Blocks, of: tuple[int, float]) -> ca.Function:
@@ -371,11 +415,11 @@ def _gmo_budget(blocks: _Blocks, of: tuple[int, float]) -> ca.Function:
     noise = [blocks.symbol("noise"), blocks.symbol("rate_noise")]
     wide = ca.repmat(gain, 1, 2 * n)
     change = new[0] - old[1] - (new[1] + old[2]) * (dt[0] / 2)
-    sensitivity = (old[0] + wide * change) / (1 + wide * dt[0])  # ResidualSensitivity
+    sensitivity = (old[0] + wide * change) / (1 + wide * dt[0])  # johnston (65), (69)
     pole = 1 / (1 + gain * dt[1])
     now = new[0] - new[1] * (dt[1] / 2)
     before = -new[0] - new[1] * (dt[1] / 2)
-    tail = ca.repmat(pole, 1, 2 * n) * now + before  # noise_covariance
+    tail = ca.repmat(pole, 1, 2 * n) * now + before  # of estimation/residual_sensitivity.py
     spread, later = (
         sum(
             blocks.transposed(blocks.product(part, covariance), part)
@@ -451,17 +495,30 @@ class _BudgetSymbols:
 # --- ContactLocator
 
 
-def _place_evidence(n: int, places_m: Vector, cells_m: Vector, segment: NDArray[np.intp]) -> ca.Function:
-    """Log likelihoods of ContactLocator for two directions, averaged, and the moments of the place."""
+def _explained(G: Any, h: Any) -> tuple[Any, Any]:
+    """h^T G^-1 h and log det G, by the factors L D L^T of a symmetric positive definite G."""
+    m = G.shape[0]
+    L, explained, log_determinant = ca.SX.eye(m), ca.SX(0), ca.SX(0)
+    D: list[Any] = []
+    y: list[Any] = []
+    for j in range(m):
+        D.append(G[j, j] - sum(L[j, k] ** 2 * D[k] for k in range(j)))
+        for i in range(j + 1, m):
+            L[i, j] = (G[i, j] - sum(L[i, k] * L[j, k] * D[k] for k in range(j))) / D[j]
+        y.append(h[j] - sum(L[j, k] * y[k] for k in range(j)))
+        explained, log_determinant = explained + y[j] ** 2 / D[j], log_determinant + ca.log(D[j])
+    return explained, log_determinant
+
+
+def _place_evidence(n: int, free: int, places_m: Vector, cells_m: Vector, segment: NDArray[np.intp]) -> ca.Function:
+    """Log likelihoods of estimation/contact_location.py, averaged, and the moments of the place."""
     count = len(places_m)
-    rows, weighted, along, prior = ca.SX.sym("B", 2 * n), ca.SX.sym("W", 2 * n), ca.SX.sym("a", n), ca.SX.sym("prior")
-    h = [ca.dot(rows[:n], along), ca.dot(rows[n:], along)]
-    xx = ca.dot(weighted[:n], rows[:n]) + prior
-    yy = ca.dot(weighted[n:], rows[n:]) + prior
-    xy = ca.dot(weighted[:n], rows[n:])
-    determinant = xx * yy - xy * xy
-    explained = (yy * h[0] ** 2 - 2 * xy * h[0] * h[1] + xx * h[1] ** 2) / determinant
-    value = (explained - ca.log(determinant / prior**2)) / 2
+    rows, weighted = ca.SX.sym("B", free * n), ca.SX.sym("W", free * n)
+    along, prior = ca.SX.sym("a", n), ca.SX.sym("prior")
+    own, by_noise = (ca.reshape(columns, n, free) for columns in (rows, weighted))
+    h, G = ca.mtimes(own.T, along), ca.mtimes(by_noise.T, own) + prior * ca.SX.eye(free)
+    explained, log_determinant = _explained(G, h)
+    value = (explained - log_determinant + free * ca.log(prior)) / 2
     one = ca.Function("place_likelihood", [rows, weighted, along, prior], [value])
 
     newest, before, share = ca.SX.sym("newest", count), ca.SX.sym("before", count), ca.SX.sym("share")
@@ -487,7 +544,7 @@ def _place_evidence(n: int, places_m: Vector, cells_m: Vector, segment: NDArray[
         [profile, ca.vertcat(*edges) / total, ca.vertcat(top, spread), ca.vertcat(*of_segment)],
         {"cse": True},
     )
-    B, W = ca.MX.sym("B", 2 * n, count), ca.MX.sym("W", 2 * n, count)
+    B, W = ca.MX.sym("B", free * n, count), ca.MX.sym("W", free * n, count)
     a, p = ca.MX.sym("a", n), ca.MX.sym("prior")
     old, weight = ca.MX.sym("before", count), ca.MX.sym("share")
     values = one.map("place_likelihoods", "serial", count, [2, 3], [])(B, W, a, p)
