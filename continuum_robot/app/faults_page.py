@@ -118,9 +118,10 @@ def _soak() -> list[str]:
 after another to it, drawn by the seed: faults of devices, kills and stops of processes, the e-stop, forged commands and
 requests, resets, pauses, clients that come and go. Each time:
 
-- No tendon has more than `limits.maximum_n`, in any millisecond. Slack of some millimetres that a fault makes is taken up
-  by a motor at speed before anybody can know: the tendon then takes the work that the motor did on the way, too,
-  √(2 k T s) with k its stiffness, T the motor's tension, s the slack. That is listed as a shock; more is unsafe. What must stop the robot has stopped it
+- No tendon has more than `limits.maximum_n`, in any millisecond. Slack of some millimetres that a fault makes is taken
+  up by a motor at speed before anybody can know: the tendon then takes the work that the motor did on the way, too,
+  √(2 k T s) with k its stiffness, T the motor's tension, s the slack. That is listed as a shock; more is unsafe.
+- What must stop the robot has stopped it
   {1e3 * TIME_TO_SAFE_S:.0f} ms after it could be known, on the simulated robot's clock; where the control loop itself
   was stopped, also that long after it goes on. A fault whose time is not known (a frozen reading) must leave the motors
   at the safe tension in the end.
