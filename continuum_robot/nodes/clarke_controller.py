@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
+from numpy.typing import NDArray
 from std_msgs.msg import String
 
 from continuum_robot.control.references import ClarkeReference
@@ -32,11 +33,14 @@ from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.rod.feedforward import clarke_feedforward
+from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.runtime.controller_cycle import ControllerCycle
 from continuum_robot.runtime.cycle_row import CycleRow
 from continuum_robot.runtime.forms import Form, interpreted_form
 from continuum_robot.runtime.reference_input import ReferenceInput
 from continuum_robot.runtime.timing import Histogram
+
+Vector = NDArray[np.float64]
 
 _LONGEST_PERIOD_S = 0.1
 _LARGEST_CLOCK_ERROR_S = 0.1
@@ -93,6 +97,10 @@ class ClarkeControllerNode(ManagedNode):
         self._thinning = Thinning()
         self._execution = Histogram()
         self._problem = ""
+        # Of the cycle before; where most was missing since the last diagnosis: how much, what was wanted and reached.
+        self._wanted_force: list[float] | None = None
+        self._force_of_tension: Vector = np.zeros((0, 0))
+        self._missing: tuple[float, list[float], list[float]] = (0.0, [], [])
 
         # In the driver's cycle the driver's turn is this node's.
         create = self.flow if slot is None else slot.flow(self)
@@ -199,8 +207,11 @@ class ClarkeControllerNode(ManagedNode):
         now_s, now_ns = self.clock.monotonic_s(), self.clock.now_ns()
         # A stamp in the future, of a clock that is ahead, is now.
         self._reading.stamp_s = now_s - max(now_ns - self._stamp_ns, 0) * 1e-9
+        self._compare(self._commanded)
+        self._wanted_force = None
         if cycle.answer(self._reading, self._commanded, following, now_s, self._sequence):
             self._publish_tension(cycle.tension)
+            self._wanted_force = list(cycle.generalized_force)
         if self._thinning.due(self._stamp_ns):
             self._publish_coordinates(cycle.clarke, cycle.clarke_rate, cycle.generalized_force)
         self._execution.add(time.monotonic_ns() - start_ns)
@@ -210,11 +221,24 @@ class ClarkeControllerNode(ManagedNode):
         row = self._row
         self._sequence = int(numbers[row.number])
         self._stamp_ns = self.clock.stamp_ns(numbers[row.stamp_s])
+        if any(numbers[row.limited]):
+            self._compare(numbers[row.commanded])
+        self._wanted_force = numbers[row.force] if numbers[row.answered] else None
         if numbers[row.answered]:
             self._publish_tension(numbers[row.wanted])
         if self._thinning.due(self._stamp_ns):
             self._simulated = self.simulated
             self._publish_coordinates(numbers[row.clarke], numbers[row.clarke_rate], numbers[row.force])
+
+    def _compare(self, commanded: Sequence[float]) -> None:
+        """What the limits left of the force that was wanted in the cycle before; ``commanded`` went out then."""
+        wanted = self._wanted_force
+        if wanted is None or not math.isfinite(commanded[0]):
+            return
+        reached = self._force_of_tension @ commanded
+        missing_n = float(np.abs(wanted - reached).max())
+        if missing_n > self._missing[0]:
+            self._missing = missing_n, list(wanted), reached.tolist()
 
     def _read(self, data: bytes) -> bool:
         """Take over a message; False where it is of another robot."""
@@ -322,6 +346,7 @@ class ClarkeControllerNode(ManagedNode):
         self._position = conversions.preallocate(self._state_message, "position", coordinates)
         self._velocity = conversions.preallocate(self._state_message, "velocity", coordinates)
         self._force = conversions.preallocate(self._state_message, "generalized_force", coordinates)
+        self._force_of_tension = np.ascontiguousarray(controlled_manifold(robot).displacement_matrix.T)
         # Never measured, and NaN rather than empty: readers of recordings stumble over empty arrays.
         conversions.preallocate(self._state_message, "acceleration", coordinates)
 
@@ -366,6 +391,7 @@ class ClarkeControllerNode(ManagedNode):
                 status.summary(Level.WARN, f"{stale} states too old, {not_finite} not finite: no answer")
             status.summary(Level.OK, "in closed loop")
         status.summary(Level.OK, "waiting for the driver" if self._active else self.state)
+        (missing_n, wanted, reached), self._missing = self._missing, (0.0, [], [])
         for key, value in (
             ("states_received", received),
             ("commands_sent", answered),
@@ -380,6 +406,9 @@ class ClarkeControllerNode(ManagedNode):
             ("execution_mean_us", self._execution.mean_us),
             ("execution_p99_us", self._execution.quantile_us(0.99)),
             ("execution_max_us", self._execution.maximum_us),
+            ("force_missing_n", missing_n),
+            ("force_wanted_n", _listed(wanted)),
+            ("force_reached_n", _listed(reached)),
         ):
             status.add(key, value)
 
@@ -392,6 +421,10 @@ class ClarkeControllerNode(ManagedNode):
         """
         if self.load_robot().control is None:
             raise ParameterError("robot", self.parameters.get("robot"), "a robot file with a control section")
+
+
+def _listed(force: Sequence[float]) -> str:
+    return ", ".join(f"{value:.3g}" for value in force)
 
 
 def main() -> int:

@@ -226,6 +226,11 @@ class Robot:
         return f"the tendon {self.routed_tendons[0].name}" if self.routed_tendons else ""
 
     @property
+    def coordinates_name(self) -> str:
+        """What the coordinates are called that its tendons are controlled in."""
+        return "tendon modes" if self.without_clarke else "Clarke coordinates"
+
+    @property
     def part_names(self) -> tuple[str, ...]:
         """What has a controller's gains of its own: segments, pairs of tendon modes, or the mechanism's kind."""
         if self.without_clarke:

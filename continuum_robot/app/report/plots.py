@@ -67,8 +67,7 @@ def draw_tracking(tracking: Tracking, robot: Robot, folder: Path) -> Path:
             reach = max(1.0, 1.3 * float(np.abs(within).max()))
             lower.set_ylim(-reach, reach)
     axes[-1, 0].set_xlabel("time since the first reference [s]  (grey: start-up blend, left out of the errors)")
-    kind = "tendon modes" if robot.without_clarke else "Clarke coordinates"
-    axes[0, 0].set_title(f"{robot.name}: {kind}", loc="left")
+    axes[0, 0].set_title(f"{robot.name}: {robot.coordinates_name}", loc="left")
     return save_figure(figure, folder / "tracking.png")
 
 

@@ -33,6 +33,11 @@ class _Plot:
     drawn: tuple[float, float] = (0.0, 1.0)
 
 
+def _heading(robot: Robot) -> str:
+    """Of the plot of the coordinates: short, as their names follow it."""
+    return robot.coordinates_name.removesuffix(" coordinates").capitalize()
+
+
 class Curves:
     """Plots of what the robot has, made in the container that is open.
 
@@ -50,7 +55,7 @@ class Curves:
         if names:
             clarke = [(name, False) for name in names] + [(name, True) for name in names]
             tints = [k % len(colors.CURVES) for k in range(len(names))] * 2
-            self._clarke = self._plot(f"Clarke, {self._unit.name}", "dashed: wanted", clarke, tints)
+            self._clarke = self._plot(f"{_heading(robot)}, {self._unit.name}", "dashed: wanted", clarke, tints)
         pulls = [(str(k + 1), False) for k in range(tendons)]
         self._tension = self._plot("Tensions, N", "tendon", pulls, list(range(tendons)))
         self._contact: _Plot | None = None
