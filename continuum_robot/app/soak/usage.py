@@ -62,23 +62,18 @@ def _mib(text: str) -> float:
 
 
 class UsageLog:
-    """Writes what processes hold to a CSV file. Use as a context manager.
+    """Writes what processes hold to a CSV file, and reads it from there: it must not grow itself. A context manager.
 
     Parameters
     ----------
     file : replaced
-
-    Attributes
-    ----------
-    rows : written so far
     """
 
     def __init__(self, file: Path) -> None:
-        self._file = file.open("w", encoding="utf-8", newline="")
+        self._path, self._file = file, file.open("w", encoding="utf-8", newline="")
         self._writer = csv.writer(self._file)
         self._writer.writerow(_COLUMNS)
         self._begin_s = time.monotonic()
-        self.rows: list[tuple[float, str, int, Usage]] = []
 
     def sample(self, pids: Mapping[str, int]) -> None:
         """Write a row for each process that lives.
@@ -92,7 +87,6 @@ class UsageLog:
             if usage is None:
                 continue
             now_s = time.monotonic() - self._begin_s
-            self.rows.append((now_s, name, pid, usage))
             values = (getattr(usage, quantity) for quantity in QUANTITIES)
             self._writer.writerow((f"{now_s:.1f}", name, pid, *(f"{value:.6g}" for value in values)))
         self._file.flush()
@@ -100,7 +94,7 @@ class UsageLog:
     @property
     def processes(self) -> tuple[str, ...]:
         """Names, in the order in which they appeared."""
-        return tuple(dict.fromkeys(row[1] for row in self.rows))
+        return tuple(dict.fromkeys(row["process"] for row in self._rows()))
 
     def series(self, process: str, quantity: str) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
         """Times (s), values and process ids, each of shape (T,).
@@ -110,12 +104,16 @@ class UsageLog:
         process : its name
         quantity : one of :data:`QUANTITIES`
         """
-        rows = [row for row in self.rows if row[1] == process]
+        rows = [row for row in self._rows() if row["process"] == process]
         return (
-            np.array([row[0] for row in rows]),
-            np.array([float(getattr(row[3], quantity)) for row in rows]),
-            np.array([row[2] for row in rows], dtype=np.int64),
+            np.array([float(row["time_s"]) for row in rows]),
+            np.array([float(row[quantity]) for row in rows]),
+            np.array([int(row["pid"]) for row in rows], dtype=np.int64),
         )
+
+    def _rows(self) -> list[dict[str, str]]:
+        with self._path.open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
 
     def __enter__(self) -> UsageLog:
         return self
