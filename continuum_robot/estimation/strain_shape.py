@@ -32,6 +32,8 @@ Vector = NDArray[np.float64]
 
 _ITERATIONS = 12
 _LEAST_SHARE = 1e-3
+_LAST_STEP = 1e-4  # the same of a whole step of Newton's, which leaves its square
+_LONGEST_LOOK_S = 0.05  # for which a motion is thought to go on
 _LEFT_OPEN = 0.5  # share of what a mode can be up to which it counts as seen
 _TOLERANCE = 1e-6  # rad, or relative stretch: far below what the encoders see
 _BLIND = ("the shape is not seen: a tendon is unknown",)
@@ -79,6 +81,7 @@ class StrainShapeEstimator:
     def reset(self) -> None:
         """Start from the rod at rest."""
         self._c = self._rest.copy()
+        self._rate = np.zeros(self.rod.size)
         self._held = np.zeros(len(self._sigma_m))
         self._filter.reset()
 
@@ -115,7 +118,7 @@ class StrainShapeEstimator:
             return ShapeEstimate.unseen(self.rod.size, _BLIND)
         readings = self._read(wound, string_extension, tension)
         try:
-            self._c, hessian, pull = self._settle(self._c, readings)
+            self._c, hessian, pull = self._settle(self._c + min(dt, _LONGEST_LOOK_S) * self._rate, readings)
         except ConvergenceError:
             try:
                 self._c = hold(self._problem, wound, tendon_stiffness_n_per_m=self._stiffness).state.c
@@ -127,10 +130,10 @@ class StrainShapeEstimator:
         covariance: Vector
         motion: ModalState | None = None
         if readings.tension is None:
-            rates = slope @ velocity
+            rates, self._rate = slope @ velocity, np.zeros(self.rod.size)
         else:
             motion = self._moved(slope, dt)
-            rates = motion.c_rate
+            rates = self._rate = motion.c_rate
         missed = readings.extension - self.rod.string_extension(self._c)
         missed = missed[np.isfinite(missed)]
         if readings.tension is None:
@@ -239,24 +242,25 @@ class StrainShapeEstimator:
         spring = self.modes.energy_j * self.modes.information(readings.known)
         read = np.concatenate([readings.wound, np.nan_to_num(readings.extension)])
         rest_m = np.concatenate([rod.tendons.rest_m, rod.strings.rest_m])
+        slack = np.zeros(count)
         pull = readings.tension
         if pull is None:
             raise ParameterError("tension", pull, "the tendons' tensions")
         for _ in range(_ITERATIONS):
-            _, gradient, hessian = problem.terms(c, pull + held[:count])
-            _, _, drawn, curve = rod.strings.weighted(c, held[count:])
-            jacobian = np.concatenate([rod.tendons.jacobian(c), rod.strings.jacobian(c)])
-            lengths = np.concatenate([rod.tendons.lengths(c), rod.strings.lengths(c)])
+            _, gradient, hessian = problem.terms(c, slack)
+            tendon_m, by_tendon, pulled, curve = rod.tendons.weighted(c, pull + held[:count])
+            string_m, by_string, drawn, more = rod.strings.weighted(c, held[count:])
+            jacobian = np.concatenate([by_tendon, by_string])
             taut = spring @ jacobian
-            hessian = hessian + curve + jacobian.T @ taut
-            force = spring @ (read - rest_m + lengths)
-            out_of_balance = gradient + drawn + jacobian.T @ (force - held)
+            hessian = hessian + curve + more + jacobian.T @ taut
+            force = spring @ (read - rest_m + np.concatenate([tendon_m, string_m]))
+            out_of_balance = gradient + pulled + drawn + jacobian.T @ (force - held)
             scaled = problem.inverse_root @ hessian @ problem.inverse_root.T
             direction, _ = downhill(scaled, problem.inverse_root @ out_of_balance)
             step, share = problem.step(direction)
             size = float(np.abs(rod.strain_scale * step).max())
             c, held = c + share * step, held + share * (force + taut @ step - held)
-            if size <= _TOLERANCE:
+            if size <= _LAST_STEP:
                 self._held = held
                 return c, hessian, -taut.T
-        raise ConvergenceError("shape", size, _TOLERANCE, _ITERATIONS)
+        raise ConvergenceError("shape", size, _LAST_STEP, _ITERATIONS)
