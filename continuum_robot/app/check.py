@@ -26,10 +26,9 @@ from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.rolling_joint import RollingJoint
 from continuum_robot.robot.segment import Segment
-from continuum_robot.rod import strain_statics
 from continuum_robot.rod.dynamics import RodDynamics
-from continuum_robot.rod.statics import equilibrium
 from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain_statics import equilibrium
 from continuum_robot.rod.tendons import beyond_bending
 
 Vector = NDArray[np.float64]
@@ -138,7 +137,7 @@ def natural_frequencies_hz(robot: Robot) -> Vector:
     frequencies in increasing order, shape (coefficients,), Hz; NaN where the equilibrium is not stable in a mode
     """
     try:
-        mass, stiffness = _general_rod(robot) if beyond_bending(robot) else _bending_rod(robot)
+        mass, stiffness = _at_rest(robot)
     except ConvergenceError:
         return np.full(robot.coefficient_count, np.nan)
     root = np.linalg.cholesky(mass)
@@ -148,18 +147,14 @@ def natural_frequencies_hz(robot: Robot) -> Vector:
     return np.array([math.sqrt(square) / (2 * math.pi) if square >= 0 else math.nan for square in squares])
 
 
-def _bending_rod(robot: Robot) -> tuple[Vector, Vector]:
-    """Mass and stiffness matrix at rest."""
-    dynamics = RodDynamics(robot, compile="never")
-    c = equilibrium(dynamics, np.zeros(robot.tendon_count)).c
-    return dynamics.mass_matrix(c), dynamics.potential(c)[2]
-
-
-def _general_rod(robot: Robot) -> tuple[Vector, Vector]:
-    """Mass and stiffness matrix at rest; actuators have no inertia there."""
+def _at_rest(robot: Robot) -> tuple[Vector, Vector]:
+    """Mass and stiffness matrix at rest; actuators of a rod that does more than bend have no inertia there."""
     rod = StrainRod.from_robot(robot)
-    state = strain_statics.equilibrium(rod)
-    return rod.mass_matrix(state.c), state.problem.terms(state.c, state.tension)[2]
+    state = equilibrium(rod, settle=False)
+    if beyond_bending(robot):
+        return rod.mass_matrix(state.c), state.problem.terms(state.c, state.tension)[2]
+    dynamics = RodDynamics(robot, compile="never")
+    return dynamics.mass_matrix(state.c), dynamics.potential(state.c)[2]
 
 
 def masses_kg(segment: Segment) -> tuple[float, float, float]:

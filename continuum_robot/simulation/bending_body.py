@@ -17,7 +17,8 @@ from continuum_robot.rod.capstans import drives, tension_from_torque, torque_fro
 from continuum_robot.rod.code_generation import FastFunction, compile_functions
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.integration import rk4_step
-from continuum_robot.rod.statics import equilibrium
+from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain_statics import equilibrium
 from continuum_robot.rod.tendon_friction import TendonFriction
 from continuum_robot.simulation.contact import Kinematics, PlantContacts
 from continuum_robot.simulation.motors import MotorModel, tendon_tension
@@ -225,7 +226,7 @@ class BendingBody:
         _, gradient, _ = self._dynamics.potential(np.zeros(self._size))
         if np.abs(gradient).max() < 1e-12:
             return np.zeros(self._size)
-        return equilibrium(self._dynamics, np.zeros(self._tendons)).c
+        return equilibrium(StrainRod.from_robot(self._robot), settle=False).c
 
     def _stable_substep(self, progress: Callable[[str], None] | None) -> float:
         """The robot file's substep, or the largest whole fraction of it that the fastest mode allows."""

@@ -7,6 +7,7 @@ import functools
 
 import numpy as np
 import pytest
+from bending_statics import equilibrium
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,6 @@ from continuum_robot.geometry.clarke import arc_from_clarke
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.dynamics import RodDynamics
-from continuum_robot.rod.statics import equilibrium
 
 NAMES = ("opencr_five_tendon", "two_segment", "vanderbilt_segment", "vanderbilt_two_segment")
 ROBOTS = {name: load_robot(name) for name in NAMES}

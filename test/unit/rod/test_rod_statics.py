@@ -3,17 +3,18 @@ import dataclasses
 
 import numpy as np
 import pytest
+from bending_statics import equilibrium
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rod_robots import load_robot, shapes, uneven, with_basis
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.coordinates import clarke_from_curvature, clarke_manifold
-from continuum_robot.rod import statics
+from continuum_robot.rod import strain_statics
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.rod.model import RodModel
-from continuum_robot.rod.statics import equilibrium
+from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 
 
@@ -64,21 +65,12 @@ def test_a_generalised_load_is_held(virtual):
     np.testing.assert_allclose(equilibrium(virtual, np.zeros(10), load).c, c, atol=1e-6)
 
 
-def test_a_load_that_newton_does_not_take_at_once_is_put_on_in_steps(virtual, monkeypatch):
-    tension = np.zeros(10)
-    tension[[0, 5]] = 5.0
-    at_once = equilibrium(virtual, tension)
-    monkeypatch.setattr(statics, "_ITERATIONS", 6)
-    assert at_once.iterations > 6
-    in_steps = equilibrium(virtual, tension)
-    assert in_steps.residual < 1e-9
-    np.testing.assert_allclose(in_steps.c, at_once.c, atol=1e-6)
-
-
-def test_no_convergence_is_an_error_that_says_how_far_it_got(virtual, monkeypatch):
-    monkeypatch.setattr(statics, "_ITERATIONS", 1)
-    with pytest.raises(ConvergenceError, match=r"no static equilibrium found beyond 0 % of the load: residual"):
-        equilibrium(virtual, np.full(10, 2.0) * np.arange(10))
+@given(tension=st.lists(st.floats(0, 2.5), min_size=10, max_size=10))
+@settings(deadline=None, max_examples=30)
+def test_the_statics_of_any_strain_are_those_of_bending_where_that_is_all(virtual, tension):
+    """Two formulations: the Lagrangian of bending, and the chain of Magnus steps with tendon paths."""
+    general = strain_statics.equilibrium(StrainRod.from_robot(virtual.robot), tension, settle=False)
+    np.testing.assert_allclose(general.c, equilibrium(virtual, tension, start=general.c).c, atol=1e-6)
 
 
 def test_a_load_without_equilibrium_within_reach_is_an_error(virtual):

@@ -5,11 +5,11 @@ import dataclasses
 
 import numpy as np
 import pytest
+from bending_statics import equilibrium
 
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.dynamics import RodDynamics
-from continuum_robot.rod.statics import equilibrium
 from continuum_robot.simulation.plant import Plant
 
 ROBOT = load_robot("opencr_five_tendon")

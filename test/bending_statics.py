@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Static equilibrium of a robot: Newton's method on its energy, with line search and load continuation."""
+"""Static equilibrium of a rod that bends, by the Lagrangian of rod/model.py: the oracle of rod/strain_statics.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ _RESIDUAL_TOLERANCE = 1e-9
 _ITERATIONS = 60
 _LARGEST_STEP_RAD = 0.8
 _ARMIJO = 1e-4
-_SMALLEST_LOAD_STEP = 1 / 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,64 +45,17 @@ def equilibrium(
     generalized_force: ArrayLike | None = None,
     start: ArrayLike | None = None,
 ) -> Equilibrium:
-    """State of rest under tendons, gravity and a constant load.
-
-    Minimises V(c) - (G^T tension + force) . c, exact Hessian, line search. Where a full load does not converge it is
-    put on in steps from the unloaded state, gravity included.
-
-    Parameters
-    ----------
-    dynamics : the robot
-    tension : (N,) tension of every tendon, N
-    generalized_force : (n,) other constant load, N.m^2
-    start : (n,) first guess, 1/m; None for the straight robot
-
-    Returns
-    -------
-    the equilibrium that Newton's method reaches from ``start``; see its ``stable``
-
-    Raises
-    ------
-    ConvergenceError : none found
-    ParameterError : it bends beyond what the kinematics resolve
-    """
+    """Newton's method on V(c) - (G^T tension + force) . c, with the exact Hessian and a line search."""
     load = dynamics.symbolic.tendon_matrix.T @ np.asarray(tension, dtype=float)
     if generalized_force is not None:
         load = load + np.asarray(generalized_force, dtype=float)
     c = np.zeros(dynamics.size) if start is None else np.array(start, dtype=float)
     problem = _Energy(dynamics)
-    try:
-        c, residual, iterations = problem.minimise(c, load, 1.0)
-    except ConvergenceError as error:
-        c, residual, iterations = _continued(problem, load, error)
+    c, residual, iterations = problem.minimise(c, load)
     dynamics.check_reach(c)
-    energy, _, hessian = problem.at(c, load, 1.0)
+    energy, _, hessian = problem.at(c, load)
     stable = bool(np.linalg.eigvalsh(hessian)[0] > 0)
     return Equilibrium(c, residual, iterations, stable, energy)
-
-
-def _continued(problem: _Energy, load: Vector, first: ConvergenceError) -> tuple[Vector, float, int]:
-    """Equilibrium with the load put on in steps that halve where Newton's method fails."""
-    c, residual = np.zeros(problem.dynamics.size), 0.0
-    done, step, iterations = 0.0, 0.25, first.iterations
-    while done < 1:
-        scale = min(1.0, done + step)
-        try:
-            c, residual, count = problem.minimise(c, scale * load, scale)
-        except ConvergenceError as error:
-            iterations += error.iterations
-            step /= 2
-            if step < _SMALLEST_LOAD_STEP:
-                raise ConvergenceError(
-                    f"no static equilibrium found beyond {100 * done:.3g} % of the load",
-                    error.residual,
-                    error.tolerance,
-                    iterations,
-                ) from first
-            continue
-        iterations += count
-        done, step = scale, 2 * step
-    return c, residual, iterations
 
 
 class _Energy:
@@ -116,25 +68,18 @@ class _Energy:
         self._lengths_m = np.concatenate(lengths)
         self._compliance = np.linalg.inv(stiffness)
 
-    def at(self, c: Vector, load: Vector, gravity_scale: float) -> tuple[float, Vector, Vector]:
-        """Energy, gradient and Hessian with a share of gravity."""
-        dynamics = self.dynamics
-        value, gradient, hessian = dynamics.potential(c)
-        if gravity_scale < 1:
-            stiffness = dynamics.symbolic.stiffness
-            rest = 1 - gravity_scale
-            value = gravity_scale * value + rest * float(c @ stiffness @ c) / 2
-            gradient = gravity_scale * gradient + rest * stiffness @ c
-            hessian = gravity_scale * hessian + rest * stiffness
+    def at(self, c: Vector, load: Vector) -> tuple[float, Vector, Vector]:
+        """Energy, gradient and Hessian."""
+        value, gradient, hessian = self.dynamics.potential(c)
         return value - float(load @ c), gradient - load, hessian
 
     def residual_rad(self, gradient: Vector) -> float:
         """Bending angle that the force out of balance would cause on the elastic robot alone."""
         return float(np.linalg.norm(self._lengths_m * (self._compliance @ gradient)))
 
-    def minimise(self, c: Vector, load: Vector, gravity_scale: float) -> tuple[Vector, float, int]:
+    def minimise(self, c: Vector, load: Vector) -> tuple[Vector, float, int]:
         """Newton's method with a positive definite Hessian and an Armijo line search."""
-        value, gradient, hessian = self.at(c, load, gravity_scale)
+        value, gradient, hessian = self.at(c, load)
         residual = self.residual_rad(gradient)
         for iteration in range(_ITERATIONS):
             if residual < _RESIDUAL_TOLERANCE:
@@ -144,7 +89,7 @@ class _Energy:
             slope = float(gradient @ step)
             share = 1.0
             while True:
-                trial = self.at(c + share * step, load, gravity_scale)
+                trial = self.at(c + share * step, load)
                 trial_residual = self.residual_rad(trial[1])
                 # Near the solution the energy's decrease drowns in rounding: there the residual decides.
                 if trial[0] <= value + _ARMIJO * share * slope or trial_residual < 0.5 * residual:
