@@ -98,7 +98,7 @@ class TipControl:
         progress: Callable[[str], None] | None = None,
     ) -> None:
         self.settings = settings or TipSettings()
-        self.kinematics = TipKinematics(robot, compile=compile, progress=progress)
+        self.kinematics = TipKinematics(robot)
         limits = motion_limits(robot)
         self._limits = TendonUse(robot, self.settings.limit_share, compile, progress)
         self._inverse = TipInverse(robot, self.kinematics, self._limits, self.settings.reachable_m)

@@ -16,7 +16,6 @@ inequalities into a least distance problem.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +25,7 @@ from scipy.optimize import nnls
 from continuum_robot.control.tendon_use import TendonUse
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.backbone import backbone_of
+from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 
 Vector = NDArray[np.float64]
@@ -77,17 +76,16 @@ class TipKinematics:
     Parameters
     ----------
     robot : a rod
-    compile, progress : see :func:`~continuum_robot.rod.code_generation.compile_functions`
 
     Raises
     ------
     ParameterError : a mechanism, which is no rod
     """
 
-    def __init__(self, robot: Robot, *, compile: str = "auto", progress: Callable[[str], None] | None = None) -> None:
+    def __init__(self, robot: Robot) -> None:
         if robot.mechanism is not None:
             raise ParameterError("robot", robot.name, "a rod: a mechanism has kinematics of its own")
-        self._rod = backbone_of(robot, compile=compile, progress=progress)
+        self._rod = StrainRod.from_robot(robot)
         self._length_m = robot.length_m
         self.shape = coefficients_from_clarke(robot)
 
@@ -97,9 +95,7 @@ class TipKinematics:
 
     def place(self, clarke: Vector) -> tuple[Vector, Vector]:
         """Tip position, shape (3,), base frame, m, and its Jacobian over the Clarke coordinates, shape (3, 2m)."""
-        coefficients = self.shape @ clarke
-        pose = self._rod.poses(coefficients, self._length_m)[0]
-        body = self._rod.body_jacobian(coefficients, self._length_m)
+        pose, body = self._rod.moved(self.shape @ clarke, self._length_m)
         return pose[:3, 3].copy(), pose[:3, :3] @ body[:3] @ self.shape
 
 

@@ -282,12 +282,24 @@ class StrainRod:
 
     def body_jacobian(self, c: ArrayLike, s: float) -> Vector:
         """Jacobian of the twist (linear, angular) of the frame at arc length ``s`` (m), in its own axes, (6, n)."""
+        return self.moved(c, s)[1]
+
+    def moved(self, c: ArrayLike, s: float) -> tuple[Vector, Vector]:
+        """Pose (4, 4) and :meth:`body_jacobian` (6, n) at an arc length (m), together.
+
+        Parameters
+        ----------
+        c : (n,) coefficients
+        s : from the base, m
+        """
         chain = self.chain([float(s)])
         frames = chain.frames(self.coefficients(c))
         (k,) = chain.indices([float(s)])
         rotation, turning = frames.rotation[k], frames.jacobian[k, :3]
         velocity = frames.jacobian[k, 3:] - hat(frames.position[k]) @ turning
-        return np.concatenate([rotation.T @ velocity, rotation.T @ turning])
+        pose = np.eye(4)
+        pose[:3, :3], pose[:3, 3] = rotation, frames.position[k]
+        return pose, np.concatenate([rotation.T @ velocity, rotation.T @ turning])
 
     def strain(self, c: ArrayLike, s: ArrayLike) -> Vector:
         """Strain (u, v) at arc lengths (k,), m: (k, 6), 1/m and dimensionless; at a segment's end that before it."""

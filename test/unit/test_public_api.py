@@ -53,7 +53,6 @@ SOURCE = re.compile(
 )
 # Modules without a formula of anybody's: they build, draw, compile or measure what others compute.
 WITHOUT_FORMULAS = {
-    "rod/backbone.py",
     "rod/benchmark.py",
     "rod/code_generation.py",
     "rod/code_splitting.py",
