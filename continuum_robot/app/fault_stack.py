@@ -435,24 +435,30 @@ def run_campaign(
 
     Raises
     ------
-    DeviceError : the stack does not come up
+    DeviceError : the stack does not end
     """
     for controller in ("clarke", "topic"):
         chosen = [k for k in kinds if k.runs == STACK and (k.name in OWN_PROCESS) == (controller == "topic")]
         waiting = [(kind, moment) for kind in chosen for moment in moments(moment_count)]
         while waiting:
-            with _running(robot_file, controller, seed) as run:
-                recovered = True
-                while waiting and recovered:
-                    kind, moment = waiting.pop(0)
-                    try:
-                        if kind.name == "cross_origin" and run.page is None:
-                            run.page = _PageProgram(run.file, run.file.parent)
-                        record = run_one(run, kind, moment, seed)
-                    except ContinuumRobotError as error:
-                        record = dataclasses.replace(unknown(kind, moment, seed, str(error)), runs=STACK)
-                    recovered = record.recovered_without_restart
-                    yield record
+            try:
+                with _running(robot_file, controller, seed) as run:
+                    recovered = True
+                    while waiting and recovered:
+                        kind, moment = waiting.pop(0)
+                        try:
+                            if kind.name == "cross_origin" and run.page is None:
+                                run.page = _PageProgram(run.file, run.file.parent)
+                            record = run_one(run, kind, moment, seed)
+                        except ContinuumRobotError as error:
+                            record = dataclasses.replace(unknown(kind, moment, seed, str(error)), runs=STACK)
+                        recovered = record.recovered_without_restart
+                        yield record
+            except DeviceError as error:  # it did not come up: that run has failed, and the others are to be judged
+                if not waiting:
+                    raise
+                kind, moment = waiting.pop(0)
+                yield dataclasses.replace(unknown(kind, moment, seed, str(error)), runs=STACK)
 
 
 @contextlib.contextmanager

@@ -207,12 +207,12 @@ class ClarkeControllerNode(ManagedNode):
         now_s, now_ns = self.clock.monotonic_s(), self.clock.now_ns()
         # A stamp in the future, of a clock that is ahead, is now.
         self._reading.stamp_s = now_s - max(now_ns - self._stamp_ns, 0) * 1e-9
-        self._compare(self._commanded)
-        self._wanted_force = None
+        wanted, self._wanted_force = self._wanted_force, None
         if cycle.answer(self._reading, self._commanded, following, now_s, self._sequence):
             self._publish_tension(cycle.tension)
             self._wanted_force = list(cycle.generalized_force)
         if self._thinning.due(self._stamp_ns):
+            self._compare(wanted, self._commanded)
             self._publish_coordinates(cycle.clarke, cycle.clarke_rate, cycle.generalized_force)
         self._execution.add(time.monotonic_ns() - start_ns)
 
@@ -222,7 +222,7 @@ class ClarkeControllerNode(ManagedNode):
         self._sequence = int(numbers[row.number])
         self._stamp_ns = self.clock.stamp_ns(numbers[row.stamp_s])
         if any(numbers[row.limited]):
-            self._compare(numbers[row.commanded])
+            self._compare(self._wanted_force, numbers[row.commanded])
         self._wanted_force = numbers[row.force] if numbers[row.answered] else None
         if numbers[row.answered]:
             self._publish_tension(numbers[row.wanted])
@@ -230,9 +230,8 @@ class ClarkeControllerNode(ManagedNode):
             self._simulated = self.simulated
             self._publish_coordinates(numbers[row.clarke], numbers[row.clarke_rate], numbers[row.force])
 
-    def _compare(self, commanded: Sequence[float]) -> None:
+    def _compare(self, wanted: list[float] | None, commanded: Sequence[float]) -> None:
         """What the limits left of the force that was wanted in the cycle before; ``commanded`` went out then."""
-        wanted = self._wanted_force
         if wanted is None or not math.isfinite(commanded[0]):
             return
         reached = self._force_of_tension @ commanded

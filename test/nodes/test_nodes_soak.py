@@ -18,7 +18,9 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 
 from ros_probe import patient_on_wires
 
+from continuum_robot.app import fault_stack
 from continuum_robot.app.fault_stack import run_campaign
+from continuum_robot.errors import DeviceError
 from continuum_robot.experiments.fault_campaign.kind import SAFE
 from continuum_robot.experiments.fault_campaign.kinds import kinds_by_name
 from continuum_robot.nodes.spinning import wait_for
@@ -84,3 +86,18 @@ def test_others_cannot_make_the_robot_unsafe(domain, tmp_path):
     assert records["driver_respawned"].reaction == SAFE
     for name in ("cross_origin", "stale_file", "reset_moves_nothing", "hostile_request"):
         assert records[name].ended_safe, records[name].problems
+
+
+def test_a_stack_that_does_not_come_up_fails_its_run_and_the_others_are_judged(monkeypatch):
+    """It ended the campaign, and what had been judged before was lost."""
+
+    def refuse(*_arguments):
+        raise DeviceError("stack", "is fault", "See its log")
+
+    monkeypatch.setattr(fault_stack, "_running", refuse)
+    records = list(run_campaign("opencr_five_tendon", kinds_by_name("driver_respawned,estop_by_two"), 2))
+    assert sorted((record.fault, record.ended_safe) for record in records) == [
+        *[("driver_respawned", False)] * 2,
+        *[("estop_by_two", False)] * 2,
+    ]
+    assert all("is fault" in record.problems[0] for record in records)
