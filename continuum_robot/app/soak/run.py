@@ -25,7 +25,7 @@ from continuum_robot.app.output import plain, run_folder
 from continuum_robot.app.soak.faults import SoakFault, draw
 from continuum_robot.app.soak.growth import WARM_UP_S, Growth, judge_growth
 from continuum_robot.app.soak.report import draw_soak, print_soak, write_soak
-from continuum_robot.app.soak.stand import StackStand
+from continuum_robot.app.soak.stand import CLIENT, StackStand
 from continuum_robot.app.soak.usage import QUANTITIES, UsageLog
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.experiments.fault_campaign.judgement import DEVIATION_M, TIME_TO_SAFE_S, TORQUE_MARGIN_N
@@ -134,7 +134,7 @@ class Soak:
             f"{growth.process} grows: {growth.quantity} by {growth.per_h:.2f} an hour"
             f" ({growth.low_per_h:.2f} to {growth.high_per_h:.2f})"
             for growth in self.growths
-            if growth.grows
+            if growth.grows and growth.process != CLIENT
         ]
         return [*lines, *([self.ended] if self.ended else [])]
 

@@ -38,7 +38,8 @@ ATTEMPTS = 4
 PAUSE_S = 3.0
 """Between two attempts: a node that was killed is listed for a while."""
 CLIENT = "client"
-"""This process itself, which is a client of the stack."""
+"""This process itself, which is a client of the stack. What it holds is written, and judged by nobody: it keeps what it
+saw, and its middleware something of each program that came and went."""
 POLL_S = 0.1
 _KEPT_S = 150.0
 _END_TIMEOUT_S = 60.0

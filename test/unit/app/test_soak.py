@@ -178,6 +178,11 @@ def test_each_kind_of_failure_fails_the_soak():
         assert len(failing.failures) == 1, field
 
 
+def test_what_the_soaks_own_program_holds_is_not_judged():
+    own = Growth("client", "rss_mib", 9.0, 8.0, 10.0, 20.0, 29.0, 40, grows=True, judged=True)
+    assert Soak("robot", 0, 60.0, growths=[own]).failures == []
+
+
 def test_only_what_a_motor_can_do_on_the_way_of_the_slack_is_a_shock():
     robot = load_robot("opencr_five_tendon")
     maximum_n = robot.limits.maximum_n
