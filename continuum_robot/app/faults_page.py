@@ -131,9 +131,9 @@ requests, resets, pauses, clients that come and go. Each time:
 `usage.csv` has memory (PSS and RSS), open handles and threads of each process over time, `soak.png` draws them,
 `faults.jsonl` has a line for each fault, `soak.json` everything. A process grows where the 95 % interval of its robust
 slope (Theil-Sen, over medians, without the first {WARM_UP_S:g} s of each process) lies above {allowed} an hour; less
-than {MINIMUM_S / 60:g} minutes are not judged, and neither is the soak's own program (`client`): it keeps what it saw, and its
-middleware some tenths of a MiB of each program that came and went. Ctrl-C ends a soak with the same report. Exit code 1: something was
-unsafe, not recovered, not as asked, or grew.
+than {MINIMUM_S / 60:g} minutes are not judged, and neither is the soak's own program (`client`): it keeps what it
+saw, and its middleware some tenths of a MiB of each program that came and went.
+Ctrl-C ends a soak with the same report. Exit code 1: something was unsafe, not recovered, not as asked, or grew.
 """
     ]
 
