@@ -3,7 +3,7 @@
 
 On matrices of 6 to 36 rows NumPy spends its time on calls, not on numbers. Products of blocks are functions of their
 own, called again and again, so that the code stays small. Without a compiler it runs in CasADi's virtual machine,
-several times slower. The tests hold the same formulas with NumPy against it.
+slower. The tests hold the same formulas with NumPy against it.
 """
 
 from __future__ import annotations
@@ -317,7 +317,7 @@ def _inverse(S: Any) -> Any:
 
 
 # --- DisturbanceObserver: x = (c, c_rate, d) with M c_rate' = known force + d - M' c_rate, johnston (45), by
-# exponential Euler, which is exact for a linear model, so stiff modes need no smaller steps
+# exponential Euler, which is exact for a linear model; its series of third order limits the step, see there
 
 
 def _flow(blocks: _Blocks) -> ca.Function:

@@ -107,6 +107,7 @@ class ContactLocator:
     functions : gives the nodes of the Jacobians and their interpolation
     directions : N, wrenches that the contact can transmit, (6, m)
     settings : see :class:`LocationSettings`
+    algebra : of an earlier locator of the same places and number of directions; None: its own is made
     compile, progress : as in :func:`~continuum_robot.rod.code_generation.compile_functions`; the likelihood of other
         than two directions, which may be asked for while the robot runs, is never compiled
 
@@ -115,6 +116,7 @@ class ContactLocator:
     places_m : places that are compared, increasing, (p,), m
     cells_m : length that each of them stands for, (p,), m
     segment : index of its segment, (p,)
+    algebra : likelihood of these places
 
     Raises
     ------
@@ -127,6 +129,7 @@ class ContactLocator:
         directions: ArrayLike,
         settings: LocationSettings | None = None,
         *,
+        algebra: PlaceAlgebra | None = None,
         compile: str = "auto",
         progress: Callable[[str], None] | None = None,
     ) -> None:
@@ -148,7 +151,7 @@ class ContactLocator:
         self._edges_m = np.concatenate([[0.0], (self.places_m[1:] + self.places_m[:-1]) / 2, [robot.length_m]])
         self.cells_m = np.diff(self._edges_m)
         self._nothing = np.zeros(self.places_m.size)
-        self._algebra = PlaceAlgebra(
+        self.algebra = algebra or PlaceAlgebra(
             self._size,
             self._free,
             self.places_m,
@@ -220,7 +223,7 @@ class ContactLocator:
         self._weight = 1.0 if fresh else 1 + math.exp(-dt / self.settings.memory_s) * self._weight
         B, prior = self._forces(jacobians), 1 / self.settings.plausible_force_n**2
         belief = _Belief(
-            *self._algebra.place_evidence(B, r, information, prior=prior, before=before, share=1 / self._weight)
+            *self.algebra.place_evidence(B, r, information, prior=prior, before=before, share=1 / self._weight)
         )
         self._profile = belief.profile
         return self._decided(belief)

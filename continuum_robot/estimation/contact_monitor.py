@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact_algebra import BudgetAlgebra, FilterAlgebra
+from continuum_robot.estimation.contact_algebra import BudgetAlgebra, FilterAlgebra, PlaceAlgebra
 from continuum_robot.estimation.contact_location import ContactLocator, LocationSettings
 from continuum_robot.estimation.contact_settings import ForceLimits, MonitorSettings, default_location, default_settings
 from continuum_robot.estimation.contact_states import BLIND, SETTLING, TARING, ContactEstimate, ContactStates
@@ -97,10 +97,10 @@ class ContactMonitor:
             robot, functions, friction, modes=self.modes, motors=motors, compile=compile, progress=progress
         )
         self._location_settings = location or default_location(robot)
-        self._compile, self._progress = compile, progress
-        how: dict[str, Any] = {"compile": compile, "progress": progress}
-        self._budgets = BudgetAlgebra(self._rod.stiffness, self._rod.strain_count, robot.name, **how)
-        self._filter = FilterAlgebra(self.size, robot.name, **how)
+        self._how: dict[str, Any] = {"compile": compile, "progress": progress}
+        self._budgets = BudgetAlgebra(self._rod.stiffness, self._rod.strain_count, robot.name, **self._how)
+        self._filter = FilterAlgebra(self.size, robot.name, **self._how)
+        self._places: dict[int, PlaceAlgebra] = {}  # by the number of directions
         self._check, self._states = ShapeCheck(self._rod.stiffness), ContactStates()
         self._tare, self._learning = ResidualTare(self.size), FreeMotionLearning(self._rod)
         self._take(settings or default_settings(robot), rebuild=True)
@@ -149,13 +149,15 @@ class ContactMonitor:
                 )
             wrench = WrenchEstimator(settings.contact_type)
             method = residual_method(settings, self._rod, wrench.directions, self._budgets, self._filter)
+            free = wrench.directions.shape[1]
             self.locator = ContactLocator(
                 self.functions,
                 wrench.directions,
                 self._location_settings,
-                compile=self._compile,
-                progress=self._progress,
+                algebra=self._places.get(free),
+                **self._how,
             )
+            self._places[free] = self.locator.algebra
             self._method, self._wrench = method, wrench
         self._settings = settings
         self._shares: Vector = np.array([getattr(settings, name) for name in SHARES])

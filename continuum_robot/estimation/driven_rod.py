@@ -83,7 +83,7 @@ class Drives:
     ----------
     force : their generalised force at the measured coefficients, (n,), N.m^2
     torque : of every capstan, (k,), N.m
-    tension : of every tendon, (N,), N, where their levers hang on the shape; None: ``force`` holds at all
+    tension : of every tendon, (N,), N, where their levers depend on the shape; None: ``force`` holds at all
     shape : measured coefficients of a rod of which only modes are seen
     """
 
@@ -140,7 +140,7 @@ class DrivenRod:
         self._torque_from_tension = torque_from_tension(robot)
         friction = friction or TendonFriction(robot, compile=compile, progress=progress)
         self.capstan_jacobian = friction.jacobian if modes is None else np.zeros((0, len(self.stiffness)))
-        self._capstan_inverse = np.linalg.pinv(friction.jacobian)
+        self._capstan_inverse = np.linalg.pinv(self.capstan_jacobian)
         self.rubs = bool(np.any(friction.coefficients > 0))
         self._friction = FrictionTerms(friction, compile=compile, progress=progress) if self.rubs else None
         self._motors = _Motors.of(robot, self._tendon_matrix) if motors else None
@@ -170,7 +170,7 @@ class DrivenRod:
         return Drives(self.generalized(-self._rod.tendons.weighted(c, pull)[2]), torque, pull, c)
 
     def coordinates(self, values: Vector) -> Vector:
-        """Coordinates of coefficients, or their rates of rates; (coefficients, ...) to (n, ...).
+        """Coordinates of coefficients, or rates of their rates; (coefficients, ...) to (n, ...).
 
         Parameters
         ----------
@@ -199,8 +199,8 @@ class DrivenRod:
     def evaluate(self, c: Vector, rate: Vector, drives: Drives, other: Vector) -> StateTerms:
         """The model at a state.
 
-        The rotors' mass in the coefficients is that at the straight rod, also where the tendons' levers hang on the
-        shape.
+        The rotors' mass in the coefficients is that at the straight rod, also where the tendons' levers depend on
+        the shape.
 
         Parameters
         ----------

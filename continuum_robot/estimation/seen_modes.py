@@ -4,7 +4,7 @@
 Derived here. Forces that act on the rod through its sensors move the readings S c, each over its standard deviation, by
 C = S H^-1 S^T per force, with H the stiffness at rest. The eigenvectors U of C, of eigenvalues L, are the modes
 q = U^T S c, and c = B q with B = H^-1 S^T U L^-1 is the shape of least energy that has them. A force F on the
-coefficients does B^T F on the modes, and B^T H c = L^-1 q: what elasticity does to the modes hangs on the readings
+coefficients does B^T F on the modes, and B^T H c = L^-1 q: the elastic force on the modes depends on the readings
 alone. So a contact is felt in the modes whatever the rest of the shape does, as exactly as the readings are.
 """
 

@@ -134,7 +134,7 @@ def contact_model(
 
 
 def lever(model: RodModel | GeneralModel) -> Vector:
-    """Displacement of every tendon per coordinate, (N, n): at the straight rod where it hangs on the shape.
+    """Displacement of every tendon per coordinate, (N, n): at the straight rod where it depends on the shape.
 
     Parameters
     ----------

@@ -189,12 +189,12 @@ def workspace_tensions(robot: Robot, maximum_n: float, samples: int, *, routed: 
         tensions = antagonistic_tensions(counts[0], maximum_n, steps, max(1, samples // steps))
     else:
         draws = Halton(2 * len(counts) + alone, scramble=False).random(samples)
-        parts = [maximum_n * draws[:, 2 * len(counts) :]]
-        for index, count in reversed(list(enumerate(counts))):
+        parts = []
+        for index, count in enumerate(counts):
             turn, share = draws[:, 2 * index], draws[:, 2 * index + 1]
             rays = antagonistic_tensions(count, maximum_n, 1, samples)[1:]
-            parts.insert(0, np.sqrt(share)[:, None] * rays[(turn * samples).astype(int)])
-        tensions = np.hstack(parts)
+            parts.append(np.sqrt(share)[:, None] * rays[(turn * samples).astype(int)])
+        tensions = np.hstack([*parts, maximum_n * draws[:, 2 * len(counts) :]])
     return np.hstack([tensions, np.zeros((len(tensions), robot.tendon_count - tensions.shape[1]))])
 
 

@@ -37,12 +37,12 @@ def test_a_force_beyond_the_limits_is_told_with_what_is_reached(domain, controll
         probe.listen_to_stack()
         stack.wait_until_up(120.0)
 
-        def told() -> dict[str, str]:
+        def reported() -> dict[str, str]:
             status = probe.diagnostics.get("/clarke_controller: controller")
             return {} if status is None else values_of(status)
 
-        probe.wait(lambda: float(told().get("force_missing_n", 0.0)) > 0.2, 10.0, "no missing force is told")
-        found = told()
+        probe.wait(lambda: float(reported().get("force_missing_n", 0.0)) > 0.2, 10.0, "no missing force is reported")
+        found = reported()
         wanted, reached = (
             np.array([float(value) for value in found[key].split(", ")])
             for key in ("force_wanted_n", "force_reached_n")

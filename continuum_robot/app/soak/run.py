@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import dataclasses
 import json
 import math
@@ -45,8 +43,6 @@ LONGEST_MOTION_S = 4.0
 USAGE_ROWS = 720
 """Rows of a process in a soak, about."""
 BINS = 60
-_M_MMAP_THRESHOLD = -3
-_LARGE_BYTES = 65536
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +162,6 @@ def run_soak(robot: str, hours: float, *, seed: int, out: Path, console: Console
     ContinuumRobotError : a robot file that cannot be used, a busy DDS domain, a stack that does not come up
     """
     console = console or Console()
-    _give_large_arrays_back()
     prepare_model(load_robot(robot), console)
     folder = run_folder(out).resolve()
     soak = Soak(robot, seed, 3600.0 * hours)
@@ -187,12 +182,6 @@ def run_soak(robot: str, hours: float, *, seed: int, out: Path, console: Console
             draw_soak(soak, usage, folder / "soak.png")
     print_soak(soak, console)
     return 1 if soak.failures else 0
-
-
-def _give_large_arrays_back() -> None:
-    """Have arrays of the truth, which come and go, mapped on their own: on the heap they leave gaps, and it grows."""
-    with contextlib.suppress(OSError, AttributeError):  # another C library
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
 def _draw_faults(soak: Soak, stand: StackStand, stop: StopRequest, folder: Path, console: Console) -> None:

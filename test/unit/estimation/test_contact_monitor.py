@@ -523,7 +523,7 @@ def test_machine_code_gives_what_numpy_gives(method, monitors, dt, contact_type)
         monitor.with_settings(settings)
         monitor.reset()
     assert isinstance(plain._budgets, PlainBudgets)
-    assert isinstance(plain.locator._algebra, PlainPlaces)
+    assert isinstance(plain.locator.algebra, PlainPlaces)
     assert isinstance(quick._budgets, BudgetAlgebra)
     generator, n = np.random.default_rng(3), quick.size
     wave, push = 0.3 * generator.normal(size=n), generator.normal(size=n)
