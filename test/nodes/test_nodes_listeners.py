@@ -23,7 +23,8 @@ pytest.importorskip("viser", reason="viser is not installed: there is no page wi
 
 from ros_probe import Probe, patient_robot
 
-from continuum_robot.drivers.simulated_wires import shared_folder
+from continuum_robot.drivers.simulated_wires import simulator_folder
+from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.shipped_files import shipped_file
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time]
@@ -88,7 +89,7 @@ class Up:
 
     def __init__(self) -> None:
         command = [sys.executable, "-m", "continuum_robot.app.command_line", "up", patient_robot()]
-        options = ["--fake-level", "mirror", "--view", "--no-record", "--no-activate"]
+        options = ["--fake-level", "mirror", "--view", "--no-record"]
         self.process = subprocess.Popen(
             [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
         )
@@ -146,7 +147,8 @@ def up(domain) -> Iterator[Up]:
         running.address()
         with Probe() as probe:
             probe.listen_to_stack()
-            probe.wait(lambda: bool(probe.received["stack_status"]), 60.0)
+            # All that it opens is open then; the wires are made where the simulator is configured.
+            probe.wait(lambda: probe.stack_state() == "up", 60.0)
         yield running
     finally:
         running.close()
@@ -202,10 +204,10 @@ def test_another_user_has_neither_page_nor_wires_and_has_dds(up, tmp_path):
     connection = http.client.HTTPConnection(address.hostname, address.port, timeout=60)
     connection.request("GET", f"/?{address.query}")
     assert connection.getresponse().status == 200  # who has the address is let in
-    wires = [path for path in shared_folder().glob(f"continuum_robot-{os.getuid()}-*") if path.is_dir()]
-    assert wires
+    wires = simulator_folder("", load_robot(patient_robot()).name)
+    assert wires.is_dir()
     (page,) = [pid for pid, command in up.pids().items() if " view " in f"{command} "]
-    arguments = [str(address.port), str(page), str(wires[0])]
+    arguments = [str(address.port), str(page), str(wires)]
     # The shared memory of DDS belongs to the user who made it; who leaves it out talks over the loopback.
     shipped = shipped_file("dds/loopback.xml").read_text(encoding="utf-8")
     profile = tmp_path / "without_shared_memory.xml"
