@@ -10,13 +10,11 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from continuum_robot.msg import Contact, Shape
+from continuum_robot.msg import Contact
 from continuum_robot.srv import InjectFault, SetContactThresholds
-from ros_probe import SIMULATED_STEP_S, Probe
+from ros_contact import touched_stack
 
 from continuum_robot.nodes import conversions
-from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.stack_options import StackOptions
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]
@@ -40,31 +38,13 @@ contacts:
 
 @pytest.fixture(scope="module")
 def stack(domain, tmp_path_factory):
-    file = tmp_path_factory.mktemp("contacts") / "contacts.yaml"
-    file.write_text(SCHEDULE)
     parameters = {
-        "simulator": {"contacts": str(file)},
         "tendon_driver": {"rate_hz": 500.0},
         # A reading that is missing counts as that for longer than the shape estimator needs to name a broken sensor.
         "contact_monitor": {"input_timeout_s": 3.0},
     }
-    options = StackOptions(
-        robot="vanderbilt_segment",
-        contact=True,
-        visualize=False,
-        clock="lockstep",
-        seed=1,
-        run_s=SIMULATED_STEP_S,
-        start_motion=True,
-        parameters=parameters,
-    )
-    with ComposedStack(options) as stack, Probe(stack=stack) as probe:
-        probe.listen_to_stack()
-        probe.listen(Contact, "contact")
-        probe.listen(Contact, "simulated_contact")
-        probe.listen(Shape, "shape")
-        stack.wait_until_up(120.0)
-        yield stack, probe
+    with touched_stack(ROBOT.name, SCHEDULE, tmp_path_factory.mktemp("contacts"), parameters) as both:
+        yield both
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,9 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from continuum_robot.msg import Contact, Shape
-from ros_probe import SIMULATED_STEP_S, Probe
+from ros_contact import touched_stack
 
 from continuum_robot.estimation.contact_settings import channel_count
-from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.stack_options import StackOptions
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]
@@ -34,24 +31,7 @@ contacts:
 
 @pytest.fixture(scope="module")
 def probe(domain, tmp_path_factory):
-    file = tmp_path_factory.mktemp("contacts") / "contacts.yaml"
-    file.write_text(SCHEDULE)
-    options = StackOptions(
-        robot=ROBOT.name,
-        contact=True,
-        visualize=False,
-        clock="lockstep",
-        seed=1,
-        run_s=SIMULATED_STEP_S,
-        start_motion=True,
-        parameters={"simulator": {"contacts": str(file)}},
-    )
-    with ComposedStack(options) as stack, Probe(stack=stack) as probe:
-        probe.listen_to_stack()
-        probe.listen(Contact, "contact")
-        probe.listen(Contact, "simulated_contact")
-        probe.listen(Shape, "shape")
-        stack.wait_until_up(120.0)
+    with touched_stack(ROBOT.name, SCHEDULE, tmp_path_factory.mktemp("contacts")) as (_, probe):
         yield probe
 
 
