@@ -71,11 +71,13 @@ def test_what_does_not_fit_is_named_with_its_key(old, new, key):
 
 
 def test_a_string_may_be_routed_and_is_checked_too():
-    text = RUCKER + "strings:\n  - {name: one, anchor_m: 0.2, pitch_radius_m: 0.009, angle_rad: 0.0, routing: %s}\n"
-    robot = parse_robot(text % "{kind: helical, turns: 0.5}")
-    assert StrainRod.from_robot(robot).string_jacobian(np.zeros(robot.coefficient_count)).shape[0] == 1
+    shipped = "{kind: helical, turns: 1.0}}"
+    assert shipped in RUCKER
+    robot = parse_robot(RUCKER.replace(shipped, "{kind: helical, turns: 0.5}}"))
+    lengths = StrainRod.from_robot(robot).string_jacobian(np.zeros(robot.coefficient_count))
+    assert lengths.shape[0] == len(robot.strings) == 5
     with pytest.raises(RobotFileError, match="strings"):
-        parse_robot(text % "{kind: polynomial, radius_coefficients: [0.1]}")
+        parse_robot(RUCKER.replace(shipped, "{kind: polynomial, radius_coefficients: [0.1]}}"))
 
 
 @pytest.mark.parametrize("name", ["rucker", "rucker_helical"])

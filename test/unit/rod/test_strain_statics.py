@@ -9,6 +9,7 @@ import os
 from itertools import pairwise
 from pathlib import Path
 
+import bending_statics
 import numpy as np
 import pytest
 from scipy.optimize import brentq
@@ -29,7 +30,7 @@ from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.routing import HelicalRouting, RoutedPath
-from continuum_robot.rod import path_lengths, statics, step, strain_kinematics, strain_rod
+from continuum_robot.rod import path_lengths, step, strain_kinematics, strain_rod
 from continuum_robot.rod.code_generation import compile_batches
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.loads import DistributedLoad, PointWrench
@@ -191,7 +192,7 @@ def test_a_follower_force_is_solved_exactly_though_it_has_no_potential():
 def test_statics_of_a_robot_that_bends_alone_are_those_of_its_dynamics(name):
     robot = load_robot(name)
     tension = np.random.default_rng(1).uniform(0, 5, robot.tendon_count)
-    expected = statics.equilibrium(RodDynamics(robot, compile="never"), tension)
+    expected = bending_statics.equilibrium(RodDynamics(robot, compile="never"), tension)
     found = equilibrium(StrainRod.from_robot(robot), tension)
     np.testing.assert_allclose(found.c, expected.c, atol=1e-7)
     assert found.stable == expected.stable
