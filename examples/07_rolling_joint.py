@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 from continuum_robot.mechanisms.rolling_joint.building import make_linkage, rolling_joint_of
-from continuum_robot.mechanisms.rolling_joint.drawing import RollingDrawing
+from continuum_robot.mechanisms.rolling_joint.drawing import RollingParts
 from continuum_robot.mechanisms.rolling_joint.loads import Load
 from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
 from continuum_robot.robot.loading import load_robot
@@ -17,7 +17,7 @@ from continuum_robot.robot.loading import load_robot
 def main(out: Path) -> None:
     """Pull more and more at the left tendon, push at the last link, and plot the poses."""
     robot = load_robot("rolling_five_link")
-    drawing = RollingDrawing(robot)
+    drawing = RollingParts(robot)
     statics = RollingStatics(make_linkage(rolling_joint_of(robot)))
     last = statics.linkage.joint_count + 1
     figure, axis = plt.subplots(figsize=(6, 6), layout="constrained")

@@ -24,8 +24,8 @@ from continuum_robot.app.stack import load_for_stack
 from continuum_robot.app.status_line import StackMonitor, render
 from continuum_robot.app.view.companion import PageCompanion
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.estimation.contact_monitor import ContactMonitor
-from continuum_robot.estimation.contact_settings import balanced_tip_force_n
+from continuum_robot.estimation.contact_channels import contact_channels
+from continuum_robot.models.making import robot_model
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.spinning import StopRequest
 from continuum_robot.nodes.stack_options import StackOptions
@@ -33,8 +33,6 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.shipped_files import shipped_file
 from continuum_robot.runtime.forms import compiled_form
 from continuum_robot.simulation.contact import Contact, load_contacts
-from continuum_robot.simulation.mechanism_body import make_body
-from continuum_robot.simulation.plant import Plant
 
 STARTUP_TIMEOUT_S = 120.0
 STATUS_PERIOD_S = 0.5
@@ -69,7 +67,7 @@ def contact_least(robot: Robot) -> dict[str, float]:
     ----------
     robot : a rod with limits
     """
-    force_n = balanced_tip_force_n(robot)
+    force_n = contact_channels(robot).balanced_tip_force_n
     return {name: float(f"{share * force_n:.2g}") for name, share in _LEAST_SHARES.items()}
 
 
@@ -196,11 +194,7 @@ def prepare_model(robot: Robot, console: Console, contacts: Sequence[Contact] = 
             status.update(escape(text))
 
         compiled_form(progress)
-        if robot.mechanism is not None:
-            make_body(robot)
-        else:
-            Plant(robot, rng=random, progress=progress, contacts=contacts)
-            ContactMonitor(robot, progress=progress)
+        robot_model(robot).prepare(random, progress, contacts)
 
 
 def _track(

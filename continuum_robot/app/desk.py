@@ -48,8 +48,8 @@ def run_desk(robot: str, folder: Path, console: Console | None = None) -> int:
     """
     console = console or Console()
     loaded = load_robot(robot)
-    if loaded.mechanism is not None:
-        raise ParameterError("robot", loaded.name, "a rod: a mechanism has no simulated boards")
+    if loaded.traits.without_boards:
+        raise ParameterError("robot", loaded.name, f"a rod: {loaded.traits.without_boards}")
     folder = folder.resolve()
     with StopRequest(last=True) as stop:
         file = write_robot_file(loaded, folder)

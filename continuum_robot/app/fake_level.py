@@ -65,12 +65,12 @@ def choose_level(wanted: str, robot: Robot, *, real_time: bool = True) -> FakeLe
     ------
     ParameterError : a level that a mechanism does not have
     """
-    if robot.mechanism is not None:
+    if robot.traits.without_boards:
         if wanted not in (AUTO, DYNAMICS):
             raise ParameterError(
                 "fake_level", wanted, f"{DYNAMICS} or {AUTO} for a mechanism, which has no other plant"
             )
-        return FakeLevel(DYNAMICS, f"dynamics ({robot.mechanism.kind})")
+        return FakeLevel(DYNAMICS, f"dynamics ({robot.traits.kind})")
     if beyond_bending(robot) and wanted in (AUTO, DYNAMICS):
         if not real_time:
             return FakeLevel(DYNAMICS, "dynamics of a general rod, in lock-step")

@@ -73,17 +73,20 @@ SETTLED_S = 1.0
 """Filters of which the recording does not hold the beginning have forgotten it after this time."""
 
 
-def compare(then: Recording, now: Recording, *, mechanism: bool = False) -> list[TopicComparison]:
+def compare(
+    then: Recording, now: Recording, *, coefficient_units: tuple[str, str, str] | None = None
+) -> list[TopicComparison]:
     """Compare the answers to the same states, by their sequence numbers.
 
     Parameters
     ----------
     then : the recording that was replayed
     now : what was recorded meanwhile
-    mechanism : the coefficients of the shape are those of a mechanism, of various units
+    coefficient_units : of the shape's coefficients, their rates and the residual; None: those of a rod
     """
     found = []
-    own = {SHAPE: {"coefficients": "", "coefficient_rates": "per_s", "residual": "m"}} if mechanism else {}
+    shape_fields = ("coefficients", "coefficient_rates", "residual")
+    own = {SHAPE: dict(zip(shape_fields, coefficient_units, strict=True))} if coefficient_units else {}
     for topic, fields in (COMPARED | own).items():
         if topic not in then.topics or not len(then.topics[topic]):
             continue

@@ -271,7 +271,7 @@ def run_replay_of_run(
             comparisons = compare(
                 read_recording(run.bag, TOPICS, run.namespace),
                 read_recording(recording, TOPICS),
-                mechanism=loaded.mechanism is not None,
+                coefficient_units=loaded.traits.coefficient_units,
             )
             numbers |= comparison_numbers(comparisons)
             _print(console, path, comparisons)
@@ -291,7 +291,7 @@ def _nodes_to_replay(inputs: RecordedInputs, robot: Robot) -> list[str]:
     if robot.control is None and "clarke_controller" in names:
         names.remove("clarke_controller")
     # The monitor works on the estimator's shapes.
-    if "contact_monitor" in names and ("shape_estimator" not in names or robot.mechanism is not None):
+    if "contact_monitor" in names and ("shape_estimator" not in names or robot.traits.without_contact):
         names.remove("contact_monitor")
     return names
 

@@ -83,8 +83,8 @@ class TipKinematics:
     """
 
     def __init__(self, robot: Robot) -> None:
-        if robot.mechanism is not None:
-            raise ParameterError("robot", robot.name, "a rod: a mechanism has kinematics of its own")
+        if robot.traits.without_tip_control:
+            raise ParameterError("robot", robot.name, f"a rod: {robot.traits.without_tip_control}")
         self._rod = StrainRod.from_robot(robot)
         self._length_m = robot.length_m
         self.shape = coefficients_from_clarke(robot)

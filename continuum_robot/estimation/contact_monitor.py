@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact_algebra import BudgetAlgebra, FilterAlgebra, PlaceAlgebra
+from continuum_robot.estimation.contact_channels import contact_channels
 from continuum_robot.estimation.contact_location import ContactLocator, LocationSettings
 from continuum_robot.estimation.contact_settings import ForceLimits, MonitorSettings, default_location, default_settings
 from continuum_robot.estimation.contact_states import BLIND, SETTLING, TARING, ContactEstimate, ContactStates
@@ -21,13 +22,12 @@ from continuum_robot.estimation.error_budget import SHARES, Budget
 from continuum_robot.estimation.free_motion import FreeMotionLearning, ResidualTare
 from continuum_robot.estimation.momentum_observer import MomentumObserver
 from continuum_robot.estimation.residual_methods import MOTION_FILTER_S, CycleInput, MomentumResidual, residual_method
-from continuum_robot.estimation.seen_modes import SeenModes, seen_modes
+from continuum_robot.estimation.seen_modes import SeenModes
 from continuum_robot.estimation.shape_check import ShapeCheck
 from continuum_robot.estimation.wrench import WrenchEstimator
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.contact_functions import ContactFunctions, ContactTerms, contact_model
 from continuum_robot.rod.tendon_friction import TendonFriction
-from continuum_robot.rod.tendons import beyond_bending
 
 Vector = NDArray[np.float64]
 
@@ -89,7 +89,7 @@ class ContactMonitor:
         self.robot = robot
         self.modes: SeenModes | None = None
         if functions is None:
-            self.modes = seen_modes(robot) if beyond_bending(robot) else None
+            self.modes = contact_channels(robot).modes
             model = contact_model(robot, _QUADRATURE_NODES, None if self.modes is None else self.modes.shapes)
             functions = ContactFunctions(model, compile=compile, progress=progress)
         self.functions, self.size, self.coefficient_count = functions, functions.size, robot.coefficient_count

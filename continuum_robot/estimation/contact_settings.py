@@ -8,22 +8,16 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from continuum_robot.errors import ParameterError
+from continuum_robot.estimation.contact_channels import contact_channels
 from continuum_robot.estimation.contact_location import LocationSettings
-from continuum_robot.estimation.seen_modes import force_balanced_at_tip_n, seen_modes
-from continuum_robot.estimation.shape import ShapeSettings, sensor_accuracy
 from continuum_robot.estimation.wrench import CONTACT_TYPES
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity, quantity_of
-from continuum_robot.rod.tendons import beyond_bending
 
 METHODS = ("gmo", "jfd", "best")
 _WALK_SHARE = 0.15
 _COLLISION_SHARES = (0.25, 0.3)
-_PERIOD_S = 0.01
-_FASTEST_RAD_PER_S = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +218,7 @@ def default_settings(robot: Robot) -> MonitorSettings:
       used only where a shape comes without its own covariance.
     - forces, as shares of what the tendons balance at the tip in the weakest direction, F = min over phi of
       sum of r max(cos(psi_j - phi), 0) (maximum - minimum) / length, the least of all segments (194 N for
-      vanderbilt_segment, 1.1 N for opencr_five_tendon; of other routings see :func:`balanced_tip_force_n`):
+      vanderbilt_segment, 1.1 N for opencr_five_tendon; see :class:`.contact_channels.ContactChannels`):
       ``force_walk_n_per_sqrt_s`` 0.15 F, so that a contact that grows to a seventh of F within a second is followed;
       collisions 0.25 F at rest, 0.3 F accelerating.
 
@@ -235,22 +229,9 @@ def default_settings(robot: Robot) -> MonitorSettings:
     ----------
     robot : without ``limits`` the forces are those of the class
     """
-    values: dict[str, Any]
-    if beyond_bending(robot):
-        modes = seen_modes(robot)
-        per_rad = modes.jerk_density / ShapeSettings().bending_jerk_rad
-        values = {
-            "coefficient_error_per_m": 1.0,
-            "rate_noise_per_m_s": float(np.ceil(modes.motion_filter(_PERIOD_S).steady_rate_sigma(_PERIOD_S).max())),
-            "jump_per_m": float(np.ceil(_FASTEST_RAD_PER_S * _PERIOD_S * per_rad.max())),
-        }
-    else:
-        sensors = sensor_accuracy(robot)
-        values = {
-            "coefficient_error_per_m": float(np.ceil(1e3 * sensors.coefficient_error_per_m.max()) / 1e3),
-            "rate_noise_per_m_s": float(np.ceil(1e3 * sensors.rate_noise_per_m_s.max()) / 1e3),
-        }
-    force_n = balanced_tip_force_n(robot)
+    channels = contact_channels(robot)
+    values: dict[str, Any] = dict(channels.accuracy)
+    force_n = channels.balanced_tip_force_n
     if math.isfinite(force_n):
         values |= {
             "force_walk_n_per_sqrt_s": _two_digits(_WALK_SHARE * force_n),
@@ -260,42 +241,12 @@ def default_settings(robot: Robot) -> MonitorSettings:
     return MonitorSettings(**values)
 
 
-def channel_count(robot: Robot) -> int:
-    """Channels of the residual: strain coefficients, or the modes that the robot's sensors see.
-
-    Parameters
-    ----------
-    robot : a rod
-    """
-    return seen_modes(robot).count if beyond_bending(robot) else robot.coefficient_count
-
-
 def default_location(robot: Robot) -> LocationSettings:
     """Settings of the location with forces expected up to a quarter of what the tendons balance at the tip."""
-    force_n = balanced_tip_force_n(robot)
+    force_n = contact_channels(robot).balanced_tip_force_n
     if not math.isfinite(force_n):
         return LocationSettings()
     return LocationSettings(plausible_force_n=_two_digits(_COLLISION_SHARES[0] * force_n))
-
-
-def balanced_tip_force_n(robot: Robot) -> float:
-    """Force across the tip that the tendons balance in their weakest direction, the least of all segments, N.
-
-    Of tendons on other paths: that which they balance at the tip itself. NaN for a robot without limits.
-    """
-    if robot.limits is None:
-        return math.nan
-    if beyond_bending(robot):
-        return force_balanced_at_tip_n(robot)
-    span_n = robot.limits.maximum_n - robot.limits.minimum_n
-    directions = np.linspace(0, 2 * np.pi, 360, endpoint=False)
-    found = []
-    for segment in robot.segments:
-        tendons = segment.tendons
-        angles = tendons.angle_offset_rad + 2 * np.pi * np.arange(tendons.count) / tendons.count
-        lever_m = tendons.pitch_radius_m * np.maximum(np.cos(angles - directions[:, None]), 0).sum(axis=1).min()
-        found.append(lever_m * span_n / segment.length_m)
-    return float(min(found))
 
 
 def _two_digits(value: float) -> float:

@@ -16,7 +16,7 @@ from continuum_robot.estimation.error_budget import Budget
 from continuum_robot.estimation.seen_modes import SeenModes
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.capstans import drives, torque_from_tension
-from continuum_robot.rod.contact_functions import ContactFunctions, ContactTerms, FrictionTerms, GeneralModel, lever
+from continuum_robot.rod.contact_functions import ContactFunctions, ContactTerms, FrictionTerms
 from continuum_robot.rod.tendon_friction import TendonFriction
 
 Vector = NDArray[np.float64]
@@ -129,9 +129,9 @@ class DrivenRod:
     ) -> None:
         self._functions = functions
         model = functions.model
-        self._rod = model.rod if isinstance(model, GeneralModel) else None
+        self._rod = functions.rod
         self._modes, self.coefficient_count = modes, robot.coefficient_count
-        self._tendon_matrix = lever(model)
+        self._tendon_matrix = functions.lever
         self.stiffness: Vector = np.asarray(model.stiffness)
         strains = np.array([row for segment in robot.segments for row in segment.basis.rows])
         whole = self.stiffness if self._rod is None else self._rod.stiffness

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.sensor_watch import SensorWatch
 from continuum_robot.estimation.shape import ShapeEstimate, ShapeSettings
-from continuum_robot.mechanisms.equilibrium_modulation.drawing import ModulationDrawing
+from continuum_robot.mechanisms.equilibrium_modulation.drawing import ModulationParts
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
 
@@ -38,7 +38,7 @@ class ModulationShapeEstimator:
     watch: SensorWatch | None = None
 
     def __init__(self, robot: Robot) -> None:
-        self._drawing = ModulationDrawing(robot)
+        self._drawing = ModulationParts(robot)
         self._manifold = clarke_manifold(robot)
         matrix = self._manifold.clarke_matrix
         self._covariance = ShapeSettings().tendon_sigma_m ** 2 * matrix @ matrix.T

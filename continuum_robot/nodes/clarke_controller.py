@@ -17,7 +17,7 @@ from std_msgs.msg import String
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.errors import ParameterError
-from continuum_robot.mechanisms.parts import make_feedforward
+from continuum_robot.models.making import robot_model
 from continuum_robot.msg import ClarkeState, PidState, TendonCommands, TendonStates
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.choices import HOLD_TENSION
@@ -32,7 +32,6 @@ from continuum_robot.nodes.topic_claim import TopicClaim
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
-from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.runtime.controller_cycle import ControllerCycle
 from continuum_robot.runtime.cycle_row import CycleRow
@@ -157,7 +156,7 @@ class ClarkeControllerNode(ManagedNode):
         if robot is None or settings is None:
             raise ParameterError("clarke_controller", self.state, "a configured node")
         parts = form.parts
-        controller = parts.ClarkeController(robot, self._make_feedforward(robot))
+        controller = parts.ClarkeController(robot, robot_model(robot).feedforward(self.get_logger().info))
         controller.set_settings(settings.value)
         reference = parts.ReferenceInput(robot.coordinate_count, self.parameters.get("reference.blend_s"))
         cycle: ControllerCycle = parts.ControllerCycle(
@@ -329,11 +328,6 @@ class ClarkeControllerNode(ManagedNode):
                 settings.pretension_n,
                 f"a tension within the robot's limits, [{limits.minimum_n:g}, {limits.maximum_n:g}] N",
             )
-
-    def _make_feedforward(self, robot: Robot) -> Any:
-        if robot.mechanism is not None:
-            return make_feedforward(robot)
-        return clarke_feedforward(robot, progress=self.get_logger().info)
 
     def _prepare_messages(self, robot: Robot) -> None:
         self._tendon_count = robot.tendon_count

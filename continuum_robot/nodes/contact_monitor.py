@@ -19,10 +19,10 @@ from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
 from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.estimation.contact_channels import contact_channels
 from continuum_robot.estimation.contact_monitor import ContactMonitor
 from continuum_robot.estimation.contact_settings import (
     MonitorSettings,
-    channel_count,
     default_location,
     default_settings,
 )
@@ -40,7 +40,6 @@ from continuum_robot.nodes.spinning import run_node
 from continuum_robot.nodes.thinning import Thinning
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
-from continuum_robot.rod.contact_functions import backbone_pose
 from continuum_robot.runtime.timing import Histogram
 from continuum_robot.srv import SetContactThresholds
 
@@ -153,7 +152,7 @@ class ContactMonitorNode(ManagedNode):
         self._location = self.parameters.declare_settings("location", default_location(robot))
         progress = self.get_logger().info
         monitor = ContactMonitor(robot, self._settings.value, self._location.value, motors=True, progress=progress)
-        pose = backbone_pose(monitor.functions.model, progress)
+        pose = monitor.functions.backbone_pose(progress)
         self._tendon_count, self._size = robot.tendon_count, monitor.coefficient_count
         names = [string.name for string in robot.strings]
         self._standstill = StandstillWatch(names, self.parameters.get("suspect_motion_m"))
@@ -439,7 +438,7 @@ class ContactMonitorNode(ManagedNode):
         robot = self._robot
         if robot is None:
             return
-        channels = channel_count(robot)
+        channels = contact_channels(robot).count
         if len(candidate.gain_per_s) not in (1, channels):
             raise ParameterError("gain_per_s", candidate.gain_per_s, f"1 or {channels} values, 1/s")
         if candidate.known_arc_length_m > robot.length_m:

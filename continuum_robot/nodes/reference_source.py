@@ -248,7 +248,7 @@ class ReferenceSource(ManagedNode):
 
     def _on_tip_target(self, message: PointStamped) -> None:
         way = self._tip_way
-        if way is None and self._robot is not None and self._robot.mechanism is not None:
+        if way is None and self._robot is not None and self._robot.traits.tip_nodes:
             return  # another node brings the tip of a mechanism to its target
         place = conversions.position(message.point)
         problem = self._refuse_target(message, place)
@@ -294,7 +294,7 @@ class ReferenceSource(ManagedNode):
         return position if fresh and position.size == self._position.size else None
 
     def _make_tip_way(self, robot: Robot) -> TipWay | None:
-        if robot.mechanism is not None or robot.limits is None:
+        if robot.traits.without_tip_control or robot.limits is None:
             return None
         settings = TipSettings(
             tolerance_m=self.parameters.get("tip.tolerance_m"),

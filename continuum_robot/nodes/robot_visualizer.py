@@ -20,8 +20,9 @@ from std_msgs.msg import ColorRGBA, String
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import Marker, MarkerArray
 
-from continuum_robot.mechanisms.parts import Drawing, make_drawing
-from continuum_robot.mechanisms.urdf import robot_description
+from continuum_robot.models.drawing import Drawing, Geometry
+from continuum_robot.models.making import robot_model
+from continuum_robot.models.urdf import robot_description
 from continuum_robot.msg import Contact, Shape, StackStatus, TendonStates
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
@@ -31,12 +32,9 @@ from continuum_robot.nodes.reference.motion_start import HOLDING
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
-from continuum_robot.rod.strain_rod import StrainRod
 
 Array = NDArray[np.float64]
 
-FRAMES_PER_SEGMENT = 4
-_BACKBONE_POINTS = 25
 _GREY = ColorRGBA(r=0.75, g=0.75, b=0.78, a=1.0)
 _DARK = ColorRGBA(r=0.2, g=0.2, b=0.25, a=1.0)
 _BLUE_HUE = 2 / 3
@@ -65,7 +63,6 @@ class RobotVisualizer(ManagedNode):
         )
         declare("prefix", "", "put in front of every tf frame, for several robots", read_only=True)
         self._robot: Robot | None = None
-        self._rod: StrainRod | None = None
         self._drawing: Drawing | None = None
         self._loop: FlowLoop | None = None
         self._active = False
@@ -95,25 +92,13 @@ class RobotVisualizer(ManagedNode):
         prefix = str(self.parameters.get("prefix"))
         self._base = f"{prefix}base"
         self._drawn_sequence = -1
-        self._describe(robot_description(robot, prefix))
+        model = robot_model(robot)
+        self._describe(robot_description(model, prefix))
         lifetime_s = max(_LIFETIME_PERIODS / self.parameters.get("rate_hz"), _SHORTEST_LIFETIME_S)
         self._lifetime = Duration(seconds=lifetime_s).to_msg()
-        if robot.mechanism is not None:
-            self._drawing = make_drawing(robot)
-            self._frames = [f"{prefix}{name}" for name in self._drawing.frame_names]
-            self._prepare_mechanism_markers(robot)
-            return
-        self._rod = StrainRod.from_robot(robot)
-        self._disk_places = robot.disk_arc_lengths_m
-        self._backbone_places = np.linspace(0.0, robot.length_m, _BACKBONE_POINTS)
-        frames, places = [], []
-        for index, (start, segment) in enumerate(zip(robot.segment_starts_m, robot.segments, strict=True)):
-            for k in range(1, FRAMES_PER_SEGMENT + 1):
-                frames.append(f"{prefix}seg{index + 1}_{k}")
-                places.append(start + segment.length_m * k / FRAMES_PER_SEGMENT)
-        self._frames = [*frames, f"{prefix}tip"]
-        self._frame_places = np.minimum([*places, robot.length_m], robot.length_m)
-        self._prepare_markers(robot)
+        self._drawing = drawing = model.drawing()
+        self._frames = [f"{prefix}{name}" for name in drawing.frame_names]
+        self._prepare_markers(robot, drawing)
 
     def activate(self) -> None:
         """Draw."""
@@ -132,7 +117,7 @@ class RobotVisualizer(ManagedNode):
 
     def cleanup(self) -> None:
         """Forget the kinematics."""
-        self._rod = self._drawing = None
+        self._drawing = None
 
     def _describe(self, urdf: str) -> None:
         """Latched topic and parameter, as robot_state_publisher has them; robot and prefix are read-only, so is it."""
@@ -157,52 +142,32 @@ class RobotVisualizer(ManagedNode):
         self._holding = message.holding
 
     def _cycle(self, _now_s: float, _elapsed_s: float) -> None:
-        shape, robot, body = self._shape, self._robot, self._rod or self._drawing
-        if shape is None or body is None or robot is None or shape.sequence == self._drawn_sequence:
+        shape, robot, drawing = self._shape, self._robot, self._drawing
+        if shape is None or drawing is None or robot is None or shape.sequence == self._drawn_sequence:
             return
         if not any(drawn.get_subscription_count() for drawn in (self._transforms, self._path, self._markers)):
             return  # nobody looks, and the processor belongs to the loop
         coefficients = conversions.vector(shape.coefficients)
-        if coefficients.size != body.size or not np.all(np.isfinite(coefficients)):
+        if coefficients.size != drawing.size or not np.all(np.isfinite(coefficients)):
             return
         self._drawn_sequence = shape.sequence
-        stamp = shape.header.stamp
-        if self._drawing is not None:
-            self._draw_mechanism(self._drawing, robot, coefficients, stamp)
-        elif self._rod is not None:
-            self._draw_rod(self._rod, robot, coefficients, stamp)
+        self._draw(drawing, robot, coefficients, shape.header.stamp)
 
-    def _draw_rod(self, rod: StrainRod, robot: Robot, coefficients: Array, stamp: Any) -> None:
-        self._publish_frames(rod.poses(coefficients, self._frame_places), stamp)
-        backbone = rod.poses(coefficients, self._backbone_places)
-        if self._path.get_subscription_count():
-            self._publish_path(backbone, stamp)
-        if self._markers.get_subscription_count():
-            self._publish_markers(robot, backbone, rod.poses(coefficients, self._disk_places), stamp)
-
-    def _draw_mechanism(self, drawing: Drawing, robot: Robot, coefficients: Array, stamp: Any) -> None:
+    def _draw(self, drawing: Drawing, robot: Robot, coefficients: Array, stamp: Any) -> None:
         frames = drawing.frames(coefficients)
         self._publish_frames(frames, stamp)
+        if not (self._path.get_subscription_count() or self._markers.get_subscription_count()):
+            return
+        geometry = drawing.geometry(coefficients)
         if self._path.get_subscription_count():
-            self._publish_path(np.concatenate([np.eye(4)[None], frames]), stamp)
+            way = geometry.backbone if len(geometry.backbone) else np.concatenate([np.eye(4)[None], frames])
+            self._publish_path(way, stamp)
         if self._markers.get_subscription_count():
-            tension = self._tension(robot)
-            outlines = drawing.outlines(coefficients)
-            self._set_lines(self._outlines, outlines, [_DARK] * len(outlines))
-            limit = robot.limits.maximum_n if robot.limits is not None else 1.0
-            colors = [tension_color(value, limit) for value in tension]
-            self._set_lines(self._tendon_lines, drawing.tendons(coefficients), colors)
-            self._tell_state(robot, tension)
-            self._publish_stamped([self._outlines, self._tendon_lines, *self._common_markers], stamp)
+            self._publish_markers(robot, drawing, geometry, stamp)
 
     def _publish_frames(self, frames: Array, stamp: Any) -> None:
         transforms = [self._transform(name, pose, stamp) for name, pose in zip(self._frames, frames, strict=True)]
         self._transforms.publish(TFMessage(transforms=transforms))
-
-    def _prepare_mechanism_markers(self, robot: Robot) -> None:
-        self._outlines = self._marker("links", 0, Marker.LINE_LIST, _DARK)
-        self._outlines.scale.x = _LINK_WIDTH * robot.length_m
-        self._prepare_common_markers(robot)
 
     def _set_lines(self, marker: Marker, paths: Sequence[Array], colors: Sequence[ColorRGBA]) -> None:
         """Pieces of straight lines along paths, one colour a path."""
@@ -225,16 +190,17 @@ class RobotVisualizer(ManagedNode):
         path.poses = [PoseStamped(header=path.header, pose=conversions.pose_message(pose)) for pose in backbone]
         self._path.publish(path)
 
-    def _prepare_markers(self, robot: Robot) -> None:
+    def _prepare_markers(self, robot: Robot, drawing: Drawing) -> None:
         self._tube = self._marker("backbone", 0, Marker.LINE_STRIP, _DARK)
-        self._tube.scale.x = max(2.0 * robot.segments[0].backbone.outer_diameter_m, 0.002)
+        self._tube.scale.x = 2.0 * drawing.tube_radius_m
         self._disk_markers = []
-        for segment in robot.segments:
-            for _ in segment.disks.positions_m(segment.length_m):
-                disk = self._marker("disks", len(self._disk_markers), Marker.CYLINDER, _GREY)
-                disk.scale.x = disk.scale.y = 2.0 * segment.disks.radius_m
-                disk.scale.z = segment.disks.thickness_m
-                self._disk_markers.append(disk)
+        for radius_m, thickness_m in zip(drawing.disk_radii_m, drawing.disk_thickness_m, strict=True):
+            disk = self._marker("disks", len(self._disk_markers), Marker.CYLINDER, _GREY)
+            disk.scale.x = disk.scale.y = 2.0 * float(radius_m)
+            disk.scale.z = float(thickness_m)
+            self._disk_markers.append(disk)
+        self._outlines = self._marker("links", 0, Marker.LINE_LIST, _DARK)
+        self._outlines.scale.x = _LINK_WIDTH * robot.length_m
         self._force = self._marker("contact", 0, Marker.ARROW, _RED)
         scale = self._force.scale
         scale.x, scale.y, scale.z = (width * robot.length_m for width in _ARROW_WIDTHS)
@@ -243,12 +209,6 @@ class RobotVisualizer(ManagedNode):
         self._felt = self._marker("contact", 2, Marker.TEXT_VIEW_FACING, _RED)
         self._felt.scale.z = _TEXT_HEIGHT * robot.length_m
         self._prepare_common_markers(robot)
-        self._ends = np.cumsum([segment.length_m for segment in robot.segments])
-        self._offsets = [
-            segment.tendons.pitch_radius_m
-            * np.stack([np.cos(segment.tendons.angles_rad), np.sin(segment.tendons.angles_rad)], axis=1)
-            for segment in robot.segments
-        ]
 
     def _prepare_common_markers(self, robot: Robot) -> None:
         length_m = robot.length_m
@@ -283,15 +243,23 @@ class RobotVisualizer(ManagedNode):
         marker.lifetime = self._lifetime
         return marker
 
-    def _publish_markers(self, robot: Robot, backbone: Array, disks: Array, stamp: Any) -> None:
-        self._tube.points = [conversions.point_message(pose[:3, 3]) for pose in backbone]
-        for marker, pose in zip(self._disk_markers, disks, strict=True):
-            marker.pose = conversions.pose_message(pose)
+    def _publish_markers(self, robot: Robot, drawing: Drawing, geometry: Geometry, stamp: Any) -> None:
+        markers = [self._tendon_lines]
+        if len(geometry.backbone):
+            self._tube.points = [conversions.point_message(pose[:3, 3]) for pose in geometry.backbone]
+            for marker, pose in zip(self._disk_markers, geometry.disks, strict=True):
+                marker.pose = conversions.pose_message(pose)
+            markers += [self._tube, *self._disk_markers]
+        if geometry.outlines:
+            self._set_lines(self._outlines, geometry.outlines, [_DARK] * len(geometry.outlines))
+            markers.append(self._outlines)
         tension = self._tension(robot)
-        self._draw_tendons(robot, disks, tension)
+        limit = robot.limits.maximum_n if robot.limits is not None else 1.0
+        self._set_lines(self._tendon_lines, geometry.tendons, [tension_color(value, limit) for value in tension])
         self._tell_state(robot, tension)
-        self._draw_contact(robot)
-        markers = [self._tube, *self._disk_markers, self._tendon_lines, self._force, self._where, self._felt]
+        if not robot.traits.without_contact:
+            self._draw_contact(robot, drawing)
+            markers += [self._force, self._where, self._felt]
         self._publish_stamped([*markers, *self._common_markers], stamp)
 
     def _tell_state(self, robot: Robot, tension: Array) -> None:
@@ -312,37 +280,18 @@ class RobotVisualizer(ManagedNode):
             marker.header.stamp = stamp
         self._markers.publish(MarkerArray(markers=markers))
 
-    def _draw_tendons(self, robot: Robot, disks: Array, tension: Array) -> None:
-        """Straight pieces from disk to disk, one colour a tendon: blue for slack, green to red with its tension."""
-        rings = np.concatenate([np.eye(4)[None], disks])
-        places = np.concatenate([[0.0], self._disk_places])
-        points, colors = [], []
-        limit = robot.limits.maximum_n if robot.limits is not None else 1.0
-        number = 0
-        for end, offsets in zip(self._ends, self._offsets, strict=True):
-            used = rings[places <= end + 1e-9]
-            for offset in offsets:
-                track = used[:, :3, 3] + used[:, :3, :2] @ offset
-                color = tension_color(tension[number], limit)
-                messages = [conversions.point_message(point) for point in track]
-                for first, second in itertools.pairwise(messages):
-                    points += [first, second]
-                    colors += [color, color]
-                number += 1
-        self._tendon_lines.points, self._tendon_lines.colors = points, colors
-
-    def _draw_contact(self, robot: Robot) -> None:
+    def _draw_contact(self, robot: Robot, drawing: Drawing) -> None:
         """The force as an arrow at its place; the stretch of backbone within a deviation of it, where it was found."""
-        contact, rod, shape = self._contact, self._rod, self._shape
+        contact, shape = self._contact, self._shape
         felt = contact is not None and contact.in_contact
         self._force.action = Marker.ADD if felt else Marker.DELETE
         found = contact is not None and felt and contact.location_observable
         self._where.action = Marker.ADD if found else Marker.DELETE
         self._felt.action = self._force.action
-        if contact is None or rod is None or shape is None or not felt:
+        if contact is None or shape is None or not felt:
             return
         coefficients = conversions.vector(shape.coefficients)
-        pose = rod.poses(coefficients, np.array([contact.wrench_arc_length]))[0]
+        pose = drawing.pose(coefficients, contact.wrench_arc_length)
         force = pose[:3, :3] @ np.nan_to_num(conversions.vector(contact.wrench)[:3])
         tail = pose[:3, 3] - _METRES_PER_NEWTON * robot.length_m * force
         self._force.points = [conversions.point_message(tail), conversions.point_message(pose[:3, 3])]
@@ -352,7 +301,7 @@ class RobotVisualizer(ManagedNode):
         if found:
             half_m = contact.arc_length_deviation
             ends = np.clip([contact.arc_length - half_m, contact.arc_length + half_m], 0.0, robot.length_m)
-            stretch = rod.poses(coefficients, np.linspace(*ends, 8))
+            stretch = [drawing.pose(coefficients, float(end_m)) for end_m in np.linspace(*ends, 8)]
             self._where.points = [conversions.point_message(place[:3, 3]) for place in stretch]
 
     def _tension(self, robot: Robot) -> Array:

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from std_srvs.srv import Trigger
 
 from continuum_robot.errors import ContinuumRobotError
-from continuum_robot.estimation.mechanism_shape import AnyShapeEstimator, make_shape_estimator
+from continuum_robot.estimation.robot_shape import AnyShapeEstimator
 from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.estimation.shape import ShapeEstimate
+from continuum_robot.models.making import robot_model
 from continuum_robot.msg import Shape, StringLengths, TendonStates
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
@@ -82,7 +83,7 @@ class ShapeEstimatorNode(ManagedNode):
     def configure(self) -> None:
         """Make the estimator."""
         robot = self.load_robot()
-        self._estimator = make_shape_estimator(robot, WATCH)
+        self._estimator = robot_model(robot).shape_estimator(WATCH)
         self._tendon_count, self._string_count = robot.tendon_count, len(robot.strings)
         count = robot.coefficient_count
         message = Shape(simulated=self.simulated)

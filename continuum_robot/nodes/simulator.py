@@ -106,7 +106,7 @@ class SimulatorNode(ManagedNode):
         if get("contacts") and level == MIRROR:
             raise ParameterError("contacts", get("contacts"), _NO_PLANT)
         robot = self.load_robot()
-        if get("truth") and (level == MIRROR or robot.mechanism is not None):
+        if get("truth") and (level == MIRROR or robot.traits.without_boards):
             raise ParameterError("truth", get("truth"), _NO_PLANT)
         contacts = load_contacts(get("contacts"), robot) if get("contacts") else ()
         self.simulator = simulator = Simulator(

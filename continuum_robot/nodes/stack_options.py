@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from continuum_robot.nodes.choices import CLARKE, HOLD_TENSION, TOPIC
-from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.loading import load_robot
 
 MANAGED_NODES = (
@@ -108,15 +107,13 @@ class StackOptions:
             left_out.add("robot_visualizer")
         if not self.force:
             left_out.add("force_sensor")
-        robot = load_robot(self.robot)
-        mechanism = robot.mechanism
-        if not self.contact or mechanism is not None:  # which is no rod
+        traits = load_robot(self.robot).traits
+        if not self.contact or traits.without_contact:
             left_out.add("contact_monitor")
         if self.controller == "none":
             left_out |= {"clarke_controller", "reference_source", "tip_approach"}
-        if not isinstance(mechanism, EquilibriumModulation):
-            left_out |= {"tip_tracker", "tip_approach"}
-        elif not self.simulated:
+        left_out |= {"tip_tracker", "tip_approach"} - set(traits.tip_nodes)
+        if not self.simulated:
             left_out.add("tip_tracker")
         return tuple(name for name in MANAGED_NODES if name not in left_out)
 

@@ -183,8 +183,8 @@ class TendonDriver(ManagedNode):
         loop.start()
 
     def _wanted_form(self, robot: Robot) -> Form:
-        if robot.mechanism is not None:
-            return interpreted_form("the feed-forward of a mechanism is Python code")
+        if robot.traits.without_compiled_cycle:
+            return interpreted_form(robot.traits.without_compiled_cycle)
         if self.parameters.get("cycle") == "interpreted":
             return interpreted_form("the parameter cycle says so")
         return compiled_form(self.get_logger().info)

@@ -22,6 +22,7 @@ from continuum_robot.robot.segment import Segment
 from continuum_robot.robot.simulation_settings import SimulationSettings
 from continuum_robot.robot.stop_policy import BRAKE, StopPolicy
 from continuum_robot.robot.tendons import RoutedTendon, String
+from continuum_robot.robot.traits import Traits, traits_of
 
 Vector = NDArray[np.float64]
 
@@ -224,6 +225,11 @@ class Robot:
             if segment.tendons.count < _LEAST_AROUND:
                 return f"{segment.tendons.count} tendons around {segment.name}"
         return f"the tendon {self.routed_tendons[0].name}" if self.routed_tendons else ""
+
+    @property
+    def traits(self) -> Traits:
+        """What the stack can do with it, by what it is made of."""
+        return traits_of(self)
 
     @property
     def coordinates_name(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import casadi as ca
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.code_generation import FastFunction, compile_functions
+from continuum_robot.rod.code_generation import compile_functions
 from continuum_robot.rod.contact_terms import Interval, NumericMarch, SymbolicMarch, all_terms, intervals_of
 from continuum_robot.rod.inertia import Parts
 from continuum_robot.rod.model import RodModel
@@ -27,6 +27,7 @@ from continuum_robot.rod.tendon_friction import TendonFriction
 from continuum_robot.rod.tendons import beyond_bending
 
 Vector = NDArray[np.float64]
+Progress = Callable[[str], None]
 
 _INTERPOLATION_DEGREE = 9
 
@@ -133,35 +134,67 @@ def contact_model(
     return RodModel(robot, quadrature_nodes=quadrature_nodes)
 
 
-def lever(model: RodModel | GeneralModel) -> Vector:
-    """Displacement of every tendon per coordinate, (N, n): at the straight rod where it depends on the shape.
+class _GeneratedTerms:
+    """Of a rod that only bends: compiled for the robot."""
 
-    Parameters
-    ----------
-    model : of a rod
-    """
-    if isinstance(model, GeneralModel):
-        return model.rod.displacement_jacobian(np.zeros(model.rod.size)) @ model.shapes
-    return np.asarray(model.tendon_matrix)
+    rod: StrainRod | None = None
+
+    def __init__(
+        self, model: RodModel, intervals: list[Interval], count: int, *, compile: str, progress: Progress | None
+    ) -> None:
+        self._model = model
+        function = _contact_terms(model, intervals, count)
+        name = f"the contact model of {model.robot.name}"
+        self._function = compile_functions([function], name, compile=compile, progress=progress)[function.name()]
+        self.compiled, self.instructions = self._function.compiled, self._function.instructions
+        self.evaluate: Callable[[ArrayLike, ArrayLike], tuple[Vector, ...]] = self._function.evaluate
+
+    def lever(self) -> Vector:
+        return np.asarray(self._model.tendon_matrix)
+
+    def pose(self, progress: Progress | None) -> Callable[[Vector, float], Vector]:
+        name = f"the pose of {self._model.robot.name}"
+        pose: Callable[[Vector, float], Vector] = compile_functions([self._model.pose], name, progress=progress)["pose"]
+        return pose
 
 
-def backbone_pose(
-    model: RodModel | GeneralModel, progress: Callable[[str], None] | None = None
-) -> Callable[[Vector, float], Vector]:
-    """Function of coefficients (n,) and an arc length (m) that gives the pose there, (4, 4).
+class _MarchedTerms:
+    """Of any rod: numbers handed from node to node."""
 
-    Parameters
-    ----------
-    model : of a rod
-    progress : as of :class:`ContactFunctions`
-    """
-    if isinstance(model, GeneralModel):
-        rod = model.rod
-        return lambda c, s_m: rod.poses(c, [s_m])[0]
-    pose: Callable[[Vector, float], Vector] = compile_functions(
-        [model.pose], f"the pose of {model.robot.name}", progress=progress
-    )["pose"]
-    return pose
+    compiled, instructions = False, 0
+
+    def __init__(
+        self, model: GeneralModel, intervals: list[Interval], count: int, *, compile: str, progress: Progress | None
+    ) -> None:
+        del compile, progress
+        self._model, self.rod = model, model.rod
+        self._march = NumericMarch(model.rod, intervals, model.shapes, count)
+        self._gravity = np.asarray(model.robot.gravity_m_per_s2, dtype=float)[:, None]
+
+    def evaluate(self, c: ArrayLike, c_rate: ArrayLike) -> tuple[Vector, ...]:
+        model = self._model
+        shape, rate = np.asarray(c, dtype=float), np.asarray(c_rate, dtype=float)
+        if (shape.size, rate.size) != model.shapes.shape:
+            raise ParameterError("c, c_rate", (shape.shape, rate.shape), "as many as the model has")
+        momentum, force, *others = all_terms(
+            self._march.at(shape),
+            self._gravity,
+            model.elastic(shape)[:, None],
+            rate[:, None],
+            constant_mass=model.axial_mass + model.actuator_mass,
+            stiffness=model.stiffness,
+            damping=model.damping,
+        )
+        return momentum[:, 0], force[:, 0], *others
+
+    def lever(self) -> Vector:
+        return self.rod.displacement_jacobian(np.zeros(self.rod.size)) @ self._model.shapes
+
+    def pose(self, _progress: Progress | None) -> Callable[[Vector, float], Vector]:
+        return lambda c, s_m: self.rod.poses(c, [s_m])[0]
+
+
+_TERMS: dict[type, Any] = {RodModel: _GeneratedTerms, GeneralModel: _MarchedTerms}
 
 
 class ContactFunctions:
@@ -199,29 +232,42 @@ class ContactFunctions:
         intervals = intervals_of(model.robot, model.parts, model.quadrature_nodes, collocation_nodes)
         self.nodes_m: Vector = np.array([0.0, *(interval.end_m for interval in intervals)])
         self._damping = np.asarray(model.damping)
-        self._function: FastFunction | None = None
-        if isinstance(model, GeneralModel):
-            self._march = NumericMarch(model.rod, intervals, model.shapes, collocation_nodes)
-            self._gravity = np.asarray(model.robot.gravity_m_per_s2, dtype=float)[:, None]
-            return
-        function = _contact_terms(model, intervals, collocation_nodes)
-        self._function = compile_functions(
-            [function], f"the contact model of {model.robot.name}", compile=compile, progress=progress
-        )[function.name()]
+        self._terms = _TERMS[type(model)](model, intervals, collocation_nodes, compile=compile, progress=progress)
 
     @property
     def compiled(self) -> bool:
         """Whether the terms are machine code."""
-        return self._function is not None and self._function.compiled
+        return bool(self._terms.compiled)
 
     @property
     def instructions(self) -> int:
         """Number of elementary operations of a call; 0 where the terms are not generated."""
-        return 0 if self._function is None else self._function.instructions
+        return int(self._terms.instructions)
+
+    @property
+    def rod(self) -> StrainRod | None:
+        """Kinematics and tendons of a general rod; None of one whose displacements are linear in its coefficients."""
+        found: StrainRod | None = self._terms.rod
+        return found
+
+    @property
+    def lever(self) -> Vector:
+        """Displacement of every tendon per coordinate, (N, n): at the straight rod where it depends on the shape."""
+        return np.asarray(self._terms.lever())
+
+    def backbone_pose(self, progress: Progress | None = None) -> Callable[[Vector, float], Vector]:
+        """Function of coefficients (n,) and an arc length (m) that gives the pose there, (4, 4).
+
+        Parameters
+        ----------
+        progress : receives a line where something has to be compiled
+        """
+        pose: Callable[[Vector, float], Vector] = self._terms.pose(progress)
+        return pose
 
     def __call__(self, c: ArrayLike, c_rate: ArrayLike) -> ContactTerms:
         """Terms at the coefficients c and the rates c_rate (n,); of a general model the rates of its coordinates."""
-        *terms, jacobians = self._evaluated(c, c_rate)
+        *terms, jacobians = self._terms.evaluate(c, c_rate)
         momentum, force, mass, momentum_by_c, force_by_c = (term.copy() for term in terms)
         stacked = np.empty((6 * self.nodes_m.size, self.size))
         stacked[:6], stacked[6:] = 0.0, jacobians
@@ -234,24 +280,6 @@ class ContactFunctions:
             momentum_by_c.T - self._damping,
             stacked.reshape(-1, 6, self.size),
         )
-
-    def _evaluated(self, c: ArrayLike, c_rate: ArrayLike) -> tuple[Vector, ...]:
-        if self._function is not None:
-            return self._function.evaluate(c, c_rate)
-        model = self.model
-        shape, rate = np.asarray(c, dtype=float), np.asarray(c_rate, dtype=float)
-        if not isinstance(model, GeneralModel) or (shape.size, rate.size) != model.shapes.shape:
-            raise ParameterError("c, c_rate", (shape.shape, rate.shape), "as many as the model has")
-        momentum, force, *others = all_terms(
-            self._march.at(shape),
-            self._gravity,
-            model.elastic(shape)[:, None],
-            rate[:, None],
-            constant_mass=model.axial_mass + model.actuator_mass,
-            stiffness=model.stiffness,
-            damping=model.damping,
-        )
-        return momentum[:, 0], force[:, 0], *others
 
     def interpolation(self, s_m: ArrayLike) -> Vector:
         """Matrix E that takes values at the nodes to arc lengths, shape (places, k).

@@ -86,3 +86,8 @@ class Mirror:
     def string_extension(self) -> Vector:
         """Extension of every string, shape (strings,), m."""
         return self._strings @ self._c
+
+    @property
+    def linked(self) -> Vector:
+        """What sensors in other processes need: the strings' extensions, (strings,), m."""
+        return self.string_extension

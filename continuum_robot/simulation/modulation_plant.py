@@ -83,3 +83,8 @@ class ModulationPlant:
     def string_extension(self) -> Vector:
         """No strings: shape (0,), m."""
         return np.zeros(0)
+
+    @property
+    def linked(self) -> Vector:
+        """What sensors in other processes need: the coordinates, which move the tip, (3,), m."""
+        return self.coordinates_m

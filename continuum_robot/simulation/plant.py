@@ -289,6 +289,11 @@ class Plant:
         return self._body.string_extension
 
     @property
+    def linked(self) -> Vector:
+        """What sensors in other processes need: the strings' extensions, (strings,), m."""
+        return self.string_extension
+
+    @property
     def contact_loads(self) -> tuple[ContactLoad, ...]:
         """The truth about every contact now: where it is, and the wrench that the robot feels."""
         return self._contacts.loads(self._body.kinematics, self.c, self.c_rate, self._time_s - self.contacts_from_s)

@@ -100,3 +100,8 @@ class RollingPlant:
     def string_extension(self) -> Vector:
         """No strings: shape (0,), m."""
         return np.zeros(0)
+
+    @property
+    def linked(self) -> Vector:
+        """What sensors in other processes need: the strings' extensions, (strings,), m."""
+        return self.string_extension

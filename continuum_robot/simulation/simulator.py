@@ -14,9 +14,9 @@ import numpy as np
 from continuum_robot.drivers.simulated_wires import simulator_folder
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
+from continuum_robot.simulation.bodies import linked_count
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.link_server import LinkServer
-from continuum_robot.simulation.mechanism_body import linked_count
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.plant_link import PlantLink
 from continuum_robot.simulation.tendon_actuators import LEVELS, SimulatedTendonActuators

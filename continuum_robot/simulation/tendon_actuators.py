@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +17,10 @@ from continuum_robot.estimation.differentiation import FilteredDerivative
 from continuum_robot.robot.actuation import Actuators
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation import faults
+from continuum_robot.simulation.bodies import SimulatedBody, body_without_motors
 from continuum_robot.simulation.channel import Channel, gaussian, quantised
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.faulty_readings import FaultyReadings
-from continuum_robot.simulation.mechanism_body import make_body
-from continuum_robot.simulation.mirror import Mirror
-from continuum_robot.simulation.modulation_plant import ModulationPlant
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.plant_link import PlantLinkWriter, StringSample, StringSource
 
@@ -33,23 +30,6 @@ LEVELS = ("dynamics", "mirror")
 RECEIVE_TIMEOUT_S = 0.1
 LONGEST_CATCH_UP_S = 0.05
 VELOCITY_FILTER_S = 0.001
-
-
-class _Simulated(Protocol):
-    """What :class:`Plant` and :class:`Mirror` have in common."""
-
-    current_limit_a: Vector
-
-    def advance(self, tension_command: Vector, duration_s: float) -> None: ...
-
-    @property
-    def displacement(self) -> Vector: ...
-
-    @property
-    def current(self) -> Vector: ...
-
-    @property
-    def string_extension(self) -> Vector: ...
 
 
 class SimulatedTendonActuators:
@@ -70,7 +50,7 @@ class SimulatedTendonActuators:
     plant : the robot that moves; None: made when the device is opened. Not for ``level="mirror"``
     rng : draws noise and the rotors' angles; None: from the robot's seed
     level : "dynamics": the plant; "mirror": a linear robot with rigid tendons, see :class:`Mirror`. A robot that is a
-        mechanism has one body for both, see simulation/mechanism_body.py
+        mechanism has one body for both, see simulation/bodies.py
     link : where the strings, or what :func:`linked_count` counts, are published for another process; opened and closed
         with the device
     receive_timeout_s : of the motor board, s
@@ -109,9 +89,10 @@ class SimulatedTendonActuators:
             raise ParameterError("level", level, "one of " + ", ".join(LEVELS))
         if robot.actuators is None:
             raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
-        if plant is not None and (level == "mirror" or robot.mechanism is not None or plant.motor is None):
+        self._mirror: SimulatedBody | None = body_without_motors(robot, level)
+        if plant is not None and (self._mirror is not None or plant.motor is None):
             raise ParameterError("plant", plant, 'a plant with actuation="motors", for level "dynamics"')
-        if contacts and (level == "mirror" or robot.mechanism is not None or plant is not None):
+        if contacts and (self._mirror is not None or plant is not None):
             raise ParameterError("contacts", contacts, 'none but for level "dynamics" without a plant of its own')
         self.set_receive_timeout(receive_timeout_s)
         self.robot, self.level = robot, level
@@ -120,11 +101,6 @@ class SimulatedTendonActuators:
         self._actuators: Actuators = robot.actuators
         self._rng = np.random.default_rng(robot.simulation.seed) if rng is None else rng
         self._plant = plant
-        self._mirror: _Simulated | None = None
-        if robot.mechanism is not None:
-            self._mirror = make_body(robot)
-        elif level == "mirror":
-            self._mirror = Mirror(robot)
         self._contacts = tuple(contacts)
         self._link = link
         self._progress = progress
@@ -306,7 +282,7 @@ class SimulatedTendonActuators:
 
     # --- time
 
-    def _body(self) -> _Simulated:
+    def _body(self) -> SimulatedBody:
         return self.plant if self._mirror is None else self._mirror
 
     def _require_open(self) -> None:
@@ -341,9 +317,7 @@ class SimulatedTendonActuators:
         self._now_s = now_s
         self._receive(now_s)
         if self._link is not None:
-            body = self._body()
-            linked = body.coordinates_m if isinstance(body, ModulationPlant) else body.string_extension
-            self._link.write(now_s, linked)
+            self._link.write(now_s, self._body().linked)
 
     def _receive(self, time_s: float) -> None:
         while self._queue and self._queue[0][0] <= time_s:
@@ -359,7 +333,7 @@ class SimulatedTendonActuators:
             command = self._with_faults(body, command, time_s)
         body.advance(command, duration_s)
 
-    def _with_faults(self, body: _Simulated, command: Vector, time_s: float) -> Vector:
+    def _with_faults(self, body: SimulatedBody, command: Vector, time_s: float) -> Vector:
         """Set the plant's faults at a time, and return what is left of the command."""
         board = self._faults
         self._is_altered = not board.empty  # once more after the last fault, to restore the plant
@@ -368,11 +342,12 @@ class SimulatedTendonActuators:
         body.current_limit_a = np.where(
             np.isnan(limit), self._actuators.maximum_current_a, np.minimum(limit, self._actuators.maximum_current_a)
         )
-        if isinstance(body, Plant):
+        if self._mirror is None:
+            plant = self.plant
             slack = board.magnitude(faults.SLACK_TENDON, time_s)
-            body.tendon_offset_m = np.where(np.isnan(slack), 0.0, slack)
-            body.stiffness_share = np.where(board.mask(faults.SNAPPED_TENDON, time_s), 0.0, 1.0)
-            body.motor_free = np.where(board.mask(faults.STUCK_MOTOR, time_s), 0.0, 1.0)
+            plant.tendon_offset_m = np.where(np.isnan(slack), 0.0, slack)
+            plant.stiffness_share = np.where(board.mask(faults.SNAPPED_TENDON, time_s), 0.0, 1.0)
+            plant.motor_free = np.where(board.mask(faults.STUCK_MOTOR, time_s), 0.0, 1.0)
         return np.where(self._tripped, 0.0, command)
 
     # --- readings

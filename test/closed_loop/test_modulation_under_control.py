@@ -9,16 +9,15 @@ from virtual_loop import VirtualLoop
 
 from continuum_robot.control.macro_micro import MACRO, MICRO, MacroMicroController, MacroMicroParameters
 from continuum_robot.errors import ParameterError, RobotFileError
-from continuum_robot.estimation.mechanism_shape import make_shape_estimator
 from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.experiments.registry import experiments
 from continuum_robot.mechanisms.equilibrium_modulation.building import make_moment_error, make_segment, modulation_of
 from continuum_robot.mechanisms.equilibrium_modulation.forces import ModulationForce
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobians
-from continuum_robot.mechanisms.parts import make_drawing, make_feedforward
+from continuum_robot.models.making import robot_model
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.mechanism_body import make_body
+from continuum_robot.simulation.bodies import mechanism_body
 
 STEP_S = 1e-3
 
@@ -35,7 +34,7 @@ def segment(robot):
 
 def test_the_loop_follows_bend_and_insertion_through_driver_and_safety(robot, segment):
     loop = VirtualLoop(robot, level="mirror")
-    estimator = make_shape_estimator(robot, WatchSettings())
+    estimator = robot_model(robot).shape_estimator(WatchSettings())
     loop.activate(robot.control.pretension_n)
     loop.reference_start_s = loop.now_s
     record = loop.run(6.0)
@@ -54,7 +53,7 @@ def test_the_loop_follows_bend_and_insertion_through_driver_and_safety(robot, se
 
 
 def test_the_body_rests_where_the_springs_hold_the_tensions_and_stops_at_its_stroke(robot):
-    body = make_body(robot)
+    body = mechanism_body(robot)
     tension = np.array([20.0, 5.0, 5.0, 3.0, 1.0])
     for _ in range(4000):
         body.advance(tension, 5e-3)
@@ -69,7 +68,7 @@ def test_the_body_rests_where_the_springs_hold_the_tensions_and_stops_at_its_str
 
 
 def test_force_is_that_of_the_balance_of_moments(robot, segment):
-    force, gravity = make_feedforward(robot)(np.array([0.002, 0.001, 0.01]))
+    force, gravity = robot_model(robot).feedforward()(np.array([0.002, 0.001, 0.01]))
     assert not gravity.any()
     theta, delta = segment.configuration(clarke_manifold(robot).displacement([0.002, 0.001, 0.0])[:3])
     moment = jacobians(segment, theta, delta, 0.0, make_moment_error(robot.mechanism)).state.moment_nm
@@ -87,9 +86,9 @@ def test_manifold_by_virtual_work(robot):
 
 
 def test_drawing_shows_backbones_at_their_lengths(robot, segment):
-    drawing = make_drawing(robot)
+    drawing = robot_model(robot).drawing()
     pulled = np.array([0.0015, 0.0009, 0.015])
-    frames, paths = drawing.frames(pulled), drawing.tendons(pulled)
+    frames, paths = drawing.frames(pulled), drawing.geometry(pulled).tendons
     assert len(frames) == len(drawing.frame_names)
     assert len(paths) == robot.tendon_count
     np.testing.assert_allclose(paths[-1][-1], frames[-1][:3, 3], atol=1e-12)
@@ -98,11 +97,11 @@ def test_drawing_shows_backbones_at_their_lengths(robot, segment):
     wanted = segment.length_m - clarke_manifold(robot).displacement(pulled)[:3]
     # theta' is not theta: the lengths are off by r (theta' - theta).
     np.testing.assert_allclose(lengths, wanted, atol=3e-5)
-    assert len(drawing.outlines(pulled)) == 6
+    assert len(drawing.geometry(pulled).outlines) == 6
 
 
 def test_unknown_drives_leave_the_shape_unknown(robot):
-    estimator = make_shape_estimator(robot, WatchSettings())
+    estimator = robot_model(robot).shape_estimator(WatchSettings())
     assert estimator.update(np.array([0, np.nan, 0, 0, 0]), np.zeros(5)).is_blind
     with pytest.raises(ParameterError, match="displacement"):
         estimator.update(np.zeros(3), np.zeros(3))

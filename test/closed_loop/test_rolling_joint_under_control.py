@@ -8,16 +8,16 @@ from virtual_loop import VirtualLoop
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.protocols import TendonActuators
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.mechanism_shape import RollingShapeEstimator, make_shape_estimator
+from continuum_robot.estimation.rolling_shape import RollingShapeEstimator
 from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.estimation.shape import ShapeEstimator
-from continuum_robot.mechanisms.parts import make_drawing, make_feedforward
 from continuum_robot.mechanisms.rolling_joint.building import make_linkage, rolling_joint_of
 from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
+from continuum_robot.models.making import robot_model
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.model import RodModel
-from continuum_robot.simulation.mechanism_body import make_body
+from continuum_robot.simulation.bodies import mechanism_body
 from continuum_robot.simulation.rolling_plant import RollingPlant
 
 STEP_S = 1e-3
@@ -70,7 +70,7 @@ class Swing:
 def test_the_loop_follows_a_reference_through_driver_and_safety(robot):
     loop = VirtualLoop(robot, level="mirror")
     assert isinstance(loop.actuators, TendonActuators)
-    estimator = make_shape_estimator(robot, WatchSettings())
+    estimator = robot_model(robot).shape_estimator(WatchSettings())
     loop.activate(robot.control.pretension_n)
     loop.reference, loop.reference_start_s = Swing(), loop.now_s
     misses = []
@@ -117,13 +117,13 @@ def test_an_unknown_tendon_leaves_the_shape_unknown(robot):
 
 
 def test_frames_and_outlines_touch_at_the_contacts(robot, statics):
-    drawing = make_drawing(robot)
+    drawing = robot_model(robot).drawing()
     contact = statics.equilibrium([2, 1]).contact_m
     frames = drawing.frames(contact)
     assert len(frames) == len(drawing.frame_names)
     turned = frames[:, :3, :3] @ np.swapaxes(frames[:, :3, :3], 1, 2)
     np.testing.assert_allclose(turned, np.tile(np.eye(3), (5, 1, 1)), atol=1e-15)
-    outlines, tendons = drawing.outlines(contact), drawing.tendons(contact)
+    outlines, tendons = drawing.geometry(contact).outlines, drawing.geometry(contact).tendons
     assert len(outlines) == 5
     assert [path.shape for path in tendons] == [(10, 3), (10, 3)]
     lengths = [np.linalg.norm(np.diff(path, axis=0), axis=1).sum() for path in tendons]
@@ -146,7 +146,7 @@ def test_rods_are_no_mechanisms_and_mechanisms_no_rods(robot):
     with pytest.raises(ParameterError, match="no rod"):
         RodModel(robot)
     rod = load_robot("opencr_five_tendon")
-    for make in (make_drawing, make_feedforward, make_body, rolling_joint_of):
+    for make in (mechanism_body, rolling_joint_of):
         with pytest.raises(ParameterError, match="mechanism"):
             make(rod)
-    assert isinstance(make_shape_estimator(rod, WatchSettings()), ShapeEstimator)
+    assert isinstance(robot_model(rod).shape_estimator(WatchSettings()), ShapeEstimator)

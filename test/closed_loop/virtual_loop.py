@@ -9,8 +9,7 @@ import numpy as np
 
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.references import make_reference
-from continuum_robot.mechanisms.parts import make_feedforward
-from continuum_robot.rod.feedforward import clarke_feedforward
+from continuum_robot.models.making import robot_model
 from continuum_robot.runtime.assembly import PERIOD_S, QuietWatcher, make_loop, make_safety
 from continuum_robot.runtime.controller_cycle import ControllerCycle
 from continuum_robot.runtime.forms import interpreted_form
@@ -60,7 +59,7 @@ class VirtualLoop(QuietWatcher):
             self.actuators.read(0.0)  # its time begins
         form = interpreted_form("virtual time")
         self.safety = make_safety(robot, form, safety_settings)
-        feedforward = (make_feedforward if robot.mechanism else clarke_feedforward)(robot)
+        feedforward = robot_model(robot).feedforward()
         self.driver = make_loop(robot, self.actuators, self, lambda _cycle, _form: self.pace, safety=self.safety)
         self.controller = ClarkeController(robot, feedforward)
         timeout_s = robot.control.state_timeout_s

@@ -10,7 +10,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 
 from ros_contact import touched_stack
 
-from continuum_robot.estimation.contact_settings import channel_count
+from continuum_robot.estimation.contact_channels import contact_channels
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]
@@ -42,7 +42,7 @@ def test_a_push_is_felt_at_its_place_with_its_force_and_only_while_it_lasts(prob
     probe.wait(lambda: felt[-1].in_contact, 1.0, "not felt")
     probe.pause(0.4)
     newest = [message for message in felt if message.in_contact][-10:]
-    assert len(newest[-1].residual) == channel_count(ROBOT) < ROBOT.coefficient_count
+    assert len(newest[-1].residual) == contact_channels(ROBOT).count < ROBOT.coefficient_count
     assert len(probe.newest("shape").coefficients) == ROBOT.coefficient_count
     force = np.median([np.linalg.norm(message.wrench[:2]) for message in newest])
     assert force == pytest.approx(FORCE_N, rel=0.4)  # the motors' cogging is a third of it at the tip

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from continuum_robot.mechanisms.parts import make_drawing
+from continuum_robot.models.making import robot_model
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]
@@ -28,7 +28,7 @@ def test_bend_and_insertion_arrive(probe):
     shape = probe.received["shape"][-1]
     np.testing.assert_allclose(shape.coefficients, wanted, atol=5e-5)
     assert shape.problem == ""
-    place = make_drawing(robot).frames(np.array(shape.coefficients))[-1][:3, 3]
+    place = robot_model(robot).drawing().frames(np.array(shape.coefficients))[-1][:3, 3]
     np.testing.assert_allclose([shape.tip.position.x, shape.tip.position.y, shape.tip.position.z], place, atol=1e-9)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import fnmatch
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ LEVELS = {
     "drivers": 5,
     "runtime": 6,
     "simulation": 6,
+    "models": 6.5,
     "identification": 6,
     "nodes": 7,
     "experiments": 7,
@@ -236,3 +238,30 @@ def test_algorithms_import_without_ros() -> None:
     ]
     program = f"import sys; sys.modules['rclpy'] = None\nfor name in {modules!r}: __import__(name)"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300, cwd=ROOT)
+
+
+# What a robot is made of is asked where parts are made, and nowhere else: robot/traits.py tells what it can do, the
+# model in models/ gives its parts.
+KIND = re.compile(
+    r"\.mechanism\b|beyond_bending\(|isinstance\([^)]*\b(RollingJoint|EquilibriumModulation|GeneralModel)\b"
+)
+MAKES_PARTS = {
+    "app/fake_level.py",  # how long a general rod takes here
+    "estimation/contact_channels.py",
+    "estimation/robot_shape.py",
+    "mechanisms/equilibrium_modulation/building.py",
+    "mechanisms/rolling_joint/building.py",
+    "rod/contact_functions.py",
+    "rod/feedforward.py",
+    "rod/tendons.py",
+    "simulation/plant.py",
+}
+
+
+def test_a_robot_is_asked_for_its_kind_where_its_parts_are_made() -> None:
+    asking = {
+        str(file.relative_to(PACKAGE))
+        for file in python_files(PACKAGE)
+        if file.relative_to(PACKAGE).parts[0] != "robot" and KIND.search(file.read_text(encoding="utf-8"))
+    }
+    assert asking == MAKES_PARTS

@@ -278,7 +278,7 @@ class Robot:
         ParameterError : no such segment, or a robot on which no tendons bend one segment alone
         """
         robot = self.description
-        if robot.mechanism is not None or robot.without_clarke:
+        if not robot.segments or robot.without_clarke:
             raise ParameterError("segment", segment, "move_to instead: on this robot no tendons bend one segment alone")
         index = _index(segment, robot.part_names)
         wanted = self._motions.wanted()

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from continuum_robot.app.figures import plt, save_figure
 from continuum_robot.app.recording import Recording
-from continuum_robot.app.view.body import make_body
-from continuum_robot.mechanisms.parts import make_drawing
+from continuum_robot.models.drawing import Drawing
+from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
@@ -44,16 +44,16 @@ def draw_shapes(recording: Recording, robot: Robot, folder: Path, count: int = 5
     coefficients = seen_shapes(recording)
     widest = coefficients[:, int(np.argmax(np.ptp(coefficients, axis=0)))]
     moments = [int(np.argmin(np.abs(widest - value))) for value in np.linspace(widest.min(), widest.max(), count)]
-    if robot.mechanism is not None:
-        return _draw_mechanism(robot, coefficients[moments], folder)
-    body = make_body(robot)
+    drawing = robot_model(robot).drawing()
+    if not len(drawing.geometry(coefficients[0]).backbone):
+        return _draw_parts(robot.name, drawing, coefficients[moments], folder)
     figure = plt.figure(figsize=(7, 6), layout="constrained")
     axis = figure.add_subplot(projection="3d", proj_type="ortho")
     colours = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, count))
     for moment, colour in zip(moments, colours, strict=True):
-        geometry = body.geometry(coefficients[moment])
+        geometry = drawing.geometry(coefficients[moment])
         axis.plot(*(1e3 * geometry.backbone[:, :3, 3].T), color=colour, lw=2.5)
-        for pose, radius_m in zip(geometry.disks, body.disk_radii_m, strict=True):
+        for pose, radius_m in zip(geometry.disks, drawing.disk_radii_m, strict=True):
             axis.plot(*_ring(pose, radius_m).T, color=colour, lw=0.8)
         for tendon in geometry.tendons:
             axis.plot(*(1e3 * tendon.T), color=colour, lw=0.5, alpha=0.7)
@@ -73,20 +73,20 @@ def draw_shapes(recording: Recording, robot: Robot, folder: Path, count: int = 5
     return save_figure(figure, folder / "shapes.png")
 
 
-def _draw_mechanism(robot: Robot, coefficients: Vector, folder: Path) -> Path:
+def _draw_parts(name: str, drawing: Drawing, coefficients: Vector, folder: Path) -> Path:
     """Links and tendons of a mechanism in the plane x, z, a row of ``coefficients`` a moment, to ``shapes.png``."""
-    drawing = make_drawing(robot)
     figure, axis = plt.subplots(figsize=(7, 6), layout="constrained")
     colours = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, len(coefficients)))
     for row, colour in zip(coefficients, colours, strict=True):
-        for outline in drawing.outlines(row):
+        geometry = drawing.geometry(row)
+        for outline in geometry.outlines:
             axis.plot(1e3 * outline[:, 0], 1e3 * outline[:, 2], color=colour, lw=1.2)
-        for tendon in drawing.tendons(row):
+        for tendon in geometry.tendons:
             axis.plot(1e3 * tendon[:, 0], 1e3 * tendon[:, 2], color=colour, lw=0.6, ls=":")
     axis.set_aspect("equal")
     axis.set_xlabel("x [mm]")
     axis.set_ylabel("z [mm]")
-    axis.set_title(f"{robot.name}: estimated shape at {len(coefficients)} moments", loc="left")
+    axis.set_title(f"{name}: estimated shape at {len(coefficients)} moments", loc="left")
     return save_figure(figure, folder / "shapes.png")
 
 

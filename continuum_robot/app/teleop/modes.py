@@ -95,7 +95,7 @@ class ClarkeMode:
     @property
     def moved(self) -> str:
         """The segment, from 1."""
-        return f"segment {self._segment + 1}" if self._robot.description.mechanism is None else ""
+        return f"segment {self._segment + 1}" if self._robot.description.segments else ""
 
     def take(self) -> Teleoperation:
         """Take the turn, from where the reference stands."""

@@ -46,10 +46,10 @@ class Teleoperator:
         self.robot, self.device = robot, device
         self._clarke = ClarkeMode(robot)
         self._modes: dict[str, SteeringMode] = {CLARKE: self._clarke}
-        if robot.description.mechanism is None:
+        if not robot.description.traits.without_tip_control:
             self._modes[TIP] = TipMode(robot)
         if mode not in self._modes:
-            raise ParameterError("--mode", mode, "clarke: the robot is a mechanism")
+            raise ParameterError("--mode", mode, f"clarke: {robot.description.traits.without_tip_control}")
         self.mode, self.reading, self.message, self.ended = mode, at_rest(), "", False
         self._speed = FIRST_SPEED
         self._link = robot.link
@@ -174,7 +174,7 @@ class Teleoperator:
 
     def _change_mode(self) -> None:
         if TIP not in self._modes:
-            self.message = "a mechanism is steered by its coordinates"
+            self.message = self.robot.description.traits.without_tip_control
             return
         self.close()
         self._released = False

@@ -60,10 +60,10 @@ class Curves:
         self._tension = self._plot("Tensions, N", "tendon", pulls, list(range(tendons)))
         self._contact: _Plot | None = None
         self._tip: _Plot | None = None
-        if robot.mechanism is None:
+        if not robot.traits.without_contact:
             residual = [("residual / threshold", False), ("threshold", True)]
             self._contact = self._plot("Contact", "above 1: touched", residual, [1, 7])
-        else:  # no contact monitor has a model of a mechanism
+        else:
             self._tip = self._plot(
                 f"Tip, {self._unit.name}", "base frame", [(axis, False) for axis in "xyz"], [1, 2, 0]
             )

@@ -20,17 +20,17 @@ from rclpy.context import Context
 
 from continuum_robot.app.view import colors
 from continuum_robot.app.view.admission import TOKEN, RefusalLog
-from continuum_robot.app.view.body import make_body
 from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.curves import Curves
 from continuum_robot.app.view.guarded_server import HOST, serve
 from continuum_robot.app.view.legend import Legend
 from continuum_robot.app.view.listener import Listener
 from continuum_robot.app.view.panel import OnlookersPanel, Panel
-from continuum_robot.app.view.reach import largest_push_n, reach_of
+from continuum_robot.app.view.reach import reach_of
 from continuum_robot.app.view.scene import Scene
 from continuum_robot.app.view.snapshot import Snapshot
 from continuum_robot.errors import ContinuumRobotError, DeviceError
+from continuum_robot.models.making import robot_model
 from continuum_robot.nodes.spinning import Spinner, StopRequest, initialize, shut_down_at_end, wait_for
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
@@ -97,8 +97,9 @@ class Page:
         self._context = Context()
         initialize([], self._context)
         self.options, self._robot = options, robot
-        body = make_body(robot)
-        self._body = body
+        model = robot_model(robot)
+        drawing = model.drawing()
+        self._drawing = drawing
         self._listener = Listener(self._context, options.namespace)
         self._commander = Commander(self._context, options.namespace)
         self._spinner = Spinner([self._commander.node], self._context)
@@ -119,13 +120,13 @@ class Page:
             gui = self._server.gui
             gui.configure_theme(control_width="large", show_logo=False, show_share_button=False)
             gui.main_panel.dock_right()
-            largest = largest_push_n(robot) if robot.mechanism is None else 1.0
-            self.scene = Scene(self._server, body, largest)
+            largest = model.largest_push_n or 1.0
+            self.scene = Scene(self._server, drawing, largest)
             self.panel: Panel | OnlookersPanel = (
                 OnlookersPanel(self._server)
                 if options.view_only
                 else Panel(
-                    self._server, self._commander, robot, body,
+                    self._server, self._commander, model, drawing,
                     scene_scale=self.scene.scale, record_directory=options.out.resolve(),
                 )
             )  # fmt: skip
@@ -215,7 +216,7 @@ class Page:
         if reference.size != self._robot.coordinate_count or not np.all(np.isfinite(reference)):
             return None
         try:
-            return self._body.coefficients(reference)
+            return self._drawing.coefficients(reference)
         except ContinuumRobotError:
             return None
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import viser
 
-from continuum_robot.app.view.body import Body
 from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.controls.gains import Gains
 from continuum_robot.app.view.controls.pushing import Pushing
@@ -18,7 +17,8 @@ from continuum_robot.app.view.controls.targets import PlaneTarget, TipTarget
 from continuum_robot.app.view.controls.trajectory import Trajectory
 from continuum_robot.app.view.gui import note, show
 from continuum_robot.app.view.snapshot import Snapshot
-from continuum_robot.robot.description import Robot
+from continuum_robot.models.drawing import Drawing
+from continuum_robot.models.robot_model import RobotModel
 
 _STYLE = """<style>
 .cr-banner{margin:0 12px 8px;padding:8px 10px;border-radius:6px;font-size:13px;line-height:1.35;color:#fff}
@@ -43,7 +43,7 @@ class Panel:
     server : of the page
     commander : spun
     robot : what it is
-    body : its looks
+    drawing : its looks
     scene_scale : units of the scene a metre
     record_directory : where recordings go of a stack that has no recorder
 
@@ -57,13 +57,13 @@ class Panel:
         self,
         server: viser.ViserServer,
         commander: Commander,
-        robot: Robot,
-        body: Body,
+        model: RobotModel,
+        drawing: Drawing,
         *,
         scene_scale: float,
         record_directory: Path,
     ) -> None:
-        gui = server.gui
+        gui, robot = server.gui, model.robot
         gui.add_html(_STYLE + '<div class="cr-stop"></div>')
         status = self.status = Status(server, commander)
         self.steering = None if robot.control is None else Steering(server, commander, robot, status)
@@ -90,14 +90,14 @@ class Panel:
                         " the tendons."
                     )
                 )
-                self.tip = TipTarget(server, commander, self.steering, status, body=body, scene_scale=scene_scale)
+                self.tip = TipTarget(server, commander, self.steering, status, drawing=drawing, scene_scale=scene_scale)
                 self.plane = PlaneTarget(server, self.steering)
                 self.steering.add_sliders()
                 self.trajectory = Trajectory(server, commander, self.steering, status)
             with tabs.add_tab("Tune"):
                 self.gains = Gains(server, commander, robot, status)
         with tabs.add_tab("Push"):
-            self.pushing = Pushing(server, commander, robot, status)
+            self.pushing = Pushing(server, commander, model, status)
         with tabs.add_tab("Record"):
             self.recording = Recording(server, commander, robot, status, record_directory)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far the page may steer a robot, and how hard it may push a simulated one."""
+"""How far the page may steer a robot."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 
 Vector = NDArray[np.float64]
 
@@ -18,7 +17,6 @@ Vector = NDArray[np.float64]
 _AMPLITUDE_SHARE = 1.25
 _ONE_PART = 3  # coordinates of a segment at most
 _DISPLACEMENT_SHARE = 0.5
-_TIP_DEFLECTION_SHARE = 1.0
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ def unit_of(robot: Robot) -> Unit:
     ----------
     robot : any
     """
-    return Unit("µm", 1e6, 1) if isinstance(robot.mechanism, EquilibriumModulation) else Unit()
+    return Unit("µm", 1e6, 1) if robot.traits.shown_in_um else Unit()
 
 
 @dataclass(frozen=True)
@@ -86,29 +84,10 @@ def reach_of(robot: Robot) -> Reach:
     if count == 1 and amplitude[0] > 0:
         high[0] = _AMPLITUDE_SHARE * amplitude[0]
     low = -high.copy()
-    if isinstance(robot.mechanism, EquilibriumModulation):
-        names: tuple[str, ...] = ("q_Re", "q_Im", "insertion")
-        low[2], high[2] = 0.0, robot.mechanism.stroke_m
-    elif count == 1:
-        names = ("bend",)
-    elif parts == 1 and not robot.without_clarke:
-        names = ("q_Re", "q_Im")
-    else:
-        names = tuple(f"{part} {axis}" for part in robot.part_names for axis in ("q_Re", "q_Im"))
+    for index, ends_m in robot.traits.coordinate_ranges_m.items():
+        low[index], high[index] = ends_m
+    names = robot.traits.coordinate_names or tuple(
+        f"{part} {axis}" for part in robot.part_names for axis in ("q_Re", "q_Im")
+    )
     short = tuple(f"{axis},{k + 1}" for k in range(parts) for axis in ("q_Re", "q_Im")) if count > _ONE_PART else names
     return Reach(names, short, low, high)
-
-
-def largest_push_n(robot: Robot) -> float:
-    """A force at the tip that would bend the robot, were its tendons slack, by its length in linear theory, N.
-
-    Rounded up to 1, 2 or 5 times a power of ten.
-
-    Parameters
-    ----------
-    robot : a rod
-    """
-    stiffness = float(np.mean([segment.backbone.bending_stiffness_nm2 for segment in robot.segments]))
-    force = 3.0 * stiffness * _TIP_DEFLECTION_SHARE / robot.length_m**2
-    decade = 10.0 ** math.floor(math.log10(force))
-    return next(step * decade for step in (1.0, 2.0, 5.0, 10.0) if step * decade >= force)

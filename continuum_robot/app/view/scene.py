@@ -11,9 +11,9 @@ import viser
 from numpy.typing import NDArray
 
 from continuum_robot.app.view import colors, meshes
-from continuum_robot.app.view.body import Body, Geometry
 from continuum_robot.app.view.snapshot import ContactSnapshot, Snapshot
 from continuum_robot.geometry.so3 import quaternion_from_matrix
+from continuum_robot.models.drawing import Drawing, Geometry
 
 Array = NDArray[np.float64]
 
@@ -33,22 +33,22 @@ class Scene:
     Parameters
     ----------
     server : of the page
-    body : the robot's looks
+    drawing : the robot's looks
     largest_force_n : force that is drawn as an arrow of full length, N
     """
 
-    def __init__(self, server: viser.ViserServer, body: Body, largest_force_n: float) -> None:
-        self._server, self._body, self._scale = server, body, 1.0 / body.length_m
+    def __init__(self, server: viser.ViserServer, drawing: Drawing, largest_force_n: float) -> None:
+        self._server, self._drawing, self._scale = server, drawing, 1.0 / drawing.length_m
         self._largest_force_n = largest_force_n
-        self._skin_m = float(max([body.tube_radius_m, *body.disk_radii_m]))
+        self._skin_m = float(max([drawing.tube_radius_m, *drawing.disk_radii_m]))
         self._handles: dict[str, Any] = {}
         self._drawn: dict[str, NDArray[Any]] = {}
         self._trail: list[Array] = []
         self._label_s = -math.inf
         self._visible: dict[str, bool] = {}
         self._prepare_world()
-        zero = np.zeros(body.size)
-        self._prepare_robot(body.geometry(zero))
+        zero = np.zeros(drawing.size)
+        self._prepare_robot(drawing.geometry(zero))
         self._prepare_contact()
 
     @property
@@ -69,9 +69,9 @@ class Scene:
         push : arc length (m) and force in the base frame (N) of a push from the page
         """
         coefficients = snapshot.coefficients
-        if coefficients.size != self._body.size or not np.all(np.isfinite(coefficients)):
+        if coefficients.size != self._drawing.size or not np.all(np.isfinite(coefficients)):
             return
-        geometry = self._body.geometry(coefficients)
+        geometry = self._drawing.geometry(coefficients)
         if self._changed("shape", coefficients):
             self._draw_robot(geometry)
         tension = snapshot.tension_n if snapshot.tension_n.size else np.full(len(geometry.tendons), np.nan)
@@ -123,14 +123,17 @@ class Scene:
         scene, k = self._server.scene, self._scale
         if len(geometry.backbone):
             faces = meshes.tube_faces(len(geometry.backbone))
-            vertices = meshes.tube(geometry.backbone, self._body.tube_radius_m) * k
+            vertices = meshes.tube(geometry.backbone, self._drawing.tube_radius_m) * k
             self._handles["backbone"] = scene.add_mesh_simple("/backbone", vertices, faces, color=colors.ACTUAL)
             self._handles["desired"] = scene.add_mesh_simple(
                 "/desired", vertices, faces, color=colors.DESIRED, opacity=0.35, cast_shadow=False, receive_shadow=False
             )
         if len(geometry.disks):
             vertices, faces = meshes.cylinder()
-            scales = np.stack([self._body.disk_radii_m, self._body.disk_radii_m, self._body.disk_thickness_m], -1) * k
+            scales = (
+                np.stack([self._drawing.disk_radii_m, self._drawing.disk_radii_m, self._drawing.disk_thickness_m], -1)
+                * k
+            )
             self._handles["disks"] = scene.add_batched_meshes_simple(
                 "/disks", vertices, faces, batched_wxyzs=quaternion_from_matrix(geometry.disks[:, :3, :3]),
                 batched_positions=geometry.disks[:, :3, 3] * k, batched_scales=scales.astype(np.float32),
@@ -138,7 +141,7 @@ class Scene:
             )  # fmt: skip
         if geometry.outlines:
             faces = meshes.plates_faces([len(outline) - 1 for outline in geometry.outlines])
-            vertices = meshes.plates(geometry.outlines, self._body.plate_thickness_m) * k
+            vertices = meshes.plates(geometry.outlines, self._drawing.plate_thickness_m) * k
             self._handles["links"] = scene.add_mesh_simple(
                 "/links", vertices, faces, color=colors.DISK, opacity=0.6, flat_shading=True, side="double"
             )
@@ -188,15 +191,15 @@ class Scene:
     def _draw_robot(self, geometry: Geometry) -> None:
         k = self._scale
         if "backbone" in self._handles:
-            self._handles["backbone"].vertices = (meshes.tube(geometry.backbone, self._body.tube_radius_m) * k).astype(
-                np.float32
-            )
+            self._handles["backbone"].vertices = (
+                meshes.tube(geometry.backbone, self._drawing.tube_radius_m) * k
+            ).astype(np.float32)
         if "disks" in self._handles:
             disks = self._handles["disks"]
             disks.batched_wxyzs = quaternion_from_matrix(geometry.disks[:, :3, :3]).astype(np.float32)
             disks.batched_positions = (geometry.disks[:, :3, 3] * k).astype(np.float32)
         if "links" in self._handles:
-            vertices = meshes.plates(geometry.outlines, self._body.plate_thickness_m) * k
+            vertices = meshes.plates(geometry.outlines, self._drawing.plate_thickness_m) * k
             self._handles["links"].vertices = vertices.astype(np.float32)
         if "core" in self._handles:
             self._handles["core"].points = self._core(geometry).astype(np.float32)
@@ -226,10 +229,10 @@ class Scene:
         self.show("desired", wanted is not None)
         if wanted is None or not self._changed("wanted", wanted):
             return
-        geometry = self._body.geometry(wanted)
+        geometry = self._drawing.geometry(wanted)
         if len(geometry.backbone):
             # A little thicker, so that it is seen around the actual one where both agree.
-            vertices = meshes.tube(geometry.backbone, 1.6 * self._body.tube_radius_m)
+            vertices = meshes.tube(geometry.backbone, 1.6 * self._drawing.tube_radius_m)
             self._handles["desired"].vertices = (vertices * self._scale).astype(np.float32)
         else:
             self._handles["desired"].points = self._edges(geometry).astype(np.float32)
@@ -238,7 +241,7 @@ class Scene:
         """Edges of both sides of all plates, a little outside of them."""
         pieces = []
         for outline in geometry.outlines:
-            for side in np.split(meshes.plate(outline, 1.02 * self._body.plate_thickness_m), 2):
+            for side in np.split(meshes.plate(outline, 1.02 * self._drawing.plate_thickness_m), 2):
                 pieces.append(np.stack([side, np.roll(side, -1, axis=0)], axis=1))
         return np.concatenate(pieces) * self._scale
 
@@ -270,13 +273,13 @@ class Scene:
         if known:
             stretch = self._stretch(coefficients, contact.interval_m)
             # Thick enough to be seen between the disks of a stout robot.
-            radius_m = max(3.0 * self._body.tube_radius_m, 0.35 * self._skin_m)
+            radius_m = max(3.0 * self._drawing.tube_radius_m, 0.35 * self._skin_m)
             vertices = meshes.tube(stretch, radius_m) * self._scale
             if self._changed("band", vertices):
                 self._handles["band"].vertices = vertices.astype(np.float32)
         if not shown:
             return
-        pose = self._body.pose(coefficients, place_m)
+        pose = self._drawing.pose(coefficients, place_m)
         head = self._arrow("force", pose, pose[:3, :3] @ force)
         if now_s - self._label_s > _LABEL_PERIOD_S:
             self._label_s = now_s
@@ -287,9 +290,9 @@ class Scene:
     def _draw_push(self, coefficients: Array, truth: ContactSnapshot | None, push: tuple[float, Array] | None) -> None:
         pose, force = None, np.zeros(3)
         if push is not None:
-            pose, force = self._body.pose(coefficients, push[0]), push[1]
+            pose, force = self._drawing.pose(coefficients, push[0]), push[1]
         elif truth is not None and truth.touching:
-            pose = self._body.pose(coefficients, truth.wrench_arc_length_m)
+            pose = self._drawing.pose(coefficients, truth.wrench_arc_length_m)
             force = pose[:3, :3] @ truth.force_n
         shown = pose is not None and bool(np.any(force))
         self.show("push", shown)
@@ -310,10 +313,10 @@ class Scene:
         return np.asarray(tail)
 
     def _stretch(self, coefficients: Array, interval_m: tuple[float, float]) -> Array:
-        low, high = (min(max(end, 0.0), self._body.length_m) for end in interval_m)
-        least = 0.005 * self._body.length_m
+        low, high = (min(max(end, 0.0), self._drawing.length_m) for end in interval_m)
+        least = 0.005 * self._drawing.length_m
         places = np.linspace(low, max(high, low + least), _BAND_STATIONS)
-        return np.stack([self._body.pose(coefficients, float(place)) for place in places])
+        return np.stack([self._drawing.pose(coefficients, float(place)) for place in places])
 
 
 def force_words(contact: ContactSnapshot, size_n: float) -> str:

@@ -21,7 +21,7 @@ _CIRCLE = 25
 _RIM = 1.2  # of the pitch radius
 
 
-class ModulationDrawing:
+class ModulationParts:
     """Frames at the end of the modulation backbone and at the tip, disks, and all backbones.
 
     Parameters
@@ -32,9 +32,11 @@ class ModulationDrawing:
     ----------
     size : number of coordinates [q_Re, q_Im, insertion]
     frame_names : ``modulation_end`` and ``tip``
+    core : where the inserted part of the central backbone stands among the tendons, before the empty part
     """
 
     size = 3
+    core: int | None = -2
     frame_names: tuple[str, ...] = ("modulation_end", "tip")
 
     def __init__(self, robot: Robot) -> None:

@@ -35,7 +35,7 @@ def pose_in_space(poses: Array) -> Array:
     return result
 
 
-class RollingDrawing:
+class RollingParts:
     """Frames of all links, their outlines, and both tendons.
 
     Parameters
@@ -46,8 +46,11 @@ class RollingDrawing:
     ----------
     size : number of contacts that describe a pose
     frame_names : of the links from the second on, and ``tip``, which is the last link's again
+    core : None: nothing is inserted
     link_shapes : closed outline of every link in its own plane, (points, 2), m
     """
+
+    core: int | None = None
 
     def __init__(self, robot: Robot) -> None:
         self.linkage = make_linkage(rolling_joint_of(robot))

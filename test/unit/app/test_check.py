@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from continuum_robot.app.check import abilities, masses_kg, natural_frequencies_hz, run_check
+from continuum_robot.app.check import abilities, run_check
 from continuum_robot.control.delay_margin import delay_margin_s
+from continuum_robot.models.rod import masses_kg, natural_frequencies_hz
 from continuum_robot.robot.loading import load_robot
 
 

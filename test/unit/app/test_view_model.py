@@ -19,14 +19,14 @@ from continuum_robot.robot.loading import load_robot
 pytest.importorskip("viser", reason="viser is not installed: the page needs the extra viz")
 
 from continuum_robot.app.view import colors, meshes, words
-from continuum_robot.app.view.body import make_body
 from continuum_robot.app.view.controls.status import banner
 from continuum_robot.app.view.history import History, drawn_range
 from continuum_robot.app.view.legend import contact_words, legend
-from continuum_robot.app.view.reach import largest_push_n, reach_of, unit_of
+from continuum_robot.app.view.reach import reach_of, unit_of
 from continuum_robot.app.view.screenshot import picture_size
 from continuum_robot.app.view.snapshot import ContactSnapshot, Snapshot, StackSnapshot
 from continuum_robot.errors import ParameterError
+from continuum_robot.models.making import robot_model
 from continuum_robot.nodes.reference.motion_start import HOLDING
 from continuum_robot.rod.strain_rod import StrainRod
 
@@ -37,10 +37,10 @@ MECHANISMS = ("rolling_five_link", "crem_segment")
 @pytest.mark.parametrize("name", RODS)
 def test_straight_rod(name: str) -> None:
     robot = load_robot(name)
-    body = make_body(robot)
-    geometry = body.geometry(np.zeros(body.size))
+    drawing = robot_model(robot).drawing()
+    geometry = drawing.geometry(np.zeros(drawing.size))
     assert np.allclose(geometry.tip[:3, 3], [0, 0, robot.length_m])
-    assert len(geometry.disks) == len(body.disk_radii_m) == len(body.disk_thickness_m)
+    assert len(geometry.disks) == len(drawing.disk_radii_m) == len(drawing.disk_thickness_m)
     assert len(geometry.tendons) == robot.tendon_count
     for path in geometry.tendons:
         assert np.allclose(path[:, :2], path[0, :2])
@@ -51,10 +51,10 @@ def test_straight_rod(name: str) -> None:
 def test_wanted_shape_has_the_wanted_displacements(name: str) -> None:
     """Tendons are as much shorter, between disks, as the Clarke coordinates say."""
     robot = load_robot(name)
-    body, manifold = make_body(robot), clarke_manifold(robot)
+    drawing, manifold = robot_model(robot).drawing(), clarke_manifold(robot)
     clarke = 0.3 * reach_of(robot).high_m * np.resize([1.0, -0.5], robot.coordinate_count)
-    straight = body.geometry(np.zeros(body.size)).tendons
-    bent = body.geometry(body.coefficients(clarke)).tendons
+    straight = drawing.geometry(np.zeros(drawing.size)).tendons
+    bent = drawing.geometry(drawing.coefficients(clarke)).tendons
     length = [sum(np.linalg.norm(np.diff(path, axis=0), axis=1)) for path in straight]
     shorter = np.array(length) - [sum(np.linalg.norm(np.diff(path, axis=0), axis=1)) for path in bent]
     wanted = manifold.displacement(clarke)
@@ -64,16 +64,16 @@ def test_wanted_shape_has_the_wanted_displacements(name: str) -> None:
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_mechanism_is_drawn_where_its_coordinates_say(name: str) -> None:
     robot = load_robot(name)
-    body, reach = make_body(robot), reach_of(robot)
+    drawing, reach = robot_model(robot).drawing(), reach_of(robot)
     tips = []
     for share in (0.1, 0.6):
-        coefficients = body.coefficients(share * reach.high_m)
-        geometry = body.geometry(coefficients)
-        assert coefficients.shape == (body.size,)
+        coefficients = drawing.coefficients(share * reach.high_m)
+        geometry = drawing.geometry(coefficients)
+        assert coefficients.shape == (drawing.size,)
         assert geometry.outlines
         assert len(geometry.tendons) == robot.tendon_count
         assert np.isfinite(geometry.tip).all()
-        assert np.allclose(body.pose(coefficients, 0.0), geometry.tip)
+        assert np.allclose(drawing.pose(coefficients, 0.0), geometry.tip)
         tips.append(geometry.tip[:3, 3])
     assert np.linalg.norm(tips[1] - tips[0]) > 0.01 * robot.length_m
 
@@ -82,18 +82,18 @@ def test_mechanism_is_drawn_where_its_coordinates_say(name: str) -> None:
 def test_general_rod_is_drawn_as_its_tendons_run(name: str) -> None:
     """Tendons are where their routing says in the straight robot; bent, they shorten as the rod engine says."""
     robot = load_robot(name)
-    body = make_body(robot)
-    geometry = body.geometry(np.zeros(body.size))
+    drawing = robot_model(robot).drawing()
+    geometry = drawing.geometry(np.zeros(drawing.size))
     assert np.allclose(geometry.tip[:3, 3], [0, 0, robot.length_m])
     for path, drawn in zip(robot.tendon_paths, geometry.tendons, strict=True):
         x, y, _, _ = path.at(drawn[:, 2])
         assert drawn[:, :2] == pytest.approx(np.stack([x, y], axis=1), abs=1e-9)
     rod = StrainRod.from_robot(robot)
-    bent = 0.05 * rod.strain_scale * np.cos(np.arange(body.size))
+    bent = 0.05 * rod.strain_scale * np.cos(np.arange(drawing.size))
     displacement = rod.tendon_displacement(bent)
     lengths = [
-        [sum(np.linalg.norm(np.diff(path, axis=0), axis=1)) for path in body.geometry(c).tendons]
-        for c in (np.zeros(body.size), bent)
+        [sum(np.linalg.norm(np.diff(path, axis=0), axis=1)) for path in drawing.geometry(c).tendons]
+        for c in (np.zeros(drawing.size), bent)
     ]
     assert -np.diff(lengths, axis=0)[0] == pytest.approx(displacement, abs=0.03 * np.abs(displacement).max())
 
@@ -103,8 +103,10 @@ def test_a_robot_with_general_tendons_is_steered_by_their_modes() -> None:
     reach = reach_of(robot)
     assert reach.names == ("modes_1 q_Re", "modes_1 q_Im")
     np.testing.assert_allclose(reach.high_m, 1.25 * 0.004)
-    body = make_body(robot)
-    straight, bent = (body.geometry(body.coefficients(clarke)).tip for clarke in (np.zeros(2), np.array([0.001, 0.0])))
+    drawing = robot_model(robot).drawing()
+    straight, bent = (
+        drawing.geometry(drawing.coefficients(clarke)).tip for clarke in (np.zeros(2), np.array([0.001, 0.0]))
+    )
     # A pair is turned so that its first coordinate moves the tip towards +x.
     assert bent[0, 3] > straight[0, 3] + 0.5e-3
     assert bent[1, 3] == pytest.approx(straight[1, 3], abs=0.1e-3)
@@ -280,7 +282,7 @@ def test_reach_stays_within_the_robots_displacements(name: str) -> None:
 
 
 def test_pushes_suit_the_robot() -> None:
-    forces = {name: largest_push_n(load_robot(name)) for name in RODS}
+    forces = {name: robot_model(load_robot(name)).largest_push_n for name in RODS}
     assert forces["opencr_five_tendon"] < forces["vanderbilt_segment"]
     for force in forces.values():
         digits = force / 10 ** math.floor(math.log10(force) + 1e-9)

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.estimation.contact_channels import contact_channels
 from continuum_robot.estimation.contact_monitor import ContactMonitor
-from continuum_robot.estimation.contact_settings import channel_count, default_settings
+from continuum_robot.estimation.contact_settings import default_settings
 from continuum_robot.estimation.strain_shape import StrainShapeEstimator
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.loads import PointWrench
@@ -164,7 +165,7 @@ def test_levers_that_hang_on_the_shape_are_those_of_the_rod():
 def test_channels_are_modes_and_shapes_have_all_coefficients():
     robot = load_robot("rucker_helical")
     monitor = ContactMonitor(robot)
-    assert (monitor.size, monitor.coefficient_count) == (channel_count(robot), robot.coefficient_count)
+    assert (monitor.size, monitor.coefficient_count) == (contact_channels(robot).count, robot.coefficient_count)
     assert monitor.size < robot.coefficient_count
     n = robot.coefficient_count
     tension = np.full(4, REST_N)

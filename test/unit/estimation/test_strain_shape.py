@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.mechanism_shape import make_shape_estimator
 from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.estimation.strain_shape import StrainShapeEstimator
+from continuum_robot.models.making import robot_model
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.tendons import String
 from continuum_robot.rod.loads import PointWrench
@@ -31,7 +31,7 @@ def wound(estimator: StrainShapeEstimator, tension: np.ndarray) -> tuple[np.ndar
 
 
 def test_it_finds_the_equilibrium_that_made_the_displacements():
-    estimator = make_shape_estimator(ROBOT, WatchSettings())
+    estimator = robot_model(ROBOT).shape_estimator(WatchSettings())
     assert isinstance(estimator, StrainShapeEstimator)
     c, displacement = wound(estimator, TENSION)
     found = estimator.update(displacement, REST)

@@ -12,8 +12,7 @@ import viser
 from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.controls.status import Status
 from continuum_robot.app.view.gui import note, show
-from continuum_robot.app.view.reach import largest_push_n
-from continuum_robot.robot.description import Robot
+from continuum_robot.models.robot_model import RobotModel
 
 
 class Pushing:
@@ -32,7 +31,7 @@ class Pushing:
     place, force, direction, duration : sliders; None there too
     """
 
-    def __init__(self, server: viser.ViserServer, commander: Commander, robot: Robot, status: Status) -> None:
+    def __init__(self, server: viser.ViserServer, commander: Commander, model: RobotModel, status: Status) -> None:
         self._commander = commander
         self.push: Any = None
         self.place: Any = None
@@ -40,7 +39,8 @@ class Pushing:
         self.direction: Any = None
         self.duration: Any = None
         gui = server.gui
-        if robot.mechanism is not None:
+        largest = model.largest_push_n
+        if not largest:
             gui.add_html(note("Pushes are simulated on rods only; this robot is a mechanism."))
             return
         gui.add_html(
@@ -50,7 +50,7 @@ class Pushing:
                 " stretch of backbone that holds the place with 90 % probability."
             )
         )
-        length_mm, largest = 1e3 * robot.length_m, largest_push_n(robot)
+        length_mm = 1e3 * model.robot.length_m
         self.place = gui.add_slider("place, mm from base", min=0.0, max=length_mm, step=length_mm / 100,
                                     initial_value=length_mm)  # fmt: skip
         self.force = gui.add_slider("force, N", min=0.0, max=largest, step=largest / 100, initial_value=0.4 * largest)

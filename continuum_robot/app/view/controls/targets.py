@@ -11,12 +11,12 @@ import viser
 from numpy.typing import NDArray
 
 from continuum_robot.app.view import colors
-from continuum_robot.app.view.body import Body
 from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.controls.status import Status
 from continuum_robot.app.view.controls.steering import PLANE, TIP, Steering
 from continuum_robot.app.view.gui import note, show
 from continuum_robot.app.view.snapshot import Snapshot
+from continuum_robot.models.drawing import Drawing
 
 Array = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ class TipTarget:
     commander : spun
     steering : which mode it is
     status : where answers are told
-    body : looks of the robot
+    drawing : looks of the robot
     scene_scale : units of the scene a metre
     """
 
@@ -44,11 +44,11 @@ class TipTarget:
         steering: Steering,
         status: Status,
         *,
-        body: Body,
+        drawing: Drawing,
         scene_scale: float,
     ) -> None:
         self._commander, self._steering, self._status = commander, steering, status
-        self._body, self._scale = body, scene_scale
+        self._drawing, self._scale = drawing, scene_scale
         self._dragged_s = -math.inf
         self._tips = None if steering.tip_by_stack else self._tip_table()
         self._note = server.gui.add_html("")
@@ -85,7 +85,7 @@ class TipTarget:
             self.aim(np.asarray(self._gizmo.position) / self._scale)
 
     def _tip_at(self, clarke: Array) -> Array:
-        return np.asarray(self._body.geometry(self._body.coefficients(clarke)).tip[:3, 3])
+        return np.asarray(self._drawing.geometry(self._drawing.coefficients(clarke)).tip[:3, 3])
 
     def _tip_table(self) -> tuple[Array, Array]:
         """Where the tip goes with the only coordinate of a robot."""

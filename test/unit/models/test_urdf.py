@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from continuum_robot.mechanisms.parts import make_drawing
-from continuum_robot.mechanisms.urdf import robot_description
+from continuum_robot.models.making import robot_model
+from continuum_robot.models.urdf import robot_description
 from continuum_robot.robot.loading import load_robot, shipped_robots
 
 
@@ -15,7 +15,7 @@ from continuum_robot.robot.loading import load_robot, shipped_robots
 @pytest.mark.parametrize("prefix", ["", "left_"])
 def test_a_tree_of_floating_links_from_the_base(name, prefix):
     robot = load_robot(name)
-    root = ElementTree.fromstring(robot_description(robot, prefix))
+    root = ElementTree.fromstring(robot_description(robot_model(robot), prefix))
     assert (root.tag, root.get("name")) == ("robot", robot.name)
     links = [link.get("name") for link in root.iter("link")]
     assert len(set(links)) == len(links)
@@ -33,13 +33,15 @@ def test_a_tree_of_floating_links_from_the_base(name, prefix):
 
 def test_links_of_rolling_joints_have_boxes_around_their_outlines():
     robot = load_robot("rolling_five_link")
-    root = ElementTree.fromstring(robot_description(robot))
-    drawing = make_drawing(robot)
+    root = ElementTree.fromstring(robot_description(robot_model(robot)))
+    drawing = robot_model(robot).drawing()
     links = {link.get("name"): link for link in root.iter("link")}
     assert links.keys() == {"base", *drawing.frame_names}
     straight = np.zeros(drawing.size)
     frames = [np.eye(4), *drawing.frames(straight)]
-    for name, frame, outline in zip(["base", *drawing.frame_names], frames, drawing.outlines(straight), strict=False):
+    for name, frame, outline in zip(
+        ["base", *drawing.frame_names], frames, drawing.geometry(straight).outlines, strict=False
+    ):
         visual = links[name].find("visual")
         middle = np.array(visual.find("origin").get("xyz").split(), dtype=float)
         half = np.array(visual.find("geometry/box").get("size").split(), dtype=float) / 2

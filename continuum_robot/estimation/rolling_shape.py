@@ -1,74 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which estimator finds the shape of a robot; the one of rolling joints.
+"""The shape of rolling joints from the tendons' displacements.
 
 Derived here: of the poses that ha's statics have without loads, the one whose displacements come closest.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.modulation_shape import ModulationShapeEstimator
-from continuum_robot.estimation.sensor_watch import SensorWatch, WatchSettings
-from continuum_robot.estimation.shape import ShapeEstimate, ShapeEstimator, ShapeSettings
-from continuum_robot.estimation.strain_shape import StrainShapeEstimator
+from continuum_robot.estimation.sensor_watch import SensorWatch
+from continuum_robot.estimation.shape import ShapeEstimate, ShapeSettings
 from continuum_robot.mechanisms.rolling_joint.building import make_linkage, rolling_joint_of
 from continuum_robot.mechanisms.rolling_joint.drawing import pose_in_space
 from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
 from continuum_robot.mechanisms.rolling_joint.unloaded_curve import UnloadedCurve
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
-from continuum_robot.robot.rolling_joint import RollingJoint
-from continuum_robot.rod.tendons import beyond_bending
 
 Vector = NDArray[np.float64]
-
-
-class AnyShapeEstimator(Protocol):
-    """What the nodes ask of the estimator of a robot's shape."""
-
-    @property
-    def watch(self) -> SensorWatch | None:
-        """The watch over the sensors, None where there is none."""
-
-    def reset(self) -> None:
-        """Start anew."""
-
-    def update(
-        self,
-        displacement: Vector,
-        velocity: Vector,
-        string_extension: Vector | None,
-        dt: float,
-        tension: Vector | None = None,
-    ) -> ShapeEstimate:
-        """One estimate from tendons and strings."""
-
-
-def make_shape_estimator(robot: Robot, watch: WatchSettings) -> AnyShapeEstimator:
-    """The estimator of a robot's shape.
-
-    Parameters
-    ----------
-    robot : any robot
-    watch : over the sensors of a robot that needs its strings
-
-    Raises
-    ------
-    ParameterError : a mechanism that cannot be used
-    """
-    if isinstance(robot.mechanism, RollingJoint):
-        return RollingShapeEstimator(robot)
-    if isinstance(robot.mechanism, EquilibriumModulation):
-        return ModulationShapeEstimator(robot)
-    if beyond_bending(robot):
-        return StrainShapeEstimator(robot)
-    estimator = ShapeEstimator(robot)
-    return ShapeEstimator(robot, watch=watch) if estimator.needs_strings else estimator
 
 
 class RollingShapeEstimator:

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The model of a robot that is a rod, of any basis and any routing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import ConvergenceError
+from continuum_robot.estimation.contact_monitor import ContactMonitor
+from continuum_robot.estimation.robot_shape import AnyShapeEstimator, rod_shape_estimator
+from continuum_robot.estimation.sensor_watch import WatchSettings
+from continuum_robot.models.robot_model import Feedforward, Progress, RigidPart, Summary
+from continuum_robot.models.rod_drawing import RodDrawing
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.segment import Segment
+from continuum_robot.rod.capstans import actuator_mass_matrix
+from continuum_robot.rod.feedforward import clarke_feedforward
+from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.simulation.contact import Contact
+from continuum_robot.simulation.plant import Plant
+
+Vector = NDArray[np.float64]
+
+_TIP_DEFLECTION = 1.0  # of its length, that the largest push would give a robot with slack tendons
+
+
+class RodRobotModel:
+    """A rod; attributes as of :class:`~continuum_robot.models.robot_model.RobotModel`.
+
+    Parameters
+    ----------
+    robot : a rod
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        self.robot = robot
+
+    @property
+    def largest_push_n(self) -> float:
+        """A force at the tip that would bend the robot, were its tendons slack, by its length in linear theory, N.
+
+        Rounded up to 1, 2 or 5 times a power of ten.
+        """
+        stiffness = float(np.mean([segment.backbone.bending_stiffness_nm2 for segment in self.robot.segments]))
+        force = 3.0 * stiffness * _TIP_DEFLECTION / self.robot.length_m**2
+        decade = 10.0 ** math.floor(math.log10(force))
+        return next(step * decade for step in (1.0, 2.0, 5.0, 10.0) if step * decade >= force)
+
+    def shape_estimator(self, watch: WatchSettings) -> AnyShapeEstimator:
+        """From tendons, and strings where the tendons alone do not tell the shape; ``watch`` is over these sensors."""
+        return rod_shape_estimator(self.robot, watch)
+
+    def feedforward(self, progress: Progress | None = None) -> Feedforward:
+        """Elasticity and gravity, muhmann (25)."""
+        return clarke_feedforward(self.robot, progress=progress)
+
+    def drawing(self) -> RodDrawing:
+        """Backbone, disks and tendons."""
+        return RodDrawing(self.robot)
+
+    def rigid_parts(self) -> Sequence[RigidPart]:
+        """A plate that it stands on, and the disk at its tip."""
+        disks = self.robot.segments[-1].disks
+        return plate_and_tip(disks.radius_m, disks.thickness_m)
+
+    def prepare(self, rng: np.random.Generator, progress: Progress, contacts: Sequence[Contact] = ()) -> None:
+        """Plant and contact monitor."""
+        Plant(self.robot, rng=rng, progress=progress, contacts=contacts)
+        ContactMonitor(self.robot, progress=progress)
+
+    def summary(self) -> Summary:
+        """Segments with their masses, and natural frequencies without tension."""
+        robot = self.robot
+        frequencies_hz = natural_frequencies_hz(robot)
+        masses = np.array([masses_kg(segment) for segment in robot.segments])
+        return Summary(
+            f"{len(robot.segments)} segments",
+            {segment.name: _column(segment) for segment in robot.segments},
+            [_frequency_line(frequencies_hz)],
+            {
+                "segments": len(robot.segments),
+                "strings": len(robot.strings),
+                "mass_kg": float(masses.sum()),
+                "backbone_mass_kg": float(masses[:, 0].sum()),
+                "disk_mass_kg": float(masses[:, 1].sum()),
+                "tendon_mass_kg": float(masses[:, 2].sum()),
+                "bending_stiffness_nm2": [part.backbone.bending_stiffnesses_nm2[0] for part in robot.segments],
+                "bending_stiffness_y_nm2": [part.backbone.bending_stiffnesses_nm2[1] for part in robot.segments],
+                "natural_frequencies_hz": [float(value) for value in frequencies_hz],
+            },
+        )
+
+
+def plate_and_tip(radius_m: float, thickness_m: float) -> tuple[RigidPart, RigidPart]:
+    """The plate that a robot stands on, twice as wide as the disk at its tip, and that disk.
+
+    Parameters
+    ----------
+    radius_m, thickness_m : of the disk, m
+    """
+    wide_m = 2.0 * radius_m
+    thick_m = wide_m / 4
+    return (
+        RigidPart("base", radius_m=wide_m, thickness_m=thick_m, centre_m=-thick_m / 2, dark=True),
+        RigidPart("tip", radius_m=radius_m, thickness_m=thickness_m),
+    )
+
+
+def natural_frequencies_hz(robot: Robot) -> Vector:
+    """Undamped natural frequencies about the equilibrium without tension.
+
+    Parameters
+    ----------
+    robot : a rod
+
+    Returns
+    -------
+    frequencies in increasing order, shape (coefficients,), Hz; NaN where the equilibrium is not stable in a mode
+    """
+    rod = StrainRod.from_robot(robot)
+    try:
+        state = equilibrium(rod, settle=False)
+    except ConvergenceError:
+        return np.full(robot.coefficient_count, np.nan)
+    mass = rod.mass_matrix(state.c) + actuator_mass_matrix(robot)
+    stiffness = state.problem.terms(state.c, state.tension)[2]
+    root = np.linalg.cholesky(mass)
+    # M v'' = -K v; with M = L L' the squares of the angular frequencies are the eigenvalues of L^-1 K L^-T.
+    half = np.linalg.solve(root, stiffness)
+    squares = np.linalg.eigvalsh(np.linalg.solve(root, half.T))
+    return np.array([math.sqrt(square) / (2 * math.pi) if square >= 0 else math.nan for square in squares])
+
+
+def masses_kg(segment: Segment) -> tuple[float, float, float]:
+    """Mass of a segment's backbone, disks and own tendons along it, kg."""
+    backbone = segment.backbone.linear_density_kg_per_m * segment.length_m
+    disks = float(segment.disks.masses_kg.sum())
+    tendons = segment.tendons.mass_per_length_kg_per_m * segment.length_m * segment.tendons.count
+    return backbone, disks, tendons
+
+
+def _column(segment: Segment) -> dict[str, str]:
+    backbone, disks, tendons = masses_kg(segment)
+    x, y = segment.backbone.bending_stiffnesses_nm2
+    return {
+        "length": f"{segment.length_m * 1e3:.4g} mm",
+        "bending stiffness E I": f"{x:.4g} N·m²" if x == y else f"{x:.4g}, {y:.4g} N·m²",
+        "bending damping": f"{segment.bending_damping_nms:.4g} N·m·s",
+        "disks": f"{len(segment.disks.positions_m(segment.length_m))}",
+        "mass of the backbone": f"{backbone * 1e3:.3g} g",
+        "mass of the disks": f"{disks * 1e3:.3g} g",
+        "mass of the tendons": f"{tendons * 1e3:.3g} g",
+        "tendons": str(segment.tendons.count),
+        "pitch radius": f"{segment.tendons.pitch_radius_m * 1e3:.4g} mm",
+        "angle of tendon 1": f"{math.degrees(segment.tendons.angle_offset_rad):.4g}°",
+        "strain basis": segment.basis.kind,
+        "coefficients": str(segment.basis.coefficient_count),
+    }
+
+
+def _frequency_line(frequencies_hz: Vector) -> str:
+    if np.isnan(frequencies_hz).any():
+        return (
+            "[yellow]Natural frequencies: the robot does not stand by itself without tension "
+            "(buckles or finds no equilibrium)[/yellow]\n"
+        )
+    values = ", ".join(f"{value:.3g}" for value in frequencies_hz)
+    return f"Natural frequencies without tension: {values} Hz\n"

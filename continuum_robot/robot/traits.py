@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the stack can do with a robot, by what it is made of: a rod, rolling joints or equilibrium modulation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
+from continuum_robot.robot.rolling_joint import RollingJoint
+
+if TYPE_CHECKING:
+    from continuum_robot.robot.description import Robot
+
+ROD = "rod"
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What the stack can do with a robot; each ``without_...`` is the reason why not, "" where it can.
+
+    Attributes
+    ----------
+    kind : ``rod``, or the kind of mechanism
+    without_boards : simulated motor boards and a plant with motors
+    without_contact : contact monitor, and pushes on the simulated robot
+    without_tip_control : the reference source's own tip control
+    without_compiled_cycle : the driver's cycle as machine code
+    tip_nodes : nodes that bring the tip to a target instead of the reference source
+    shown_in_um : lengths are shown in µm, since the tip is moved by micrometres; else in mm
+    coordinate_names : of what its tendons control, as a reader knows it; empty: two a part
+    coordinate_ranges_m : coordinates whose range the construction gives: index to least and largest value, m
+    coefficient_units : unit suffixes of the shape's coefficients, their rates and the residual
+    """
+
+    kind: str = ROD
+    without_boards: str = ""
+    without_contact: str = ""
+    without_tip_control: str = ""
+    without_compiled_cycle: str = ""
+    tip_nodes: tuple[str, ...] = ()
+    shown_in_um: bool = False
+    coordinate_names: tuple[str, ...] = ()
+    coordinate_ranges_m: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    coefficient_units: tuple[str, str, str] | None = None
+
+
+def traits_of(robot: Robot) -> Traits:
+    """The traits of any robot."""
+    mechanism = robot.mechanism
+    if mechanism is None:
+        one = len(robot.segments) == 1 and not robot.without_clarke
+        return Traits(coordinate_names=("q_Re", "q_Im") if one else ())
+    return _of_mechanism(mechanism)
+
+
+def _of_mechanism(mechanism: RollingJoint | EquilibriumModulation) -> Traits:
+    modulated = isinstance(mechanism, EquilibriumModulation)
+    return Traits(
+        kind=mechanism.kind,
+        without_boards="a mechanism has no simulated boards",
+        without_contact="no contact monitor has a model of a mechanism",
+        without_tip_control="a mechanism is steered by its coordinates",
+        without_compiled_cycle="the feed-forward of a mechanism is Python code",
+        tip_nodes=("tip_tracker", "tip_approach") if modulated else (),
+        shown_in_um=modulated,
+        coordinate_names=("q_Re", "q_Im", "insertion") if modulated else ("bend",),
+        coordinate_ranges_m={2: (0.0, mechanism.stroke_m)} if isinstance(mechanism, EquilibriumModulation) else {},
+        coefficient_units=("", "per_s", "m"),
+    )

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What moves behind simulated actuators, by the kind of the robot and the level of the simulation."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.description import Robot
+from continuum_robot.simulation.mirror import Mirror
+from continuum_robot.simulation.modulation_plant import ModulationPlant
+from continuum_robot.simulation.rolling_plant import RollingPlant
+
+Vector = NDArray[np.float64]
+
+_MECHANISMS: dict[str, type[RollingPlant | ModulationPlant]] = {
+    "rolling_joint": RollingPlant,
+    "equilibrium_modulation": ModulationPlant,
+}
+
+
+class SimulatedBody(Protocol):
+    """What moves behind simulated actuators.
+
+    Attributes
+    ----------
+    current_limit_a : (N,) of the motors, A
+    """
+
+    current_limit_a: Vector
+
+    def advance(self, tension_command: Vector, duration_s: float) -> None:
+        """Move for ``duration_s`` under constant ``tension_command`` (N,), N."""
+
+    @property
+    def displacement(self) -> Vector:
+        """Of the tendons, (N,), m."""
+
+    @property
+    def current(self) -> Vector:
+        """Of the motors, (N,), A."""
+
+    @property
+    def string_extension(self) -> Vector:
+        """Of the strings, (strings,), m."""
+
+    @property
+    def linked(self) -> Vector:
+        """What sensors in other processes need: extensions of the strings (strings,), or what moves the tip (3,), m."""
+
+
+def linked_count(robot: Robot) -> int:
+    """How many values of the simulated robot sensors in other processes need: its strings, or what moves its tip.
+
+    Parameters
+    ----------
+    robot : any robot
+    """
+    return robot.coordinate_count if robot.traits.tip_nodes else len(robot.strings)
+
+
+def mechanism_body(robot: Robot) -> RollingPlant | ModulationPlant:
+    """The simulated body of a mechanism, the same at every level.
+
+    Parameters
+    ----------
+    robot : with a mechanism and actuators
+
+    Raises
+    ------
+    ParameterError : no mechanism, or no actuators
+    """
+    kind = robot.traits.kind
+    if kind not in _MECHANISMS:
+        raise ParameterError("robot", robot.name, "a robot with a mechanism")
+    return _MECHANISMS[kind](robot)
+
+
+def body_without_motors(robot: Robot, level: str) -> RollingPlant | ModulationPlant | Mirror | None:
+    """The simulated body of a mechanism, or at level ``mirror`` of a rod; None: a plant with motors is asked for.
+
+    Parameters
+    ----------
+    robot : with actuators
+    level : ``dynamics`` or ``mirror``
+    """
+    if robot.traits.kind in _MECHANISMS:
+        return mechanism_body(robot)
+    return Mirror(robot) if level == "mirror" else None
