@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from continuum_robot.models.equilibrium_modulation import ModulationModel
 from continuum_robot.models.robot_model import RobotModel
 from continuum_robot.models.rod import RodRobotModel
@@ -10,7 +12,7 @@ from continuum_robot.models.rolling_joint import RollingJointModel
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.traits import ROD
 
-_MODELS = {
+_MODELS: dict[str, Callable[[Robot], RobotModel]] = {
     ROD: RodRobotModel,
     "rolling_joint": RollingJointModel,
     "equilibrium_modulation": ModulationModel,

@@ -67,11 +67,13 @@ class RobotModel(Protocol):
     Attributes
     ----------
     robot : its description, whose ``traits`` say what the stack can do with it
-    largest_push_n : force at the tip up to which the page offers pushes, N; 0 where it offers none
     """
 
     robot: Robot
-    largest_push_n: float
+
+    @property
+    def largest_push_n(self) -> float:
+        """Force at the tip up to which the page offers pushes, N; 0 where it offers none."""
 
     def shape_estimator(self, watch: WatchSettings) -> AnyShapeEstimator:
         """Estimator of the shape, with settings of the watch over the sensors of a robot that needs its strings."""

@@ -31,6 +31,18 @@ def test_without_a_controller_nothing_gives_references(stack):
     assert not {"clarke_controller", "reference_source"} & stack.nodes.keys()
 
 
+def test_every_tendon_is_drawn_along_its_path(probe):
+    """Around the backbone, in the middle of four tendons: at the pitch radius, and turning from base to tip."""
+    robot = load_robot(ROBOT)
+    lines = next(marker for marker in probe.wait_for_message("markers").markers if marker.ns.endswith("tendons"))
+    points = np.array([[point.x, point.y, point.z] for point in lines.points]).reshape(robot.tendon_count, -1, 2, 3)
+    around = points[:, :, 0] - points[:, :, 0].mean(axis=0)
+    radius_m = robot.segments[0].tendons.pitch_radius_m
+    np.testing.assert_allclose(np.linalg.norm(around, axis=-1), radius_m, rtol=1e-6)
+    turned = np.unwrap(np.arctan2(around[..., 1], around[..., 0]), axis=1)
+    assert np.all(np.abs(turned[:, -1] - turned[:, 0]) > np.pi / 2)
+
+
 def test_commanded_tensions_bend_it_and_its_shape_is_seen(probe):
     """Tendon 1 alone moves the tip by centimetres."""
     rod = StrainRod.from_robot(load_robot(ROBOT))
