@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.bases import basis_matrix
+from continuum_robot.rod.exponential import hat
 from continuum_robot.rod.frames import step_functions
 from continuum_robot.rod.inertia import Parts, Station, stations
-from continuum_robot.rod.kinematics import hat
 from continuum_robot.rod.strain_kinematics import hat as numeric_hat
 from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.tendons import coefficient_slices

@@ -12,7 +12,8 @@ import casadi as ca
 
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segment import Segment
-from continuum_robot.rod.kinematics import Frozen, hat, magnus_step_count, stretch_frame
+from continuum_robot.rod.exponential import Frozen, hat
+from continuum_robot.rod.kinematics import magnus_step_count, stretch_frame
 from continuum_robot.rod.tendons import coefficient_slices
 
 

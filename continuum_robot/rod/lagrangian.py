@@ -19,9 +19,10 @@ import casadi as ca
 
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segment import Segment
+from continuum_robot.rod.exponential import Frozen, hat
 from continuum_robot.rod.frames import differentiated_frame, step_functions
 from continuum_robot.rod.inertia import DISKS, Parts, Station, stations
-from continuum_robot.rod.kinematics import Frozen, hat, stretch_frame, stretch_nodes
+from continuum_robot.rod.kinematics import stretch_frame, stretch_nodes
 from continuum_robot.rod.tendons import coefficient_slices
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One step along a rod with general strains, symbolically: what its kinematics, statics and motion are made of.
 
-The rod is a chain g_i = g_(i-1) exp(Omega_i) of Magnus steps. Omega_i follows from the strain xi = (u, v) at the two
-Gauss nodes of the step (fourth order), and the strain is linear in the coefficients, so each function here takes the
+The rod is a chain g_i = g_(i-1) exp(Omega_i) of Magnus steps. Omega_i follows from the strain xi = (u, v) at the three
+Gauss nodes of the step (sixth order), and the strain is linear in the coefficients, so each function here takes the
 eighteen nodal strains of one step and knows nothing of bases or robots. Derivatives are CasADi's; they are the exact
 derivatives of the chain, not of the continuous rod that it approaches.
 
@@ -19,8 +19,9 @@ from typing import Any
 import casadi as ca
 
 from continuum_robot.rod.code_generation import Batch, compile_batches
+from continuum_robot.rod.exponential import bracket, exponential, magnus_of_sixth_order, stumpff_around
 
-_TERMS = 12  # of power series in the squared angle: double precision up to a turn of 2.5 rad in one step
+_REACH_RAD = 2.5  # turn of one step to double precision
 GAUSS_RATIOS = (0.5 - math.sqrt(15) / 10, 0.5, 0.5 + math.sqrt(15) / 10)
 """Positions of a step's nodes, in its length."""
 GAUSS_WEIGHTS = (5 / 18, 4 / 9, 5 / 18)
@@ -29,44 +30,20 @@ NODAL = 6 * len(GAUSS_RATIOS)
 _OPTIONS = {"cse": True}
 
 
-def exponential(twist: Any, square_here: Any) -> tuple[Any, Any]:
-    """Rotation (3, 3) and translation (3,) of exp of a twist (6,), angular part first, rad and m; Rodrigues' formula.
-
-    Parameters
-    ----------
-    twist : (6,)
-    square_here : symbol for the squared angle, to be replaced after differentiation: up to the second, derivatives are
-        exact, and none of them goes through the power series again
-    """
-    angular, away = ca.skew(twist[:3]), ca.sumsqr(twist[:3]) - square_here
-    values = [_series(square_here, power) for power in (1, 2, 3)]
-    slopes = [ca.gradient(value, square_here) for value in values]
-    curves = [ca.gradient(slope, square_here) for slope in slopes]
-    first, second, third = (
-        value + away * (slope + away / 2 * curve) for value, slope, curve in zip(values, slopes, curves, strict=True)
-    )
-    twice = angular @ angular
-    rotation = ca.SX.eye(3) + first * angular + second * twice
-    return rotation, (ca.SX.eye(3) + second * angular + third * twice) @ twist[3:]
-
-
 def magnus(strain: Any, length: Any) -> Any:
-    """Twist Omega (6,) of a step of sixth order from the strain (18,) at its nodes and its length, m.
-
-    Blanes, Casas and Ros (2000), with the sign of the brackets for g' = g xi.
-    """
+    """Twist Omega (6,) of a step from the strain (18,) at its nodes and its length, m."""
     first, second, third = ca.vertsplit(strain, 6)
-    mean = length * second
-    slope = math.sqrt(15) / 3 * length * (third - first)
-    curve = 10 / 3 * length * (third - 2 * second + first)
-    inner = -_bracket(mean, slope)
-    outer = slope + _bracket(mean, 2 * curve + inner) / 60
-    return mean + curve / 12 - _bracket(inner - 20 * mean - curve, outer) / 240
+    return magnus_of_sixth_order(first, second, third, length)
+
+
+def _frame(omega: Any, square_here: Any) -> tuple[Any, Any]:
+    """Rotation and translation of exp(omega), with a symbol for the squared angle as :class:`.exponential.Frozen`."""
+    return exponential(omega, stumpff_around(ca.sumsqr(omega[:3]), square_here, _REACH_RAD))
 
 
 def _exponential_twist(omega: Any, rate: Any, square_here: Any) -> tuple[Any, Any, Any]:
     """Rotation and translation of exp(omega), and the twist of its end in the frame of its start at a rate of omega."""
-    rotation, shift = exponential(omega, square_here)
+    rotation, shift = _frame(omega, square_here)
     spin = _axis(ca.jtimes(rotation, omega, rate) @ rotation.T)
     return rotation, shift, ca.vertcat(spin, ca.jtimes(shift, omega, rate) - ca.cross(spin, shift))
 
@@ -125,7 +102,7 @@ def _curvature_function() -> ca.Function:
     )
     weight = ca.SX.sym("weight", 6)
     bent = ca.substitute(ca.hessian(ca.dot(weight, step), strain)[0], weight, on_step)
-    by_start = ca.jacobian(ca.gradient(ca.dot(wrench, _bracket(moved, twist)), twist), moved)
+    by_start = ca.jacobian(ca.gradient(ca.dot(wrench, bracket(moved, twist)), twist), moved)
     return ca.Function(
         "rod_curvature",
         [frame, strain, length, wrench],
@@ -226,7 +203,7 @@ class _Step:
 def _own_motion() -> tuple[Any, Any, Any, _Step]:
     """Rotation and translation of a step, and the twist of its end against its start in the end's axes."""
     here = _Step()
-    turn, shift = exponential(here.omega, here.square)
+    turn, shift = _frame(here.omega, here.square)
     spin = _axis(turn.T @ ca.jtimes(turn, here.omega, here.rate))
     return turn, shift, ca.vertcat(spin, turn.T @ ca.jtimes(shift, here.omega, here.rate)), here
 
@@ -329,19 +306,6 @@ def step_functions() -> dict[str, Batch]:
     """
     functions = [_spread_function(), _curvature_function(), _inertia_function(), _load_function(), _path_function()]
     return compile_batches(functions, "the general rod")
-
-
-def _series(x: Any, power: int) -> Any:
-    """Sum of (-x)^m / (2 m + power)!: sin(a)/a, (1 - cos(a))/a^2, (a - sin(a))/a^3 at x = a^2."""
-    value: Any = 0.0
-    for m in reversed(range(_TERMS)):
-        value = (-1) ** m / math.factorial(2 * m + power) + x * value
-    return value
-
-
-def _bracket(x: Any, y: Any) -> Any:
-    """[x, y] of twists."""
-    return ca.vertcat(ca.cross(x[:3], y[:3]), ca.cross(x[:3], y[3:]) + ca.cross(x[3:], y[:3]))
 
 
 def _axis(skew: Any) -> Any:

@@ -30,7 +30,8 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segment import Segment
 from continuum_robot.rod.capstans import Drive, capstan_jacobian, drives
 from continuum_robot.rod.code_generation import FastFunction, compile_functions
-from continuum_robot.rod.kinematics import Frozen, stretch_frame
+from continuum_robot.rod.exponential import Frozen
+from continuum_robot.rod.kinematics import stretch_frame
 from continuum_robot.rod.tendons import coefficient_slices
 
 Vector = NDArray[np.float64]

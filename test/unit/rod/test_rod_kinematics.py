@@ -12,7 +12,8 @@ from rod_robots import load_robot, shapes, uneven, with_basis
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.arcs import backbone_poses
 from continuum_robot.rod.dynamics import RodDynamics
-from continuum_robot.rod.kinematics import CONSTANT_REACH_RAD, Frozen, exponential, magnus_twist, stumpff
+from continuum_robot.rod.exponential import Frozen, exponential, stumpff
+from continuum_robot.rod.kinematics import CONSTANT_REACH_RAD, magnus_twist
 
 
 def exact_stumpff(angle):
@@ -79,7 +80,7 @@ def test_magnus_steps_are_of_fourth_order():
         pose = np.eye(4)
         for k in range(count):
             twist = magnus_twist(basis, ca.DM(c), length, k * length / count, length / count)
-            rotation, position = exponential(ca.SX(twist), 1.6)
+            rotation, position = exponential(ca.SX(twist), stumpff(ca.sumsqr(twist[:3]), 1.6))
             step = np.eye(4)
             step[:3, :3], step[:3, 3] = np.array(ca.DM(rotation)), np.array(ca.DM(position)).ravel()
             pose = pose @ step
