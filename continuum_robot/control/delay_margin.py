@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.strain_dynamics import robot_damping
+from continuum_robot.rod.inertia import damping_matrix
 from continuum_robot.rod.strain_problem import StaticProblem
 from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.tendon_modes import controlled_manifold
@@ -233,7 +233,7 @@ def _rod_and_motors(robot: Robot) -> tuple[Vector, Vector, Vector]:
     """
     rod = StrainRod.from_robot(robot)  # the inertia of capstans is that of the rotors
     straight = np.zeros(rod.size)
-    mass, damping = rod.mass_matrix(straight), robot_damping(robot, rod)
+    mass, damping = rod.mass_matrix(straight), damping_matrix(robot)
     stiffness = StaticProblem(rod).terms(straight, np.zeros(rod.tendon_count))[2]
     manifold = controlled_manifold(robot)
     D = manifold.displacement_matrix

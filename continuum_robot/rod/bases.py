@@ -13,11 +13,13 @@ the order appends coefficients and leaves the others' meaning. In the families o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import block_diag
 
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.basis_families.chebyshev import shifted_chebyshev
@@ -119,6 +121,15 @@ def basis_integral(segment: Segment, end_m: float) -> Vector:
     return total
 
 
-def bending_gram(segment: Segment) -> Vector:
-    """Integral of B^T B of the two curvature rows over a segment; exact. Shape (coefficients, coefficients), m."""
-    return segment.length_m * gram(segment.basis, (1.0, 1.0, 0.0, 0.0, 0.0, 0.0))
+def strain_matrix(parts: Iterable[tuple[Basis, float, ArrayLike]]) -> Vector:
+    """Integral of B^T W B along a rod, with W = diag of six weights for each segment: johnston (27)-(29); exact.
+
+    Parameters
+    ----------
+    parts : for each segment its basis, its length (m) and the weights of its strains (6,)
+
+    Returns
+    -------
+    shape (coefficients, coefficients), block by segment
+    """
+    return np.asarray(block_diag(*(length_m * gram(basis, weights) for basis, length_m, weights in parts)))

@@ -19,9 +19,8 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.code_generation import compile_functions
 from continuum_robot.rod.contact_terms import Interval, NumericMarch, SymbolicMarch, all_terms, intervals_of
-from continuum_robot.rod.inertia import Parts
+from continuum_robot.rod.inertia import Parts, damping_matrix
 from continuum_robot.rod.model import RodModel
-from continuum_robot.rod.strain_dynamics import robot_damping
 from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.tendon_friction import TendonFriction
 from continuum_robot.rod.tendons import beyond_bending
@@ -100,7 +99,7 @@ class GeneralModel:
         self.parts = Parts(rotational_energy=True)  # nothing else resists torsion
         highest = max(segment.basis.highest_order for segment in robot.segments)
         self.quadrature_nodes: int | None = max(quadrature_nodes or 0, 2 + highest)
-        self.stiffness, self.damping = B.T @ rod.stiffness @ B, B.T @ robot_damping(robot, rod) @ B
+        self.stiffness, self.damping = B.T @ rod.stiffness @ B, B.T @ damping_matrix(robot) @ B
         self.axial_mass = self.actuator_mass = np.zeros((self.size, self.size))
 
     def elastic(self, c: Vector) -> Vector:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from continuum_robot.robot.backbone import Disk
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segment import Segment
-from continuum_robot.rod.bases import bending_gram, gauss_legendre
-from continuum_robot.rod.tendons import coefficient_slices, tendon_matrix
+from continuum_robot.rod.bases import gauss_legendre, strain_matrix
+from continuum_robot.rod.tendons import tendon_matrix
 
 Vector = NDArray[np.float64]
 
@@ -170,33 +170,52 @@ def tendon_axial_mass_matrix(robot: Robot) -> Vector:
     return np.asarray(gradient.T @ (masses_kg[:, None] * gradient))
 
 
-def stiffness_matrix(robot: Robot) -> Vector:
-    """Constant stiffness of the coefficients, shape (coefficients, coefficients): V = c^T K c / 2.
+def section_stiffness(robot: Robot, index: int) -> Vector:
+    """Stiffness of a segment's cross-section: E I_x, E I_y, G J (N.m^2), G A, G A, E A (N); shape (6,).
 
-    Integral of B^T diag(EI_x, EI_y) B, johnston (27)-(29), of the backbone and of every tendon that runs through the
-    segment. muhmann (19) counts the segment's own tendons only; those of later segments bend with it as well, as in his
-    (11).
+    Of the backbone, and against bending of every tendon that runs through the segment. muhmann (19) counts the
+    segment's own tendons only; those of later segments bend with it as well, as in his (11).
+
+    Parameters
+    ----------
+    robot : a rod
+    index : of the segment, from 0
     """
-    matrix = np.zeros((robot.coefficient_count,) * 2)
-    for index, place in enumerate(coefficient_slices(robot)):
-        segment = robot.segments[index]
-        of_tendons_nm2 = sum(
-            later.tendons.count * later.tendons.bending_stiffness_nm2 for later in passing_segments(robot, index)
-        )
-        # Coefficients alternate between x and y, and the Gram matrix does not couple the two.
-        stiffness_nm2 = [own + of_tendons_nm2 for own in segment.backbone.bending_stiffnesses_nm2]
-        by_row = np.tile(stiffness_nm2, segment.basis.order + 1)[:, None]
-        matrix[place, place] = by_row * bending_gram(segment)  # muhmann (19), johnston (29)
-    return matrix
+    backbone = robot.segments[index].backbone
+    of_tendons_nm2 = sum(
+        later.tendons.count * later.tendons.bending_stiffness_nm2 for later in passing_segments(robot, index)
+    )
+    shear_n = backbone.shear_modulus_pa * backbone.area_m2
+    return np.array(
+        [
+            *(own + of_tendons_nm2 for own in backbone.bending_stiffnesses_nm2),
+            2 * backbone.shear_modulus_pa * backbone.second_moment_m4,  # G J, not rucker's E I_zz
+            shear_n,
+            shear_n,
+            backbone.youngs_modulus_pa * backbone.area_m2,
+        ]
+    )
+
+
+def stiffness_matrix(robot: Robot) -> Vector:
+    """Constant stiffness of the coefficients, shape (n, n): V = c^T K c / 2; muhmann (19), johnston (29)."""
+    return strain_matrix(
+        (segment.basis, segment.length_m, section_stiffness(robot, index))
+        for index, segment in enumerate(robot.segments)
+    )
 
 
 def damping_matrix(robot: Robot) -> Vector:
-    """Constant damping of the coefficients, shape (coefficients, coefficients).
+    """Constant damping of the coefficients, shape (n, n).
 
     Dissipation 1/2 integral of d_theta l |kappa'|^2 ds over each segment. For a constant basis this is
-    d_theta l^2 on the diagonal, in Clarke coordinates d_theta / r_d^2 (muhmann prints d_theta below (25)).
+    d_theta l^2 on the diagonal, in Clarke coordinates d_theta / r_d^2 (muhmann prints d_theta below (25)). The other
+    strains are damped in the same time against their own stiffness, which no robot file states.
     """
-    matrix = np.zeros((robot.coefficient_count,) * 2)
-    for segment, place in zip(robot.segments, coefficient_slices(robot), strict=True):
-        matrix[place, place] = segment.bending_damping_nms * segment.length_m * bending_gram(segment)  # muhmann (20)
-    return matrix
+    parts = []
+    for index, segment in enumerate(robot.segments):
+        bending_nm2s = segment.bending_damping_nms * segment.length_m  # muhmann (20)
+        stiffness = section_stiffness(robot, index)
+        time_s = 2 * bending_nm2s / (stiffness[0] + stiffness[1])
+        parts.append((segment.basis, segment.length_m, [bending_nm2s, bending_nm2s, *(time_s * stiffness[2:])]))
+    return strain_matrix(parts)

@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.description import Robot
-from continuum_robot.rod.bases import gram
+from continuum_robot.rod.bases import strain_matrix
 from continuum_robot.rod.loads import Load, PointWrench
 from continuum_robot.rod.strain_kinematics import Frames
 from continuum_robot.rod.strain_problem import checked_tension
@@ -207,29 +206,12 @@ def damping_matrix(rod: StrainRod, damping: ArrayLike) -> Vector:
     if given.ndim == 0 and given >= 0:
         return np.asarray(given * rod.stiffness)
     if given.shape == (6,) and (given >= 0).all():
-        matrix = np.zeros((rod.size, rod.size))
-        for segment, place in zip(rod.segments, rod.columns, strict=True):
-            matrix[place, place] = segment.length_m * gram(segment.basis, given)
-        return matrix
+        return strain_matrix((segment.basis, segment.length_m, given) for segment in rod.segments)
     if given.shape == (rod.size, rod.size):
         values = np.linalg.eigvalsh((given + given.T) / 2)
         if values[0] >= -1e-12 * max(values[-1], 0.0):
             return given
     raise ParameterError("damping", damping, expected)
-
-
-def robot_damping(robot: Robot, rod: StrainRod) -> Vector:
-    """Damping (n, n) of a robot: bending as :func:`continuum_robot.rod.inertia.damping_matrix` has it.
-
-    The other strains are damped in the same time against their own stiffness, which no robot file states.
-    """
-    matrix = np.zeros((rod.size, rod.size))
-    for part, segment, place in zip(robot.segments, rod.segments, rod.columns, strict=True):
-        bending_nm2s = part.bending_damping_nms * part.length_m  # muhmann (20)
-        time_s = 2 * bending_nm2s / (segment.stiffness[0] + segment.stiffness[1])
-        rates = np.array([bending_nm2s, bending_nm2s, *(time_s * stiffness for stiffness in segment.stiffness[2:])])
-        matrix[place, place] = damping_matrix(StrainRod([segment]), rates)
-    return matrix
 
 
 def _tension(rod: StrainRod, c: Vector, pull: Pull) -> Vector:

@@ -21,8 +21,8 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.routing import RoutedPath
-from continuum_robot.rod.bases import REFERENCE_STRAIN, basis_matrix, gram
-from continuum_robot.rod.inertia import passing_segments
+from continuum_robot.rod.bases import REFERENCE_STRAIN, basis_matrix, strain_matrix
+from continuum_robot.rod.inertia import section_stiffness
 from continuum_robot.rod.loads import DistributedLoad, Load, PointWrench
 from continuum_robot.rod.path_lengths import PathLengths
 from continuum_robot.rod.step import step_functions
@@ -142,10 +142,9 @@ class StrainRod:
         self.columns = tuple(slice(int(end) - count, int(end)) for end, count in zip(ends, counts, strict=True))
         self.tendons = PathLengths(self.stretches, self.tendon_paths)
         self.strings = PathLengths(self.stretches, self.string_paths)
-        self.stiffness = np.zeros((self.size, self.size))
+        self.stiffness = strain_matrix((segment.basis, segment.length_m, segment.stiffness) for segment in segments)
         self.strain_scale = np.ones(self.size)
         for segment, place in zip(segments, self.columns, strict=True):
-            self.stiffness[place, place] = segment.length_m * gram(segment.basis, segment.stiffness)
             turning = np.array(segment.basis.rows) < 3
             self.strain_scale[place] = np.where(turning, segment.length_m, 1.0)
         self._chains: dict[tuple[float, ...], MagnusChain] = {}
@@ -154,29 +153,18 @@ class StrainRod:
     def from_robot(cls, robot: Robot, *, magnus_steps: int | None = None) -> StrainRod:
         """The rod of a robot file: backbone, disks, tendons, strings, gravity.
 
-        Tendons bend with the backbone, as in :func:`continuum_robot.rod.inertia.stiffness_matrix`; their mass is
+        Tendons bend with the backbone, as in :func:`continuum_robot.rod.inertia.section_stiffness`; their mass is
         neglected. Tendons are in the order of :attr:`Robot.tendon_paths`.
         """
         segments, masses = [], []
         for index, (segment, start_m) in enumerate(zip(robot.segments, robot.segment_starts_m, strict=True)):
             rod = segment.backbone
-            of_tendons_nm2 = sum(
-                later.tendons.count * later.tendons.bending_stiffness_nm2 for later in passing_segments(robot, index)
-            )
-            x_nm2, y_nm2 = (own + of_tendons_nm2 for own in rod.bending_stiffnesses_nm2)
-            shear_n, rotary = rod.shear_modulus_pa * rod.area_m2, rod.rotary_inertia_kg_m
+            rotary = rod.rotary_inertia_kg_m
             segments.append(
                 RodSegment(
                     length_m=segment.length_m,
                     basis=segment.basis,
-                    stiffness=(
-                        x_nm2,
-                        y_nm2,
-                        2 * rod.shear_modulus_pa * rod.second_moment_m4,  # G J, not rucker's E I_zz
-                        shear_n,
-                        shear_n,
-                        rod.youngs_modulus_pa * rod.area_m2,
-                    ),
+                    stiffness=tuple(float(value) for value in section_stiffness(robot, index)),
                     linear_density_kg_per_m=rod.linear_density_kg_per_m,
                     rotary_inertia_kg_m=(rotary, rotary, 2 * rotary),
                     name=segment.name,

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ContinuumRobotError, ConvergenceError, ParameterError
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.inertia import damping_matrix
 from continuum_robot.rod.model import RodModel
-from continuum_robot.rod.strain_dynamics import StrainDynamics, robot_damping
+from continuum_robot.rod.strain_dynamics import StrainDynamics
 from continuum_robot.rod.strain_motion import SDIRK_SHARE
 from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.strain_statics import equilibrium
@@ -108,7 +109,7 @@ class StrainBody:
         self.kinematics = _Kinematics(robot, self._rod)
         self._spools = None if motor is None else _MotorSpools(robot, motor)
         self._solver = StageSolver(
-            StrainDynamics(self._rod, damping=robot_damping(robot, self._rod)),
+            StrainDynamics(self._rod, damping=damping_matrix(robot)),
             self._spools,
             contacts,
             compile=compile,
