@@ -97,13 +97,15 @@ class Score:
     ----------
     delay_ms : from the first touch to the report; NaN where it is missed
     error_n : of the reported force (zero where no contact is reported), root mean square of the run in x and y, (2,)
-    contact_error_n : the same of the error's size, over the time of contact
+    ungated_error_n : of the estimated force, whether a contact is reported or not, root mean square in x and y, (2,), N
+    contact_error_n : that of the reported force's error's size, over the time of contact
     place_m : median arc length while contact is reported; NaN where it is missed
     early : reports that began without contact
     """
 
     delay_ms: float
     error_n: Array
+    ungated_error_n: Array
     contact_error_n: float
     place_m: float
     early: int
@@ -115,15 +117,17 @@ def score(run: Recording, method: str) -> Score:
     starts = np.flatnonzero(raised & ~np.roll(raised, 1))
     error = np.where(raised[:, None], run.forces[method], 0.0) - run.truth
     rmse = np.sqrt(np.mean(error**2, axis=0))
+    ungated = np.sqrt(np.mean((run.forces[method] - run.truth) ** 2, axis=0))
     early = int(np.sum(~touching[starts]))
     if not touching.any():
-        return Score(math.nan, rmse, math.nan, math.nan, early)
+        return Score(math.nan, rmse, ungated, math.nan, math.nan, early)
     first = int(np.flatnonzero(touching)[0])
     reported = np.flatnonzero(raised & touching)
     within = math.sqrt(float(np.mean(np.sum(error[touching] ** 2, axis=1))))
     if len(reported) == 0:
-        return Score(math.nan, rmse, within, math.nan, early)
+        return Score(math.nan, rmse, ungated, within, math.nan, early)
     places = run.places[method][reported]
     places = places[np.isfinite(places)]
     place_m = float(np.median(places)) if len(places) else math.nan
-    return Score(1e3 * float(run.time_s[reported[0]] - run.time_s[first]), rmse, within, place_m, early)
+    delay_ms = 1e3 * float(run.time_s[reported[0]] - run.time_s[first])
+    return Score(delay_ms, rmse, ungated, within, place_m, early)
