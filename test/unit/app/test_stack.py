@@ -108,7 +108,8 @@ def test_demo_leaves_a_report(tmp_path: Path) -> None:
 
 
 def test_demo_refuses_company_and_stopped_early_reports_what_there_is(tmp_path: Path) -> None:
-    with Program(tmp_path, "demo", "--no-view", "--duration", "3600", "--out", "runs") as demo:
+    # In lock-step a stall of the machine is no fault that ends the motion.
+    with Program(tmp_path, "demo", "--no-view", "--clock", "lockstep", "--duration", "3600", "--out", "runs") as demo:
         demo.wait_for("the stack is up")
         second = subprocess.run(
             [*COMMAND, "demo", "--no-view", "--duration", "2", "--out", "others"],
@@ -123,7 +124,7 @@ def test_demo_refuses_company_and_stopped_early_reports_what_there_is(tmp_path: 
         assert demo.end() == 130, demo.text
     (file,) = reports(tmp_path / "runs")
     numbers = json.loads(file.read_text())
-    assert 0.5 < numbers["duration_s"] < 3600
+    assert 0 < numbers["duration_s"] < 3600
     assert "shutdown: the stack is down" in demo.text
     assert "Traceback" not in demo.text
 
