@@ -61,7 +61,8 @@ def draw_shapes(recording: Recording, robot: Robot, folder: Path, count: int = 5
     for low, high, setter in ((*axis.get_xlim(), axis.set_xlim), (*axis.get_ylim(), axis.set_ylim)):
         half = max((high - low) / 2, 0.2e3 * robot.length_m)
         setter((low + high) / 2 - half, (low + high) / 2 + half)
-    axis.set_aspect("equal")
+    # Equal scales, a little smaller than the page: the labels of its axes would otherwise be cut off.
+    axis.set_box_aspect([high - low for low, high in (axis.get_xlim(), axis.get_ylim(), axis.get_zlim())], zoom=0.88)
     axis.locator_params(axis="y", nbins=3)
     axis.set_xlabel("x [mm]")
     axis.set_ylabel("y [mm]")
