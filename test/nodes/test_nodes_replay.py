@@ -102,6 +102,14 @@ def test_a_replay_of_another_robot_or_of_nothing_is_refused(run, tmp_path, capsy
     assert "--robot" in capsys.readouterr().err
 
 
+def runs(pid: str) -> bool:
+    """Whether a process is there; one that ended and that nobody waited for is not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 @pytest.mark.real_time
 def test_a_stack_that_was_killed_leaves_a_run_to_report_and_to_replay(domain, tmp_path):
     log = tmp_path / "log.txt"
@@ -126,6 +134,11 @@ def test_a_stack_that_was_killed_leaves_a_run_to_report_and_to_replay(domain, tm
             os.kill(int(recording), signal.SIGKILL)
         os.kill(program.pid, signal.SIGKILL)
         program.wait()
+    # The others notice that their parent is gone and end in order; until then the domain is theirs.
+    deadline_s = time.monotonic() + 60
+    while any(runs(pid) for pid in re.findall(r"\w+: process (\d+)", log.read_text())):
+        assert time.monotonic() < deadline_s, log.read_text()
+        time.sleep(0.1)
     assert not (folder / "metadata.yaml").exists()
     assert main(["report", str(folder)]) == 0
     numbers = numbers_of(folder / "report" / "metrics.json")
