@@ -230,7 +230,7 @@ def default_settings(robot: Robot) -> MonitorSettings:
     robot : without ``limits`` the forces are those of the class
     """
     channels = contact_channels(robot)
-    values: dict[str, Any] = dict(channels.accuracy)
+    values: dict[str, Any] = {**channels.accuracy}
     force_n = channels.balanced_tip_force_n
     if math.isfinite(force_n):
         values |= {

@@ -9,19 +9,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from continuum_robot.estimation.modulation_shape import ModulationShapeEstimator
-from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.mechanisms.equilibrium_modulation.building import make_moment_error, make_segment, modulation_of
 from continuum_robot.mechanisms.equilibrium_modulation.drawing import ModulationParts
 from continuum_robot.mechanisms.equilibrium_modulation.forces import ModulationForce
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobians
 from continuum_robot.mechanisms.equilibrium_modulation.segment import STRAIGHT_RAD
 from continuum_robot.mechanisms.equilibrium_modulation.turning_point import turning_point
-from continuum_robot.models.mechanism_drawing import MechanismDrawing
-from continuum_robot.models.robot_model import Progress, RigidPart, Summary
-from continuum_robot.models.rod import plate_and_tip
-from continuum_robot.robot.description import Robot
-from continuum_robot.simulation.bodies import mechanism_body
-from continuum_robot.simulation.contact import Contact
+from continuum_robot.models.mechanism_model import MechanismModel
+from continuum_robot.models.robot_model import RigidPart, Summary, plate_and_tip
 
 _RIM = 1.2  # of the pitch radius, where nothing says how large the disks are
 _PLATE_FRACTION = 0.012  # thickness of the disks as they are drawn, of the robot's length
@@ -29,7 +24,7 @@ _SHOWN_BEND_RAD = math.pi / 4  # a bend at which the micro motion is reported
 _SHOWN_DEPTHS = 200
 
 
-class ModulationModel:
+class ModulationModel(MechanismModel):
     """Equilibrium modulation; attributes as of :class:`~continuum_robot.models.robot_model.RobotModel`.
 
     Parameters
@@ -37,35 +32,24 @@ class ModulationModel:
     robot : with equilibrium modulation
     """
 
-    largest_push_n = 0.0
+    plate_fraction = _PLATE_FRACTION
 
-    def __init__(self, robot: Robot) -> None:
-        self.robot = robot
+    def parts(self) -> ModulationParts:
+        """Disks, backbones, and how far the modulation is inserted."""
+        return ModulationParts(self.robot)
 
-    def shape_estimator(self, watch: WatchSettings) -> ModulationShapeEstimator:
-        """From the backbones' displacements; no sensor is watched, whatever ``watch`` says."""
-        del watch
+    def estimator(self) -> ModulationShapeEstimator:
+        """From the backbones' displacements."""
         return ModulationShapeEstimator(self.robot)
 
-    def feedforward(self, progress: Progress | None = None) -> ModulationForce:
+    def holding_force(self) -> ModulationForce:
         """The backbones' elasticity."""
-        del progress
         return ModulationForce(self.robot)
-
-    def drawing(self) -> MechanismDrawing:
-        """Disks, backbones, and how far the modulation is inserted."""
-        estimator = ModulationShapeEstimator(self.robot)
-        return MechanismDrawing(self.robot, ModulationParts(self.robot), estimator, plate_fraction=_PLATE_FRACTION)
 
     def rigid_parts(self) -> Sequence[RigidPart]:
         """A plate that it stands on, and the disk at its tip."""
         radius_m = _RIM * modulation_of(self.robot).pitch_radius_m
         return plate_and_tip(radius_m, radius_m / 4)
-
-    def prepare(self, rng: np.random.Generator, progress: Progress, contacts: Sequence[Contact] = ()) -> None:
-        """The simulated mechanism."""
-        del rng, progress, contacts
-        mechanism_body(self.robot)
 
     def summary(self) -> Summary:
         """Stiffness, and the micro motion of the bent segment."""

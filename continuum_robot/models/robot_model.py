@@ -43,6 +43,21 @@ class RigidPart:
     dark: bool = False
 
 
+def plate_and_tip(radius_m: float, thickness_m: float) -> tuple[RigidPart, RigidPart]:
+    """The plate that a robot stands on, twice as wide as the disk at its tip, and that disk.
+
+    Parameters
+    ----------
+    radius_m, thickness_m : of the disk, m
+    """
+    wide_m = 2.0 * radius_m
+    thick_m = wide_m / 4
+    return (
+        RigidPart("base", radius_m=wide_m, thickness_m=thick_m, centre_m=-thick_m / 2, dark=True),
+        RigidPart("tip", radius_m=radius_m, thickness_m=thickness_m),
+    )
+
+
 @dataclass(frozen=True)
 class Summary:
     """What ``check`` reports of a robot's construction.

@@ -13,7 +13,7 @@ from continuum_robot.errors import ConvergenceError
 from continuum_robot.estimation.contact_monitor import ContactMonitor
 from continuum_robot.estimation.robot_shape import AnyShapeEstimator, rod_shape_estimator
 from continuum_robot.estimation.sensor_watch import WatchSettings
-from continuum_robot.models.robot_model import Feedforward, Progress, RigidPart, Summary
+from continuum_robot.models.robot_model import Feedforward, Progress, RigidPart, Summary, plate_and_tip
 from continuum_robot.models.rod_drawing import RodDrawing
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segment import Segment
@@ -94,21 +94,6 @@ class RodRobotModel:
                 "natural_frequencies_hz": [float(value) for value in frequencies_hz],
             },
         )
-
-
-def plate_and_tip(radius_m: float, thickness_m: float) -> tuple[RigidPart, RigidPart]:
-    """The plate that a robot stands on, twice as wide as the disk at its tip, and that disk.
-
-    Parameters
-    ----------
-    radius_m, thickness_m : of the disk, m
-    """
-    wide_m = 2.0 * radius_m
-    thick_m = wide_m / 4
-    return (
-        RigidPart("base", radius_m=wide_m, thickness_m=thick_m, centre_m=-thick_m / 2, dark=True),
-        RigidPart("tip", radius_m=radius_m, thickness_m=thickness_m),
-    )
 
 
 def natural_frequencies_hz(robot: Robot) -> Vector:

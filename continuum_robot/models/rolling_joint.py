@@ -5,23 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from continuum_robot.estimation.rolling_shape import RollingShapeEstimator
-from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.mechanisms.rolling_joint.building import rolling_joint_of
 from continuum_robot.mechanisms.rolling_joint.drawing import RollingParts
 from continuum_robot.mechanisms.rolling_joint.feedforward import RollingFeedforward
-from continuum_robot.models.mechanism_drawing import MechanismDrawing
-from continuum_robot.models.robot_model import Progress, RigidPart, Summary
-from continuum_robot.robot.description import Robot
-from continuum_robot.simulation.bodies import mechanism_body
-from continuum_robot.simulation.contact import Contact
+from continuum_robot.models.mechanism_model import MechanismModel
+from continuum_robot.models.robot_model import RigidPart, Summary
 
 _WIDTH_FRACTION = 0.12  # of a link across its plane, of the robot's length
 
 
-class RollingJointModel:
+class RollingJointModel(MechanismModel):
     """Rolling joints; attributes as of :class:`~continuum_robot.models.robot_model.RobotModel`.
 
     Parameters
@@ -29,43 +23,32 @@ class RollingJointModel:
     robot : a rolling-joint robot
     """
 
-    largest_push_n = 0.0
+    plate_fraction = _WIDTH_FRACTION
 
-    def __init__(self, robot: Robot) -> None:
-        self.robot = robot
+    def parts(self) -> RollingParts:
+        """Links and both tendons."""
+        return RollingParts(self.robot)
 
-    def shape_estimator(self, watch: WatchSettings) -> RollingShapeEstimator:
-        """The unloaded pose whose displacements come closest; no sensor is watched, whatever ``watch`` says."""
-        del watch
+    def estimator(self) -> RollingShapeEstimator:
+        """The unloaded pose whose displacements come closest."""
         return RollingShapeEstimator(self.robot)
 
-    def feedforward(self, progress: Progress | None = None) -> RollingFeedforward:
+    def holding_force(self) -> RollingFeedforward:
         """From the curve of unloaded poses."""
-        del progress
         return RollingFeedforward(self.robot)
-
-    def drawing(self) -> MechanismDrawing:
-        """Links and both tendons."""
-        estimator = RollingShapeEstimator(self.robot)
-        return MechanismDrawing(self.robot, RollingParts(self.robot), estimator, plate_fraction=_WIDTH_FRACTION)
 
     def rigid_parts(self) -> Sequence[RigidPart]:
         """Every link as the box around its outline; the first is the base itself, the tip lies in the last."""
-        parts, half_m = RollingParts(self.robot), rolling_joint_of(self.robot).link_width_m / 2
+        parts, half_m = self.parts(), rolling_joint_of(self.robot).link_width_m / 2
         boxes = []
         for frame, shape in zip(["base", *parts.frame_names], parts.link_shapes, strict=False):
             (x, z), (end_x, end_z) = shape.min(axis=0), shape.max(axis=0)
             boxes.append(RigidPart(frame, (float(x), -half_m, float(z)), (float(end_x), half_m, float(end_z))))
         return [*boxes, RigidPart(parts.frame_names[-1])]
 
-    def prepare(self, rng: np.random.Generator, progress: Progress, contacts: Sequence[Contact] = ()) -> None:
-        """The simulated mechanism."""
-        del rng, progress, contacts
-        mechanism_body(self.robot)
-
     def summary(self) -> Summary:
         """Links, and how far their joints roll."""
-        linkage = RollingParts(self.robot).linkage
+        linkage = self.parts().linkage
         low, high = linkage.limits_m.T * 1e3
         lines = [
             f"Joint {number}: contacts from {left:.4g} to {right:.4g} mm"

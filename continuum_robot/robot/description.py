@@ -22,7 +22,7 @@ from continuum_robot.robot.segment import Segment
 from continuum_robot.robot.simulation_settings import SimulationSettings
 from continuum_robot.robot.stop_policy import BRAKE, StopPolicy
 from continuum_robot.robot.tendons import RoutedTendon, String
-from continuum_robot.robot.traits import Traits, traits_of
+from continuum_robot.robot.traits import Traits
 
 Vector = NDArray[np.float64]
 
@@ -229,7 +229,10 @@ class Robot:
     @property
     def traits(self) -> Traits:
         """What the stack can do with it, by what it is made of."""
-        return traits_of(self)
+        if self.mechanism is not None:
+            return self.mechanism.traits
+        one = len(self.segments) == 1 and not self.without_clarke
+        return Traits(coordinate_names=("q_Re", "q_Im") if one else ())
 
     @property
     def coordinates_name(self) -> str:

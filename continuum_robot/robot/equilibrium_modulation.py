@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from continuum_robot.robot.schema import quantity, refuse
+from continuum_robot.robot.traits import Traits, mechanism_traits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,3 +67,14 @@ class EquilibriumModulation:
     def coefficient_count(self) -> int:
         """Number of values that describe the pose: the same three."""
         return 3
+
+    @property
+    def traits(self) -> Traits:
+        """What the stack can do with it."""
+        return mechanism_traits(
+            self.kind,
+            tip_nodes=("tip_tracker", "tip_approach"),
+            shown_in_um=True,
+            coordinate_names=("q_Re", "q_Im", "insertion"),
+            coordinate_ranges_m={2: (0.0, self.stroke_m)},
+        )

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from continuum_robot.robot.schema import quantity, refuse
+from continuum_robot.robot.traits import Traits, mechanism_traits
 
 _PAIR = 2
 _FEWEST_POINTS = 4
@@ -113,3 +114,8 @@ class RollingJoint:
     def length_m(self) -> float:
         """Height of all links on top of each other, from where the arc lengths are 0, m."""
         return sum(link.child.zero_position_m[1] - link.parent.zero_position_m[1] for link in self.links)
+
+    @property
+    def traits(self) -> Traits:
+        """What the stack can do with it."""
+        return mechanism_traits(self.kind, coordinate_names=("bend",))

@@ -5,13 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
-from continuum_robot.robot.rolling_joint import RollingJoint
-
-if TYPE_CHECKING:
-    from continuum_robot.robot.description import Robot
+from typing import Any
 
 ROD = "rod"
 
@@ -46,26 +40,20 @@ class Traits:
     coefficient_units: tuple[str, str, str] | None = None
 
 
-def traits_of(robot: Robot) -> Traits:
-    """The traits of any robot."""
-    mechanism = robot.mechanism
-    if mechanism is None:
-        one = len(robot.segments) == 1 and not robot.without_clarke
-        return Traits(coordinate_names=("q_Re", "q_Im") if one else ())
-    return _of_mechanism(mechanism)
+def mechanism_traits(kind: str, **others: Any) -> Traits:
+    """Traits of a mechanism, which has no rod for the contact monitor and no simulated motor boards.
 
-
-def _of_mechanism(mechanism: RollingJoint | EquilibriumModulation) -> Traits:
-    modulated = isinstance(mechanism, EquilibriumModulation)
+    Parameters
+    ----------
+    kind : of mechanism
+    others : further fields of :class:`Traits`
+    """
     return Traits(
-        kind=mechanism.kind,
+        kind=kind,
         without_boards="a mechanism has no simulated boards",
         without_contact="no contact monitor has a model of a mechanism",
         without_tip_control="a mechanism is steered by its coordinates",
         without_compiled_cycle="the feed-forward of a mechanism is Python code",
-        tip_nodes=("tip_tracker", "tip_approach") if modulated else (),
-        shown_in_um=modulated,
-        coordinate_names=("q_Re", "q_Im", "insertion") if modulated else ("bend",),
-        coordinate_ranges_m={2: (0.0, mechanism.stroke_m)} if isinstance(mechanism, EquilibriumModulation) else {},
         coefficient_units=("", "per_s", "m"),
+        **others,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import casadi as ca
 import numpy as np
@@ -133,6 +133,22 @@ def contact_model(
     return RodModel(robot, quadrature_nodes=quadrature_nodes)
 
 
+class _Terms(Protocol):
+    """Evaluated terms of a kind of model."""
+
+    compiled: bool
+    instructions: int
+
+    @property
+    def rod(self) -> StrainRod | None: ...
+
+    def evaluate(self, c: ArrayLike, c_rate: ArrayLike) -> tuple[Vector, ...]: ...
+
+    def lever(self) -> Vector: ...
+
+    def pose(self, progress: Progress | None) -> Callable[[Vector, float], Vector]: ...
+
+
 class _GeneratedTerms:
     """Of a rod that only bends: compiled for the robot."""
 
@@ -189,11 +205,12 @@ class _MarchedTerms:
     def lever(self) -> Vector:
         return self.rod.displacement_jacobian(np.zeros(self.rod.size)) @ self._model.shapes
 
-    def pose(self, _progress: Progress | None) -> Callable[[Vector, float], Vector]:
+    def pose(self, progress: Progress | None) -> Callable[[Vector, float], Vector]:
+        del progress
         return lambda c, s_m: self.rod.poses(c, [s_m])[0]
 
 
-_TERMS: dict[type, Any] = {RodModel: _GeneratedTerms, GeneralModel: _MarchedTerms}
+_TERMS: dict[type, Callable[..., _Terms]] = {RodModel: _GeneratedTerms, GeneralModel: _MarchedTerms}
 
 
 class ContactFunctions:
@@ -236,23 +253,22 @@ class ContactFunctions:
     @property
     def compiled(self) -> bool:
         """Whether the terms are machine code."""
-        return bool(self._terms.compiled)
+        return self._terms.compiled
 
     @property
     def instructions(self) -> int:
         """Number of elementary operations of a call; 0 where the terms are not generated."""
-        return int(self._terms.instructions)
+        return self._terms.instructions
 
     @property
     def rod(self) -> StrainRod | None:
         """Kinematics and tendons of a general rod; None of one whose displacements are linear in its coefficients."""
-        found: StrainRod | None = self._terms.rod
-        return found
+        return self._terms.rod
 
     @property
     def lever(self) -> Vector:
         """Displacement of every tendon per coordinate, (N, n): at the straight rod where it depends on the shape."""
-        return np.asarray(self._terms.lever())
+        return self._terms.lever()
 
     def backbone_pose(self, progress: Progress | None = None) -> Callable[[Vector, float], Vector]:
         """Function of coefficients (n,) and an arc length (m) that gives the pose there, (4, 4).
@@ -261,8 +277,7 @@ class ContactFunctions:
         ----------
         progress : receives a line where something has to be compiled
         """
-        pose: Callable[[Vector, float], Vector] = self._terms.pose(progress)
-        return pose
+        return self._terms.pose(progress)
 
     def __call__(self, c: ArrayLike, c_rate: ArrayLike) -> ContactTerms:
         """Terms at the coefficients c and the rates c_rate (n,); of a general model the rates of its coordinates."""
