@@ -38,6 +38,8 @@ class YamlBounds:
 BOUNDS = YamlBounds()
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's, ten times as fast, where PyYAML was built with it."""
+_NESTING = "nesting"
+"""In libyaml's own message that brackets are too deep, "exceeded maximum nesting depth" from PyYAML 6.0.4 on."""
 _READABLE = (type(None), bool, int, float, str)
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _MERGE = "tag:yaml.org,2002:merge"
@@ -126,6 +128,8 @@ class PlainReader:
             # The end of a text counts as a line of its own in libyaml.
             line = None if mark is None else min(mark.line + 1, max(1, len(text.splitlines())))
             problem = getattr(error, "problem", None) or str(error)
+            if _NESTING in problem:  # libyaml has a bound of its own, and looks far ahead
+                raise _too_deep(self._file, self.bounds, line or 0) from error
             raise RobotFileError(self._file, "", problem, "well-formed YAML", line) from error
 
     def _value(self, node: yaml.Node, key: str) -> Any:
