@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A thread beside the executor calls a service and waits for its response."""
+"""A thread beside the executor calls a service and waits for its response, or has an action done."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
+from rclpy.action import ActionClient
+from rclpy.node import Node
+
 from continuum_robot.errors import RobotTimeoutError
-from continuum_robot.nodes.spinning import wait_for
+from continuum_robot.nodes.spinning import run_in_executor, wait_for
 
 AGAIN_S = 1.0
 """An answer is lost where the server has not yet found the client's reader 0.1 s after the request: as on a busy
@@ -51,3 +56,22 @@ def call_service(client: Any, request: Any, timeout_s: float, again_s: float | N
             client.srv_name, f"did not answer within {timeout_s:g} s", "Look at the log of its node"
         )
     return responses[0]
+
+
+@contextlib.contextmanager
+def action_client(node: Node, kind: Any, name: str) -> Iterator[Any]:
+    """A client of an action, while the block lasts, of a node that another thread spins.
+
+    rclpy shows the client to the executor before it is complete, and it is only then safe that the executor does not
+    look: it is made and destroyed in the executor's own thread.
+
+    Parameters
+    ----------
+    node : spun by an executor
+    kind : type of the action
+    """
+    client = run_in_executor(node.executor, lambda: ActionClient(node, kind, name))
+    try:
+        yield client
+    finally:
+        run_in_executor(node.executor, client.destroy)

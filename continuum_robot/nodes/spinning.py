@@ -86,6 +86,37 @@ def dds_error(error: BaseException) -> DeviceError:
     )
 
 
+def run_in_executor(executor: Any, function: Callable[[], Any], timeout_s: float = 60.0) -> Any:
+    """Run ``function`` in the thread that spins an executor, from another thread, and wait for its result.
+
+    Parameters
+    ----------
+    executor : of rclpy, spinning
+
+    Raises
+    ------
+    DeviceError : it did not return within ``timeout_s``
+    whatever ``function`` raises
+    """
+    done = threading.Event()
+    result: list[Any] = []
+
+    def task() -> None:
+        try:
+            result.append((True, function()))
+        except Exception as error:
+            result.append((False, error))
+        done.set()
+
+    executor.create_task(task)
+    if not done.wait(timeout_s):
+        raise DeviceError("executor", f"a task did not return within {timeout_s:g} s", "See the log for what hangs")
+    succeeded, value = result[0]
+    if not succeeded:
+        raise value
+    return value
+
+
 class Spinner:
     """Spins nodes on one executor in a thread.
 
@@ -144,30 +175,8 @@ class Spinner:
         self.executor.add_node(node)
 
     def run(self, function: Callable[[], Any], timeout_s: float = 60.0) -> Any:
-        """Run ``function`` in the executor's thread and wait for its result.
-
-        Raises
-        ------
-        DeviceError : it did not return within ``timeout_s``
-        whatever ``function`` raises
-        """
-        done = threading.Event()
-        result: list[Any] = []
-
-        def task() -> None:
-            try:
-                result.append((True, function()))
-            except Exception as error:
-                result.append((False, error))
-            done.set()
-
-        self.executor.create_task(task)
-        if not done.wait(timeout_s):
-            raise DeviceError("executor", f"a task did not return within {timeout_s:g} s", "See the log for what hangs")
-        succeeded, value = result[0]
-        if not succeeded:
-            raise value
-        return value
+        """Run ``function`` in the executor's thread and wait for its result, as :func:`run_in_executor`."""
+        return run_in_executor(self.executor, function, timeout_s)
 
     def _run(self) -> None:
         while self._context.ok() and not self._stop.done():

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import threading
 
-from rclpy.action import ActionClient
 from ros_probe import Probe
+
+from continuum_robot.nodes.calling import action_client
 
 
 class Goal:
@@ -14,7 +15,7 @@ class Goal:
 
     def __init__(self, probe: Probe, kind, name: str, **fields) -> None:
         self.probe, self.feedback = probe, []
-        self._client = ActionClient(probe.node, kind, name)
+        self._client = probe.opened.enter_context(action_client(probe.node, kind, name))
         assert self._client.wait_for_server(10.0)
         self._done = threading.Event()
         self.handle = None

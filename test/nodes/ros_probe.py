@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import tempfile
 import time
@@ -97,9 +98,11 @@ class Probe:
         self._clients: dict[str, Any] = {}
         self._publishers: dict[str, Any] = {}
         self.diagnostics: dict[str, DiagnosticStatus] = {}
+        self.opened = contextlib.ExitStack()
         self.listen(DiagnosticArray, "/diagnostics", qos.events())
 
     def close(self) -> None:
+        self.opened.close()
         self.spinner.stop()
         self.node.destroy_node()
         self.context.try_shutdown()

@@ -14,7 +14,6 @@ import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
 from numpy.typing import NDArray
 from rcl_interfaces.srv import GetParameters, SetParametersAtomically
-from rclpy.action import ActionClient
 from rclpy.context import Context
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
@@ -30,7 +29,7 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import DeviceError, ParameterError, RobotFaultError, RobotTimeoutError
 from continuum_robot.msg import ClarkeState, Contact, Shape, StackStatus, TendonStates, TipState
 from continuum_robot.nodes import qos
-from continuum_robot.nodes.calling import AGAIN_S, call_service
+from continuum_robot.nodes.calling import AGAIN_S, action_client, call_service
 from continuum_robot.nodes.spinning import dds_error, initialize, wait_for
 from continuum_robot.srv import ManageStack, SwitchController, TakeReference
 
@@ -265,8 +264,7 @@ class StackLink:
         DeviceError : there is no server, it refused, or it failed
         RobotTimeoutError : it took too long
         """
-        client: Any = ActionClient(self.node, kind, name)
-        try:
+        with action_client(self.node, kind, name) as client:
             if not wait_for(client.server_is_ready, CALL_TIMEOUT_S):
                 raise RobotTimeoutError(name, "is not there", "Is the stack running?")
             handle = self.wait_for_future(client.send_goal_async(goal), CALL_TIMEOUT_S, name)
@@ -277,8 +275,6 @@ class StackLink:
             except BaseException:
                 handle.cancel_goal_async()
                 raise
-        finally:
-            client.destroy()
         if not result.success:
             raise DeviceError(name, result.message.rstrip("."), "Remove the cause and try again")
         return result
