@@ -20,7 +20,7 @@ from continuum_robot.app.output import run_folder
 from continuum_robot.app.process_stack import ProcessStack
 from continuum_robot.app.processes import processor_time_s
 from continuum_robot.app.recorded_run import RECORDING, open_run
-from continuum_robot.app.stack import load_for_stack
+from continuum_robot.app.stack import load_for_stack, with_world
 from continuum_robot.app.status_line import StackMonitor, render
 from continuum_robot.app.view.companion import PageCompanion
 from continuum_robot.errors import ContinuumRobotError, ParameterError
@@ -100,6 +100,7 @@ def run_demo(
     *,
     contact: str | None = None,
     fake_level: str = AUTO,
+    world: str = "",
     view: bool = True,
     view_only: bool = False,
     allow_origins: Sequence[str] = (),
@@ -115,7 +116,8 @@ def run_demo(
     out : the report goes to a folder named by the date in here
     console : where to print
     contact : file of what touches the robot, empty for the shipped one; None: nothing touches
-    fake_level : wire, dynamics or mirror; auto: what the machine can do, with contacts dynamics
+    fake_level : wire, dynamics, mirror or mujoco; auto: what the machine can do
+    world : file of obstacles, or the name of a shipped one; empty: none
     view : with a page in the browser
     view_only : the page shows and takes no orders
     allow_origins : further addresses of the page
@@ -136,6 +138,7 @@ def run_demo(
     loaded = load_for_stack(options)
     if loaded.reference is None:
         raise ParameterError("robot", loaded.file_name or loaded.name, "a robot file with the section reference")
+    fake_level, world = with_world(fake_level, world)
     touching: Path | None = None
     contacts: tuple[Contact, ...] = ()
     if contact is not None:
@@ -153,6 +156,7 @@ def run_demo(
         options = StackOptions(
             robot=robot,
             fake_level=level.name,
+            world=world,
             record_directory=folder,
             record_name=RECORDING,
             contact=touching is not None,

@@ -16,10 +16,12 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.rod.tendons import beyond_bending
 from continuum_robot.runtime.machine import allowed_priority
 from continuum_robot.runtime.periodic import SIMULATOR_PRIORITY
+from continuum_robot.simulation.mujoco.library import mujoco_library
+from continuum_robot.simulation.mujoco.plant import MujocoPlant
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 
-AUTO, WIRE, DYNAMICS, MIRROR = "auto", "wire", "dynamics", "mirror"
+AUTO, WIRE, DYNAMICS, MIRROR, MUJOCO = "auto", "wire", "dynamics", "mirror", "mujoco"
 REAL, LOCKSTEP = "real", "lockstep"
 CYCLE_S = 0.001
 CYCLES = 300
@@ -37,7 +39,7 @@ class FakeLevel:
 
     Attributes
     ----------
-    name : wire, dynamics or mirror
+    name : wire, dynamics, mirror or mujoco
     reason : a few words for the status line
     us_per_ms : what the simulated robot takes here for a millisecond, median, of a general rod the 95th percentile, us;
         NaN where it was not measured
@@ -60,14 +62,15 @@ def choose_level(wanted: str, robot: Robot, *, real_time: bool = True) -> FakeLe
 
     Parameters
     ----------
-    wanted : wire, dynamics, mirror, or auto: wire where a cycle of boards, drivers and plant fits beside the nodes,
-        dynamics for a general rod, whose plant takes longer
+    wanted : wire, dynamics, mirror, mujoco, or auto: wire where a cycle of boards, drivers and plant fits beside the
+        nodes, dynamics for a general rod, whose plant takes longer
     robot : to be simulated, its plant compiled
     real_time : it has to keep up; else every machine can do all, and auto is the same on all of them
 
     Raises
     ------
     ParameterError : a level that a mechanism does not have
+    ContinuumRobotError : mujoco, and its package is not installed
     """
     if robot.traits.without_boards:
         if wanted not in (AUTO, DYNAMICS):
@@ -75,6 +78,10 @@ def choose_level(wanted: str, robot: Robot, *, real_time: bool = True) -> FakeLe
                 "fake_level", wanted, f"{DYNAMICS} or {AUTO} for a mechanism, which has no other plant"
             )
         return FakeLevel(DYNAMICS, f"dynamics ({robot.traits.kind})")
+    if wanted == MUJOCO:
+        mujoco_library()
+        us_per_ms = 1e6 * measure_plant(robot, make=MujocoPlant)[1] if real_time else math.nan
+        return FakeLevel(MUJOCO, "mujoco, wire", us_per_ms, LARGEST_FRACTION_GENERAL * 1000.0)
     if beyond_bending(robot) and wanted in (AUTO, DYNAMICS):
         if not real_time:
             return FakeLevel(DYNAMICS, "dynamics of a general rod, in lock-step")
@@ -111,15 +118,18 @@ def _clock() -> Callable[[], float]:
     return time.thread_time if allowed_priority(SIMULATOR_PRIORITY) else time.perf_counter
 
 
-def measure_plant(robot: Robot, cycles: int = CYCLES) -> tuple[float, float]:
+def measure_plant(
+    robot: Robot, cycles: int = CYCLES, *, make: Callable[[Robot], Plant] = Plant
+) -> tuple[float, float]:
     """Median and 95th percentile of the time that the plant takes for a cycle while its tendons are pulled, s.
 
     Parameters
     ----------
     robot : with actuators
     cycles : how many are measured
+    make : of the plant
     """
-    plant, durations, used_s = Plant(robot), [], _clock()
+    plant, durations, used_s = make(robot), [], _clock()
     largest_n = 0.2 * robot.limits.maximum_n if robot.limits is not None else 1.0
     for k in range(cycles):
         tension = largest_n * (0.5 + 0.5 * np.sin(0.02 * k + np.arange(robot.tendon_count)))

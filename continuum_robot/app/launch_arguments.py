@@ -62,10 +62,17 @@ def stack_arguments(fake_hardware: bool) -> list[LaunchArgument]:
         LaunchArgument(
             "fake_level",
             default=AUTO,
-            choices=(AUTO, "wire", "dynamics", "mirror"),
+            choices=(AUTO, "wire", "dynamics", "mirror", "mujoco"),
             description="How much is simulated. auto: wire where this machine keeps up, measured, else dynamics. "
             "dynamics: rod, tendons and motors with friction and cogging. wire: these behind simulated boards, to "
-            "which the real drivers speak. mirror: ideal tendons that follow their commands at once",
+            "which the real drivers speak. mirror: ideal tendons that follow their commands at once. mujoco: as wire, "
+            "with a chain of rigid links in MuJoCo for the robot",
+        ),
+        LaunchArgument(
+            "world",
+            default="",
+            description="File of obstacles around the simulated robot, or the name of a shipped one (tube.yaml, "
+            "box.yaml); with fake_level:=mujoco",
         ),
         LaunchArgument(
             "controller",

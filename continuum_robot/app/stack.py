@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
-from continuum_robot.app.fake_level import AUTO, DYNAMICS, LOCKSTEP, REAL, choose_clock, choose_level
+from continuum_robot.app.fake_level import AUTO, DYNAMICS, LOCKSTEP, MUJOCO, REAL, choose_clock, choose_level
 from continuum_robot.drivers import backends
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.stack_options import StackOptions
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import find_robot_file, load_robot
+from continuum_robot.robot.shipped_files import shipped_file
+from continuum_robot.simulation.mujoco.world import load_world
 
 SUPERVISOR = "supervisor"
 STOP_S = 5.0
@@ -56,12 +59,38 @@ def with_fake_level(options: StackOptions, robot: Robot) -> tuple[StackOptions, 
     ParameterError : a level that a mechanism does not have
     """
     if options.simulated:
+        name, world = with_world(options.fake_level, options.world)
+        options = dataclasses.replace(options, fake_level=name, world=world)
         level = choose_level(options.fake_level, robot, real_time=options.clock != LOCKSTEP)
         clock, sentence = choose_clock(options.clock, level)
         return dataclasses.replace(options, fake_level=level.name, clock=clock), f"simulated: {level.reason}", sentence
     # The level is about simulated hardware only; the nodes take one all the same.
     name = DYNAMICS if options.fake_level == AUTO else options.fake_level
     return dataclasses.replace(options, fake_level=name, clock=REAL), "hardware", ""
+
+
+def with_world(fake_level: str, world: str) -> tuple[str, str]:
+    """Level and world file of a simulated stack, the file by its whole path and checked.
+
+    Parameters
+    ----------
+    fake_level : as given; auto becomes mujoco where there is a world
+    world : file, or the name of a shipped one; empty: none
+
+    Raises
+    ------
+    ParameterError : a level without a world, or no such file
+    RobotFileError : a file that cannot be used
+    """
+    if not world:
+        return fake_level, world
+    if fake_level not in (AUTO, MUJOCO):
+        raise ParameterError("world", world, f"no world at fake_level {fake_level}: obstacles need {MUJOCO}")
+    file = Path(world)
+    if not file.is_file() and file.name == world:
+        file = shipped_file(f"worlds/{file.name if file.suffix else file.name + '.yaml'}")
+    load_world(file)
+    return MUJOCO, str(file.resolve())
 
 
 def stop_grace_s(robot: Robot) -> float:

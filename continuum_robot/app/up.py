@@ -38,7 +38,8 @@ class UpOptions:
     ----------
     robot : path of a robot file, or the name of a shipped one
     simulated : simulated hardware, else the robot on its bus
-    fake_level : wire, dynamics, mirror or auto
+    fake_level : wire, dynamics, mirror, mujoco or auto
+    world : file of obstacles, with mujoco; empty: none
     processes : nodes in groups, each group a process, else all in one
     controller : clarke, hold_tension, topic or none
     clock : real, lockstep, or auto: real where this machine keeps up
@@ -72,6 +73,7 @@ class UpOptions:
     view_only: bool = False
     allow_origins: tuple[str, ...] = ()
     respawns: int = RESPAWNS
+    world: str = ""
 
     def stack(self) -> StackOptions:
         """What is to be brought up."""
@@ -79,6 +81,7 @@ class UpOptions:
             robot=self.robot,
             simulated=self.simulated,
             fake_level=self.fake_level,
+            world=self.world,
             force=self.force,
             namespace=self.namespace,
             prefix=self.prefix,

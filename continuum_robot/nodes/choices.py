@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-FAKE_LEVELS = ("dynamics", "mirror", "wire")
+MUJOCO = "mujoco"
+FAKE_LEVELS = ("dynamics", "mirror", "wire", MUJOCO)
+ON_WIRES = ("wire", MUJOCO)
+"""Levels at which the real drivers speak to simulated boards; two plants behind the same wires."""
 HOMING_POLICIES = ("auto", "required", "ignored")
 CLOCKS = ("real", "lockstep")
 CLARKE, HOLD_TENSION, TOPIC = "clarke", "hold_tension", "topic"

@@ -291,6 +291,7 @@ class _CommandLine(Node):
             robot=str(declare("robot", "opencr_five_tendon", "robot file, or the name of a shipped robot")),
             simulated=alias == "true" if alias in ("true", "false") else fake,
             fake_level=str(declare("fake_level", "dynamics", "how much of the robot is simulated")),
+            world=str(declare("world", "", "file of obstacles around the robot, at fake_level mujoco")),
             namespace=self.get_namespace(),
             prefix=str(declare("prefix", "", "put in front of every tf frame")),
             record_directory=directory if record else None,

@@ -15,7 +15,7 @@ from continuum_robot.drivers.protocols import ForceReading, ForceSensor
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.nodes import qos
-from continuum_robot.nodes.choices import FAKE_LEVELS
+from continuum_robot.nodes.choices import FAKE_LEVELS, ON_WIRES
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.sensor_node import SensorNode
 from continuum_robot.nodes.spinning import run_node
@@ -102,7 +102,7 @@ class ForceSensorNode(SensorNode[ForceReading]):
         given = None if robot.hardware is None else robot.hardware.force_sensor
         settings = given or RokubiSerial(kind=ROKUBI_SERIAL, port="simulated", frame_id=SIMULATED_FRAME)
         # The real driver sets the sensor up while it opens it, which takes time; in lock-step there is none.
-        if self.parameters.get("fake_level") == "wire" and not self.clock.stepped:
+        if self.parameters.get("fake_level") in ON_WIRES and not self.clock.stepped:
             fake = FakeRokubi(lambda: UNLOADED)
             pacer = Pacer(fake.step, 0.5 / settings.rate_hz)
             self._fake = fake, pacer

@@ -11,10 +11,12 @@ from rclpy.publisher import Publisher
 
 from continuum_robot.msg import Contact
 from continuum_robot.nodes import conversions
+from continuum_robot.simulation.contact import ContactLoad
 from continuum_robot.simulation.plant import Plant
 
 METHOD = "truth"
 PERIOD_NS = 10_000_000
+_NO_LOAD = ContactLoad("", math.nan, False, np.zeros(6), np.zeros(3), 0.0)
 
 
 class TrueContacts:
@@ -64,7 +66,8 @@ class TrueContacts:
             return
         self._due_ns = (now_ns // PERIOD_NS + 1) * PERIOD_NS
         loads = self._plant.contact_loads
-        load = max(loads, key=lambda one: float(np.linalg.norm(one.force_in_base_n)))
+        # In a world without a contact there is none to speak of.
+        load = max(loads, key=lambda one: float(np.linalg.norm(one.force_in_base_n)), default=_NO_LOAD)
         message = self._message
         conversions.set_stamp(message.header.stamp, stamp_ns)
         self._sequence += 1

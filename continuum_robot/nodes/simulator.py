@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticStatus
+from visualization_msgs.msg import MarkerArray
 
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.msg import Contact
@@ -18,6 +19,7 @@ from continuum_robot.nodes.choices import FAKE_LEVELS
 from continuum_robot.nodes.diagnostics import Level, LoopThresholds, StatusBuilder, values_of
 from continuum_robot.nodes.fault_injection import answer_injection
 from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.obstacles import obstacle_markers
 from continuum_robot.nodes.simulated_contact import TrueContacts
 from continuum_robot.nodes.simulated_push import SimulatedPush
 from continuum_robot.nodes.spinning import run_node
@@ -25,6 +27,7 @@ from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.periodic import FrozenGarbage, PeriodicThread, simulator_settings
 from continuum_robot.simulation.contact import load_contacts
 from continuum_robot.simulation.lockstep_server import LockstepServer
+from continuum_robot.simulation.mujoco.world import load_world
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.simulator import MIRROR, STEP_NS, Simulator, SimulatorReport
 from continuum_robot.simulation.truth_ring import TruthRingWriter
@@ -58,7 +61,7 @@ class SimulatorNode(ManagedNode):
             "fake_level",
             "dynamics",
             "how much of the robot is simulated: mirror, dynamics, or wire, where the real drivers speak to simulated"
-            " devices",
+            " devices; mujoco: as wire, with a robot that MuJoCo moves",
             rules=Quantity("", choices=FAKE_LEVELS),
             read_only=True,
         )
@@ -68,6 +71,7 @@ class SimulatorNode(ManagedNode):
             "file of what touches the simulated robot, by the time since the driver was activated; empty: nothing",
             read_only=True,
         )
+        declare("world", "", "file of obstacles around the robot, at fake_level mujoco; empty: none", read_only=True)
         declare("base_frame", "base", "frame_id of the place of simulated contacts", read_only=True)
         declare(
             "truth",
@@ -84,6 +88,7 @@ class SimulatorNode(ManagedNode):
         self._activated_ns = self._started_ns = 0
         self._before: tuple[float, SimulatorReport] | None = None
         self._truth = self.flow.create_publisher(Contact, "simulated_contact", qos.state_publisher())
+        self._obstacles = self.create_publisher(MarkerArray, "obstacles", qos.latched())
         self.create_service(InjectFault, "inject_fault", self._serve_inject_fault)
         self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
         self._push = SimulatedPush(self, lambda: self.plant)
@@ -109,13 +114,21 @@ class SimulatorNode(ManagedNode):
         if get("truth") and (level == MIRROR or robot.traits.without_boards):
             raise ParameterError("truth", get("truth"), _NO_PLANT)
         contacts = load_contacts(get("contacts"), robot) if get("contacts") else ()
+        world = load_world(get("world")) if get("world") else None
         self.simulator = simulator = Simulator(
-            robot, level, namespace=self.get_namespace(), contacts=contacts, progress=self.get_logger().info
+            robot,
+            level,
+            namespace=self.get_namespace(),
+            contacts=contacts,
+            world=world,
+            progress=self.get_logger().info,
         )
         simulator.open()
         self._before = None
         self._activated_ns = self._started_ns = 0
-        if contacts:
+        if world is not None:
+            self._obstacles.publish(obstacle_markers(simulator.plant, str(get("base_frame"))))
+        if contacts or world is not None:
             self._contacts = TrueContacts(simulator.plant, str(get("base_frame")), self._truth)
         if get("truth"):
             self._ring = TruthRingWriter(Path(str(get("truth"))), robot.tendon_count)

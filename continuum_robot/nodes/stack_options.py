@@ -58,7 +58,8 @@ class StackOptions:
     ----------
     robot : robot file, or the name of a shipped robot
     simulated : the wires end in a simulator
-    fake_level : ``wire``, ``dynamics`` or ``mirror``
+    fake_level : ``wire``, ``dynamics``, ``mirror`` or ``mujoco``
+    world : file of obstacles, at ``mujoco``; empty: none
     namespace : ROS namespace of all nodes
     prefix : put in front of every tf frame
     record_directory : folder in which the recording's folder is made, None: no recording
@@ -81,6 +82,7 @@ class StackOptions:
     robot: str = "opencr_five_tendon"
     simulated: bool = True
     fake_level: str = "dynamics"
+    world: str = ""
     namespace: str = ""
     prefix: str = ""
     record_directory: Path | str | None = None
@@ -121,7 +123,7 @@ class StackOptions:
         """ROS parameters of the node ``name``, composed or in a process of its own."""
         base_frame = f"{self.prefix}base"
         own: dict[str, dict[str, Any]] = {
-            "simulator": {"fake_level": self.fake_level, "base_frame": base_frame},
+            "simulator": {"fake_level": self.fake_level, "world": self.world, "base_frame": base_frame},
             "tendon_driver": {
                 "fake_level": self.fake_level,
                 "lockstep.run_s": self.run_s,

@@ -22,7 +22,7 @@ from continuum_robot.identification.procedures.record import (
 )
 from continuum_robot.msg import StringLengths
 from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.choices import FAKE_LEVELS, HOMING_POLICIES
+from continuum_robot.nodes.choices import FAKE_LEVELS, HOMING_POLICIES, ON_WIRES
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.fault_injection import answer_injection
 from continuum_robot.nodes.sensor_node import SensorNode
@@ -121,7 +121,7 @@ class StringEncoder(SensorNode[StringReading]):
         if not self.simulated:
             return backends.string_encoders(robot, str(get("serial_port")))
         source = PlantLink.reader(self.get_namespace(), robot=robot.name)
-        if get("fake_level") == "wire" and LinkedStringBoard.can_read(robot):
+        if get("fake_level") in ON_WIRES and LinkedStringBoard.can_read(robot):
             self._fake = LinkedStringBoard(robot, source, self.clock)
             self._fake.start()
             return self._fake.string_encoders()

@@ -12,7 +12,7 @@ and never pulls; friction is Coulomb's, rounded off below 1 cm/s.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -169,6 +169,7 @@ class ContactLoad:
     wrench_in_disk : (6,) force (N) and moment (N.m) on the robot, at the backbone and in its frame there
     force_in_base_n : (3,) the force in the base frame, N
     penetration_m : how deep, m; 0 for a push
+    point_m : where the surfaces touch in the base frame, (3,), m; None: only the arc length is known
     """
 
     name: str
@@ -177,6 +178,7 @@ class ContactLoad:
     wrench_in_disk: Vector
     force_in_base_n: Vector
     penetration_m: float
+    point_m: Vector | None = None
 
 
 def contact_force(gap: Any, gap_rate: Any, slip: Any, law: tuple[Any, Any, Any]) -> tuple[Any, Any]:
@@ -316,6 +318,7 @@ class PlantContacts:
     ----------
     robot : the robot
     contacts : what may touch it
+    size : number of coordinates of the body that is touched; None: the robot's strain coefficients
 
     Attributes
     ----------
@@ -328,10 +331,10 @@ class PlantContacts:
     ParameterError : a place that the robot does not have
     """
 
-    def __init__(self, robot: Robot, contacts: Sequence[Contact]) -> None:
+    def __init__(self, robot: Robot, contacts: Sequence[Contact], *, size: int | None = None) -> None:
         self.contacts = tuple(contacts)
         self.places_m = tuple(contact.place_m(robot) for contact in self.contacts)
-        self._n = robot.coefficient_count
+        self._n = robot.coefficient_count if size is None else size
         self._compliant = [index for index, contact in enumerate(self.contacts) if contact.kind != "push"]
         self.surface_count = len(self._compliant)
         self._slot = 4 + 3 * self._n
@@ -378,6 +381,21 @@ class PlantContacts:
                 continue
             values += [np.array([touch.gap_m, *contact.law]), touch.gap_gradient, touch.slip_jacobian.reshape(-1)]
         return np.concatenate(values), push
+
+    def surfaces(self, parameters: Vector) -> Iterator[tuple[float, tuple[float, float, float], Vector, Vector]]:
+        """Of every wall and sphere gap (m), law, gradient of the gap (n,) and Jacobian of the slip (2, n).
+
+        The law is that of :attr:`Contact.law`, all zeros where the contact is not there.
+
+        Parameters
+        ----------
+        parameters : of :meth:`parameters`
+        """
+        for k in range(len(self._compliant)):
+            slot = parameters[self._n + k * self._slot :][: self._slot]
+            gap, stiffness, dissipation, friction = (float(value) for value in slot[:4])
+            law = (stiffness, dissipation, friction)
+            yield gap, law, slot[4 : 4 + self._n], slot[4 + self._n :].reshape(2, self._n)
 
     def loads(self, model: Kinematics, c: Vector, c_rate: Vector, time_s: float) -> tuple[ContactLoad, ...]:
         """The truth about every contact.

@@ -108,11 +108,14 @@ class Plant:
         self.motor: MotorModel | None = None
         if actuation == "motors" and robot.actuators is not None:
             self.motor = MotorModel.from_actuators(robot.actuators, self._tendons, rng)
-        kind = StrainBody if beyond_bending(robot) else BendingBody
-        self._body: PlantBody = kind(robot, self.motor, self._contacts, progress=progress, compile=compile)
+        self._body: PlantBody = self._make_body(progress, compile)
         self.substep_s, self.compiled = self._body.substep_s, self._body.compiled
         self._hand: Kinematics | None = None
         self.reset()
+
+    def _make_body(self, progress: Callable[[str], None] | None, compile: str) -> PlantBody:
+        kind = StrainBody if beyond_bending(self.robot) else BendingBody
+        return kind(self.robot, self.motor, self._contacts, progress=progress, compile=compile)
 
     # --- running it
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.simulation.bodies import linked_count
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.link_server import LinkServer
+from continuum_robot.simulation.mujoco.plant import MujocoPlant
+from continuum_robot.simulation.mujoco.world import PlacedWorld
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.plant_link import PlantLink
 from continuum_robot.simulation.tendon_actuators import LEVELS, SimulatedTendonActuators
@@ -24,7 +27,7 @@ from continuum_robot.simulation.wire.frame_sockets import BoardSockets
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.simulation.wire.listening import Listener, make_folder, remove_folder
 
-WIRE, MIRROR = "wire", "mirror"
+WIRE, MIRROR, MUJOCO = "wire", "mirror", "mujoco"
 STEP_NS = 1_000_000
 """Longest step in lock-step, and the period in real time, ns."""
 
@@ -56,9 +59,11 @@ class Simulator:
     Parameters
     ----------
     robot : with ``actuators``
-    level : "wire": motor boards on CAN channels; "dynamics" or "mirror": see :class:`SimulatedTendonActuators`
+    level : "wire": motor boards on CAN channels; "mujoco": the same, and the robot is MuJoCo's; "dynamics" or
+        "mirror": see :class:`SimulatedTendonActuators`
     namespace, domain_id : as of :func:`continuum_robot.drivers.simulated_wires.robot_key`
-    contacts : what touches the robot; of a rod at levels "wire" and "dynamics"
+    contacts : what touches the robot; of a rod at levels "wire", "mujoco" and "dynamics"
+    world : what stands around the robot; at level "mujoco"
     rng : draws noise and faults; None: from the robot's seed
     progress : receives a line when something takes long
 
@@ -70,7 +75,7 @@ class Simulator:
 
     Raises
     ------
-    ParameterError : unknown level, no actuators, or contacts of a robot without a plant
+    ParameterError : unknown level, no actuators, or contacts or a world of a robot without a plant for them
     """
 
     def __init__(
@@ -81,11 +86,14 @@ class Simulator:
         namespace: str = "",
         domain_id: str | None = None,
         contacts: Sequence[Contact] = (),
+        world: PlacedWorld | None = None,
         rng: np.random.Generator | None = None,
         progress: Callable[[str], None] | None = None,
     ) -> None:
-        if level != WIRE and level not in LEVELS:
-            raise ParameterError("level", level, ", ".join((WIRE, *LEVELS)))
+        if level not in (WIRE, MUJOCO) and level not in LEVELS:
+            raise ParameterError("level", level, ", ".join((WIRE, MUJOCO, *LEVELS)))
+        if world is not None and level != MUJOCO:
+            raise ParameterError("world", f"at level {level}", f"level {MUJOCO}: no other has obstacles")
         self.robot, self.level = robot, level
         self.folder = simulator_folder(namespace, robot.name, domain_id)
         self.now_s: float | None = None
@@ -96,8 +104,11 @@ class Simulator:
         strings = PlantLink.writer(namespace, linked_count(robot), robot=robot.name, domain_id=domain_id)
         self.hardware: SimulatedHardware | None = None
         self.actuators: SimulatedTendonActuators | None = None
-        if level == WIRE:
-            self.hardware = SimulatedHardware(robot, rng=rng, contacts=contacts, link=strings, progress=progress)
+        if level in (WIRE, MUJOCO):
+            maker = Plant if level == WIRE else partial(MujocoPlant, world=world)
+            self.hardware = SimulatedHardware(
+                robot, rng=rng, contacts=contacts, link=strings, progress=progress, plant_maker=maker
+            )
         else:
             self.actuators = SimulatedTendonActuators(
                 robot, rng=rng, level=level, link=strings, contacts=contacts, progress=progress
@@ -218,7 +229,7 @@ class Simulator:
 
     @property
     def plant(self) -> Plant:
-        """The robot that moves, at levels "wire" and "dynamics" of a rod.
+        """The robot that moves, at levels "wire", "mujoco" and "dynamics" of a rod.
 
         Raises
         ------
@@ -235,7 +246,7 @@ class Simulator:
 
         Parameters
         ----------
-        fault : name; "" ends all. At level "wire" of :meth:`SimulatedHardware.inject`, else of
+        fault : name; "" ends all. At levels "wire" and "mujoco" of :meth:`SimulatedHardware.inject`, else of
             :meth:`SimulatedTendonActuators.inject`
         target : index from 0 of the tendon; -1: all
         magnitude : in the fault's unit

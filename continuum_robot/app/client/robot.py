@@ -70,7 +70,7 @@ class Robot:
     ----------
     robot : robot file, or the name of a shipped robot
     simulated : False: the devices of the robot file's ``hardware`` section
-    fake_level : ``dynamics``, ``wire`` or ``mirror``, where simulated
+    fake_level : ``dynamics``, ``wire``, ``mirror`` or ``mujoco``, where simulated
     namespace : ROS namespace
     contact : run a contact monitor
     force : read the force-torque sensor

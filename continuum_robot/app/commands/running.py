@@ -23,6 +23,7 @@ class FakeLevel(str, enum.Enum):
     wire = "wire"
     dynamics = "dynamics"
     mirror = "mirror"
+    mujoco = "mujoco"
 
 
 class TeleopMode(str, enum.Enum):
@@ -37,8 +38,19 @@ LevelOption = Annotated[
     typer.Option(
         "--fake-level",
         help="wire: the real drivers speak to simulated boards, byte by byte; dynamics: rod, tendons and motors, no "
-        "wires; mirror: follows the commands ideally; auto: wire where this machine keeps up, as a short measurement "
-        "says.",
+        "wires; mirror: follows the commands ideally; mujoco: as wire, with a chain of rigid links in MuJoCo for the "
+        "robot (extra mujoco); auto: wire where this machine keeps up, as a short measurement says.",
+    ),
+]
+
+
+WorldOption = Annotated[
+    str,
+    typer.Option(
+        "--world",
+        metavar="FILE",
+        help="Obstacles around the simulated robot: a world file, or the name of a shipped one (tube.yaml, box.yaml). "
+        "Needs --fake-level mujoco, and chooses it where the level is auto.",
     ),
 ]
 
@@ -128,6 +140,7 @@ def demo(
     ] = None,
     fake_level: LevelOption = FakeLevel.auto,
     *,
+    world: WorldOption = "",
     clock: ClockOption = ClockChoice.auto,
     seed: Annotated[
         int, typer.Option(metavar="N", min=-1, help="Of everything drawn at random; -1: the robot file's.")
@@ -157,6 +170,7 @@ def demo(
             out,
             contact=contact,
             fake_level=fake_level.value,
+            world=world,
             view=view,
             view_only=view_only,
             allow_origins=allow_origins,
@@ -173,6 +187,7 @@ def up(
         bool, typer.Option("--simulated/--hardware", help="Simulated hardware, or the robot on its bus.")
     ] = True,
     fake_level: LevelOption = FakeLevel.auto,
+    world: WorldOption = "",
     processes: Annotated[
         bool,
         typer.Option(
@@ -223,6 +238,7 @@ def up(
         robot=robot,
         simulated=simulated,
         fake_level=fake_level.value,
+        world=world,
         force=force,
         processes=processes,
         controller=controller.value,

@@ -13,6 +13,7 @@ from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.protocols import TendonActuators
 from continuum_robot.drivers.simulated_link.actuators import SimulatedLinkActuators
 from continuum_robot.drivers.simulated_wires import SimulatedWires
+from continuum_robot.nodes.choices import ON_WIRES
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.description import Robot
@@ -44,7 +45,7 @@ def make_actuators(
     if not node.simulated:
         return backends.tendon_actuators(robot, str(get("can_interface")), form=parts)
     wires = SimulatedWires(node.get_namespace(), robot.name)
-    if get("fake_level") == "wire":
+    if get("fake_level") in ON_WIRES:
         clock, sleep = (monotonic, real_sleep) if time is None else time
         return OdriTendonActuators(
             wired(robot), socket_factory=wires.open_channel, clock=clock, sleep=sleep, simulated=True, form=parts

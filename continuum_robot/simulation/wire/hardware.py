@@ -106,6 +106,7 @@ class SimulatedHardware:
     plant : the robot that moves; None: made when opened
     rng : draws noise, faults and the rotors' angles; None: from the robot's seed
     contacts : what touches the robot
+    plant_maker : makes the plant where none is given, as :class:`Plant` is made
     aligned : the boards were enabled before; otherwise their first enable aligns the rotors
     alignment_s : how long that takes, s
     zeroed : the string-encoder board's zero was set at the straight pose already
@@ -132,6 +133,7 @@ class SimulatedHardware:
         rng: np.random.Generator | None = None,
         *,
         contacts: Sequence[Contact] = (),
+        plant_maker: Callable[..., Plant] = Plant,
         aligned: bool = True,
         alignment_s: float = 2.0,
         zeroed: bool = True,
@@ -146,6 +148,7 @@ class SimulatedHardware:
         self.robot = wired(robot)
         self._rng = np.random.default_rng(robot.simulation.seed) if rng is None else rng
         self._plant, self._contacts, self._progress = plant, tuple(contacts), progress
+        self._plant_maker = plant_maker
         self._aligned, self._alignment_s, self._zeroed = aligned, alignment_s, zeroed
         self._start_rev = start_rev
         self._link, self._folder = link, folder
@@ -176,7 +179,9 @@ class SimulatedHardware:
             self._link.open()
         try:
             if self._plant is None:
-                self._plant = Plant(self.robot, rng=self._rng, progress=self._progress, contacts=self._contacts)
+                self._plant = self._plant_maker(
+                    self.robot, rng=self._rng, progress=self._progress, contacts=self._contacts
+                )
             self._make_devices(self._plant)
         except BaseException:
             self.close()

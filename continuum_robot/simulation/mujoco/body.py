@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chain of rigid links that MuJoCo moves, with tendons and motors; a body as simulation/plant_body.py asks for it.
+
+In each step MuJoCo gives inertia, gravity, springs and dampers of the hinges, lengths of the tendons and, in a world,
+contacts. Tendons, spools and the contacts of a contact file are solved together at the end of the step
+(compliant_rows.py) and applied as generalised forces, before MuJoCo solves its own contacts and integrates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import casadi as ca
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import ContinuumRobotError, ConvergenceError
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.capstans import capstan_jacobian, tension_from_torque, torque_from_tension
+from continuum_robot.rod.code_generation import FastFunction
+from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.tendon_friction import TendonFriction
+from continuum_robot.simulation.contact import FRICTION_SPEED_M_PER_S as SLIP_SPEED
+from continuum_robot.simulation.contact import Contact, ContactLoad, Kinematics, PlantContacts
+from continuum_robot.simulation.motors import MotorModel
+from continuum_robot.simulation.mujoco.chain import Chain
+from continuum_robot.simulation.mujoco.compliant_rows import Rows, joined, solve_rows
+from continuum_robot.simulation.mujoco.equilibrium import at_rest
+from continuum_robot.simulation.mujoco.kinematics import ChainKinematics
+from continuum_robot.simulation.mujoco.library import mujoco_library
+from continuum_robot.simulation.mujoco.mjcf import compile_chain
+from continuum_robot.simulation.mujoco.triangles import geometry_triangles
+from continuum_robot.simulation.mujoco.world import PlacedWorld
+from continuum_robot.simulation.mujoco.world_contacts import refuse_overlap, world_loads
+from continuum_robot.simulation.plant_body import Drive, diverged
+
+Vector = NDArray[np.float64]
+
+SUBSTEP_S = 5e-4
+
+
+@dataclass(frozen=True)
+class Energy:
+    """Energy of the chain: of the links alone, without the motors and without the inertia that the hinges are given.
+
+    Attributes
+    ----------
+    kinetic_j, elastic_j, gravity_j : J; gravity's is 0 at the base
+    """
+
+    kinetic_j: float
+    elastic_j: float
+    gravity_j: float
+
+    @property
+    def total_j(self) -> float:
+        """Their sum, J."""
+        return self.kinetic_j + self.elastic_j + self.gravity_j
+
+
+class ChainBody:
+    """The chain, its tendons and its motors.
+
+    Parameters
+    ----------
+    robot : a rod
+    motor : of the tendons; None: the tensions are given
+    contacts : of a contact file
+    links : of each segment, see :class:`Chain`
+    world : what stands around it
+    substep_s : step of the integrator, s; stable for any, the robot file's belongs to another integrator
+    progress : receives a line about what is simulated
+
+    Attributes
+    ----------
+    substep_s : as given
+    compiled : True: MuJoCo is
+    chain, mujoco_model, data : the chain, mujoco.MjModel and mujoco.MjData
+    xml : the MJCF
+    push : arc length (m) and force in the base frame (3,), N, of a hand; None: no hand
+    world_loads : of the contacts with the world at the end of the latest step
+
+    Raises
+    ------
+    ContinuumRobotError : no package mujoco, or an obstacle that overlaps the straight robot
+    ParameterError : no rod
+    """
+
+    compiled = True
+
+    def __init__(
+        self,
+        robot: Robot,
+        motor: MotorModel | None,
+        contacts: Sequence[Contact] = (),
+        *,
+        links: int | Sequence[int] | None = None,
+        world: PlacedWorld | None = None,
+        substep_s: float = SUBSTEP_S,
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        self._mujoco = mujoco_library()
+        self._robot, self._motor, self._world = robot, motor, world
+        self.chain = Chain(robot, links)
+        self.substep_s = substep_s
+        made = compile_chain(self.chain, world, self.substep_s, given_tensions=motor is None)
+        self.mujoco_model, self.xml, self._obstacle_of = made.model, made.xml, made.obstacle_of
+        self.data = self._mujoco.MjData(self.mujoco_model)
+        self._size, self._tendons, self._dof = robot.coefficient_count, robot.tendon_count, self.mujoco_model.nv
+        self.kinematics: Kinematics = ChainKinematics(self.chain, made, self.data)
+        self.contacts = PlantContacts(robot, contacts, size=self._dof)
+        self._fit = self.chain.strain_fit
+        self._no_load = np.zeros(robot.tendon_count)
+        if motor is not None:
+            self._spool = FastFunction(_spool_step(robot, motor))
+        self._friction = TendonFriction(robot, compile="never")
+        self._capstans = self._friction.capstan_count > 0
+        if self._capstans:
+            self._load_of_torque, self._torque_of = tension_from_torque(robot), torque_from_tension(robot)
+            self._per_rate = capstan_jacobian(robot)
+        self.push: tuple[float, Vector] | None = None
+        self.world_loads: tuple[ContactLoad, ...] = ()
+        self._mujoco.mj_forward(self.mujoco_model, self.data)
+        self._rows_of_lengths = np.repeat(np.arange(self.mujoco_model.ntendon), self.mujoco_model.ten_J_rownnz)
+        self._straight_lengths_m = self.data.ten_length.copy()
+        if world is not None:
+            refuse_overlap(made, self.data, self.chain, world)
+        self._rest_angles = at_rest(self.mujoco_model, self.data, robot)
+        self._rest = self._fit @ self._rest_angles
+        self.reset(self._rest)
+        if progress is not None:
+            progress(f"MuJoCo simulates {robot.name} as {sum(self.chain.links_per_segment)} links")
+
+    # --- moving it
+
+    def rest(self) -> Vector:
+        """Equilibrium without tension, (n,), in the units of the coefficients."""
+        return self._rest
+
+    def reset(self, c: Vector) -> None:
+        """Be at rest at coefficients ``c`` (n,), in their units, without tension and current, no tendon slack."""
+        self._mujoco.mj_resetData(self.mujoco_model, self.data)
+        resting = np.array_equal(c, self._rest)
+        self.data.qpos[:] = self._rest_angles if resting else self.chain.angles(c)
+        self._mujoco.mj_forward(self.mujoco_model, self.data)
+        self._mujoco.mj_step1(self.mujoco_model, self.data)
+        none = np.zeros(self._tendons)
+        self._wound, self._speed, self._current, self._tension = self.rod_displacement, none, none, none
+        self._resisting = np.zeros(self._friction.capstan_count)
+        self.world_loads = ()
+
+    def advance(self, drive: Drive, duration_s: float) -> None:
+        """Integrate for a duration of more than 0 s; raises ContinuumRobotError where it diverges."""
+        steps = max(1, math.ceil(duration_s / self.substep_s * (1 - 1e-9)))
+        h = duration_s / steps
+        self.mujoco_model.opt.timestep = h
+        given = self._fit.T @ drive.force
+        model, data = self.mujoco_model, self.data
+        for k in range(steps):
+            try:
+                self._prepare(drive, given, h, drive.time_s + k * h - drive.contacts_from_s)
+            except (ConvergenceError, np.linalg.LinAlgError) as error:
+                raise self._diverged(drive.time_s) from error
+            self._mujoco.mj_step2(model, data)
+            if self._world is not None and k == steps - 1:
+                self.world_loads = world_loads(model, data, self._obstacle_of, self.chain, self._world)
+            self._mujoco.mj_step1(model, data)
+        if not math.isfinite(float(data.qpos.sum() + data.qvel.sum() + self._speed.sum())):
+            raise self._diverged(drive.time_s)
+
+    def _diverged(self, time_s: float) -> ContinuumRobotError:
+        return diverged(self._robot, time_s, "reduce the gains")
+
+    def _prepare(self, drive: Drive, given: Vector, h: float, contact_time_s: float) -> None:
+        """Generalised force of tendons, motors, contacts and hands for the next step."""
+        data, rows = self.data, Rows()
+        force = given.copy()
+        if self.push is not None:
+            force += self._pushed(*self.push)
+        if self.contacts.size:
+            force += self._touch(rows, contact_time_s, h)
+        if self._motor is None:
+            tension = drive.stiffness_share * np.maximum(drive.wanted, 0.0)
+            force += self._pull_directions().T @ tension
+            if self._capstans:
+                speed = self._per_rate @ (self._fit @ data.qvel)
+                self._resisting = self._resistance(speed, tension)
+                force -= self._fit.T @ (self._per_rate.T @ self._resisting)  # johnston (38), (41)
+            self._tension = tension
+            self._apply(rows, force, h)
+            return
+        load = self._no_load
+        if self._capstans:
+            self._resisting = self._resistance(self._load_of_torque.T @ self._speed, self._tension)
+            load = self._load_of_torque @ self._resisting
+        inputs = self._spool.inputs
+        inputs[0][:] = self._wound, self._speed, self._current, drive.wanted, self.rod_displacement, load
+        inputs[1][:] = drive.offset_m, drive.stiffness_share, drive.motor_free
+        inputs[2][:] = h
+        self._spool.run()
+        self._current, level, slope, yielding, loose_speed = self._spool.outputs[0].copy()
+        rows.add(self._pull_directions(), level, slope, yielding)
+        found = self._apply(rows, force, h)
+        self._tension = found[-self._tendons :]
+        self._speed = loose_speed - yielding * self._tension
+        self._wound = self._wound + h * self._speed
+
+    def _apply(self, rows: Rows, force: Vector, h: float) -> Vector:
+        """Solve the rows, hand all forces to MuJoCo; magnitudes of the rows."""
+        data = self.data
+        found = np.zeros(0)
+        if rows.directions:
+            directions = joined(rows.directions)
+            answers = np.empty_like(directions)
+            # What a unit of each row and all other forces do to the velocities; contacts with the world as before.
+            self._mujoco.mj_solveM(self.mujoco_model, data, answers, directions)
+            other = data.qfrc_passive - data.qfrc_bias + force
+            if self._world is not None:
+                other += data.qfrc_constraint
+            free_rate = directions @ data.qvel + h * (answers @ other)
+            found = solve_rows(
+                joined(rows.levels),
+                joined(rows.slopes),
+                joined(rows.compliances),
+                joined(rows.one_sided),
+                free_rate,
+                h * (answers @ directions.T),
+            )
+            force = force + found @ directions
+        data.qfrc_applied[:] = force
+        return found
+
+    def _pushed(self, arc_length_m: float, force_n: Vector) -> Vector:
+        rotation = self.kinematics.poses(self.data.qpos, [arc_length_m])[0, :3, :3]
+        jacobian = self.kinematics.body_jacobian(self.data.qpos, arc_length_m)
+        return np.asarray(jacobian[:3].T @ (rotation.T @ force_n))
+
+    def _touch(self, rows: Rows, time_s: float, h: float) -> Vector:
+        """Add the walls and spheres of the contact file to the rows; the generalised force of its pushes."""
+        data = self.data
+        values, pushed = self.contacts.parameters(self.kinematics, data.qpos, data.qvel, time_s)
+        for gap, law, gradient, slip in self.contacts.surfaces(values):
+            stiffness, dissipation, friction = law
+            if stiffness == 0:
+                continue
+            depth = max(-gap, 0.0)
+            slope = stiffness * (h + dissipation * depth)  # contact_force, linear in the rate at the end of the step
+            rows.add(gradient[None], np.array([-stiffness * gap]), np.array([slope]))
+            along = slip @ data.qvel
+            viscous = friction * stiffness * depth / math.sqrt(along @ along + SLIP_SPEED**2)
+            if viscous > 0:
+                rows.add(slip, np.zeros(2), np.full(2, viscous), one_sided=False)
+        return pushed
+
+    def _resistance(self, capstan_speed_rad_per_s: Vector, tension_n: Vector) -> Vector:
+        """Friction torque on the capstans, (capstans,), N.m; johnston (37) at the fitted coefficients."""
+        torque = self._torque_of @ tension_n
+        value = self._friction.resistance(self.c, capstan_speed_rad_per_s, torque, self._friction.coefficients)
+        return np.array(value, dtype=float).reshape(-1)
+
+    def _pull_directions(self) -> Vector:
+        """Generalised force of a newton in each tendon, (N, dof), m: its length's gradient, negative."""
+        return -self._lengths_jacobian()[: self._tendons]
+
+    def _lengths_jacobian(self) -> Vector:
+        """Gradient of the length of every tendon and string, (N + strings, dof), m; MuJoCo holds it row by row."""
+        dense = np.zeros((self.mujoco_model.ntendon, self._dof))
+        dense[self._rows_of_lengths, self.mujoco_model.ten_J_colind] = self.data.ten_J
+        return dense
+
+    # --- what can be seen
+
+    @property
+    def c(self) -> Vector:
+        """Strain coefficients that fit the hinge angles best, (n,), 1/m for curvatures."""
+        return np.asarray(self._fit @ self.data.qpos)
+
+    @property
+    def c_rate(self) -> Vector:
+        """Their rates, (n,)."""
+        return np.asarray(self._fit @ self.data.qvel)
+
+    @property
+    def spools(self) -> Vector:
+        """Tendon wound on each spool (m), its rate (m/s) and the motor's current (A), (3, N); with motors."""
+        return np.array([self._wound, self._speed, self._current])
+
+    @property
+    def rod_displacement(self) -> Vector:
+        """Displacement of the tendons at the chain: their shortening, (N,), m."""
+        return np.asarray((self._straight_lengths_m - self.data.ten_length)[: self._tendons])
+
+    @property
+    def rod_velocity(self) -> Vector:
+        """Its rate, (N,), m/s."""
+        return np.asarray(self._pull_directions() @ self.data.qvel)
+
+    @property
+    def string_extension(self) -> Vector:
+        """Extension of every string: shortening of its path, (strings,), m."""
+        return np.asarray((self._straight_lengths_m - self.data.ten_length)[self._tendons :])
+
+    def tension(self, drive: Drive) -> Vector:
+        """Tensions at the end of the latest step, (N,), N; of what is given, shares of the tendons count."""
+        if self._motor is None:
+            return np.asarray(drive.stiffness_share * np.maximum(drive.wanted, 0.0))
+        return np.array(self._tension)
+
+    def friction_torque(self, _tension_n: Vector, _velocity: Vector) -> Vector:
+        """Friction that resisted each capstan in the latest step, (capstans,), N.m."""
+        return np.array(self._resisting)
+
+    def reach(self) -> Kinematics:
+        """Kinematics of the chain as it is now."""
+        return self.kinematics
+
+    @property
+    def model(self) -> RodModel:
+        """None; raises ContinuumRobotError."""
+        raise ContinuumRobotError(f"MuJoCo's chain of {self._robot.name} has no symbolic model of a rod")
+
+    def energy(self) -> Energy:
+        """Energy now."""
+        data, mass = self.data, np.zeros((self._dof, self._dof))
+        self._mujoco.mj_fullM(self.mujoco_model, data, mass)
+        mass -= np.diag(self.mujoco_model.dof_armature)
+        stiffness = np.concatenate([joint.stiffness_nm[: joint.axes] for joint in self.chain.joints])
+        weight_n = self.mujoco_model.body_mass[:, None] * self.mujoco_model.opt.gravity
+        return Energy(
+            0.5 * float(data.qvel @ mass @ data.qvel),
+            0.5 * float(stiffness @ data.qpos**2),
+            -float((weight_n * data.xipos).sum()),
+        )
+
+    def obstacle_triangles(self) -> Iterator[tuple[str, Vector]]:
+        """Name of every obstacle and its triangles in the base frame, (k, 3, 3), m."""
+        for index, obstacle in enumerate(() if self._world is None else self._world.obstacles):
+            own = np.flatnonzero(self._obstacle_of == index)
+            parts = [geometry_triangles(self.mujoco_model, self.data, int(geometry)) for geometry in own]
+            yield obstacle.name, np.concatenate(parts)
+
+    def contact_loads(self, time_s: float) -> tuple[ContactLoad, ...]:
+        """The truth about the contacts of the contact file at their own time (s), then about those with the world."""
+        of_file = self.contacts.loads(self.kinematics, self.data.qpos, self.data.qvel, time_s)
+        return (*of_file, *self.world_loads)
+
+
+def _spool_step(robot: Robot, motor: MotorModel) -> ca.Function:
+    """What spools and their tendons contribute to a step h, as rows of compliant_rows.py; all of shape (rows, N).
+
+    Inputs: wound length (m), speed (m/s), current (A), wanted current (A), displacement of the chain (m), load that
+    capstans add (N); then offset (m), stiffness share, motor free; then h (s). Outputs: current, level and slope of the
+    tendon, compliance of the spool (m/(N.s)), and its speed without tension. The motor's friction is linear about the
+    speed at the start of the step.
+    """
+    count, h = robot.tendon_count, ca.SX.sym("h")
+    state, given = ca.SX.sym("state", 6, count), ca.SX.sym("given", 3, count)
+    wound, speed, current, wanted, displacement, load = ca.vertsplit(state)
+    offset, share, free = ca.vertsplit(given)
+    lag = h / motor.current_time_constant_s
+    current = (current + lag * wanted) / (1 + lag)
+    acceleration = motor.acceleration(wound.T, speed.T, current.T, load.T).T
+    slower = ca.SX(1, count)
+    for k in range(count):
+        slower[k] = 1 - h * ca.gradient(acceleration[k], speed[k])
+    loose = free * (speed + h * acceleration / slower)
+    yielding = free * h / (motor.mass_kg * slower)
+    # tendon_tension at the end of the step, where the stretch is greater by h times its rate.
+    pull = robot.simulation.tendon_stiffness_n_per_m, robot.simulation.tendon_damping_ns_per_m
+    slope = share * (pull[0] * h + pull[1])
+    level = share * pull[0] * (wound - displacement - offset) + slope * loose
+    outputs = ca.densify(ca.vertcat(current, level, slope, yielding, loose))
+    return ca.Function("spool_step", [state, given, h], [outputs])

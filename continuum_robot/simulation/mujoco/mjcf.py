@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The MuJoCo model (MJCF) of a chain in a world."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.geometry.so3 import quaternion_from_matrix
+from continuum_robot.robot.routing import RoutedPath
+from continuum_robot.rod.capstans import drives
+from continuum_robot.simulation.mujoco.chain import Chain
+from continuum_robot.simulation.mujoco.library import mujoco_library
+from continuum_robot.simulation.mujoco.world import PlacedWorld
+
+Vector = NDArray[np.float64]
+
+ARMATURE_SHARE = 0.5
+"""Of h^2 k, the inertia added to a hinge of stiffness k: see :func:`hinge_armature`."""
+# A disk on the piece that is fixed to the base touches nothing that moves.
+_ROBOT = {"contype": "1", "conaffinity": "0"}
+_OBSTACLE = {"contype": "0", "conaffinity": "1"}
+_AXES = ("1 0 0", "0 1 0", "0 0 1")
+
+
+@dataclass(frozen=True)
+class ChainModel:
+    """A compiled chain.
+
+    Attributes
+    ----------
+    model : mujoco.MjModel; tendons first in its tendons, then strings
+    bodies : index in MuJoCo of each link, (links,)
+    hinges : degree of freedom of each hinge of the chain, in the chain's order: 0, 1, ...
+    obstacle_of : for each geometry of MuJoCo, the index of its obstacle, -1 for the robot
+    xml : the MJCF it was compiled from
+    """
+
+    model: Any
+    bodies: NDArray[np.intp]
+    obstacle_of: NDArray[np.intp]
+    xml: str
+
+
+def hinge_armature(stiffness: Vector, damping: Vector, substep_s: float) -> Vector:
+    """Inertia that is added to hinges, (dof,), kg.m^2, for stiffness (N.m) and damping (N.m.s) a radian.
+
+    h d makes the damping that MuJoCo evaluates at the start of a step h act at its end: (M + h d) dv = h (f - d v) is
+    M dv = h (f - d (v + dv)). ``ARMATURE_SHARE`` h^2 k bounds every frequency below 1.42 / h, so that the explicit
+    springs of light links are stable; a mode of frequency w is slowed by the share w^2 h^2 / 4.
+    """
+    return np.asarray(substep_s * damping + ARMATURE_SHARE * substep_s**2 * stiffness)
+
+
+def compile_chain(
+    chain: Chain, world: PlacedWorld | None, substep_s: float, *, given_tensions: bool = False
+) -> ChainModel:
+    """The MuJoCo model of a chain.
+
+    Parameters
+    ----------
+    chain : of a robot
+    world : what stands around it
+    substep_s : step of the integrator, s
+    given_tensions : no motors pull, so that the inertia of capstans is the tendons'
+
+    Raises
+    ------
+    ContinuumRobotError : no package mujoco, or it refuses the model (a mesh without volume, for instance)
+    """
+    mujoco = mujoco_library()
+    root = ElementTree.Element("mujoco", model=chain.robot.name)
+    _settings(root, chain, substep_s)
+    asset = ElementTree.SubElement(root, "asset")
+    worldbody = ElementTree.SubElement(root, "worldbody")
+    owner = {} if world is None else _obstacles(worldbody, asset, world)
+    bodies = _links(worldbody, chain, substep_s)
+    tendons = ElementTree.SubElement(root, "tendon")
+    paths = [*chain.robot.tendon_paths, *(string.path for string in chain.robot.strings)]
+    masses = np.zeros(len(paths))
+    for drive in drives(chain.robot) if given_tensions else ():
+        # Two tendons share the capstan's inertia, johnston (22).
+        masses[[drive.pulled, drive.released]] = 0.5 * drive.capstans.inertia_kg_m2 / drive.path_per_radian_m**2
+    for index, path in enumerate(paths):
+        spatial = ElementTree.SubElement(tendons, "spatial", name=f"path_{index}", armature=_text(masses[index]))
+        _path(chain, path, spatial, (worldbody, *bodies))
+    text = ElementTree.tostring(root, encoding="unicode")
+    try:
+        model = mujoco.MjModel.from_xml_string(text)
+    except ValueError as error:
+        raise ContinuumRobotError(f"MuJoCo refuses the model of {chain.robot.name}: {error}") from error
+    names = [model.body(f"link_{k}").id for k in range(len(bodies))]
+    obstacle_of = np.full(model.ngeom, -1, dtype=np.intp)
+    for name, obstacle in owner.items():
+        obstacle_of[model.geom(name).id] = obstacle
+    return ChainModel(model, np.array(names, dtype=np.intp), obstacle_of, text)
+
+
+def _settings(root: ElementTree.Element, chain: Chain, substep_s: float) -> None:
+    ElementTree.SubElement(root, "compiler", angle="radian", autolimits="false")
+    option = ElementTree.SubElement(
+        root,
+        "option",
+        timestep=repr(substep_s),
+        gravity=_text(chain.robot.gravity_m_per_s2),
+        integrator="Euler",
+        solver="Newton",
+        cone="elliptic",
+        iterations="50",
+        tolerance="1e-10",
+    )
+    # The hinges' own armature does what MuJoCo's implicit damping does, and its contact solver knows of it.
+    ElementTree.SubElement(option, "flag", eulerdamp="disable", autoreset="disable")
+    ElementTree.SubElement(root, "size", memory="64M")
+
+
+def _obstacles(worldbody: ElementTree.Element, asset: ElementTree.Element, world: PlacedWorld) -> dict[str, int]:
+    owner: dict[str, int] = {}
+    for number, (index, part) in enumerate(world.parts()):
+        obstacle, name = world.obstacles[index], f"obstacle_{number}"
+        owner[name] = index
+        given = {"size": _text(part.sizes_m)} if part.sizes_m else {}
+        if part.file is not None:
+            given = {"mesh": name}
+            ElementTree.SubElement(
+                asset, "mesh", name=name, file=str(Path(part.file).resolve()), scale=_text([part.scale] * 3)
+            )
+        ElementTree.SubElement(
+            worldbody,
+            "geom",
+            name=name,
+            type=part.shape,
+            pos=_text(part.position_m),
+            quat=_text(quaternion_from_matrix(part.rotation)),
+            friction=_text((obstacle.friction_coefficient, 0.0, 0.0)),
+            solref=_text((obstacle.contact_time_constant_s, obstacle.contact_damping_ratio)),
+            priority="1",
+            condim="3",
+            **_OBSTACLE,
+            **given,
+        )
+    return owner
+
+
+def _links(worldbody: ElementTree.Element, chain: Chain, substep_s: float) -> list[ElementTree.Element]:
+    parent, before_m, bodies = worldbody, 0.0, []
+    for k, (joint, link) in enumerate(zip(chain.joints, chain.links, strict=True)):
+        body = ElementTree.SubElement(parent, "body", name=f"link_{k}", pos=_text((0, 0, link.start_m - before_m)))
+        tensor = link.inertia_kg_m2
+        full = (tensor[0, 0], tensor[1, 1], tensor[2, 2], tensor[0, 1], tensor[0, 2], tensor[1, 2])
+        ElementTree.SubElement(
+            body, "inertial", pos=_text(link.center_of_mass_m), mass=repr(link.mass_kg), fullinertia=_text(full)
+        )
+        armature = hinge_armature(joint.stiffness_nm, joint.damping_nms, substep_s)
+        for axis in range(joint.axes):
+            ElementTree.SubElement(
+                body,
+                "joint",
+                name=f"joint_{k}_{'xyz'[axis]}",
+                type="hinge",
+                axis=_AXES[axis],
+                stiffness=repr(float(joint.stiffness_nm[axis])),
+                damping=repr(float(joint.damping_nms[axis])),
+                armature=repr(float(armature[axis])),
+            )
+        _surface(body, chain, k)
+        bodies.append(body)
+        parent, before_m = body, link.start_m
+    return bodies
+
+
+def _surface(body: ElementTree.Element, chain: Chain, k: int) -> None:
+    """What of a link can touch obstacles: the backbone and the disks on it."""
+    link, robot = chain.links[k], chain.robot
+    radius_m = robot.segments[chain.joints[k].segment].backbone.outer_diameter_m / 2
+    ends = (0.0, 0.0, 0.0, 0.0, 0.0, link.end_m - link.start_m)
+    ElementTree.SubElement(
+        body, "geom", name=f"backbone_{k}", type="capsule", fromto=_text(ends), size=repr(radius_m), **_ROBOT
+    )
+    number = 0
+    for begin, segment in zip(robot.segment_starts_m, robot.segments, strict=True):
+        for place in begin + segment.disks.positions_m(segment.length_m):
+            if chain.link_at(float(place)) == k:
+                ElementTree.SubElement(
+                    body,
+                    "geom",
+                    name=f"disk_{k}_{number}",
+                    type="cylinder",
+                    pos=_text((0, 0, place - link.start_m)),
+                    size=_text((segment.disks.radius_m, segment.disks.thickness_m / 2)),
+                    **_ROBOT,
+                )
+                number += 1
+
+
+def _path(
+    chain: Chain, path: RoutedPath, spatial: ElementTree.Element, bodies: tuple[ElementTree.Element, ...]
+) -> None:
+    """A spatial tendon through sites, which only measures: its force comes with that of the motors."""
+    places = chain.guides_m(path)
+    x, y, _, _ = path.at(places)
+    for k, place in enumerate(places):
+        link, site = chain.link_at(float(place)), f"{spatial.get('name')}_{k}"
+        at = _text((x[k], y[k], place - chain.start_m(link)))
+        ElementTree.SubElement(bodies[link + 1], "site", name=site, pos=at, size="0.0005")
+        ElementTree.SubElement(spatial, "site", site=site)
+
+
+def _text(values: ArrayLike) -> str:
+    return " ".join(repr(float(value)) for value in np.asarray(values, dtype=float).ravel())

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The truth about contacts with the world: which obstacle presses where on the robot, and how strongly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.simulation.contact import ContactLoad
+from continuum_robot.simulation.mujoco.chain import Chain
+from continuum_robot.simulation.mujoco.library import mujoco_library
+from continuum_robot.simulation.mujoco.mjcf import ChainModel
+from continuum_robot.simulation.mujoco.world import PlacedWorld
+
+Vector = NDArray[np.float64]
+
+_OVERLAP_M = 1e-6
+
+
+def refuse_overlap(made: ChainModel, data: Any, chain: Chain, world: PlacedWorld) -> None:
+    """Refuse a world in which an obstacle stands where the robot is.
+
+    Parameters
+    ----------
+    made : the model
+    data : mujoco.MjData of the straight robot, after mj_forward
+    chain, world : of the model
+
+    Raises
+    ------
+    ParameterError : names the obstacle, the place and the depth
+    """
+    for contact in data.contact:
+        obstacle, geometry = _pair(contact, made.obstacle_of)
+        if obstacle >= 0 and contact.dist < -_OVERLAP_M:
+            link = int(made.model.geom_bodyid[geometry]) - int(made.bodies[0])
+            raise ParameterError(
+                f"obstacle {world.obstacles[obstacle].name}",
+                f"{-1e3 * contact.dist:.3g} mm inside the straight robot at {1e3 * chain.start_m(link):.0f} mm",
+                f"outside of {chain.robot.name} as it starts: move the obstacle, or make it smaller",
+            )
+
+
+def world_loads(
+    model: Any, data: Any, obstacle_of: NDArray[np.intp], chain: Chain, world: PlacedWorld
+) -> tuple[ContactLoad, ...]:
+    """Loads on the robot after a step, one for each obstacle and each part of a link (backbone, disk) that it presses.
+
+    Parameters
+    ----------
+    model, data : of MuJoCo, after mj_step2 and before positions are computed again
+    obstacle_of : as of :class:`ChainModel`
+    chain, world : of the model
+    """
+    mujoco = mujoco_library()
+    forces: dict[tuple[int, int], list[tuple[Vector, Vector, float]]] = {}
+    result = np.zeros(6)
+    for index, contact in enumerate(data.contact):
+        if contact.efc_address < 0:
+            continue
+        obstacle, geometry = _pair(contact, obstacle_of)
+        mujoco.mj_contactForce(model, data, index, result)
+        # From the first geometry on the second, in the contact's frame, whose rows are its axes.
+        force = contact.frame.reshape(3, 3).T @ result[:3]
+        if int(contact.geom[0]) == geometry:
+            force = -force
+        forces.setdefault((obstacle, geometry), []).append((force, contact.pos.copy(), float(contact.dist)))
+    return tuple(
+        _load(data, chain, world.obstacles[obstacle].name, int(model.geom_bodyid[geometry]), found)
+        for (obstacle, geometry), found in sorted(forces.items())
+    )
+
+
+def _load(data: Any, chain: Chain, name: str, body: int, found: list[tuple[Vector, Vector, float]]) -> ContactLoad:
+    link = body - 1  # links are the only bodies, in their order
+    rotation, origin = data.xmat[body].reshape(3, 3), data.xpos[body]
+    force = sum((part[0] for part in found), np.zeros(3))
+    sizes = np.array([np.linalg.norm(part[0]) for part in found])
+    weights = sizes / sizes.sum() if sizes.sum() > 0 else np.full(len(found), 1 / len(found))
+    point = sum((w * part[1] for w, part in zip(weights, found, strict=True)), np.zeros(3))
+    length_m = chain.links[link].end_m - chain.links[link].start_m
+    along = float(np.clip((point - origin) @ rotation[:, 2], 0.0, length_m))
+    center = origin + along * rotation[:, 2]
+    moment = sum((np.cross(part[1] - center, part[0]) for part in found), np.zeros(3))
+    wrench = np.concatenate([rotation.T @ force, rotation.T @ moment])
+    depth = max(0.0, *(-part[2] for part in found))
+    return ContactLoad(name, chain.start_m(link) + along, bool(np.any(force)), wrench, force, depth, point)
+
+
+def _pair(contact: Any, obstacle_of: NDArray[np.intp]) -> tuple[int, int]:
+    """Obstacle of a contact and the robot's geometry; -1 where the robot is alone."""
+    first, second = (int(geometry) for geometry in contact.geom)
+    if obstacle_of[first] >= 0:
+        return int(obstacle_of[first]), second
+    return int(obstacle_of[second]), first
