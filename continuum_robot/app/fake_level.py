@@ -118,9 +118,7 @@ def _clock() -> Callable[[], float]:
     return time.thread_time if allowed_priority(SIMULATOR_PRIORITY) else time.perf_counter
 
 
-def measure_plant(
-    robot: Robot, cycles: int = CYCLES, *, make: Callable[[Robot], Plant] = Plant
-) -> tuple[float, float]:
+def measure_plant(robot: Robot, cycles: int = CYCLES, *, make: Callable[[Robot], Plant] = Plant) -> tuple[float, float]:
     """Median and 95th percentile of the time that the plant takes for a cycle while its tendons are pulled, s.
 
     Parameters

@@ -77,6 +77,7 @@ class ChainBody:
     ----------
     substep_s : as given
     compiled : True: MuJoCo is
+    robot : as given
     chain, mujoco_model, data : the chain, mujoco.MjModel and mujoco.MjData
     xml : the MJCF
     push : arc length (m) and force in the base frame (3,), N, of a hand; None: no hand
@@ -102,13 +103,13 @@ class ChainBody:
         progress: Callable[[str], None] | None = None,
     ) -> None:
         self._mujoco = mujoco_library()
-        self._robot, self._motor, self._world = robot, motor, world
+        self.robot, self._motor, self._world = robot, motor, world
         self.chain = Chain(robot, links)
         self.substep_s = substep_s
         made = compile_chain(self.chain, world, self.substep_s, given_tensions=motor is None)
         self.mujoco_model, self.xml, self._obstacle_of = made.model, made.xml, made.obstacle_of
         self.data = self._mujoco.MjData(self.mujoco_model)
-        self._size, self._tendons, self._dof = robot.coefficient_count, robot.tendon_count, self.mujoco_model.nv
+        self._tendons, self._dof = robot.tendon_count, self.mujoco_model.nv
         self.kinematics: Kinematics = ChainKinematics(self.chain, made, self.data)
         self.contacts = PlantContacts(robot, contacts, size=self._dof)
         self._fit = self.chain.strain_fit
@@ -124,7 +125,7 @@ class ChainBody:
         self.world_loads: tuple[ContactLoad, ...] = ()
         self._mujoco.mj_forward(self.mujoco_model, self.data)
         self._rows_of_lengths = np.repeat(np.arange(self.mujoco_model.ntendon), self.mujoco_model.ten_J_rownnz)
-        self._straight_lengths_m = self.data.ten_length.copy()
+        self.straight_lengths_m = self.data.ten_length.copy()
         if world is not None:
             refuse_overlap(made, self.data, self.chain, world)
         self._rest_angles = at_rest(self.mujoco_model, self.data, robot)
@@ -171,7 +172,7 @@ class ChainBody:
             raise self._diverged(drive.time_s)
 
     def _diverged(self, time_s: float) -> ContinuumRobotError:
-        return diverged(self._robot, time_s, "reduce the gains")
+        return diverged(self.robot, time_s, "reduce the gains")
 
     def _prepare(self, drive: Drive, given: Vector, h: float, contact_time_s: float) -> None:
         """Generalised force of tendons, motors, contacts and hands for the next step."""
@@ -183,7 +184,7 @@ class ChainBody:
             force += self._touch(rows, contact_time_s, h)
         if self._motor is None:
             tension = drive.stiffness_share * np.maximum(drive.wanted, 0.0)
-            force += self._pull_directions().T @ tension
+            force += self.pull_directions().T @ tension
             if self._capstans:
                 speed = self._per_rate @ (self._fit @ data.qvel)
                 self._resisting = self._resistance(speed, tension)
@@ -196,12 +197,14 @@ class ChainBody:
             self._resisting = self._resistance(self._load_of_torque.T @ self._speed, self._tension)
             load = self._load_of_torque @ self._resisting
         inputs = self._spool.inputs
-        inputs[0][:] = self._wound, self._speed, self._current, drive.wanted, self.rod_displacement, load
+        inputs[0][:] = (
+            self._wound, self._speed, self._current, drive.wanted, self.rod_displacement, load, self._tension
+        )  # fmt: skip
         inputs[1][:] = drive.offset_m, drive.stiffness_share, drive.motor_free
         inputs[2][:] = h
         self._spool.run()
         self._current, level, slope, yielding, loose_speed = self._spool.outputs[0].copy()
-        rows.add(self._pull_directions(), level, slope, yielding)
+        rows.add(self.pull_directions(), level, slope, yielding)
         found = self._apply(rows, force, h)
         self._tension = found[-self._tendons :]
         self._speed = loose_speed - yielding * self._tension
@@ -260,7 +263,12 @@ class ChainBody:
         value = self._friction.resistance(self.c, capstan_speed_rad_per_s, torque, self._friction.coefficients)
         return np.array(value, dtype=float).reshape(-1)
 
-    def _pull_directions(self) -> Vector:
+    @property
+    def tendon_count(self) -> int:
+        """N."""
+        return self._tendons
+
+    def pull_directions(self) -> Vector:
         """Generalised force of a newton in each tendon, (N, dof), m: its length's gradient, negative."""
         return -self._lengths_jacobian()[: self._tendons]
 
@@ -290,17 +298,17 @@ class ChainBody:
     @property
     def rod_displacement(self) -> Vector:
         """Displacement of the tendons at the chain: their shortening, (N,), m."""
-        return np.asarray((self._straight_lengths_m - self.data.ten_length)[: self._tendons])
+        return np.asarray((self.straight_lengths_m - self.data.ten_length)[: self._tendons])
 
     @property
     def rod_velocity(self) -> Vector:
         """Its rate, (N,), m/s."""
-        return np.asarray(self._pull_directions() @ self.data.qvel)
+        return np.asarray(self.pull_directions() @ self.data.qvel)
 
     @property
     def string_extension(self) -> Vector:
         """Extension of every string: shortening of its path, (strings,), m."""
-        return np.asarray((self._straight_lengths_m - self.data.ten_length)[self._tendons :])
+        return np.asarray((self.straight_lengths_m - self.data.ten_length)[self._tendons :])
 
     def tension(self, drive: Drive) -> Vector:
         """Tensions at the end of the latest step, (N,), N; of what is given, shares of the tendons count."""
@@ -319,7 +327,7 @@ class ChainBody:
     @property
     def model(self) -> RodModel:
         """None; raises ContinuumRobotError."""
-        raise ContinuumRobotError(f"MuJoCo's chain of {self._robot.name} has no symbolic model of a rod")
+        raise ContinuumRobotError(f"MuJoCo's chain of {self.robot.name} has no symbolic model of a rod")
 
     def energy(self) -> Energy:
         """Energy now."""
@@ -351,21 +359,34 @@ def _spool_step(robot: Robot, motor: MotorModel) -> ca.Function:
     """What spools and their tendons contribute to a step h, as rows of compliant_rows.py; all of shape (rows, N).
 
     Inputs: wound length (m), speed (m/s), current (A), wanted current (A), displacement of the chain (m), load that
-    capstans add (N); then offset (m), stiffness share, motor free; then h (s). Outputs: current, level and slope of the
+    capstans add (N), tension before (N); then offset (m), stiffness share, motor free; then h (s). Outputs: current, level and slope of the
     tendon, compliance of the spool (m/(N.s)), and its speed without tension. The motor's friction is linear about the
-    speed at the start of the step.
+    speed at the end of the step.
     """
     count, h = robot.tendon_count, ca.SX.sym("h")
-    state, given = ca.SX.sym("state", 6, count), ca.SX.sym("given", 3, count)
-    wound, speed, current, wanted, displacement, load = ca.vertsplit(state)
+    state, given = ca.SX.sym("state", 7, count), ca.SX.sym("given", 3, count)
+    wound, speed, current, wanted, displacement, load, tension = ca.vertsplit(state)
     offset, share, free = ca.vertsplit(given)
+    # The lag of the current is integrated exactly; what accelerates the rotor is its mean over the step.
     lag = h / motor.current_time_constant_s
-    current = (current + lag * wanted) / (1 + lag)
-    acceleration = motor.acceleration(wound.T, speed.T, current.T, load.T).T
-    slower = ca.SX(1, count)
-    for k in range(count):
-        slower[k] = 1 - h * ca.gradient(acceleration[k], speed[k])
-    loose = free * (speed + h * acceleration / slower)
+    mean_current = wanted + (current - wanted) * (1 - ca.exp(-lag)) / lag
+    current = wanted + (current - wanted) * ca.exp(-lag)
+
+    def linear(about: Any, pull: Any) -> tuple[Any, Any]:
+        """Speed at the end of the step with the friction's tangent at a speed, and how much the tangent slows it."""
+        value = motor.acceleration(wound.T, about.T, mean_current.T, load.T + pull.T).T
+        tangent = ca.horzcat(*(ca.gradient(value[k], about[k]) for k in range(count)))
+        return (speed + h * (value - tangent * about)) / (1 - h * tangent), 1 - h * tangent
+
+    # Three Newton steps to the end speed under the tension of before: dry friction turns within one step.
+    about = ca.SX.sym("about", 1, count)
+    step = ca.Function("speed", [about, state, given, h], [linear(about, tension)[0]])
+    end = speed
+    for _ in range(3):
+        end = step(end, state, given, h)
+    tangential = ca.Function("tangential", [about, state, given, h], list(linear(about, ca.SX.zeros(1, count))))
+    loose, slower = tangential(end, state, given, h)
+    loose = free * loose
     yielding = free * h / (motor.mass_kg * slower)
     # tendon_tension at the end of the step, where the stretch is greater by h times its rate.
     pull = robot.simulation.tendon_stiffness_n_per_m, robot.simulation.tendon_damping_ns_per_m
