@@ -115,8 +115,9 @@ def _settings(root: ElementTree.Element, chain: Chain, substep_s: float) -> None
         iterations="50",
         tolerance="1e-10",
     )
-    # The hinges' own armature does what MuJoCo's implicit damping does, and its contact solver knows of it.
-    ElementTree.SubElement(option, "flag", eulerdamp="disable", autoreset="disable")
+    # The hinges' own armature does what MuJoCo's implicit damping does, and its contact solver knows of it. With several
+    # contacts a pair MuJoCo 4.0 takes the face of a disk for the contact plane where its rim touches something round.
+    ElementTree.SubElement(option, "flag", eulerdamp="disable", autoreset="disable", multiccd="disable")
     ElementTree.SubElement(root, "size", memory="64M")
 
 

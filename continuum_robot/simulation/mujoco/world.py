@@ -53,8 +53,8 @@ class Surface:
     contact_time_constant_s: float = quantity(
         "softness: time in which the contact pushes a penetration out; at least two substeps of the simulation",
         "s",
-        default=0.005,
-        ge=0.0005,
+        default=0.002,
+        ge=0.001,
         le=1,
     )
     contact_damping_ratio: float = quantity(
