@@ -159,14 +159,12 @@ def run_demo(
             world=world,
             record_directory=folder,
             record_name=RECORDING,
-            contact=touching is not None,
+            contact=touching is not None or bool(world),
             clock=clock,
             seed=seed,
             run_s=duration_s if clock == LOCKSTEP else 0.0,
             start_motion=True,
-            parameters={}
-            if touching is None
-            else {"simulator": {"contacts": str(touching)}, "contact_monitor": contact_least(loaded)},
+            parameters=_parameters(loaded, touching, world),
         )
         companion = PageCompanion(
             robot, console, wanted=view, out=out, view_only=view_only, allow_origins=allow_origins
@@ -180,6 +178,12 @@ def run_demo(
     if stop.signal_name:
         return 143 if stop.signal_name == "SIGTERM" else 130
     return 0 if reported and not outcome.problem else 1
+
+
+def _parameters(robot: Robot, touching: Path | None, world: str) -> dict[str, dict[str, Any]]:
+    """Parameters of the nodes where something may touch the robot."""
+    found: dict[str, dict[str, Any]] = {} if touching is None else {"simulator": {"contacts": str(touching)}}
+    return found | {"contact_monitor": contact_least(robot)} if touching is not None or world else found
 
 
 def prepare_model(robot: Robot, console: Console, contacts: Sequence[Contact] = ()) -> None:

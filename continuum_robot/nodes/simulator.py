@@ -19,7 +19,7 @@ from continuum_robot.nodes.choices import FAKE_LEVELS
 from continuum_robot.nodes.diagnostics import Level, LoopThresholds, StatusBuilder, values_of
 from continuum_robot.nodes.fault_injection import answer_injection
 from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.obstacles import obstacle_markers
+from continuum_robot.nodes.obstacles import OBSTACLES_TOPIC, obstacle_markers
 from continuum_robot.nodes.simulated_contact import TrueContacts
 from continuum_robot.nodes.simulated_push import SimulatedPush
 from continuum_robot.nodes.spinning import run_node
@@ -88,7 +88,7 @@ class SimulatorNode(ManagedNode):
         self._activated_ns = self._started_ns = 0
         self._before: tuple[float, SimulatorReport] | None = None
         self._truth = self.flow.create_publisher(Contact, "simulated_contact", qos.state_publisher())
-        self._obstacles = self.create_publisher(MarkerArray, "obstacles", qos.latched())
+        self._obstacles = self.create_publisher(MarkerArray, OBSTACLES_TOPIC, qos.latched())
         self.create_service(InjectFault, "inject_fault", self._serve_inject_fault)
         self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
         self._push = SimulatedPush(self, lambda: self.plant)

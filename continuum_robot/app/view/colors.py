@@ -15,6 +15,7 @@ _LEAST_SHARE = 0.2
 UNKNOWN: Color = (150, 150, 155)
 ACTUAL: Color = (60, 64, 75)
 DISK: Color = (176, 182, 196)
+OBSTACLE: Color = (120, 130, 150)
 DESIRED: Color = (40, 120, 220)
 CONTACT: Color = (225, 40, 30)
 PUSH: Color = (150, 70, 200)

@@ -13,6 +13,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from numpy.typing import NDArray
 from rclpy.context import Context
 from rclpy.qos import QoSProfile
+from visualization_msgs.msg import MarkerArray
 
 from continuum_robot.app.domain import absolute_namespace
 from continuum_robot.app.newest_messages import NewestMessages
@@ -20,6 +21,7 @@ from continuum_robot.app.view.snapshot import ContactSnapshot, LoopSnapshot, Sna
 from continuum_robot.msg import ClarkeState, Contact, Shape, StackStatus, TendonStates
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import values_of
+from continuum_robot.nodes.obstacles import OBSTACLES_TOPIC, obstacle_triangles
 
 Vector = NDArray[np.float64]
 
@@ -33,6 +35,7 @@ _TOPICS: dict[str, tuple[Any, QoSProfile]] = {
     "clarke_reference": (ClarkeState, qos.command_subscription()),
     "contact": (Contact, qos.newest_state()),
     "simulated_contact": (Contact, qos.newest_state()),
+    OBSTACLES_TOPIC: (MarkerArray, qos.latched()),
     "stack_status": (StackStatus, qos.latched()),
     "driver_status": (DiagnosticStatus, qos.latched()),
     _DIAGNOSTICS: (DiagnosticArray, qos.events()),
@@ -55,6 +58,7 @@ class Listener:
         driver = f"{absolute_namespace(namespace).rstrip('/')}/tendon_driver: "
         self._loop_names = (driver + "loop", driver + "round_trip")
         self._loop: dict[str, dict[str, str]] = {}
+        self._world: tuple[MarkerArray | None, dict[str, Vector]] = (None, {})
 
     def snapshot(self) -> Snapshot:
         """What is known now."""
@@ -76,9 +80,17 @@ class Listener:
             commanded_n=_vector(states, "commanded_tension"),
             contact=contact_snapshot(messages.fresh("contact", _STALE_S)),
             true_contact=contact_snapshot(messages.fresh("simulated_contact", _STALE_S)),
+            obstacles=self._obstacles(),
             stack=stack_snapshot(messages.fresh("stack_status", _STATUS_STALE_S), messages["driver_status"]),
             loop=loop_snapshot({key: text for values in self._loop.values() for key, text in values.items()}),
         )
+
+    def _obstacles(self) -> dict[str, Vector]:
+        """Of the newest message, which is converted once."""
+        newest = self._messages[OBSTACLES_TOPIC]
+        if newest is not None and newest is not self._world[0]:
+            self._world = newest, obstacle_triangles(newest)
+        return self._world[1]
 
     def close(self) -> None:
         """Leave the topics."""

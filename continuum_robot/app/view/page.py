@@ -25,6 +25,7 @@ from continuum_robot.app.view.curves import Curves
 from continuum_robot.app.view.guarded_server import HOST, serve
 from continuum_robot.app.view.legend import Legend
 from continuum_robot.app.view.listener import Listener
+from continuum_robot.app.view.obstacles import ObstacleScene
 from continuum_robot.app.view.panel import OnlookersPanel, Panel
 from continuum_robot.app.view.reach import reach_of
 from continuum_robot.app.view.scene import Scene
@@ -122,6 +123,7 @@ class Page:
             gui.main_panel.dock_right()
             largest = model.largest_push_n or 1.0
             self.scene = Scene(self._server, drawing, largest)
+            self._obstacles = ObstacleScene(self._server, self.scene.scale)
             self.panel: Panel | OnlookersPanel = (
                 OnlookersPanel(self._server)
                 if options.view_only
@@ -175,6 +177,7 @@ class Page:
                 self._legend.update(snapshot, end_n)
             if watched:
                 self.scene.draw(snapshot, self._wanted(snapshot), end_n, self._commander.pushed)
+                self._obstacles.draw(snapshot.obstacles)
                 if begun_s - self._curves_s > _CURVE_S:
                     self._curves_s = begun_s
                     self._curves.draw(begun_s)

@@ -111,6 +111,7 @@ class Snapshot:
     commanded_n : commanded, shape (N,), N
     contact : what the monitor says, None where none runs
     true_contact : the simulator's truth, None where it tells none
+    obstacles : triangles of each obstacle of a simulated world by its name, base frame, shape (k, 3, 3), m
     stack, loop : see there
     """
 
@@ -125,6 +126,7 @@ class Snapshot:
     commanded_n: Vector = field(default_factory=_empty)
     contact: ContactSnapshot | None = None
     true_contact: ContactSnapshot | None = None
+    obstacles: dict[str, Vector] = field(default_factory=dict)
     stack: StackSnapshot = field(default_factory=StackSnapshot)
     loop: LoopSnapshot = field(default_factory=LoopSnapshot)
 

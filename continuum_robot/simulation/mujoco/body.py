@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,6 +30,7 @@ from continuum_robot.simulation.mujoco.equilibrium import at_rest
 from continuum_robot.simulation.mujoco.kinematics import ChainKinematics
 from continuum_robot.simulation.mujoco.library import mujoco_library
 from continuum_robot.simulation.mujoco.mjcf import compile_chain
+from continuum_robot.simulation.mujoco.spools import spool_step
 from continuum_robot.simulation.mujoco.triangles import geometry_triangles
 from continuum_robot.simulation.mujoco.world import PlacedWorld
 from continuum_robot.simulation.mujoco.world_contacts import refuse_overlap, world_loads
@@ -115,7 +115,7 @@ class ChainBody:
         self._fit = self.chain.strain_fit
         self._no_load = np.zeros(robot.tendon_count)
         if motor is not None:
-            self._spool = FastFunction(_spool_step(robot, motor))
+            self._spool = FastFunction(spool_step(robot, motor))
         self._friction = TendonFriction(robot, compile="never")
         self._capstans = self._friction.capstan_count > 0
         if self._capstans:
@@ -353,44 +353,3 @@ class ChainBody:
         """The truth about the contacts of the contact file at their own time (s), then about those with the world."""
         of_file = self.contacts.loads(self.kinematics, self.data.qpos, self.data.qvel, time_s)
         return (*of_file, *self.world_loads)
-
-
-def _spool_step(robot: Robot, motor: MotorModel) -> ca.Function:
-    """What spools and their tendons contribute to a step h, as rows of compliant_rows.py; all of shape (rows, N).
-
-    Inputs: wound length (m), speed (m/s), current (A), wanted current (A), displacement of the chain (m), load that
-    capstans add (N), tension before (N); then offset (m), stiffness share, motor free; then h (s). Outputs: current, level and slope of the
-    tendon, compliance of the spool (m/(N.s)), and its speed without tension. The motor's friction is linear about the
-    speed at the end of the step.
-    """
-    count, h = robot.tendon_count, ca.SX.sym("h")
-    state, given = ca.SX.sym("state", 7, count), ca.SX.sym("given", 3, count)
-    wound, speed, current, wanted, displacement, load, tension = ca.vertsplit(state)
-    offset, share, free = ca.vertsplit(given)
-    # The lag of the current is integrated exactly; what accelerates the rotor is its mean over the step.
-    lag = h / motor.current_time_constant_s
-    mean_current = wanted + (current - wanted) * (1 - ca.exp(-lag)) / lag
-    current = wanted + (current - wanted) * ca.exp(-lag)
-
-    def linear(about: Any, pull: Any) -> tuple[Any, Any]:
-        """Speed at the end of the step with the friction's tangent at a speed, and how much the tangent slows it."""
-        value = motor.acceleration(wound.T, about.T, mean_current.T, load.T + pull.T).T
-        tangent = ca.horzcat(*(ca.gradient(value[k], about[k]) for k in range(count)))
-        return (speed + h * (value - tangent * about)) / (1 - h * tangent), 1 - h * tangent
-
-    # Three Newton steps to the end speed under the tension of before: dry friction turns within one step.
-    about = ca.SX.sym("about", 1, count)
-    step = ca.Function("speed", [about, state, given, h], [linear(about, tension)[0]])
-    end = speed
-    for _ in range(3):
-        end = step(end, state, given, h)
-    tangential = ca.Function("tangential", [about, state, given, h], list(linear(about, ca.SX.zeros(1, count))))
-    loose, slower = tangential(end, state, given, h)
-    loose = free * loose
-    yielding = free * h / (motor.mass_kg * slower)
-    # tendon_tension at the end of the step, where the stretch is greater by h times its rate.
-    pull = robot.simulation.tendon_stiffness_n_per_m, robot.simulation.tendon_damping_ns_per_m
-    slope = share * (pull[0] * h + pull[1])
-    level = share * pull[0] * (wound - displacement - offset) + slope * loose
-    outputs = ca.densify(ca.vertcat(current, level, slope, yielding, loose))
-    return ca.Function("spool_step", [state, given, h], [outputs])

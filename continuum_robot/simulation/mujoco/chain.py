@@ -188,7 +188,7 @@ class Chain:
         return np.concatenate(values)
 
     def guides_m(self, path: RoutedPath) -> Vector:
-        """Arc lengths at which a tendon or string is guided, from its start to its end, m.
+        """Arc lengths at which a tendon or string is guided, from its start to its end, shape (guides,), m.
 
         Disks and holes; a curved path, which disks alone would cut short, in the middle of each piece too.
         """

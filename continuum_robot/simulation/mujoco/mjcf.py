@@ -38,7 +38,7 @@ class ChainModel:
     model : mujoco.MjModel; tendons first in its tendons, then strings
     bodies : index in MuJoCo of each link, (links,)
     hinges : degree of freedom of each hinge of the chain, in the chain's order: 0, 1, ...
-    obstacle_of : for each geometry of MuJoCo, the index of its obstacle, -1 for the robot
+    obstacle_of : the index of its obstacle for each geometry of MuJoCo, -1 for the robot, (geometries,)
     xml : the MJCF it was compiled from
     """
 
@@ -49,11 +49,16 @@ class ChainModel:
 
 
 def hinge_armature(stiffness: Vector, damping: Vector, substep_s: float) -> Vector:
-    """Inertia that is added to hinges, (dof,), kg.m^2, for stiffness (N.m) and damping (N.m.s) a radian.
+    """Inertia that is added to hinges, (dof,), kg.m^2.
 
     h d makes the damping that MuJoCo evaluates at the start of a step h act at its end: (M + h d) dv = h (f - d v) is
     M dv = h (f - d (v + dv)). ``ARMATURE_SHARE`` h^2 k bounds every frequency below 1.42 / h, so that the explicit
     springs of light links are stable; a mode of frequency w is slowed by the share w^2 h^2 / 4.
+
+    Parameters
+    ----------
+    stiffness, damping : of each hinge, (dof,), N.m and N.m.s a radian
+    substep_s : h, s
     """
     return np.asarray(substep_s * damping + ARMATURE_SHARE * substep_s**2 * stiffness)
 
@@ -115,8 +120,9 @@ def _settings(root: ElementTree.Element, chain: Chain, substep_s: float) -> None
         iterations="50",
         tolerance="1e-10",
     )
-    # The hinges' own armature does what MuJoCo's implicit damping does, and its contact solver knows of it. With several
-    # contacts a pair MuJoCo 4.0 takes the face of a disk for the contact plane where its rim touches something round.
+    # The hinges' own armature does what MuJoCo's implicit damping does, and its contact solver knows of it. With
+    # several contacts a pair MuJoCo 4.0 takes the face of a disk for the contact plane where its rim touches something
+    # round.
     ElementTree.SubElement(option, "flag", eulerdamp="disable", autoreset="disable", multiccd="disable")
     ElementTree.SubElement(root, "size", memory="64M")
 

@@ -69,7 +69,7 @@ def test_a_tip_moment_bends_the_chain_to_an_arc():
 
 def test_between_disks_the_backbone_is_a_column_under_the_tendons_tension():
     """Tendons run straight from disk to disk, a distance l apart: a beam-column under P, the sum of tensions, of which
-    the ends turn by M l / (E I) tan(u) / u, u = l / 2 sqrt(P / (E I)); Timoshenko and Gere, Theory of elastic stability.
+    the ends turn by M l / (E I) tan(u) / u, u = l / 2 sqrt(P / (E I)); Timoshenko and Gere.
     """
     tension = np.array([2.4, 2.0, 2.0, 2.0, 2.0])
     apart_m = LENGTH_M / ROBOT.segments[0].disks.count

@@ -86,9 +86,7 @@ def test_friction_holds_up_to_its_coefficient():
 
 
 def test_softness_lets_the_robot_sink_deeper():
-    hard, soft = (
-        pressed(block(0.0, contact_time_constant_s=str(value)), (0.5, 0.0, 0.0)) for value in (0.002, 0.03)
-    )
+    hard, soft = (pressed(block(0.0, contact_time_constant_s=str(value)), (0.5, 0.0, 0.0)) for value in (0.002, 0.03))
     depth = [max(load.penetration_m for load in plant.contact_loads) for plant in (hard, soft)]
     assert depth[1] > 3 * depth[0]
 

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motors and elastic tendons of the chain over a step: the model of simulation/motors.py, at the end of the step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import casadi as ca
+
+from continuum_robot.robot.description import Robot
+from continuum_robot.simulation.motors import MotorModel
+
+
+def spool_step(robot: Robot, motor: MotorModel) -> ca.Function:
+    """What spools and their tendons contribute to a step h, as rows of compliant_rows.py.
+
+    Inputs are matrices with a column a tendon: wound length (m), speed (m/s), current (A), wanted current (A),
+    displacement of the chain (m), load that capstans add (N), tension before (N); then offset (m), stiffness share,
+    motor free; then h (s). The result has the rows: current, level and slope of the tendon, compliance of the spool
+    (m/(N.s)), its speed without tension. The motor's friction is linear about the speed at the end of the step.
+
+    Parameters
+    ----------
+    robot : with the tendons' stiffness and damping
+    motor : of its tendons
+    """
+    count, h = robot.tendon_count, ca.SX.sym("h")
+    state, given = ca.SX.sym("state", 7, count), ca.SX.sym("given", 3, count)
+    wound, speed, current, wanted, displacement, load, tension = ca.vertsplit(state)
+    offset, share, free = ca.vertsplit(given)
+    # The lag of the current is integrated exactly; what accelerates the rotor is its mean over the step.
+    lag = h / motor.current_time_constant_s
+    mean_current = wanted + (current - wanted) * (1 - ca.exp(-lag)) / lag
+    current = wanted + (current - wanted) * ca.exp(-lag)
+
+    def linear(about: Any, pull: Any) -> tuple[Any, Any]:
+        """Speed at the end of the step with the friction's tangent at a speed, and how much the tangent slows it."""
+        value = motor.acceleration(wound.T, about.T, mean_current.T, load.T + pull.T).T
+        tangent = ca.horzcat(*(ca.gradient(value[k], about[k]) for k in range(count)))
+        return (speed + h * (value - tangent * about)) / (1 - h * tangent), 1 - h * tangent
+
+    # Three Newton steps to the end speed under the tension of before: dry friction turns within one step.
+    about = ca.SX.sym("about", 1, count)
+    step = ca.Function("speed", [about, state, given, h], [linear(about, tension)[0]])
+    end = speed
+    for _ in range(3):
+        end = step(end, state, given, h)
+    tangential = ca.Function("tangential", [about, state, given, h], list(linear(about, ca.SX.zeros(1, count))))
+    loose, slower = tangential(end, state, given, h)
+    loose = free * loose
+    yielding = free * h / (motor.mass_kg * slower)
+    # tendon_tension at the end of the step, where the stretch is greater by h times its rate.
+    pull = robot.simulation.tendon_stiffness_n_per_m, robot.simulation.tendon_damping_ns_per_m
+    slope = share * (pull[0] * h + pull[1])
+    level = share * pull[0] * (wound - displacement - offset) + slope * loose
+    outputs = ca.densify(ca.vertcat(current, level, slope, yielding, loose))
+    return ca.Function("spool_step", [state, given, h], [outputs])

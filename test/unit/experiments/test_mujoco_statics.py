@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chain beside the rod and SoRoSim: the differences fall with the number of links."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from continuum_robot.experiments.registry import experiments
+
+pytest.importorskip("mujoco", reason="mujoco is not installed: the extra mujoco")
+
+DATA = Path(os.environ.get("CONTINUUM_ROBOT_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
+SHAPES = DATA / "sorosim" / "steel_statics_200.csv"
+
+
+def test_the_chain_under_tendons_approaches_a_row_of_beam_columns(tmp_path):
+    experiment = experiments()["mujoco.statics"]
+    result = experiment.run({"most_links": 40})
+    assert result["chain_of_40_from_beam_columns_mm"] < 2
+    assert result["chain_of_20_from_beam_columns_mm"] > 3 * result["chain_of_40_from_beam_columns_mm"]
+    assert result["chain_of_40_from_rod_mm"] > 10, "our rod takes the tendons to run in a channel"
+    (figure,) = experiment.draw(result, tmp_path)
+    assert figure.stat().st_size > 10_000
+
+
+@pytest.mark.skipif(not SHAPES.is_file(), reason=f"{SHAPES} is not there")
+def test_the_chain_approaches_sorosim():
+    result = experiments()["mujoco.statics"].run({"data": str(SHAPES), "shapes": 4, "most_links": 40})
+    assert result["chain_of_40_converged"] == 4
+    medians = [result[f"chain_of_{links}_median_worst_station_mm"] for links in (10, 20, 40)]
+    assert medians[0] > 1.5 * medians[1] > 2 * medians[2]
+    assert medians[2] < 1.5
