@@ -84,3 +84,15 @@ def test_a_second_run_beside_a_busy_program_and_with_a_clock_that_jumps_gives_th
     numbers = json.loads(metrics.read_text(encoding="utf-8"))
     assert numbers["clock"] == "lockstep"
     assert numbers["faults"] == []
+
+
+@pytest.mark.long
+def test_the_robot_of_mujoco_tracks_beside_a_block_the_same_way_twice(domain, tmp_path):
+    pytest.importorskip("mujoco", reason="mujoco is not installed: the extra mujoco")
+    runs = [run_demo(tmp_path / name, "--world", "box.yaml") for name in ("first", "second")]
+    assert all(runs[0][topic] for topic in SAME), {topic: len(runs[0][topic]) for topic in SAME}
+    assert differences(*runs, SAME) == {}
+    (metrics,) = tmp_path.glob("first/*/metrics.json")
+    numbers = json.loads(metrics.read_text(encoding="utf-8"))
+    assert numbers["fake_level"] == "mujoco"
+    assert numbers["faults"] == []

@@ -334,7 +334,7 @@ class ChainBody:
         data, mass = self.data, np.zeros((self._dof, self._dof))
         self._mujoco.mj_fullM(self.mujoco_model, data, mass)
         mass -= np.diag(self.mujoco_model.dof_armature)
-        stiffness = np.concatenate([joint.stiffness_nm[: joint.axes] for joint in self.chain.joints])
+        stiffness = np.concatenate([joint.stiffness_nm[list(joint.order)] for joint in self.chain.joints])
         weight_n = self.mujoco_model.body_mass[:, None] * self.mujoco_model.opt.gravity
         return Energy(
             0.5 * float(data.qvel @ mass @ data.qvel),

@@ -45,7 +45,7 @@ class Joint:
     arc_length_m : from the base, m
     piece_m : length of the piece of rod that it stands for, m
     stiffness_nm, damping_nms : about x, y and z, (3,), N.m and N.m.s (a radian)
-    twists : whether it has a hinge about z
+    order : axes of its hinges, from the base on: 0, 1 and, where the chain twists, 2; see :meth:`Chain._joints`
     """
 
     segment: int
@@ -53,12 +53,7 @@ class Joint:
     piece_m: float
     stiffness_nm: Vector
     damping_nms: Vector
-    twists: bool
-
-    @property
-    def axes(self) -> int:
-        """Number of hinges."""
-        return 3 if self.twists else 2
+    order: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -127,7 +122,7 @@ class Chain:
     @property
     def dof_count(self) -> int:
         """Number of hinges."""
-        return sum(joint.axes for joint in self.joints)
+        return sum(len(joint.order) for joint in self.joints)
 
     def link_at(self, arc_length_m: float) -> int:
         """Index of the link at an arc length from the base, m; -1 for the piece that is fixed to the base."""
@@ -154,13 +149,13 @@ class Chain:
         row = column = 0
         for index, segment in enumerate(self.robot.segments):
             joints = [joint for joint in self.joints if joint.segment == index]
-            own = [k for k, strain in enumerate(segment.basis.rows) if strain < joints[0].axes]
+            own = [k for k, strain in enumerate(segment.basis.rows) if strain in joints[0].order]
             begin = float(self.robot.segment_starts_m[index])
             design, shares = [], []
             for joint in joints:
                 values = basis_matrix(segment.basis, (joint.arc_length_m - begin) / segment.length_m)
-                design.append(values[: joint.axes, own])
-                shares += [1 / joint.piece_m] * joint.axes
+                design.append(values[np.ix_(joint.order, own)])
+                shares += [1 / joint.piece_m] * len(joint.order)
             columns = slice(column, column + len(shares))
             if own:
                 rows = row + np.array(own)
@@ -184,7 +179,7 @@ class Chain:
             segment = self.robot.segments[joint.segment]
             begin = float(self.robot.segment_starts_m[joint.segment])
             matrix = basis_matrix(segment.basis, (joint.arc_length_m - begin) / segment.length_m)
-            values.append(joint.piece_m * (matrix @ c[slices[joint.segment]])[: joint.axes])
+            values.append(joint.piece_m * (matrix @ c[slices[joint.segment]])[list(joint.order)])
         return np.concatenate(values)
 
     def guides_m(self, path: RoutedPath) -> Vector:
@@ -207,8 +202,10 @@ class Chain:
         bending = segment.bending_damping_nms * count
         damping = np.array([bending, bending, time_s * stiffness[2] / piece])
         begin = float(self.robot.segment_starts_m[index])
+        # Angles a, b about x and then y turn by a b / 2 about z as well. In turns the other way round, that cancels.
+        orders = ((0, 1, 2), (2, 1, 0)) if self.torsion else ((0, 1), (1, 0))
         return [
-            Joint(index, begin + (k + 0.5) * piece, piece, stiffness / piece, damping, self.torsion)
+            Joint(index, begin + (k + 0.5) * piece, piece, stiffness / piece, damping, orders[k % 2])
             for k in range(count)
         ]
 

@@ -165,7 +165,7 @@ def _links(worldbody: ElementTree.Element, chain: Chain, substep_s: float) -> li
             body, "inertial", pos=_text(link.center_of_mass_m), mass=repr(link.mass_kg), fullinertia=_text(full)
         )
         armature = hinge_armature(joint.stiffness_nm, joint.damping_nms, substep_s)
-        for axis in range(joint.axes):
+        for axis in joint.order:
             ElementTree.SubElement(
                 body,
                 "joint",

@@ -30,6 +30,6 @@ def test_the_chain_under_tendons_approaches_a_row_of_beam_columns(tmp_path):
 def test_the_chain_approaches_sorosim():
     result = experiments()["mujoco.statics"].run({"data": str(SHAPES), "shapes": 4, "most_links": 40})
     assert result["chain_of_40_converged"] == 4
-    medians = [result[f"chain_of_{links}_median_worst_station_mm"] for links in (10, 20, 40)]
-    assert medians[0] > 1.5 * medians[1] > 2 * medians[2]
-    assert medians[2] < 1.5
+    few, many = (result[f"chain_of_{links}_median_worst_station_mm"] for links in (5, 40))
+    assert many < 0.2 * few
+    assert many < 2.0, "of a rod of 600 mm"
