@@ -26,7 +26,7 @@ $(INSTALLED): $(SOURCES)
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 10) else "continuum_robot needs Python 3.10 or newer, $(PYTHON) is %d.%d: make PYTHON=python3.11" % sys.version_info[:2])'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@rm -f $(VENV)/.installed $(VENV)/.locked
-	@echo "Installing ROS 2 and the libraries into $(VENV) (about 700 MB, once) ..."
+	@echo "Installing ROS 2 and the libraries into $(VENV) (about 800 MB, once) ..."
 ifneq ($(LOCKED),)
 	@lock=$$($(BIN)/python requirements/lock.py --name); test -f $$lock || \
 	  { echo "$$lock does not exist: write it with 'make lock', or install without LOCKED=1" >&2; exit 1; }; \

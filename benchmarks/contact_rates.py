@@ -9,7 +9,7 @@ backbone, on random disks, in random directions.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,12 +27,14 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.simulation.contact import Contact
+from continuum_robot.simulation.mujoco.plant import MujocoPlant
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.string_encoder_device import SimulatedStringEncoders
 from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
 
 Vector = NDArray[np.float64]
 
+PLANTS: dict[str, Callable[..., Plant]] = {"rod": Plant, "mujoco": MujocoPlant}
 PERIOD_S, SHAPE_EVERY = 0.001, 10
 SETTLE_S = 1.0  # tendons are stretched and observers settle: as settle_s of the nodes, and half a second
 PUSH_EVERY_S, PUSH_S, RAMP_S = 2.0, 1.0, 0.2
@@ -77,10 +79,10 @@ def motion(robot: Robot, rng: np.random.Generator, still: bool) -> Iterator[Clar
 class Rig:
     """A robot with its monitors."""
 
-    def __init__(self, robot: Robot, methods: Sequence[str]) -> None:
+    def __init__(self, robot: Robot, methods: Sequence[str], make_plant: Callable[..., Plant] = Plant) -> None:
         if robot.limits is None:
             raise ParameterError("robot", robot.name, "a robot file with limits")
-        self.robot, self.limits = robot, robot.limits
+        self.robot, self.limits, self.make_plant = robot, robot.limits, make_plant
         self.controller = ClarkeController(robot, clarke_feedforward(robot))
         self.shape = ShapeEstimator(robot, watch=WATCH)
         first = ContactMonitor(robot, motors=True)
@@ -149,10 +151,10 @@ class Rig:
 def free_motion(rig: Rig, seeds: int, duration_s: float) -> dict[str, Count]:
     """False alarms in as many motions."""
     counts = {method: Count() for method in rig.monitors}
-    plant = Plant(rig.robot, rng=np.random.default_rng([FIRST_SEED, 3]))
+    plant = rig.make_plant(rig.robot, rng=np.random.default_rng([FIRST_SEED, 3]))
     for seed in range(FIRST_SEED, FIRST_SEED + seeds):
         if seed > FIRST_SEED and (seed - FIRST_SEED) % SEEDS_A_PLANT == 0:
-            plant = Plant(rig.robot, rng=np.random.default_rng([seed, 3]))
+            plant = rig.make_plant(rig.robot, rng=np.random.default_rng([seed, 3]))
         touched = dict.fromkeys(counts, False)
         blind = dict.fromkeys(counts, False)
         for _, method, estimate in rig.run(seed, SETTLE_S + duration_s, plant, still=False):
@@ -188,7 +190,7 @@ def pushes(rig: Rig, number: int, force_n: tuple[float, float], still: bool) -> 
                     end_s=start_s + PUSH_S,
                 )
             )
-        plant = Plant(rig.robot, rng=np.random.default_rng([seed, 3]), contacts=contacts)
+        plant = rig.make_plant(rig.robot, rng=np.random.default_rng([seed, 3]), contacts=contacts)
         heard: dict[str, list[tuple[float, bool]]] = {method: [] for method in counts}
         for t, method, estimate in rig.run(seed, SETTLE_S + 0.5 + len(contacts) * PUSH_EVERY_S, plant, still):
             heard[method].append((t, estimate.in_contact))
@@ -221,8 +223,9 @@ def main() -> None:
     parser.add_argument("--pushes", type=int, default=50)
     parser.add_argument("--force", type=float, nargs=2, default=(3.0, 20.0), help="least and largest push, N")
     parser.add_argument("--still", action="store_true", help="push the robot while it stands straight")
+    parser.add_argument("--plant", choices=list(PLANTS), default="rod", help="our rod, or MuJoCo's chain of links")
     asked = parser.parse_args()
-    rig = Rig(load_robot(asked.robot), asked.methods)
+    rig = Rig(load_robot(asked.robot), asked.methods, PLANTS[asked.plant])
     for method, count in free_motion(rig, asked.seeds, asked.seconds).items():
         print(
             f"{method}: {count.false_alarms} false alarms and {count.blind} times blind in {count.free_s:.0f} s, "

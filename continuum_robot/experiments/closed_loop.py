@@ -18,7 +18,7 @@ from scipy.linalg import expm
 
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.references import Reference
-from continuum_robot.errors import ConvergenceError, ParameterError
+from continuum_robot.errors import ContinuumRobotError, ConvergenceError, ParameterError
 from continuum_robot.experiments.experiment import Progress
 from continuum_robot.robot.control_settings import ControlSettings, PidGains
 from continuum_robot.robot.coordinates import curvature_from_clarke
@@ -27,10 +27,13 @@ from continuum_robot.rod.code_generation import compile_functions
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.integration import rk4_step
 from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.simulation.mujoco.plant import MujocoPlant
 
 Array = NDArray[np.float64]
 
 PERIOD_S = 0.001
+PLANTS = ("rod", "mujoco")
+"""What moves: our rod, or MuJoCo's chain of links."""
 UNBOUNDED_N = 1e5  # ideal tension sources have no limit; the settings want a number
 
 
@@ -114,6 +117,7 @@ class IdealRobot:
     robot : with constant bases
     rotational_energy : whether the kinetic energy has its rotational terms
     substeps : Runge-Kutta steps in a control cycle
+    plant : "rod": the model itself moves; "mujoco": MuJoCo's chain of links does, and the model is that of the gains
     progress : receives a line where the model has to be compiled
 
     Attributes
@@ -132,6 +136,7 @@ class IdealRobot:
         *,
         rotational_energy: bool = False,
         substeps: int = 4,
+        plant: str = PLANTS[0],
         progress: Progress | None = None,
     ) -> None:
         kinds = {segment.basis.kind for segment in robot.segments}
@@ -142,6 +147,7 @@ class IdealRobot:
         self.dynamics = RodDynamics(robot, rotational_energy=rotational_energy, progress=progress)
         self.to_curvature = curvature_from_clarke(robot)
         self.from_curvature = np.linalg.inv(self.to_curvature)
+        self._chain = MujocoPlant(robot, actuation="ideal", progress=progress) if plant == "mujoco" else None
         step = rk4_step(self.dynamics.state_derivative, substeps=substeps)
         self._step = compile_functions([step], f"the simulation of {robot.name}", progress=progress)["rk4_step"]
 
@@ -248,13 +254,22 @@ class IdealRobot:
         state, no_load, step_s = np.zeros(2 * size), np.zeros(size), np.array([PERIOD_S])
         to_tendons = self.manifold.displacement_matrix @ self.from_curvature
         controller.reset(np.zeros(self.manifold.tendon_count), reference=reference.at(0.0))
+        chain = self._chain
+        if chain is not None:
+            chain.reset(np.zeros(size))
         for index in range(count):
             now = reference.at(time_s[index])
             c, c_rate = state[:size], state[size:]
-            output = controller.update(to_tendons @ c, to_tendons @ c_rate, now, PERIOD_S)
+            displacement, velocity = to_tendons @ c, to_tendons @ c_rate
+            if chain is not None:
+                displacement, velocity = chain.displacement, chain.velocity
+            output = controller.update(displacement, velocity, now, PERIOD_S)
             clarke[index], rate[index], wanted[index] = output.clarke, output.clarke_rate, now.position
             asked[index], tension[index] = output.generalized_force, output.tension
-            state = np.array(self._step(state, output.tension, no_load, step_s))
+            if chain is None:
+                state = np.array(self._step(state, output.tension, no_load, step_s))
+            else:
+                state = _moved(chain, output.tension)
             if not np.isfinite(state).all():
                 raise ConvergenceError(
                     f"the closed loop is unstable: it diverged at {time_s[index]:.3f} s with the gains "
@@ -267,3 +282,12 @@ class IdealRobot:
                 progress(f"{settings.tendon_forces}: {time_s[index]:.0f} of {duration_s:g} s")
         applied = self.manifold.generalized_force(tension)
         return Series(time_s, wanted, clarke, rate, asked, applied, tension)
+
+
+def _moved(chain: MujocoPlant, tension_n: Array) -> Array:
+    """State of the chain a control cycle later; NaN where it diverged."""
+    try:
+        chain.advance(np.maximum(tension_n, 0.0), PERIOD_S)
+    except ContinuumRobotError:
+        return np.full(2 * len(chain.c), np.nan)
+    return np.concatenate([chain.c, chain.c_rate])

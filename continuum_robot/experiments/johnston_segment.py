@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -175,13 +176,8 @@ class CapstanRobot:
         reference, stop = ca.MX.sym("reference", 3 * k), ca.MX.sym("stop", 9)
         start, speed, ramp = (reference[i * k : (i + 1) * k] for i in range(3))
         J = ca.DM(self.capstan_jacobian)
-        inertia = ca.DM([_drive_inertia(self.robot)] * k)
         wanted, wanted_speed = start + t * speed + t**2 / 2 * ramp, speed + t * ramp
-        torque = (
-            SERVO_STIFFNESS_NM * (wanted - ca.mtimes(J, c))
-            + SERVO_DAMPING_NMS * (wanted_speed - ca.mtimes(J, c_rate))
-            + inertia * ramp
-        )
+        torque = servo_torque(self.robot, wanted - ca.mtimes(J, c), wanted_speed - ca.mtimes(J, c_rate), ramp)
         pose, jacobian = self.model.pose(c, stop[0]), self.model.body_jacobian(c, stop[0])
         rotation, place = pose[:3, :3], pose[:3, 3]
         direction, arm = stop[1:4], stop[4] * stop[1:4]
@@ -399,6 +395,18 @@ def _scaled(disk: Disk, ratio: float) -> Disk:
 
 def _loads(s_m: float, start: Array, slope: Array, capstans: int) -> Array:
     return np.concatenate([[s_m], start[:capstans], slope[:capstans], start[capstans:], slope[capstans:]])
+
+
+def servo_torque(robot: Robot, angle_error: Any, speed_error: Any, ramp: Any) -> Any:
+    """Torque of the capstans' position servo, (capstans,), N.m, for CasADi expressions and arrays.
+
+    Parameters
+    ----------
+    robot : with capstans
+    angle_error, speed_error : wanted less actual, (capstans,), rad and rad/s
+    ramp : wanted acceleration, (capstans,), rad/s^2
+    """
+    return SERVO_STIFFNESS_NM * angle_error + SERVO_DAMPING_NMS * speed_error + _drive_inertia(robot) * ramp
 
 
 def _drive_inertia(robot: Robot) -> float:

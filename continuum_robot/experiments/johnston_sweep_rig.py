@@ -10,18 +10,23 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.experiments.closed_loop import PLANTS
 from continuum_robot.experiments.experiment import Progress
-from continuum_robot.experiments.johnston_segment import CapstanRobot, Stop, perturbed
+from continuum_robot.experiments.johnston_segment import CapstanRobot, Stop, perturbed, servo_torque
 from continuum_robot.experiments.johnston_sweep_runs import DIRECTIONS, Recording
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
+from continuum_robot.rod.capstans import drives, tension_from_torque
 from continuum_robot.rod.tendons import string_matrix
+from continuum_robot.simulation.contact import Contact
+from continuum_robot.simulation.mujoco.plant import MujocoPlant
 from continuum_robot.simulation.string_encoders import StringEncoderModel, StringEncoderSettings
 
 Array = NDArray[np.float64]
 
 PEAK_N, FARTHEST_DEG, RAMP_DEG_PER_S2, AWAY_DEG_PER_S = 20.0, 225.0, 1800.0, 180.0
 CALIBRATION_DEG_PER_S = (60.0, 170.0)
+SERVO_STEP_S = 5e-4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +44,7 @@ class SweepSettings:
         "change of the force that the best estimator expects within a second", "N/s^0.5", default=30.0, gt=0, le=1e4
     )
     seed: int = quantity("of errors and noise", default=1, ge=0, le=2**31)
+    plant: str = quantity("what moves: our rod, or MuJoCo's chain of links", default=PLANTS[0], choices=PLANTS)
     cases: int = quantity("number of contacts, spread over the table", default=20, ge=1, le=20)
 
 
@@ -70,6 +76,9 @@ class Rig:
         self.strings = string_matrix(robot)
         self.encoders = StringEncoderModel(len(self.strings), StringEncoderSettings(), rng)
 
+    def _motion(self, stop: Stop) -> _Motion:
+        return _Motion(self, stop) if self.settings.plant == PLANTS[0] else _ChainMotion(self, stop)
+
     def approach(self, case: Recording, *, present: bool) -> Iterator[Sample]:
         """Away from the sensor, towards it, and away again.
 
@@ -82,7 +91,7 @@ class Rig:
         stop = Stop(
             arc_length_m=case.arc_length_m, direction=DIRECTIONS[case.direction], offset_m=0.08 if present else 10.0
         )
-        motion = _Motion(self, stop)
+        motion = self._motion(stop)
         yield from motion.until(side, -AWAY_DEG_PER_S, -self.settings.withdrawal_deg)
         yield from motion.until(side, case.speed_deg, FARTHEST_DEG, PEAK_N)
         yield from motion.until(side, -case.speed_deg, 0.0)
@@ -95,7 +104,7 @@ class Rig:
         direction : of the plane, by name
         """
         stop = Stop(arc_length_m=0.1, direction=(1.0, 0.0, 0.0), offset_m=10.0)
-        motion, side = _Motion(self, stop), _side(direction)
+        motion, side = self._motion(stop), _side(direction)
         for speed in CALIBRATION_DEG_PER_S:
             yield from motion.until(side, speed, FARTHEST_DEG + 15)
             yield from motion.until(side, -speed, -FARTHEST_DEG - 15)
@@ -113,7 +122,7 @@ class _Motion:
 
     def until(self, side: Array, speed_deg: float, end_deg: float, peak_n: float = math.inf) -> Iterator[Sample]:
         """Turn at a speed until an angle along ``side``, or until the stop pushes with a force."""
-        rig, dt, n = self._rig, self._rig.dt, self._rig.plant.size
+        dt, rig = self._rig.dt, self._rig
         target, ramp_limit = math.radians(speed_deg) * side, math.radians(RAMP_DEG_PER_S2)
         end = math.radians(end_deg)
         while True:
@@ -122,15 +131,68 @@ class _Motion:
                 return
             ramp = np.clip((target - self._speed) / dt, -ramp_limit, ramp_limit)
             reference = np.concatenate([self._angle, self._speed, ramp])
-            torque, wrench = rig.plant.drive_loads(self._x, reference, self._stop)
-            extension = rig.strings @ self._x[:n]
-            angles = rig.plant.capstan_jacobian @ self._x[:n]
+            angles, extension, torque, wrench = self._seen(reference)
             yield Sample(np.concatenate([angles, rig.encoders.read(extension)]), torque, wrench)
             if np.linalg.norm(wrench[:3]) >= peak_n:
                 return
-            self._x = rig.plant.drive(self._x, reference, self._stop, dt)
+            self._move(reference)
             self._angle = self._angle + self._speed * dt + ramp * dt**2 / 2
             self._speed = self._speed + ramp * dt
+
+    def _seen(self, reference: Array) -> tuple[Array, Array, Array, Array]:
+        """Angles (rad) and torque (N.m) of the capstans, extensions of the strings (m), wrench of the stop."""
+        plant, c = self._rig.plant, self._x[: self._rig.plant.size]
+        torque, wrench = plant.drive_loads(self._x, reference, self._stop)
+        return plant.capstan_jacobian @ c, self._rig.strings @ c, torque, wrench
+
+    def _move(self, reference: Array) -> None:
+        self._x = self._rig.plant.drive(self._x, reference, self._stop, self._rig.dt)
+
+
+class _ChainMotion(_Motion):
+    """The same commands to the same servo, with MuJoCo's chain for the rod, and a wall for the sensor.
+
+    The wires are pulled with their pretension, and more on one side and less on the other by the servo's torque.
+    """
+
+    def __init__(self, rig: Rig, stop: Stop) -> None:
+        super().__init__(rig, stop)
+        robot = rig.plant.robot
+        direction = np.array(stop.direction)
+        wall = Contact(
+            name="sensor",
+            kind="wall",
+            arc_length_m=stop.arc_length_m,
+            point_m=tuple(stop.offset_m * direction),
+            normal=tuple(-direction),
+            body_radius_m=stop.reach_m,
+            stiffness_n_per_m=stop.stiffness_n_per_m,
+            dissipation_s_per_m=stop.dissipation_s_per_m,
+            friction_coefficient=stop.friction_coefficient,
+        )
+        self._chain = MujocoPlant(robot, actuation="ideal", contacts=[wall])
+        self._to_tension = tension_from_torque(robot)
+        self._pretension = np.zeros(robot.tendon_count)
+        for drive in drives(robot):
+            self._pretension[[drive.pulled, drive.released]] = drive.strands * drive.capstans.pretension_n
+
+    def _torque(self, angle: Array, speed: Array, ramp: Array) -> Array:
+        # Half the difference of both tendons of a capstan is its angle times the path of a radian.
+        turned, turning = self._to_tension.T @ self._chain.displacement, self._to_tension.T @ self._chain.velocity
+        return np.asarray(servo_torque(self._chain.robot, angle - turned, speed - turning, ramp))
+
+    def _seen(self, reference: Array) -> tuple[Array, Array, Array, Array]:
+        angles = self._to_tension.T @ self._chain.displacement
+        (load,) = self._chain.contact_loads
+        return angles, self._chain.string_extension, self._torque(*reference.reshape(3, -1)), load.wrench_in_disk
+
+    def _move(self, reference: Array) -> None:
+        angle, speed, ramp = reference.reshape(3, -1)
+        steps = round(self._rig.dt / SERVO_STEP_S)
+        for k in range(steps):
+            t = k * SERVO_STEP_S
+            torque = self._torque(angle + t * speed + t**2 / 2 * ramp, speed + t * ramp, ramp)
+            self._chain.advance(np.maximum(self._pretension + self._to_tension @ torque, 0.0), self._rig.dt / steps)
 
 
 def _side(direction: str) -> Array:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from continuum_robot.app import faults_page, robot_file_page
-from continuum_robot.app.pages import commands, fault_pages, interfaces, papers
+from continuum_robot.app.pages import commands, fault_pages, interfaces, mujoco_page, papers
 from continuum_robot.app.pages.citations import PAPERS
 
 
@@ -23,6 +23,7 @@ def pages_of_code(root: Path) -> dict[str, str]:
         "faults.md": faults_page.page(),
         "reference/messages.md": interfaces.page(root),
         "reference/command_line.md": commands.page(),
+        "mujoco.md": mujoco_page.page((docs / "mujoco.md").read_text(encoding="utf-8"), docs / "numbers"),
         **fault_pages.pages(),
     }
     for paper in PAPERS:

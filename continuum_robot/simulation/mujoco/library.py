@@ -8,7 +8,7 @@ from typing import Any
 
 from continuum_robot.errors import ContinuumRobotError
 
-PIP_COMMAND = "pip install 'mujoco>=4.0'"
+PIP_COMMAND = "pip install 'continuum_robot[mujoco]'"
 
 
 def mujoco_library() -> Any:
@@ -19,8 +19,12 @@ def mujoco_library() -> Any:
     ContinuumRobotError : it is not installed, with the command that installs it
     """
     try:
-        return importlib.import_module("mujoco")
+        library = importlib.import_module("mujoco")
     except ImportError as error:
         raise ContinuumRobotError(
             f"the simulation level mujoco needs the package mujoco ({error}). Install it with: {PIP_COMMAND}"
         ) from error
+    # Divergence is an error of the plant's; by itself MuJoCo would write a log file into the working directory.
+    if library.get_mju_user_warning() is None:
+        library.set_mju_user_warning(lambda _text: None)
+    return library

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The generated parts of docs/mujoco.md: tables of what the experiments ``mujoco.*`` found.
+
+The numbers are those of docs/numbers/NAME.json, which ``continuum-robot experiment NAME --json docs/numbers/NAME.json``
+writes, of mujoco.statics with ``--data`` and SoRoSim's file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from continuum_robot.app.pages.markdown import table
+from continuum_robot.errors import ParameterError
+
+_CHAIN = re.compile(r"chain_of_(\d+)_tip_x_mm")
+
+
+def page(text: str, folder: Path) -> str:
+    """The page with its generated parts written anew.
+
+    Parameters
+    ----------
+    text : the page as it is, with the lines ``<!-- NAME: begin -->`` and ``<!-- NAME: end -->``
+    folder : of the experiments' numbers
+
+    Raises
+    ------
+    ParameterError : a page without the places of its parts
+    """
+    for name, lines in (("statics", _statics(folder)), ("plants", _plants(folder))):
+        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+        before, opened, rest = text.partition(begin)
+        _, closed, after = rest.partition(end)
+        if not (opened and closed):
+            raise ParameterError("docs/mujoco.md", name, f"the lines {begin} and {end}")
+        text = "\n".join([f"{before}{begin}", *lines, f"{end}{after}"])
+    return text
+
+
+def _numbers(folder: Path, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def _statics(folder: Path) -> list[str]:
+    found = _numbers(folder, "mujoco.statics")
+    links = [match[1] for match in map(_CHAIN.fullmatch, found) if match]
+    header = ("links", "tip from our rod", "tip from our rod as beam-columns", "worst station from SoRoSim, median")
+    keys = ("from_rod_mm", "from_beam_columns_mm", "median_worst_station_mm")
+    rows = [(count, *(_mm(found.get(f"chain_of_{count}_{key}")) for key in keys)) for count in links]
+    rows.append(("our rod", "", "", _mm(found.get("rod_median_worst_station_mm"))))
+    return table(header, rows)
+
+
+def _plants(folder: Path) -> list[str]:
+    found = _numbers(folder, "mujoco.plants")
+    rows = [
+        ("tracking RMSE of q_Re, q_Im", *(_pair(found[f"{name}_tracking_rmse_m"]) for name in ("rod", "mujoco"))),
+    ]
+    for label, key in (
+        ("tip from its targets, mean", "tip_error_mean_mm"),
+        ("tip from its targets, largest", "tip_error_largest_mm"),
+        ("estimated tip from its targets, mean", "estimated_tip_error_mean_mm"),
+    ):
+        rows.append((label, *(_mm(found[f"{name}_{key}"]) for name in ("rod", "mujoco"))))
+    return table(("", "our rod", "MuJoCo's chain"), rows)
+
+
+def _mm(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f} mm"
+
+
+def _pair(values_m: list[float]) -> str:
+    return ", ".join(f"{1e6 * value:.0f} µm" for value in values_m)
