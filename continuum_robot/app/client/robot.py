@@ -36,10 +36,11 @@ from continuum_robot.app.client.state import ContactState, RobotState, robot_sta
 from continuum_robot.app.client.task import Task
 from continuum_robot.app.client.tip_motion import move_tip
 from continuum_robot.app.client.trajectories import Trajectory, as_function, checked, source_parameters
+from continuum_robot.app.stack import with_world
 from continuum_robot.control.motion import MotionLimits, motion_limits
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.geometry.clarke import clarke_from_arc
-from continuum_robot.nodes.choices import HOLD_TENSION
+from continuum_robot.nodes.choices import HOLD_TENSION, MUJOCO
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.spinning import wait_for
 from continuum_robot.nodes.stack_options import StackOptions
@@ -71,6 +72,7 @@ class Robot:
     robot : robot file, or the name of a shipped robot
     simulated : False: the devices of the robot file's ``hardware`` section
     fake_level : ``dynamics``, ``wire``, ``mirror`` or ``mujoco``, where simulated
+    world : file of obstacles, or the name of a shipped one, which makes the level ``mujoco``; simulated only
     namespace : ROS namespace
     contact : run a contact monitor
     force : read the force-torque sensor
@@ -87,6 +89,7 @@ class Robot:
         *,
         simulated: bool = True,
         fake_level: str = "dynamics",
+        world: str = "",
         namespace: str = "",
         contact: bool = False,
         force: bool = False,
@@ -96,10 +99,13 @@ class Robot:
         processes: bool = True,
         timeout_s: float = OPERATION_TIMEOUT_S,
     ) -> None:
+        if world:
+            fake_level, world = with_world(MUJOCO, world)
         options = StackOptions(
             robot=str(robot),
             simulated=simulated,
             fake_level=fake_level,
+            world=world,
             namespace=namespace,
             contact=contact,
             force=force,

@@ -44,6 +44,20 @@ def test_no_node_is_asked_for_a_level_that_it_does_not_know(file: str, composed:
     assert {program.parameters.get("use_fake_hardware") for program in programs} == {file == "sim"}
 
 
+@pytest.mark.parametrize("composed", ["false", "true"])
+def test_a_world_goes_to_the_simulator_and_chooses_mujoco(composed: str) -> None:
+    pytest.importorskip("mujoco", reason="mujoco is not installed: the extra mujoco")
+    values = {"fake_level": "auto", "clock": "lockstep", "world": "tube.yaml", "composed": composed}
+    programs = programs_of_stack(given("sim", **values))
+    (holder,) = [one for one in programs if "world" in one.parameters]
+    assert Path(str(holder.parameters["world"])).is_file()
+    levels = {one.parameters["fake_level"] for one in programs if "fake_level" in one.parameters}
+    assert levels == {"mujoco"}
+    for wrong in ({"fake_level": "dynamics"}, {"world": "none.yaml"}):
+        with pytest.raises(ParameterError, match="world"):
+            programs_of_stack(given("sim", **(values | wrong)))
+
+
 def test_the_supervisor_comes_last_and_ends_if_the_start_fails() -> None:
     *_, last = programs_of_stack(given("hardware"))
     assert (last.executable, last.node) == ("supervisor", "supervisor")
