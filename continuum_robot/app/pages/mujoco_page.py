@@ -2,7 +2,7 @@
 """The generated parts of docs/mujoco.md: tables of what the experiments ``mujoco.*`` found.
 
 The numbers are those of docs/numbers/NAME.json, which ``continuum-robot experiment NAME --json docs/numbers/NAME.json``
-writes, of mujoco.statics with ``--data`` and SoRoSim's file.
+writes, of mujoco.statics with ``--data`` and SoRoSim's file; of johnston.contact_sweep with ``--cases 8``, one a plant.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def page(text: str, folder: Path) -> str:
     ------
     ParameterError : a page without the places of its parts
     """
-    for name, lines in (("statics", _statics(folder)), ("plants", _plants(folder))):
+    for name, lines in (("statics", _statics(folder)), ("plants", _plants(folder)), ("sweep", _sweep(folder))):
         begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
         before, opened, rest = text.partition(begin)
         _, closed, after = rest.partition(end)
@@ -66,6 +66,24 @@ def _plants(folder: Path) -> list[str]:
         ("estimated tip from its targets, mean", "estimated_tip_error_mean_mm"),
     ):
         rows.append((label, *(_mm(found[f"{name}_{key}"]) for name in ("rod", "mujoco"))))
+    return table(("", "our rod", "MuJoCo's chain"), rows)
+
+
+def _sweep(folder: Path) -> list[str]:
+    plants = [_numbers(folder, f"johnston.contact_sweep.{name}") for name in ("rod", "mujoco")]
+    rows = []
+    for method in ("gmo", "jfd", "best"):
+        for label, key, form in (
+            ("detected", "detection_rate", "{:.0%}"),
+            ("median delay", "median_detection_delay_ms", "{:.0f} ms"),
+            ("force RMSE as reported", "force_rmse_n", "{:.2f} N"),
+            ("location off, median", "arc_length_median_error_percent_of_length", "{:.1f} % of the length"),
+            ("false alarms", "false_alarms", "{:d}"),
+        ):
+            values = [found[f"{method}_{key}"] for found in plants]
+            rows.append((f"`{method}`: {label}", *("" if one is None else form.format(one) for one in values)))
+    nothing = [(found["always_zero_mean_rmse_x_n"] + found["always_zero_mean_rmse_y_n"]) / 2 for found in plants]
+    rows.append(("always 0 N: force RMSE", *(f"{value:.2f} N" for value in nothing)))
     return table(("", "our rod", "MuJoCo's chain"), rows)
 
 
