@@ -14,6 +14,7 @@ from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.inertia import section_stiffness
 from continuum_robot.rod.loads import PointWrench
 from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain_statics import equilibrium
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.mujoco.body import ChainBody
 from continuum_robot.simulation.mujoco.chain import Chain
@@ -84,6 +85,19 @@ def test_between_disks_the_backbone_is_a_column_under_the_tendons_tension():
     assert np.tan(u) / u > 1.1
     assert abs(errors[2]) < 0.01
     assert abs(errors[0]) > abs(errors[1]) > abs(errors[2])
+
+
+def test_with_tendons_guided_everywhere_the_chain_is_where_the_rod_is():
+    """Helical tendons, which bend and twist: two models that share the section's stiffness and no formula of a rod."""
+    robot = load_robot("rucker_helical")
+    rod, body, tension = StrainRod.from_robot(robot), ChainBody(robot, None), np.array([2.0, 0.5, 0.5, 0.5])
+    c = equilibrium(rod, tension).c
+    chain_equilibrium(body, tension)
+    places = np.linspace(0.05, robot.length_m, 6)
+    there = body.kinematics.poses((), places)
+    assert np.linalg.norm(there[-1, :2, 3]) > 0.04
+    np.testing.assert_allclose(there[:, :3, 3], rod.poses(c, places)[:, :3, 3], atol=2e-4)
+    np.testing.assert_allclose(there[:, :3, :3], rod.poses(c, places)[:, :3, :3], atol=0.02)
 
 
 @pytest.mark.parametrize("name", ["opencr_five_tendon", "rucker", "mixed_routing", "two_segment"])
