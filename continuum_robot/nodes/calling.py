@@ -68,7 +68,7 @@ def action_client(node: Node, kind: Any, name: str) -> Iterator[Any]:
     Parameters
     ----------
     node : spun by an executor
-    kind : type of the action
+    kind, name : type and name of the action
     """
     client = run_in_executor(node.executor, lambda: ActionClient(node, kind, name))
     try:
