@@ -109,6 +109,10 @@ command(
     "calibrate-torque",
     epilog="Example: continuum-robot calibrate-torque my_robot.yaml --tendon 2 --mass 0.3 --mass 0.8 --out new.yaml",
 )(hardware.calibrate_torque)
+command(
+    "calibrate-cogging",
+    epilog="Example: continuum-robot calibrate-cogging opencr_five_tendon --plot cogging.png",
+)(hardware.calibrate_cogging)
 command(epilog="Example: continuum-robot workspace rucker --compare rucker_helical --tension 5 --plot workspace.png")(
     robots.workspace
 )

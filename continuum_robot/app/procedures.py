@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``continuum-robot home``, ``check-tendons`` and ``calibrate-torque``: procedures in this process, without ROS."""
+"""``home``, ``check-tendons``, ``calibrate-torque``, ``calibrate-cogging``: procedures in this process, without ROS."""
 
 from __future__ import annotations
 
@@ -16,12 +16,20 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from continuum_robot.app.cogging_plot import draw_cogging
 from continuum_robot.app.output import write_json
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.made_up_wiring import wired
-from continuum_robot.drivers.protocols import StringEncoders, TendonActuators
+from continuum_robot.drivers.protocols import CountsFromPowerOn, StringEncoders, TendonActuators
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.identification.procedures.cogging_calibration import SPEEDS_M_PER_S, CoggingCalibration
+from continuum_robot.identification.procedures.cogging_record import (
+    cogging_path,
+    forget_angles,
+    make_cogging_record,
+    store_cogging,
+)
 from continuum_robot.identification.procedures.homing import Homing, HomingSettings
 from continuum_robot.identification.procedures.hung_weight import HungWeight, HungWeightResult, fit_torque_constant
 from continuum_robot.identification.procedures.procedure import Procedure
@@ -84,8 +92,8 @@ class _Devices(QuietWatcher):
         """Switch the torque on and begin. Raises :class:`DeviceError`."""
         self.loop.switch_on()
         run = ProcedureRun(procedure, self.loop.safety)
-        # The first reading with the torque on.
-        self.pace.wait(lambda: self.loop.reading is not None, LOOK_S)
+        # The first readings with the torque on: after another procedure the currents have to fade.
+        self.pace.wait(lambda: False, LOOK_S)
         self.loop.begin_procedure(run)
         return run
 
@@ -159,6 +167,7 @@ def run_home(
     procedure = Homing(loaded, HomingSettings(tension_n=tension_n))
     with _open(loaded, simulated, console) as devices:
         _zero_strings(devices, console)
+        newly_aligned = not simulated and not _aligned(devices.loop.actuators)
         run = _follow(devices, procedure, "homing", console)
         homed = procedure.result
         if not run.succeeded or homed is None:
@@ -167,6 +176,8 @@ def run_home(
         known = string_zeros(names, devices.string_readings)
     record = make_record(devices.robot, homed, known)
     store_record(record, path)
+    if newly_aligned and forget_angles(devices.robot):
+        console.print("the motors were aligned anew: calibrate their cogging again (calibrate-cogging)")
     table = Table("tendon", "slack taken up, mm", "zero, mm")
     for name, slack, zero in zip(loaded.tendon_names, homed.slack_m, homed.zero_m, strict=True):
         table.add_row(name, f"{1e3 * slack:.2f}", f"{1e3 * zero:.3f}")
@@ -320,6 +331,78 @@ def run_calibrate_torque(
     return 0
 
 
+def run_calibrate_cogging(
+    robot: str,
+    simulated: bool,
+    speeds_m_per_s: Sequence[float],
+    tension_n: float,
+    *,
+    plot: Path | None = None,
+    json_file: Path | None = None,
+    console: Console | None = None,
+) -> int:
+    """Find the cogging of all motors over their angle and store it; arguments and errors as :func:`run_home`.
+
+    Parameters
+    ----------
+    robot, simulated, json_file, console : as there
+    speeds_m_per_s : of the sweeps, one after the other; empty: the usual ones
+    tension_n : of every tendon, 0: chosen from the limits, N
+    plot : picture of the tables; None: none
+
+    Returns
+    -------
+    exit code: 0; 1 where it failed; 130 where it was cancelled
+    """
+    console = console or Console()
+    loaded = _loaded(robot)
+    path = cogging_path(
+        wired(loaded) if simulated else loaded, simulated_folder() if simulated else calibration_folder()
+    )
+    calibration = CoggingCalibration(loaded, tuple(speeds_m_per_s) or SPEEDS_M_PER_S, tension_n)
+    with _open(loaded, simulated, console) as devices:
+        while (sweep := calibration.sweep) is not None:
+            run = _follow(devices, sweep, calibration.title, console)
+            if not run.succeeded or sweep.result is None:
+                return _failed(run.problem, console)
+            with console.status("fitting the tables ..."):
+                fit = calibration.take(sweep.result)
+            devices.loop.feed_cogging_forward(fit.force_n, calibration.m_per_turn)
+            devices.loop.compensate_cogging(on=True)
+        record = make_cogging_record(devices.robot, fit)
+    store_cogging(record, path)
+    largest = np.abs(fit.force_n).max(axis=1)
+    deviation = np.sqrt(np.mean(fit.deviation_n**2, axis=1))
+    table = Table("tendon", "cogging, N", "deviation, N", "harmonics of a turn")
+    for j, name in enumerate(loaded.tendon_names):
+        strongest = _strongest_orders(fit.force_n[j])
+        table.add_row(name, f"{largest[j]:.3f}", f"{deviation[j]:.3f}", ", ".join(map(str, strongest)))
+    console.print(table)
+    if calibration.corrections_n:
+        console.print(f"the last sweep changed the tables by {calibration.corrections_n[-1]:.3f} N", highlight=False)
+    console.print(f"stored in {path}", markup=False, highlight=False, soft_wrap=True)
+    if plot is not None:
+        draw_cogging(record, plot)
+        console.print(f"picture {plot}", markup=False, highlight=False, soft_wrap=True)
+    _write(
+        json_file,
+        {
+            "file": str(path),
+            "largest_cogging_n": largest,
+            "deviation_n": deviation,
+            "corrections_n": calibration.corrections_n,
+        },
+    )
+    return 0
+
+
+def _strongest_orders(force_n: Vector, count: int = 3) -> list[int]:
+    """Harmonics of a turn with the largest amplitudes, down to a tenth of the largest."""
+    amplitude = np.abs(np.fft.rfft(force_n))[1:]
+    order = np.argsort(amplitude)[::-1][:count]
+    return [int(k) + 1 for k in order if amplitude[k] > 0.1 * amplitude.max() > 0]
+
+
 def _loaded(robot: str) -> Robot:
     loaded = load_robot(robot)
     missing = [section for section in ("actuators", "limits") if getattr(loaded, section) is None]
@@ -392,6 +475,11 @@ def _follow(devices: _Devices, procedure: Procedure, title: str, console: Consol
     if not run.succeeded and not run.problem:
         run.problem = devices.failure or CANCELLED
     return run
+
+
+def _aligned(actuators: TendonActuators) -> bool:
+    """Whether the motors count as they did before this program: others than boards that forget always do."""
+    return not isinstance(actuators, CountsFromPowerOn) or actuators.aligned
 
 
 def _zero_strings(devices: _Devices, console: Console) -> None:

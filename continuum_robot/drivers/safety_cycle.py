@@ -61,6 +61,7 @@ class SafetyCycle:
     missed : deadlines that passed without a cycle since the one before; set before a step, which sets it to 0
     tension_n : after a step, what to send: N numbers in N, the brake included
     command_n : the newest command, without the brake: N numbers in N
+    added_n : what was added to the newest command for the motors' cogging, N numbers in N; may be written
     limited : LIMITED_ bits of control/limits.py, N numbers
     write : whether to send ``tension_n``. False in a cycle without a fresh command, so that the driver never feeds
         the motor board's own watchdog with an old command, and before the first activation
@@ -88,6 +89,7 @@ class SafetyCycle:
     changed = cython.declare(cython.bint, visibility="readonly")
     tension_n = cython.declare(cython.double[::1], visibility="readonly")
     command_n: cython.double[::1]
+    added_n: cython.double[::1]
     limited = cython.declare(cython.int[::1], visibility="readonly")
     heat = cython.declare(HeatWatch, visibility="readonly")
     stop = cython.declare(StopAction, visibility="readonly")
@@ -112,6 +114,7 @@ class SafetyCycle:
     _torque_off: cython.bint
     _safe_n: cython.double
     # Currents
+    _motor_n: cython.double[::1]
     _has_actuators: cython.bint
     _ampere_per_newton: cython.double[::1]
     _tolerated_a: cython.double
@@ -148,6 +151,7 @@ class SafetyCycle:
         self.estop_asked = self.estop_held = self.estop_releases = self._engaged = False
         self._limiter = TensionLimiter(limits, count)
         self.command_n, self.limited, self.tension_n = self._limiter.command, self._limiter.limited, vector(count)
+        self.added_n, self._motor_n = vector(count), vector(count)
         self._watch = ReadingWatch(limits, tendon_manifold(robot), settings)
         self._commands = CommandWatch(limits, count, settings)
         late_s = settings.late_latency_s or delay_margin_s or 0.5 * limits.command_timeout_s
@@ -206,9 +210,11 @@ class SafetyCycle:
         self.missed = 0
         obeys = self.state_code == STATE_ACTIVE or self.stop.holds
         found = self._watch.step(reading, now_s, command_n, obeys, self.positions_known)
+        for j in indices(self._count):
+            self._motor_n[j] = command_n[j] + self.added_n[j]
         if self._current_mismatch(reading, dt, obeys):
             found |= CURRENT_MISMATCH_BIT
-        if self.heat.step(reading, command_n, self._engaged, now_s):
+        if self.heat.step(reading, self._motor_n, self._engaged, now_s):
             found |= MOTOR_HOT_BIT
         self._conditions = found
         # Time with nothing but the hold after activation gives no credit for the first step.
@@ -342,12 +348,12 @@ class SafetyCycle:
         current_a: cython.double[::1] = reading.current_a
         tolerated_a: cython.double = self._tolerated_a
         difference_a: cython.double
-        command_n: cython.double[::1] = self.command_n
+        motor_n: cython.double[::1] = self._motor_n
         ampere_per_newton: cython.double[::1] = self._ampere_per_newton
         differs: cython.bint = False
         if reading.valid and self._has_actuators and self._engaged:
             for j in indices(self._count):
-                difference_a = current_a[j] - command_n[j] * ampere_per_newton[j]
+                difference_a = current_a[j] - motor_n[j] * ampere_per_newton[j]
                 if difference_a > tolerated_a or difference_a < -tolerated_a:
                     differs = True
         if not differs:

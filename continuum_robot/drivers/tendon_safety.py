@@ -217,7 +217,7 @@ class TendonSafety(SafetyCycle):
         self.deactivate()
         self._engaged = self.torque_off_due = False
         for j in range(self._count):
-            self.command_n[j] = 0.0
+            self.command_n[j] = self.added_n[j] = 0.0
         self._conditions = 0
         self._watch.restart()
 

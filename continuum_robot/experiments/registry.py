@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from continuum_robot.experiments import (
     cosserat_two_segment,
+    drive_cogging,
     ftdcr,
     ha_figures,
     ha_robustness,
@@ -43,6 +44,7 @@ def experiments() -> dict[str, Experiment]:
         muhmann_model.CORIOLIS,
         muhmann_tracking.TRACKING,
         muhmann_pid_pd.PID_PD,
+        drive_cogging.COGGING,
         ftdcr.REPLAY,
         ftdcr.VALIDATE,
         johnston_state_uncertainty.STATE_UNCERTAINTY,

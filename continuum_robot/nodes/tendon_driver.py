@@ -16,6 +16,8 @@ from continuum_robot.drivers.safety_settings import SafetySettings
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.nodes import qos
 from continuum_robot.nodes.diagnostics import LoopThresholds
+from continuum_robot.nodes.driver.cogging import PARAMETER as COGGING
+from continuum_robot.nodes.driver.cogging import StoredCogging
 from continuum_robot.nodes.driver.commands import CommandInput
 from continuum_robot.nodes.driver.controller_switch import ControllerSwitch
 from continuum_robot.nodes.driver.devices import make_actuators
@@ -90,6 +92,7 @@ class TendonDriver(ManagedNode):
         needed = [name.strip() for name in self.parameters.get("estop_buttons").split(",") if name.strip()]
         inputs = EstopInputs(self.parameters.get("estop_button_timeout_s"), needed)
         self._homing = StoredHoming(self, self._get_loop, self._publish_status)
+        self._cogging = StoredCogging(self, self._get_loop, lambda: self._homing.folder, self._publish_status)
         self._heat = HeatMemory(self, lambda: self._homing.folder)
         self._faults = DriverFaults(self, self._get_loop, self._publish_status, inputs, self._heat)
         self._procedures = ProcedureDrive(self, self._get_loop, self._publish_status)
@@ -108,6 +111,7 @@ class TendonDriver(ManagedNode):
             thresholds,
             faults=self._faults,
             homing=self._homing,
+            cogging=self._cogging,
             commands=self._commands,
             controllers=self._controllers,
             form=lambda: self.form,
@@ -175,6 +179,7 @@ class TendonDriver(ManagedNode):
             trips=trips,
         )
         self._homing.read(loop)
+        self._cogging.read(loop)
         self._controllers.begin(loop)
         if self._slot is not None:
             self._slot.join(loop, form)
@@ -366,6 +371,8 @@ class TendonDriver(ManagedNode):
 
     def _on_parameters(self, names: set[str]) -> None:
         loop, temperatures = self.loop, self._temperatures
+        if COGGING in names:
+            self._cogging.apply(loop)
         if loop is not None and temperatures is not None and names & set(TEMPERATURES):
             value = temperatures.value
             loop.call(lambda: loop.safety.heat.set_limits(value.temperature_warn_c, value.temperature_error_c))

@@ -45,13 +45,14 @@ _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _MERGE = "tag:yaml.org,2002:merge"
 
 
-def read_yaml(path: Path, what: str) -> str:
+def read_yaml(path: Path, what: str, bounds: YamlBounds = BOUNDS) -> str:
     """Text of a file, no more of it than :func:`plain_yaml` takes.
 
     Parameters
     ----------
     path : of the file
     what : it is, for the message, e.g. "robot file"
+    bounds : of its length
 
     Raises
     ------
@@ -60,20 +61,21 @@ def read_yaml(path: Path, what: str) -> str:
     try:
         with path.open("rb") as stream:
             # A character has four bytes at most; never all of a file without an end.
-            text = stream.read(4 * BOUNDS.characters + 1).decode("utf-8")
+            text = stream.read(4 * bounds.characters + 1).decode("utf-8")
     except (OSError, ValueError) as error:
         raise RobotFileError(path, "", str(error), f"a readable {what} in UTF-8") from error
-    _check_length(text, path)
+    _check_length(text, path, bounds)
     return text
 
 
-def plain_yaml(text: str, path: Path | None = None) -> tuple[Any, dict[str, int]]:
+def plain_yaml(text: str, path: Path | None = None, bounds: YamlBounds = BOUNDS) -> tuple[Any, dict[str, int]]:
     """Plain values of YAML text, and the line of every dotted key.
 
     Parameters
     ----------
     text : YAML
     path : for the messages
+    bounds : what it may become
 
     Returns
     -------
@@ -83,7 +85,7 @@ def plain_yaml(text: str, path: Path | None = None) -> tuple[Any, dict[str, int]
     ------
     RobotFileError : not well-formed, a key twice, or more than :class:`YamlBounds` allows
     """
-    reader = PlainReader(path)
+    reader = PlainReader(path, bounds)
     return reader.read(text), reader.lines
 
 

@@ -44,6 +44,7 @@ MODULES = (
     "drivers.tendon_safety",
     "control.pid",
     "control.tendon_forces",
+    "control.cogging",
     "rod.holding_force",
     "control.clarke_controller",
     "control.blending",

@@ -10,6 +10,7 @@ import cython
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.control.cogging import CoggingCompensation
 from continuum_robot.drivers.odri_can.motor_boards import MotorBoards
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
@@ -31,7 +32,8 @@ class DriverCycle:
 
     The commands come from the controller in the cycle, or, where there is none, from :meth:`command`; or the cycle
     itself holds the tensions, whatever these say (:meth:`hold_now`). An old command is never written again to keep a
-    device content.
+    device content. Where :attr:`cogging` is switched on, the motors get its forces on top of the tensions, and what
+    they measure is less by them: commanded and measured tensions stay those of the tendons.
 
     Parameters
     ----------
@@ -45,11 +47,14 @@ class DriverCycle:
     Attributes
     ----------
     log : a row for each cycle, see :class:`~continuum_robot.runtime.cycle_row.CycleRow`
+    cogging : feed-forward of the motors' cogging, off until somebody sets a table and switches it on
     """
 
     actuators: MotorBoards
     safety: TendonSafety
     controller: ControllerCycle
+    cogging = cython.declare(CoggingCompensation, visibility="readonly")
+    motor_force_n: cython.double[::1]
     tendon_count: cython.int
     coordinate_count: cython.int
     reading: ReadingBuffer
@@ -90,6 +95,7 @@ class DriverCycle:
         self.controller = controller  # type: ignore[assignment]
         self.tendon_count, self.coordinate_count = tendon_count, coordinate_count
         self.reading = ReadingBuffer(tendon_count)
+        self.cogging, self.motor_force_n = CoggingCompensation(tendon_count), vector(tendon_count)
         self.zero_m, self.take_up_n, self.wanted = vector(tendon_count), vector(tendon_count), vector(tendon_count)
         self.held, self.holds, self.held_known = vector(tendon_count), False, False
         self.noted, self.noted_limits = vector([math.nan] * tendon_count), vector(tendon_count)
@@ -124,11 +130,25 @@ class DriverCycle:
         if self.actuators.read_into(self.reading, now_s):
             displacement_m: cython.double[::1] = self.reading.displacement_m
             zero_m: cython.double[::1] = self.zero_m
+            self.balance_cogging(now_s)
             for j in indices(self.tendon_count):
                 displacement_m[j] -= zero_m[j]
         else:
             self.reading.fail(now_s)
             self.read_failures += 1
+
+    @stepped
+    def balance_cogging(self, now_s: cython.double) -> cython.void:
+        """Take the cogging at the angles just read out of the measured tensions; what is written gets it added."""
+        j: cython.int
+        powered: cython.bint = self.is_powered or self.takes_up
+        age_s: cython.double = now_s - self.reading.stamp_s
+        self.cogging.step(self.reading.displacement_m, self.reading.velocity_m_per_s, age_s, powered)
+        if self.cogging.acts:
+            tension_n: cython.double[::1] = self.reading.tension_n
+            here_n: cython.double[::1] = self.cogging.here_n
+            for j in indices(self.tendon_count):
+                tension_n[j] -= here_n[j]
 
     @stepped
     def control(self, now_s: cython.double) -> cython.void:
@@ -188,7 +208,17 @@ class DriverCycle:
     def write(self, tension: cython.double[::1], now_s: cython.double) -> cython.void:
         """Send tensions, and note them for the next row."""
         j: cython.int
-        if not self.actuators.write_tensions(tension, now_s):
+        sent: cython.double[::1] = tension
+        added_n: cython.double[::1] = self.safety.added_n
+        ahead_n: cython.double[::1] = self.cogging.ahead_n
+        acts: cython.bint = self.cogging.acts
+        if acts:
+            for j in indices(self.tendon_count):
+                self.motor_force_n[j] = tension[j] + ahead_n[j]
+            sent = self.motor_force_n
+        for j in indices(self.tendon_count):
+            added_n[j] = ahead_n[j] if acts else 0.0
+        if not self.actuators.write_tensions(sent, now_s):
             self.write_failures += 1
         self.written = True
         copy_into(self.noted, tension, self.tendon_count)

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.control.cogging import strongest_harmonic
 from continuum_robot.drivers.protocols import TendonActuators, TendonReading, interrupted
 from continuum_robot.drivers.tendon_safety import TendonSafety
 from continuum_robot.errors import ContinuumRobotError, DeviceError
@@ -32,6 +33,8 @@ TAKE_UP_TIMEOUT_S = 10.0
 SERVICE_PERIOD_S = 0.1
 ENABLE_TIMEOUT_S = 60.0
 """Longer than any board's own: the alignment of its rotors."""
+COGGING_BANDWIDTH = 0.25
+"""Frequency of a motor's strongest cogging at which nothing of it is compensated any more, of the cycle's rate."""
 TAKE_UP = TakeUpSettings(rest_time_s=0.1, timeout_s=4.0)
 
 
@@ -378,6 +381,42 @@ class DriverLoop:
         on : hold
         """
         self.call(lambda: self.cycle.hold_now(on=on, now_s=self.pace.now_s()))
+
+    # --- cogging
+
+    def feed_cogging_forward(self, force_n: Vector, m_per_turn: Vector) -> None:
+        """Let the cycle know the cogging of the motors; it is compensated once it is switched on.
+
+        Parameters
+        ----------
+        force_n : over a turn of each motor, shape (N, K), N on the tendon; shape (0, 0): none is known
+        m_per_turn : tendon that a turn of each motor winds, shape (N,), m
+
+        Raises
+        ------
+        ParameterError : a table that does not fit the robot
+        """
+        lag_s = 0.0 if self.robot.actuators is None else self.robot.actuators.current_time_constant_s
+        # A command is held for a period: its middle is half of it later, and the current follows with its lag.
+        lead_s = 0.5 * self.period_s + lag_s
+        fastest = [
+            COGGING_BANDWIDTH / self.period_s * abs(float(length)) / strongest_harmonic(row)
+            for row, length in zip(force_n, m_per_turn, strict=True)
+        ]
+        self.call(lambda: self.cycle.cogging.set_table(force_n.tolist(), m_per_turn.tolist(), lead_s, fastest))
+
+    def compensate_cogging(self, *, on: bool) -> None:
+        """Compensate the motors' cogging from now on or no longer, without a jump.
+
+        Parameters
+        ----------
+        on : compensate
+
+        Raises
+        ------
+        ParameterError : on without a table
+        """
+        self.call(lambda: self.cycle.cogging.switch(on=on))
 
     def _stop_torque(self) -> None:
         if self.safety.torque_off_due and self.powered:

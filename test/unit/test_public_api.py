@@ -60,6 +60,7 @@ WITHOUT_FORMULAS = {
     "rod/loads.py",
     "rod/strain_benchmark.py",
     "rod/strain_motion_benchmark.py",
+    "control/cogging.py",
     "control/limited_tension.py",
     "control/limits.py",
     "control/tendon_use.py",

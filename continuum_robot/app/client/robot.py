@@ -512,6 +512,19 @@ class Robot:
         """
         self.set_parameters("clarke_controller", {"pretension_n": float(pretension_n)})
 
+    def compensate_cogging(self, on: bool = True) -> None:
+        """Feed the cogging of the motors forward, or no longer, by the table of ``continuum-robot calibrate-cogging``.
+
+        Parameters
+        ----------
+        on : feed it forward
+
+        Raises
+        ------
+        ParameterError : there is no table that fits this robot
+        """
+        self.set_parameters("tendon_driver", {"cogging": "on" if on else "off"})
+
     def set_gains(self, segment: int | str = 1, **gains: float) -> None:
         """Change gains of the controller, all or none, at its next cycle.
 

@@ -114,3 +114,34 @@ def calibrate_torque(
     raise typer.Exit(
         module.run_calibrate_torque(robot, simulated, tendon, mass, out=out, json_file=json_file, ask=asked)
     )
+
+
+def calibrate_cogging(
+    robot: RobotArgument,
+    simulated: SimulatedOption = True,
+    speed: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="M/S",
+            min=1e-4,
+            help="Speed of a sweep, m/s; once for each, the slowest last. Default: 0.01 and 0.005.",
+            show_default=False,
+        ),
+    ] = None,
+    tension: Annotated[
+        float,
+        typer.Option(metavar="N", min=0.0, help="On every tendon at the straight pose, N; 0: chosen from the limits."),
+    ] = 0.0,
+    plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Picture of the tables.")] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Turn every motor slowly both ways, and store its cogging over its angle, with the uncertainty.
+
+    The robot goes in circles in which each motor makes a turn, the tendons stay on. From the second sweep on the table
+    so far is fed forward. The driver feeds it forward in its cycle: see its parameter cogging. Do it after home; after
+    the motors were aligned anew the angles are lost, and it is due again. Ctrl-C releases the tendons.
+    """
+    module = part("procedures")
+    raise typer.Exit(
+        module.run_calibrate_cogging(robot, simulated, speed or (), tension, plot=plot, json_file=json_file)
+    )

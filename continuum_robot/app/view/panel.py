@@ -8,6 +8,7 @@ from pathlib import Path
 import viser
 
 from continuum_robot.app.view.commander import Commander
+from continuum_robot.app.view.controls.drives import Drives
 from continuum_robot.app.view.controls.gains import Gains
 from continuum_robot.app.view.controls.pushing import Pushing
 from continuum_robot.app.view.controls.recording import Recording
@@ -50,7 +51,7 @@ class Panel:
     Attributes
     ----------
     status, pushing, recording : parts of it, each with its controls
-    steering, tip, plane, trajectory, gains : further ones, None of a robot without control settings
+    steering, tip, plane, trajectory, gains, drives : further ones, None of a robot without control settings
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Panel:
         self.plane: PlaneTarget | None = None
         self.trajectory: Trajectory | None = None
         self.gains: Gains | None = None
+        self.drives: Drives | None = None
         tabs = gui.add_tab_group()
         if self.steering is None:
             with tabs.add_tab("Steer"):
@@ -96,6 +98,7 @@ class Panel:
                 self.trajectory = Trajectory(server, commander, self.steering, status)
             with tabs.add_tab("Tune"):
                 self.gains = Gains(server, commander, robot, status)
+                self.drives = Drives(server, commander, status)
         with tabs.add_tab("Push"):
             self.pushing = Pushing(server, commander, model, status)
         with tabs.add_tab("Record"):
@@ -108,7 +111,8 @@ class Panel:
         ----------
         snapshot : what is known
         """
-        for part in (self.status, self.steering, self.tip, self.plane, self.trajectory, self.gains, self.recording):
+        steering = (self.steering, self.tip, self.plane, self.trajectory)
+        for part in (self.status, *steering, self.gains, self.drives, self.recording):
             if part is not None:
                 part.update(snapshot)
         self.pushing.update()

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import yaml
@@ -127,10 +128,21 @@ def simulated_folder(folder: Path | None = None) -> Path:
     return (folder or calibration_folder()) / "simulated"
 
 
-def record_path(robot: Robot, folder: Path | None = None) -> Path:
-    """The file of a robot's homing; ``folder`` None: :func:`calibration_folder`. Raises :class:`RobotFileError`."""
+def record_path(robot: Robot, folder: Path | None = None, kind: str = "homing") -> Path:
+    """The file of a robot's homing, or of another kind of record.
+
+    Parameters
+    ----------
+    robot : with a hardware section
+    folder : of the records; None: :func:`calibration_folder`
+    kind : of the record: "homing" or "cogging"
+
+    Raises
+    ------
+    RobotFileError : a robot without a hardware section
+    """
     plain = re.sub(r"[^A-Za-z0-9._-]", lambda match: f"%{ord(match.group()):x}", f"{robot.name}.{serial_number(robot)}")
-    return (folder or calibration_folder()) / f"{plain}.homing.yaml"
+    return (folder or calibration_folder()) / f"{plain}.{kind}.yaml"
 
 
 def string_zeros(names: Sequence[str], readings: Sequence[Vector]) -> dict[str, float]:
@@ -161,16 +173,37 @@ def store_record(record: HomingRecord, path: Path) -> None:
     ------
     RecordingError : it cannot be written
     """
-    text = "# SPDX-License-Identifier: Apache-2.0\n# Written by the homing procedure. SI units.\n"
-    mapping = dataclasses.asdict(record)
-    mapping = {name: [*value] if isinstance(value, tuple) else value for name, value in mapping.items()}
-    text += yaml.safe_dump(mapping, sort_keys=False, default_flow_style=None)
+    write_record(record, path, "Written by the homing procedure. SI units.")
+
+
+def write_record(record: Any, path: Path, comment: str) -> None:
+    """Write a record of any kind; a reader never sees half of it.
+
+    Parameters
+    ----------
+    record : a dataclass of plain values
+    path : where
+    comment : first line of the file
+
+    Raises
+    ------
+    RecordingError : it cannot be written
+    """
+    text = f"# SPDX-License-Identifier: Apache-2.0\n# {comment}\n"
+    text += yaml.safe_dump(_listed(dataclasses.asdict(record)), sort_keys=False, default_flow_style=None, width=120)
     try:
         write_whole(path, text)
     except OSError as error:
         raise RecordingError(
             path, f"cannot be written ({error.strerror})", "Make room, or its folder writable."
         ) from error
+
+
+def _listed(value: Any) -> Any:
+    """Tuples as lists, which YAML has."""
+    if isinstance(value, dict):
+        return {name: _listed(item) for name, item in value.items()}
+    return [_listed(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def load_record(robot: Robot, path: Path) -> HomingRecord:

@@ -11,6 +11,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from continuum_robot.drivers.protocols import CountsFromPowerOn
 from continuum_robot.nodes.choices import HOLD_TENSION
 from continuum_robot.nodes.diagnostics import Level, LoopThresholds, StatusBuilder
+from continuum_robot.nodes.driver.cogging import StoredCogging
 from continuum_robot.nodes.driver.commands import CommandInput
 from continuum_robot.nodes.driver.controller_switch import ControllerSwitch
 from continuum_robot.nodes.driver.faults import DOES, DriverFaults
@@ -29,7 +30,7 @@ class DriverDiagnosis:
     node : the driver
     loop : gives the loop, None while not configured
     thresholds : of the loop's timing
-    faults, homing, commands, controllers : of the driver
+    faults, homing, cogging, commands, controllers : of the driver
     form : gives the form of the cycle
 
     Attributes
@@ -45,13 +46,14 @@ class DriverDiagnosis:
         *,
         faults: DriverFaults,
         homing: StoredHoming,
+        cogging: StoredCogging,
         commands: CommandInput,
         controllers: ControllerSwitch,
         form: Callable[[], Form],
     ) -> None:
         self._node, self._loop, self._thresholds = node, loop, thresholds
         self._faults, self._homing, self._commands, self._form = faults, homing, commands, form
-        self._controllers = controllers
+        self._controllers, self._cogging = controllers, cogging
         self.activated_ns = 0
         for name, task in (
             ("driver", self._diagnose_driver),
@@ -90,6 +92,7 @@ class DriverDiagnosis:
         status.add("activated_ns", self.activated_ns)
         status.add("powered", loop is not None and loop.powered)
         status.add("homed", not missing)
+        self._cogging.diagnose(status)
         status.add("time_is_over", loop is not None and bool(getattr(loop.pace, "done", False)))
         if missing:
             status.summary(Level.WARN, missing)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from continuum_robot.drivers.protocols import CountsFromPowerOn, TendonActuators
 from continuum_robot.errors import ContinuumRobotError, DeviceError
+from continuum_robot.identification.procedures.cogging_record import forget_angles
 from continuum_robot.identification.procedures.record import (
     HOME_FIRST,
     HomingRecord,
@@ -85,6 +86,12 @@ class StoredHoming:
         """
         loop = configured(self._loop())
         loop.call(lambda: self._use(record, loop))
+        inner = loop.actuators
+        if not self._node.simulated and isinstance(inner, CountsFromPowerOn) and not self._was_aligned:
+            self._was_aligned = True
+            if forget_angles(loop.robot, self.folder):
+                loop.compensate_cogging(on=False)
+                self._node.get_logger().warning("the motors were aligned anew: calibrate their cogging again")
         self._publish_status()
 
     def require(self, actuators: TendonActuators) -> None:

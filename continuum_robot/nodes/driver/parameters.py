@@ -65,6 +65,12 @@ def declare_parameters(parameters: ParameterServer) -> None:
         read_only=True,
     )
     declare(
+        "cogging",
+        "auto",
+        "whether the cogging of the motors that calibrate-cogging stored is fed forward; auto: on hardware",
+        rules=Quantity("", choices=("auto", "on", "off")),
+    )
+    declare(
         "estop_button_timeout_s",
         0.5,
         "time without a heartbeat after which a button of the topic estop_button counts as pressed",

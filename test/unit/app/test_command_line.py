@@ -31,6 +31,7 @@ COMMANDS = (
     "home",
     "check-tendons",
     "calibrate-torque",
+    "calibrate-cogging",
     "experiment",
     "identify",
     "identify-geometry",

@@ -133,7 +133,7 @@ class Boards(QuietWatcher):
 
 def script(robot, seed, seconds):
     """What happens before each cycle, drawn once."""
-    rng, holding = np.random.default_rng(seed), np.random.default_rng(100 + seed)
+    rng, holding, cogging = (np.random.default_rng(start + seed) for start in (0, 100, 200))
     names = sorted(wired(robot).hardware.tendon_actuators.channels)
     phase = rng.uniform(0, 6, robot.coordinate_count)
     calm_s = 0.3
@@ -155,6 +155,8 @@ def script(robot, seed, seconds):
                 todo.append(("estop",))
             if holding.random() < 0.005:
                 todo.append(("hold", bool(holding.random() < 0.5)))
+            if cogging.random() < 0.006:
+                todo.append(("cogging", bool(cogging.random() < 0.7)))
         if k % 4 == 0:
             amplitude = 3e-4
             position = amplitude * np.sin(9 * time_s + phase)
@@ -170,6 +172,9 @@ def script(robot, seed, seconds):
 def live(robot, form, seed, seconds):
     stand = Boards(robot, form, seed)
     loop, outside = stand.loop, False
+    count = robot.tendon_count
+    table = np.random.default_rng(300 + seed).uniform(-0.3, 0.3, (count, 77))
+    loop.feed_cogging_forward(table, np.linspace(8e-3, 11e-3, count) * (-1) ** np.arange(count))
     for todo in script(robot, seed, seconds):
         for what, *values in todo:
             if what == "restart":
@@ -192,6 +197,9 @@ def live(robot, form, seed, seconds):
             elif what == "hold":
                 loop.hold_tensions(on=values[0])
                 stand.said.append((stand.pace.now_s(), "hold", values[0]))
+            elif what == "cogging":
+                loop.compensate_cogging(on=values[0])
+                stand.said.append((stand.pace.now_s(), "cogging", *loop.cycle.cogging.forces()))
             elif what == "estop":
                 loop.safety.estop("the test")
             elif what == "reference":
@@ -220,14 +228,17 @@ def test_both_forms_give_the_same_bits(compiled, name, seed):
 
 
 def test_the_runs_have_readings_commands_answers_and_many_faults():
-    faults, states, answered, missed = Counter(), Counter(), 0, 0
+    faults, states, answered, missed, compensated = Counter(), Counter(), 0, 0, 0
     for seed in range(SEEDS):
         robot = load_robot(ROBOTS[0])
         stand = live(robot, interpreted_form("for the test"), seed, SECONDS)
         for entry in stand[1]:
             if isinstance(entry, tuple) and len(entry) > 1 and isinstance(entry[0], float):
                 states[entry[1]] += 1
-                faults.update(entry[2:])
+                if entry[1] == "cogging":
+                    compensated += any(entry[2:])
+                else:
+                    faults.update(entry[2:])
         row = CycleRow(robot.tendon_count, robot.coordinate_count)
         answered += sum(bool(one[row.answered]) for one in stand[0])
         missed += sum(one[row.missed] for one in stand[0])
@@ -235,3 +246,4 @@ def test_the_runs_have_readings_commands_answers_and_many_faults():
     assert len(faults) >= 2
     assert answered > 800
     assert missed > 0
+    assert compensated > 2

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shipped driver and controller cycle on a simulated robot in virtual time, for experiments on any plant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.control.clarke_controller import ClarkeController
+from continuum_robot.control.references import ClarkeReference
+from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.identification.procedures.procedure import Procedure
+from continuum_robot.identification.procedures.run import ProcedureRun
+from continuum_robot.models.making import robot_model
+from continuum_robot.robot.description import Robot
+from continuum_robot.runtime.assembly import PERIOD_S, QuietWatcher, make_loop
+from continuum_robot.runtime.controller_cycle import ControllerCycle
+from continuum_robot.runtime.pace import VirtualPace
+from continuum_robot.runtime.reference_input import ReferenceInput
+from continuum_robot.simulation.plant import Plant
+from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
+
+Array = NDArray[np.float64]
+Way = Callable[[float], ClarkeReference]
+Look = Callable[["VirtualStack"], None]
+
+PLANTS = ("rod",)
+LONGEST_PROCEDURE_S = 600.0
+
+
+def make_plant(kind: str, robot: Robot, seed: int) -> Plant:
+    """The plant of an experiment.
+
+    Parameters
+    ----------
+    kind : one of PLANTS
+    robot : with actuators
+    seed : of the rotors' angles
+
+    Raises
+    ------
+    ParameterError : unknown kind
+    """
+    if kind not in PLANTS:
+        raise ParameterError("plant", kind, "one of " + ", ".join(PLANTS))
+    return Plant(robot, rng=np.random.default_rng(seed))
+
+
+class VirtualStack(QuietWatcher):
+    """A robot under its shipped control loop; time passes in :meth:`run` and :meth:`follow` only.
+
+    Parameters
+    ----------
+    robot : as the simulated one is
+    plant : of that robot
+    believed : as driver and controller know it; None: the same
+    seed : of the sensors' noise
+
+    Attributes
+    ----------
+    plant, actuators : simulated
+    loop : of driver and controller
+    faults : that latched, with their times
+    """
+
+    def __init__(self, robot: Robot, plant: Plant, *, believed: Robot | None = None, seed: int = 1) -> None:
+        self.robot, self.plant = believed or robot, plant
+        self.actuators = SimulatedTendonActuators(robot, plant, np.random.default_rng(seed))
+        self.faults: list[tuple[float, str]] = []
+        self._way: Way | None = None
+        self._way_from_s = 0.0
+        self._look: Look | None = None
+        self._pace = VirtualPace(PERIOD_S, 0.0, self._on_step)
+        self._input = ReferenceInput(robot.coordinate_count, blend_s=0.0)
+        self.actuators.open()
+        self.actuators.read(0.0)
+        self.loop = make_loop(self.robot, self.actuators, self, lambda _cycle, _form: self._pace)
+        self.controller = ClarkeController(self.robot, robot_model(self.robot).feedforward())
+        control = self.robot.control
+        timeout_s = 0.02 if control is None else control.state_timeout_s
+        self.loop.cycle.attach(ControllerCycle(self.controller, self._input, timeout_s, PERIOD_S))
+        self.loop.start()
+        self._pace.run_one()
+
+    @property
+    def now_s(self) -> float:
+        """Time, s."""
+        return self._pace.now_s()
+
+    @property
+    def wanted(self) -> ClarkeReference | None:
+        """The reference now, None before the first."""
+        return None if self._way is None else self._way(self.now_s - self._way_from_s)
+
+    def drive(self, procedure: Procedure) -> None:
+        """Run a procedure to its end, then switch the torque off.
+
+        Parameters
+        ----------
+        procedure : not begun
+
+        Raises
+        ------
+        ContinuumRobotError : it failed, and why
+        """
+        run = ProcedureRun(procedure, self.loop.safety)
+        self.loop.switch_on()
+        self._pace.run(0.05)  # the currents of a procedure before fade
+        self.loop.begin_procedure(run)
+        self._pace.wait(lambda: run.finished, LONGEST_PROCEDURE_S)
+        self.loop.end_procedure(run, [0.0] * self.robot.tendon_count)
+        if not run.succeeded:
+            raise ContinuumRobotError(f"the procedure ended early: {run.problem}")
+
+    def activate(self) -> None:
+        """Switch on, take up slack and let the controller hold where the robot is."""
+        self.loop.switch_on()
+        self.loop.take_up_slack(0.25, lambda _sentence: None)
+        self.loop.obey()
+        self.loop.cycle.control_now(on=True)
+
+    def deactivate(self) -> None:
+        """Ramp the tensions down and switch off."""
+        self.loop.cycle.control_now(on=False)
+        self.loop.ramp_down(lambda _sentence: None)
+        self.loop.power_off()
+
+    def follow(self, way: Way, duration_s: float, look: Look | None = None) -> None:
+        """Let the controller follow a reference for a while.
+
+        Parameters
+        ----------
+        way : reference by the time since this call, s
+        duration_s : s
+        look : called after every cycle
+
+        Raises
+        ------
+        ContinuumRobotError : a fault latched
+        """
+        self._way, self._way_from_s, self._look = way, self.now_s, look
+        self._pace.run(duration_s)
+        self._look = None
+        if self.faults:
+            time_s, name = self.faults[0]
+            raise ContinuumRobotError(f"{name} latched at {time_s:.3f} s")
+
+    def close(self) -> None:
+        """End."""
+        self.loop.stop()
+        self.loop.close()
+
+    # What happens in the loop
+
+    def _on_step(self, now_s: float) -> None:
+        if self._way is not None:
+            self._input.receive(self._way(now_s - self._way_from_s), now_s)
+
+    def on_change(self, new_faults: Sequence[str]) -> None:
+        """Note faults.
+
+        Parameters
+        ----------
+        new_faults : that latched
+        """
+        self.faults += [(self.now_s, name) for name in new_faults]
+
+    def on_row(self, row: list[float]) -> None:  # noqa: ARG002
+        """Let the experiment look.
+
+        Parameters
+        ----------
+        row : of the cycle's log
+        """
+        if self._look is not None:
+            self._look(self)

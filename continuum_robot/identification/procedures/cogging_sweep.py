@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turn every motor slowly both ways, with its tendon on: the robot goes in circles that wind a turn of each spool.
+
+What is left of a motor's force when inertia, friction and the slowly changing load are taken off repeats with the
+motor's angle: its cogging. See identification/cogging_table.py for that fit.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.errors import ParameterError
+from continuum_robot.identification.procedures.procedure import ProcedureError, Step, TakeUp, driven_parts
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.schema import checked, quantity
+from continuum_robot.rod.tendon_modes import controlled_manifold
+
+Vector = NDArray[np.float64]
+
+# Circles of 1.3 turns: a turn is covered by the part of the circle in which a tendon is at least half as fast as in
+# the middle, and a motor that is slower hangs in its cogging.
+TURNS_WOUND = 1.3
+GROWTH_S = 2.0
+TENSION_RATIO = 0.75
+# A tendon may be asked for less than its least tension for so long: the cogging of a motor does that.
+LONGEST_DIP_S = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoggingSweepSettings:
+    """How the motors are turned."""
+
+    speed_m_per_s: float = quantity("fastest speed of the slowest tendon", "m/s", default=0.01, gt=0, le=0.2)
+    circles: int = quantity(
+        "whole circles of which the readings are kept, half of them each way", default=4, ge=2, le=64
+    )
+    tension_n: float = quantity(
+        "tension of every tendon at the straight pose; 0: three quarters of what all may carry together",
+        "N",
+        default=0.0,
+        ge=0,
+        le=1e4,
+    )
+    bandwidth_rad_per_s: float = quantity("of the position control", "rad/s", default=40.0, gt=0, le=500)
+    lag_m: float = quantity("how far the robot may lag behind its circle", "m", default=0.006, gt=0, le=0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class CoggingSamples:
+    """Readings of a sweep, T cycles of N motors.
+
+    Attributes
+    ----------
+    time_s : of the readings' acquisition, shape (T,), s
+    displacement_m : from the devices' own zero, shape (T, N), m
+    stretch_m : what of them no shape of the rod explains: stretch of the tendons, shape (T, N), m
+    force_n : measured current times the motor's constant, shape (T, N), N on the tendon
+    phase_rad : angle of the circle, rising or falling, shape (T,), rad
+    """
+
+    time_s: Vector
+    displacement_m: Vector
+    stretch_m: Vector
+    force_n: Vector
+    phase_rad: Vector
+
+
+class CoggingSweep:
+    """The procedure; see the module. Pure.
+
+    Parameters
+    ----------
+    robot : with actuators and limits
+    m_per_turn : tendon that a turn of each motor winds, shape (N,), m
+    settings : see :class:`CoggingSweepSettings`
+
+    Attributes
+    ----------
+    result : the samples, set when done
+
+    Raises
+    ------
+    ParameterError : limits that leave no room for a turn of the motors, or for the tension
+    """
+
+    def __init__(self, robot: Robot, m_per_turn: Vector, settings: CoggingSweepSettings | None = None) -> None:
+        self.settings = settings = checked(CoggingSweepSettings, asdict(settings or CoggingSweepSettings()))
+        actuators, limits = driven_parts(robot)
+        count = robot.tendon_count
+        self._robot, self._limits = robot, limits
+        self._manifold = manifold = controlled_manifold(robot)
+        self._newton_per_ampere = robot.newton_per_ampere
+        even_n = min(limits.maximum_n, limits.total_n / count)
+        level_n = settings.tension_n or max(TENSION_RATIO * even_n, limits.minimum_n)
+        shift = np.asarray(manifold.shift_direction)
+        self._base_n = level_n * shift / shift.min()
+        if not (self._base_n < limits.maximum_n).all() or self._base_n.sum() >= limits.total_n:
+            raise ParameterError("tension_n", level_n, f"less than {even_n:g} N, which all tendons may carry together")
+        # All pairs of coordinates go round together; a tendon moves by the length of its row.
+        pairs = manifold.displacement_matrix.reshape(count, -1, 2).sum(axis=1)
+        length = np.linalg.norm(pairs, axis=1)
+        self._radius_m = float((0.5 * TURNS_WOUND * np.abs(m_per_turn) / length).max())
+        reach_m = self._radius_m * float(length.max())
+        if reach_m > 0.9 * limits.maximum_displacement_m:
+            raise ParameterError(
+                "limits.maximum_displacement_m",
+                limits.maximum_displacement_m,
+                f"at least {reach_m / 0.9:.3g} m, room for a turn of every motor",
+            )
+        self._rate_rad_per_s = settings.speed_m_per_s / (self._radius_m * float(length.min()))
+        displacement = manifold.displacement_matrix
+        self._mass_kg = actuators.reflected_mass_kg
+        self._mass = self._mass_kg * displacement.T @ displacement
+        self._take_up = TakeUp(self._base_n, robot.tendon_names)
+        self._tight = self._stopped = False
+        self._start: Vector | None = None
+        self._integral = np.zeros(manifold.coordinate_count)
+        self._elapsed_s = self._phase_rad = self._low_s = 0.0
+        self._direction = 1.0
+        self._turned_rad = self._shrunk = 0.0
+        self._rows: list[tuple[float, Vector, Vector, float]] = []
+        self.result: CoggingSamples | None = None
+
+    def update(self, reading: TendonReading, dt: float) -> Step:
+        """The next step; raises :class:`ProcedureError` where the robot does not follow."""
+        if self._stopped:
+            return Step(self._base_n.copy(), "stopped", 1.0, done=True)
+        if not self._tight:
+            tension, self._tight = self._take_up.update(reading, dt)
+            return Step(tension, "taking up slack", 0.05)
+        if self.result is not None:
+            return Step(self._base_n.copy(), "done", 1.0, done=True)
+        if self._start is None:
+            self._start = reading.displacement_m.copy()
+        self._elapsed_s += dt
+        position, velocity = self._reference(dt)
+        tension = self._servo(reading, position, velocity, dt)
+        whole_rad = 2 * math.pi * self.settings.circles
+        if self._elapsed_s > GROWTH_S and self._shrunk == 0:
+            force = reading.current_a * self._newton_per_ampere
+            self._rows.append((reading.stamp_s, reading.displacement_m.copy(), force, self._phase_rad))
+        if self._turned_rad >= whole_rad:
+            self._shrunk = min(1.0, self._shrunk + dt / GROWTH_S)
+            if self._shrunk >= 1.0:
+                time_s, displacement, force_n, phase = (np.array(column) for column in zip(*self._rows, strict=True))
+                stretch = self._off_manifold(displacement)
+                self.result = CoggingSamples(time_s, displacement, stretch, force_n, phase)
+        return Step(tension, "turning the motors", 0.05 + 0.95 * min(1.0, self._turned_rad / whole_rad))
+
+    def stop(self) -> None:
+        """End with the next step."""
+        self._stopped = True
+
+    def _reference(self, dt: float) -> tuple[Vector, Vector]:
+        """Circle that grows, goes round one way, then the other, and shrinks: coordinates (m) and rates (m/s)."""
+        grown = min(1.0, self._elapsed_s / GROWTH_S)
+        grown = 0.5 * (1 - math.cos(math.pi * grown))
+        shrunk = 0.5 * (1 + math.cos(math.pi * self._shrunk))
+        half_rad = math.pi * self.settings.circles
+        # The way back begins and ends gently, within a tenth of a circle.
+        left_rad = half_rad - self._turned_rad % half_rad
+        gently = min(1.0, 0.1 + left_rad / 0.6, 0.1 + (half_rad - left_rad) / 0.6)
+        self._direction = 1.0 if self._turned_rad < half_rad else -1.0
+        rate = self._direction * self._rate_rad_per_s * gently if self._elapsed_s > GROWTH_S else 0.0
+        if self._shrunk > 0:
+            rate = 0.0
+        self._turned_rad += abs(rate) * dt
+        self._phase_rad += rate * dt
+        unit = np.tile([math.cos(self._phase_rad), math.sin(self._phase_rad)], self._manifold.coordinate_count // 2)
+        across = np.tile([-math.sin(self._phase_rad), math.cos(self._phase_rad)], self._manifold.coordinate_count // 2)
+        radius_m = self._radius_m * grown * shrunk
+        return radius_m * unit, radius_m * rate * across
+
+    def _off_manifold(self, tendons: Vector) -> Vector:
+        return np.asarray(tendons - self._manifold.clarke(tendons) @ self._manifold.displacement_matrix.T)
+
+    def _servo(self, reading: TendonReading, position: Vector, velocity: Vector, dt: float) -> Vector:
+        """PID on the reflected mass: poles at the bandwidth with damping 0.7, an integral eight times slower.
+
+        Motors that move against each other stretch tendons and move no rod: nothing else damps that.
+        """
+        w = self.settings.bandwidth_rad_per_s
+        start = reading.displacement_m if self._start is None else self._start
+        error = position - self._manifold.clarke(reading.displacement_m - start)
+        rate = velocity - self._manifold.clarke(reading.velocity_m_per_s)
+        if float(np.abs(error).max()) > self.settings.lag_m:
+            raise ProcedureError(
+                f"the robot lags {1e3 * float(np.abs(error).max()):.0f} mm behind its circle",
+                "Free what blocks it, run the tendon check, or choose a slower sweep.",
+            )
+        self._integral += w**3 / 8 * error * dt
+        force = self._mass @ (w**2 * error + 1.4 * w * rate + self._integral)
+        tension: Vector = self._base_n + force @ self._manifold.clarke_matrix  # muhmann (26)
+        tension = tension - 1.4 * w * self._mass_kg * self._off_manifold(reading.velocity_m_per_s)
+        low_n = float(tension.min())
+        self._low_s = self._low_s + dt if low_n < self._limits.minimum_n else 0.0
+        if self._low_s > LONGEST_DIP_S:
+            raise ProcedureError(
+                f"a tendon would have {low_n:.2g} N, less than limits.minimum_n = {self._limits.minimum_n:g} N",
+                "Sweep with a greater tension.",
+            )
+        return tension
