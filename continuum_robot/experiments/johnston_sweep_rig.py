@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.experiments.experiment import Progress
+from continuum_robot.experiments.johnston_measurement import CommandedCurrent
 from continuum_robot.experiments.johnston_segment import CapstanRobot, Stop, perturbed
 from continuum_robot.experiments.johnston_sweep_runs import DIRECTIONS, Recording
 from continuum_robot.robot.loading import load_robot
@@ -38,6 +39,12 @@ class SweepSettings:
     force_walk_n_per_sqrt_s: float = quantity(
         "change of the force that the best estimator expects within a second", "N/s^0.5", default=30.0, gt=0, le=1e4
     )
+    torque_error: float = quantity(
+        "share by which the torque that a current stands for is off, for each capstan", default=0.05, ge=0, le=0.5
+    )
+    gear_efficiency: float = quantity(
+        "of motor and gearhead; the paper takes the rated one and does not name it", default=0.8, gt=0, le=1
+    )
     seed: int = quantity("of errors and noise", default=1, ge=0, le=2**31)
     cases: int = quantity("number of contacts, spread over the table", default=20, ge=1, le=20)
 
@@ -49,12 +56,14 @@ class Sample:
     Attributes
     ----------
     readings_m : extensions of the strings, shape (strings,), m
-    torque : of the capstans, shape (capstans,), N.m
+    torque : of the capstans by their commanded current, shape (capstans,), N.m
+    c : true coefficients, shape (n,), 1/m
     wrench : true (force, moment) at the contact in the backbone's frame, shape (6,), N and N.m
     """
 
     readings_m: Array
     torque: Array
+    c: Array
     wrench: Array
 
 
@@ -69,6 +78,7 @@ class Rig:
         self.plant = CapstanRobot(perturbed(robot, settings.parameter_error, rng), progress)
         self.strings = string_matrix(robot)
         self.encoders = StringEncoderModel(len(self.strings), StringEncoderSettings(), rng)
+        self.current = CommandedCurrent(self.plant.capstans, settings.torque_error, settings.gear_efficiency, rng)
 
     def approach(self, case: Recording, *, present: bool) -> Iterator[Sample]:
         """Away from the sensor, towards it, and away again.
@@ -125,7 +135,9 @@ class _Motion:
             torque, wrench = rig.plant.drive_loads(self._x, reference, self._stop)
             extension = rig.strings @ self._x[:n]
             angles = rig.plant.capstan_jacobian @ self._x[:n]
-            yield Sample(np.concatenate([angles, rig.encoders.read(extension)]), torque, wrench)
+            estimate = rig.current.read(torque, rig.plant.capstan_jacobian @ self._x[n : 2 * n])
+            readings = np.concatenate([angles, rig.encoders.read(extension)])
+            yield Sample(readings, estimate, self._x[:n].copy(), wrench)
             if np.linalg.norm(wrench[:3]) >= peak_n:
                 return
             self._x = rig.plant.drive(self._x, reference, self._stop, dt)
