@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.cosserat.conversion import all_loads, cosserat_rod
+from continuum_robot.rod.cosserat.conversion import cosserat_rod
 from continuum_robot.rod.cosserat.statics import solve
 from continuum_robot.rod.loads import PointWrench
 from continuum_robot.rod.strain_rod import StrainRod
@@ -26,7 +26,7 @@ def main(out: Path) -> None:
     for number, weight_n in enumerate((0.0, 0.1, 0.2, 0.3)):
         loads = [PointWrench(s_m=robot.length_m, force_n=(-weight_n, 0.0, 0.0))]
         coefficients = equilibrium(strain_rod, tension_n, loads)
-        exact = solve(rod, tension_n, all_loads(strain_rod, loads))
+        exact = solve(rod, tension_n, loads)
         shape_m = strain_rod.poses(coefficients.c, s_m)[:, :3, 3]
         apart_mm = 1e3 * np.linalg.norm(shape_m[-1] - exact.tip_m)
         stable = "stable" if exact.stable else "not stable"

@@ -22,8 +22,8 @@ def main(out: Path) -> None:
     last = statics.linkage.joint_count + 1
     figure, axis = plt.subplots(figsize=(6, 6), layout="constrained")
     for number, left_n in enumerate((3.0, 4.0, 6.0)):
-        free = statics.equilibrium((left_n, 3.0))
-        pushed = statics.equilibrium((left_n, 3.0), [Load(link=last, force_n=(0.05, 0.0))])
+        free = statics.solve_tension((left_n, 3.0))
+        pushed = statics.solve_tension((left_n, 3.0), [Load(link=last, force_n=(0.05, 0.0))])
         moved_mm = 1e3 * np.linalg.norm(pushed.poses[-1, :2] - free.poses[-1, :2])
         print(
             f"left {left_n:.0f} N, right 3 N: the last link at {np.degrees(free.poses[-1, 2]):.1f} degrees, "

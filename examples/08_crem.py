@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 from continuum_robot.mechanisms.equilibrium_modulation.building import make_moment_error, make_segment, modulation_of
-from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import equilibrium
+from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import modulated_equilibrium
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import end_pose
 from continuum_robot.mechanisms.equilibrium_modulation.turning_point import turning_point
 from continuum_robot.robot.loading import load_robot
@@ -22,7 +22,7 @@ def main(out: Path) -> None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
     for bend_degrees in (30, 45, 60):
         theta_rad = np.radians(90 - bend_degrees)  # theta is 90 degrees for the straight segment
-        state = equilibrium(segment, theta_rad, 0.0, insertion_m, moment_error)
+        state = modulated_equilibrium(segment, theta_rad, 0.0, insertion_m, moment_error)
         tip_m = end_pose(state, segment)[:, :3, 3]
         moved_um = 1e6 * (tip_m - tip_m[0])
         turn_m = turning_point(segment, theta_rad, moment_error)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from continuum_robot.app.output import write_json
-from continuum_robot.errors import ParameterError
+from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.experiments.experiment import Experiment
 from continuum_robot.experiments.registry import experiments
+from continuum_robot.experiments.stored_numbers import STORED, deviations, read_stored, run_timed
+
+_SHOWN_DEVIATIONS = 5
 
 
 def print_list(console: Console | None = None) -> None:
@@ -64,7 +67,97 @@ def run_experiment(
     experiment = _find(name)
     with console.status(f"{name} ...") as status:
         result = experiment.run(dict(options), lambda text: status.update(f"{name}: {escape(text)}"))
-    table = Table(title=name, title_justify="left", title_style="bold")
+    _print_numbers(experiment, result, console)
+    if json_file is not None:
+        write_json(json_file, result)
+        console.print(f"numbers: {json_file}", markup=False, highlight=False, soft_wrap=True)
+    if plots is not None:
+        for figure in experiment.draw(result, plots):
+            console.print(f"figure: {figure}", markup=False, highlight=False, soft_wrap=True)
+    return result
+
+
+def run_stored(
+    names: Sequence[str],
+    folder: Path = STORED,
+    *,
+    store: bool = False,
+    plots: Path | None = None,
+    console: Console | None = None,
+) -> int:
+    """Run experiments with their default options and compare them with the stored numbers, or store them.
+
+    Parameters
+    ----------
+    names : of the experiments; empty: all
+    folder : of the stored numbers
+    store : write the numbers instead of comparing them
+    plots : folder for the figures, None for none
+    console : where to print
+
+    Returns
+    -------
+    number of experiments that failed, or that gave other numbers
+
+    Raises
+    ------
+    ParameterError : no such experiment, or no such folder
+    """
+    console = console or Console()
+    chosen = [_find(name) for name in names] or list(experiments().values())
+    skipped = {one.name: reason for one in chosen if (reason := _reason_to_skip(one))}
+    known = {one.name: read_stored(one.name, folder) for one in chosen}
+    to_run = [one for one in chosen if one.name not in skipped]
+    seconds = sum(stored.seconds for one in to_run if (stored := known[one.name]) is not None)
+    console.print(
+        f"{len(to_run)} experiments, about {max(1, round(seconds / 60))} min of processor time where the numbers were "
+        f"stored; {len(skipped)} skipped",
+        highlight=False,
+        soft_wrap=True,
+    )
+    failed = 0
+    with console.status("") as status:
+        for place, one in enumerate(to_run, 1):
+            label = f"{place} of {len(to_run)}, {one.name}"
+            before = known[one.name]
+            try:
+                result, found = run_timed(one, lambda text, label=label: status.update(f"{label}: {escape(text)}"))
+            except ContinuumRobotError as error:
+                failed += 1
+                console.print(f"[red]failed[/red]  {one.name}: {escape(str(error))}", soft_wrap=True, highlight=False)
+                continue
+            if plots is not None:
+                one.draw(result, plots)
+            if store:
+                found.write(folder / f"{one.name}.json")
+                console.print(f"stored  {one.name}, {found.seconds:.0f} s", highlight=False)
+                continue
+            if before is None:
+                failed += 1
+                console.print(f"[red]not stored[/red]  {one.name}: run it with --store", highlight=False)
+                continue
+            different = deviations(before, found.numbers)
+            failed += bool(different)
+            word = "[red]differs[/red]" if different else "[green]same[/green]   "
+            console.print(f"{word} {one.name}, {found.seconds:.0f} s", highlight=False)
+            for deviation in different[:_SHOWN_DEVIATIONS]:
+                console.print(f"         {escape(str(deviation))}", soft_wrap=True, highlight=False)
+            if len(different) > _SHOWN_DEVIATIONS:
+                console.print(f"         and {len(different) - _SHOWN_DEVIATIONS} more", highlight=False)
+    for name, reason in skipped.items():
+        console.print(f"skipped {name}: {escape(reason)}", soft_wrap=True, highlight=False)
+    return failed
+
+
+def _reason_to_skip(experiment: Experiment) -> str:
+    """Why an experiment has no stored numbers; empty: it has."""
+    if experiment.required:
+        return "needs files: " + ", ".join(f"--{name.replace('_', '-')}" for name in experiment.required)
+    return experiment.not_stored
+
+
+def _print_numbers(experiment: Experiment, result: Mapping[str, Any], console: Console) -> None:
+    table = Table(title=experiment.name, title_justify="left", title_style="bold")
     table.add_column("number")
     table.add_column("here", justify="right")
     table.add_column("paper", justify="right")
@@ -74,13 +167,6 @@ def run_experiment(
     for key, value in experiment.paper.items():
         if key not in result:
             console.print(f"paper: {key}: {_shown(value)}", markup=False, highlight=False, soft_wrap=True)
-    if json_file is not None:
-        write_json(json_file, result)
-        console.print(f"numbers: {json_file}", markup=False, highlight=False, soft_wrap=True)
-    if plots is not None:
-        for figure in experiment.draw(result, plots):
-            console.print(f"figure: {figure}", markup=False, highlight=False, soft_wrap=True)
-    return result
 
 
 def _find(name: str) -> Experiment:

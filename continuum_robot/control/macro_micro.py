@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import equilibrium
+from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import modulated_equilibrium
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import end_pose, jacobians, macro_jacobian
 from continuum_robot.mechanisms.equilibrium_modulation.moment_error import MomentError
 from continuum_robot.mechanisms.equilibrium_modulation.segment import STRAIGHT_RAD, ModulatedSegment
@@ -279,7 +279,7 @@ class MacroMicroController:
     def _tips(self, displacement: Array, depths: Array) -> Array:
         """Modelled tips for displacements (k, n) and depths (d,), (k, d, 3)."""
         theta, delta = self._segment.configuration(displacement)
-        state = equilibrium(self._segment, theta[:, None], delta[:, None], depths[None], self._error)
+        state = modulated_equilibrium(self._segment, theta[:, None], delta[:, None], depths[None], self._error)
         return np.asarray(end_pose(state, self._segment)[..., :3, 3])
 
     def _stepped(self, displacement: Array) -> Array:

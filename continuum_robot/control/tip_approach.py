@@ -16,7 +16,7 @@ from continuum_robot.control.macro_micro import MacroMicroController, MacroMicro
 from continuum_robot.control.tendon_forces import distribute
 from continuum_robot.errors import ParameterError
 from continuum_robot.mechanisms.equilibrium_modulation.building import make_moment_error, make_segment, modulation_of
-from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import equilibrium
+from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import modulated_equilibrium
 from continuum_robot.mechanisms.equilibrium_modulation.forces import ModulationForce
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import end_pose
 from continuum_robot.mechanisms.equilibrium_modulation.turning_point import turning_point
@@ -209,7 +209,7 @@ class TipApproach:
         depths = np.linspace(own.insertion_low_m, own.insertion_high_m, _DEPTHS)
 
         def place(bend_rad: ArrayLike, depth_m: ArrayLike) -> Array:
-            state = equilibrium(segment, np.pi / 2 - np.asarray(bend_rad), delta, depth_m, self._error)
+            state = modulated_equilibrium(segment, np.pi / 2 - np.asarray(bend_rad), delta, depth_m, self._error)
             return np.asarray(end_pose(state, segment)[..., :3, 3])
 
         away = np.linalg.norm(place(bends[:, None], depths[None]) - target, axis=-1)

@@ -28,7 +28,7 @@ from continuum_robot.geometry import so3
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.routing import RoutedPath
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.cosserat.conversion import all_loads, cosserat_rod
+from continuum_robot.rod.cosserat.conversion import cosserat_rod
 from continuum_robot.rod.cosserat.statics import solve
 from continuum_robot.rod.loads import Load, PointWrench
 from continuum_robot.rod.strain_rod import RodSegment, StrainRod
@@ -191,7 +191,7 @@ def _run(settings: TwoSegmentSettings, progress: Progress) -> Result:
 
 def _bare_tip(case: PoseCase) -> Array:
     try:
-        return solve(cosserat_rod(case.rod), case.tension_n, all_loads(case.rod, case.loads), junction_load=False).tip_m
+        return solve(cosserat_rod(case.rod), case.tension_n, case.loads, junction_load=False).tip_m
     except ConvergenceError:
         return np.full(3, np.nan)
 

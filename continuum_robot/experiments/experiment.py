@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,49 @@ from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.robot.schema import Source, quantity_of, read
 
 Progress = Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tolerance:
+    """By how much a stored number may differ when it is computed again, elsewhere.
+
+    Attributes
+    ----------
+    relative : over its size
+    absolute : in its unit; the larger of both counts
+    """
+
+    relative: float = 0.0
+    absolute: float = 0.0
+
+    @staticmethod
+    def of(key: str, tolerances: Mapping[str, Tolerance]) -> Tolerance:
+        """The tolerance of a number.
+
+        Parameters
+        ----------
+        key : of the number, e.g. ``"tip_m[2]"``
+        tolerances : by pattern of the keys, as in a shell; the first that matches counts, the default where none does
+        """
+        name = key.split("[", maxsplit=1)[0]
+        return next((one for pattern, one in tolerances.items() if fnmatch.fnmatchcase(name, pattern)), EXACT)
+
+    def allowed(self, value: Any) -> float:
+        """Largest difference from a value; NaN where it is no number."""
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return math.nan
+        return max(self.absolute, self.relative * abs(value))
+
+    def holds(self, stored: Any, found: Any) -> bool:
+        """Whether a value counts as the stored one. What is no number has to be the same."""
+        allowed = self.allowed(stored)
+        if math.isnan(allowed) or math.isnan(self.allowed(found)):
+            return bool(stored == found)
+        return bool(abs(found - stored) <= allowed)
+
+
+EXACT = Tolerance(relative=1e-4, absolute=1e-8)
+"""Of solutions whose iterations end below 1e-8, and of motions in which rounding does not grow."""
 
 
 class Result(dict[str, Any]):
@@ -40,6 +85,8 @@ class Experiment:
     settings : frozen dataclass of the options, its fields made by :func:`continuum_robot.robot.schema.quantity`
     compute : (settings, progress) -> result
     plot : (result, folder) -> files
+    tolerances : of stored numbers by patterns of their keys, as in a shell; those of no pattern have ``EXACT``
+    not_stored : why no numbers are kept; empty: they are
     """
 
     name: str
@@ -49,6 +96,14 @@ class Experiment:
     settings: type[Any]
     compute: Callable[[Any, Progress], Result]
     plot: Callable[[Result, Path], list[Path]]
+    tolerances: Mapping[str, Tolerance] = dataclasses.field(default_factory=dict)
+    not_stored: str = ""
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Names of the options without a default, e.g. files of data."""
+        fields = dataclasses.fields(self.settings)
+        return tuple(one.name for one in fields if one.default is dataclasses.MISSING)
 
     @property
     def options(self) -> dict[str, str]:

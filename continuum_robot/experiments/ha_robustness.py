@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError
 from continuum_robot.experiments import ha_mechanism as ha
-from continuum_robot.experiments.experiment import Experiment, Progress, Result
+from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
 from continuum_robot.mechanisms.rolling_joint.benchmark import time_solutions
 from continuum_robot.mechanisms.rolling_joint.loads import load_matrix
@@ -74,7 +74,7 @@ def _run(settings: RobustnessSettings, progress: Progress) -> Result:
             loads = ha.pull_to_the_right(share * float(tension.sum())) if share else []
             outcome = "solved"
             try:
-                found = statics.equilibrium(tension, loads)
+                found = statics.solve_tension(tension, loads)
                 largest = max(largest, found.residual)
                 if share and settings.count_all:
                     several += len(statics.all_equilibria(tension, loads)) > 1
@@ -160,6 +160,7 @@ ROBUSTNESS = Experiment(
     settings=RobustnessSettings,
     compute=_run,
     plot=_draw,
+    tolerances={"*residual": Tolerance(absolute=1e-9)},
 )
 SCALING = Experiment(
     name="ha.scaling",
@@ -169,4 +170,5 @@ SCALING = Experiment(
     settings=ScalingSettings,
     compute=_run_scaling,
     plot=_draw_scaling,
+    not_stored="its numbers are times of the machine",
 )

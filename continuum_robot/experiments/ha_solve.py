@@ -90,7 +90,7 @@ def solve_case(statics: RollingStatics, case: Mapping[str, Any]) -> tuple[dict[s
                 direction = case.get("direction_l_r", [0, 0])
                 found = equilibrium_with_friction(statics, tension, mu, direction, loads)
             else:
-                found = statics.equilibrium(tension, loads)
+                found = statics.solve_tension(tension, loads)
             converged = True
         elif "tendon_len_l_r" in case:
             wanted = np.asarray(case["tendon_len_l_r"], dtype=float) / ha.MM
@@ -178,4 +178,5 @@ SOLVE = Experiment(
     settings=SolveSettings,
     compute=_run,
     plot=_draw,
+    not_stored="one case that is chosen by its options",
 )

@@ -3,12 +3,13 @@
 
 The robot moves away from a force sensor, towards it until the sensor reads 20 N or the capstan has turned by 225
 degrees, and away again. The simulated robot has stiffnesses, masses and friction that are 5 % off from the monitor's,
-its strings have the errors of the paper's encoders; the force acts where the sensor touches the disk's rim, with
-friction, while the monitor takes it for a force through the backbone. As much free motion is the same motion without
-the sensor. All thresholds come from a third motion, free and at other speeds. Force errors are those of what is
-reported: zero where no contact is. ``force_rmse_n`` is the average of table 8: over all runs, with their free parts, of
-the RMSE in x and in y; ``force_rmse_in_contact_n`` is that of the error's size over the times of contact alone, which
-is stricter.
+its strings have the errors of the paper's encoders, and the torque of a capstan is what its commanded current gives,
+with a constant error and the loss of a gear (johnston_measurement.py); the force acts where the sensor touches the
+disk's rim, with friction, while the monitor takes it for a force through the backbone. As much free motion is the same
+motion without the sensor. All thresholds come from a third motion, free and at other speeds. Force errors are those of
+what is reported: zero where no contact is. ``force_rmse_n`` is the average of table 8: over all runs, with their free
+parts, of the RMSE in x and in y; ``force_rmse_in_contact_n`` is that of the error's size over the times of contact
+alone, which is stricter.
 
 GMO and JFD are as in the paper: rates by 30-point backward Gaussians, the paper's gains, 100 and 200 points on the
 results, a threshold on each channel. The paper names no rate; theirs is the monitor's. "best" is the contact monitor as
@@ -26,7 +27,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.experiments.experiment import Experiment, Progress, Result
+from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
+from continuum_robot.experiments.johnston_measurement import curvature_range
 from continuum_robot.experiments.johnston_sweep_monitors import PLACE_EVERY, Monitors
 from continuum_robot.experiments.johnston_sweep_rig import Rig, SweepSettings
 from continuum_robot.experiments.johnston_sweep_runs import METHODS, PLACES_M, Recording, Score, cases, score
@@ -41,6 +43,7 @@ EXAMPLE_DISK = 4
 def _record(rig: Rig, monitors: Monitors, case: Recording, *, present: bool) -> Recording:
     monitors.reset(case.arc_length_m)
     felt: list[bool] = []
+    shapes: list[Array] = []
     rows: dict[str, list[Array]] = {"truth": [], **{method: [] for method in METHODS}}
     statistic: dict[str, list[float]] = {method: [] for method in METHODS}
     places: dict[str, list[float]] = {method: [] for method in METHODS}
@@ -48,6 +51,7 @@ def _record(rig: Rig, monitors: Monitors, case: Recording, *, present: bool) -> 
         cycle = monitors.update(sample)
         ratios = monitors.statistics(cycle)
         felt.append(cycle.best.in_contact)
+        shapes.append(sample.c)
         rows["truth"].append(sample.wrench[:2])
         forces = monitors.forces(cycle, case.arc_length_m) if present else dict.fromkeys(METHODS, np.zeros(2))
         look = present and index % PLACE_EVERY == 0 and max(ratios.values()) > 1
@@ -68,6 +72,7 @@ def _record(rig: Rig, monitors: Monitors, case: Recording, *, present: bool) -> 
         {method: np.array(statistic[method]) for method in METHODS},
         {method: np.array(places[method]) for method in METHODS},
         np.array(felt),
+        np.array(shapes),
     )
 
 
@@ -78,11 +83,22 @@ class SweepSeries:
     Attributes
     ----------
     length_m : of the robot, m
+    bending : largest curvature and its range (73) in the example, shape (k, 2) each, 1/m
     """
 
     runs: list[Recording]
     scores: dict[str, list[Score]]
     length_m: float
+    bending: tuple[Array, Array]
+
+    @property
+    def example(self) -> Recording:
+        """The run that is drawn in full, as the paper's figs 9 and 10."""
+        return _example(self.runs)
+
+
+def _example(runs: list[Recording]) -> Recording:
+    return max(runs, key=lambda run: (run.disk == EXAMPLE_DISK, run.direction == "+x"))
 
 
 def _run(settings: SweepSettings, progress: Progress) -> Result:
@@ -120,7 +136,11 @@ def _run(settings: SweepSettings, progress: Progress) -> Result:
     numbers["free_motion_s"] = free_s
     numbers["largest_force_n"] = float(max(np.linalg.norm(run.truth, axis=1).max() for run in runs))
     numbers["rate_hz"] = settings.rate_hz
-    return Result(numbers, SweepSeries(runs, scores, length_m))
+    bending = curvature_range(monitors.robot.robot.segments[0], _example(runs).c)
+    for k, axis in enumerate("xy"):
+        numbers[f"example_largest_curvature_{axis}_per_m"] = float(bending[0][:, k].max())
+        numbers[f"example_largest_beta_{axis}_per_m"] = float(bending[1][:, k].max())
+    return Result(numbers, SweepSeries(runs, scores, length_m, bending))
 
 
 def _numbers(method: str, runs: list[Recording], scores: list[Score], length_m: float) -> dict[str, object]:
@@ -175,10 +195,10 @@ def _median(values: Array) -> float | None:
 
 def _draw(result: Result, folder: Path) -> list[Path]:
     series: SweepSeries = result.series
-    picked = max(series.runs, key=lambda run: (run.disk == EXAMPLE_DISK, run.direction == "+x"))
+    picked = series.example
     across = 0 if picked.direction[1] == "x" else 1
     example = folder / "johnston_contact_sweep_example.png"
-    with figure(example, f"Contact {picked.name} (johnston, fig. 9)", 3, 1, sharex=True) as (drawing, axes):
+    with figure(example, f"Contact {picked.name} (johnston, figs 9 and 10)", 5, 1, sharex=True) as (drawing, axes):
         axes[0].plot(picked.time_s, picked.truth[:, across], color=REFERENCE, linestyle="--", label="true")
         for k, method in enumerate(METHODS):
             axes[0].plot(picked.time_s, picked.forces[method][:, across], color=COLOURS[k], label=method.upper())
@@ -194,7 +214,12 @@ def _draw(result: Result, folder: Path) -> list[Path]:
         axes[2].axhline(picked.arc_length_m, color=REFERENCE, linestyle="--")
         axes[2].set_ylim(0, series.length_m)
         axes[2].set_ylabel("place in m")
-        axes[2].set_xlabel("time in s")
+        for axis, values, label in zip(axes[3:], series.bending, ("curvature in 1/m", "beta in 1/m"), strict=True):
+            for k, name in enumerate("xy"):
+                axis.plot(picked.time_s, values[:, k], color=COLOURS[3 + k], label=f"about {name}")
+            axis.set_ylabel(label)
+        axes[3].legend()
+        axes[4].set_xlabel("time in s")
         legend_below(drawing, axes[0])
     summary = folder / "johnston_contact_sweep.png"
     with figure(summary, "Contacts of table 7 in simulation (johnston)", 3, 1, sharex=True) as (drawing, axes):
@@ -238,4 +263,6 @@ CONTACT_SWEEP = Experiment(
     settings=SweepSettings,
     compute=_run,
     plot=_draw,
+    # Friction and contact switch at other samples where rounding differs.
+    tolerances={"*": Tolerance(relative=0.02, absolute=1e-3)},
 )

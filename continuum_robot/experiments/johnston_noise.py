@@ -25,7 +25,7 @@ from continuum_robot.estimation.disturbance_observer import DisturbanceObserver
 from continuum_robot.estimation.joint_force_deviation import SmoothedDifference
 from continuum_robot.estimation.momentum_observer import MomentumObserver, ramp_error_rms
 from continuum_robot.estimation.wrench import WrenchEstimator
-from continuum_robot.experiments.experiment import Experiment, Progress, Result
+from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.johnston_segment import CapstanRobot, Loaded, point_force
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
 from continuum_robot.robot.loading import load_robot
@@ -267,4 +267,5 @@ NOISE = Experiment(
     settings=NoiseSettings,
     compute=_run,
     plot=_draw,
+    tolerances={"jfd_noiseless*": Tolerance(absolute=1e-9), "*": Tolerance(relative=0.01, absolute=1e-5)},
 )

@@ -23,7 +23,7 @@ from scipy.integrate import solve_ivp
 
 from continuum_robot.errors import ConvergenceError
 from continuum_robot.estimation.momentum_observer import MomentumObserver
-from continuum_robot.experiments.experiment import Experiment, Progress, Result
+from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.johnston_segment import CapstanRobot, point_force
 from continuum_robot.experiments.plotting import COLOURS, figure
 from continuum_robot.robot.loading import load_robot
@@ -246,4 +246,5 @@ STATE_UNCERTAINTY = Experiment(
     settings=StateUncertaintySettings,
     compute=_run,
     plot=_draw,
+    tolerances={"*at_tolerance_of_ode45*": Tolerance(relative=0.1), "*": Tolerance(relative=0.01, absolute=1e-3)},
 )

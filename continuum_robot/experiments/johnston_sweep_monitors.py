@@ -26,7 +26,7 @@ from continuum_robot.robot.loading import load_robot
 
 Array = NDArray[np.float64]
 
-_RATE_POINTS, _POINTS = 30, {"gmo": 100, "jfd": 200}
+RATE_POINTS, FILTER_POINTS = 30, {"gmo": 100, "jfd": 200}  # johnston section 12
 # K_o of the paper, there (x: constant, linear, quadratic; y: the same), here by order.
 GAIN_PER_S = np.array([10.0, 10.0, 25.0, 25.0, 25.0, 0.02])
 PLACE_EVERY = 5  # cycles
@@ -90,9 +90,9 @@ class Monitors:
         known_arc_length_m : place of the contact from the base, m; negative: to be found
         """
         n = self.robot.size
-        self._difference = SmoothedDifference(_RATE_POINTS)
+        self._difference = SmoothedDifference(RATE_POINTS)
         self._observer = MomentumObserver(GAIN_PER_S if n == GAIN_PER_S.size else 25.0, 1000, n)
-        self._smooth = {method: BackwardGaussian(points) for method, points in _POINTS.items()}
+        self._smooth = {method: BackwardGaussian(points) for method, points in FILTER_POINTS.items()}
         self.monitor.with_settings(dataclasses.replace(self.monitor.settings, known_arc_length_m=known_arc_length_m))
         self.monitor.reset()
         for locator in self._locators.values():

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.experiments.closed_loop import PLANTS
 from continuum_robot.experiments.experiment import Progress
+from continuum_robot.experiments.johnston_measurement import CommandedCurrent
 from continuum_robot.experiments.johnston_segment import CapstanRobot, Stop, perturbed, servo_torque
 from continuum_robot.experiments.johnston_sweep_runs import DIRECTIONS, Recording
 from continuum_robot.robot.loading import load_robot
@@ -43,6 +44,12 @@ class SweepSettings:
     force_walk_n_per_sqrt_s: float = quantity(
         "change of the force that the best estimator expects within a second", "N/s^0.5", default=30.0, gt=0, le=1e4
     )
+    torque_error: float = quantity(
+        "share by which the torque that a current stands for is off, for each capstan", default=0.05, ge=0, le=0.5
+    )
+    gear_efficiency: float = quantity(
+        "of motor and gearhead; the paper takes the rated one and does not name it", default=0.8, gt=0, le=1
+    )
     seed: int = quantity("of errors and noise", default=1, ge=0, le=2**31)
     plant: str = quantity("what moves: our rod, or MuJoCo's chain of links", default=PLANTS[0], choices=PLANTS)
     cases: int = quantity("number of contacts, spread over the table", default=20, ge=1, le=20)
@@ -55,13 +62,27 @@ class Sample:
     Attributes
     ----------
     readings_m : extensions of the strings, shape (strings,), m
-    torque : of the capstans, shape (capstans,), N.m
+    torque : of the capstans by their commanded current, shape (capstans,), N.m
+    c : true coefficients, shape (n,), 1/m
     wrench : true (force, moment) at the contact in the backbone's frame, shape (6,), N and N.m
     """
 
     readings_m: Array
     torque: Array
+    c: Array
     wrench: Array
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The true state of the robot in one cycle: angles (rad) and rates (rad/s) of the capstans, strings (m), loads."""
+
+    capstan_angle: Array
+    capstan_speed: Array
+    extension_m: Array
+    torque: Array
+    wrench: Array
+    c: Array
 
 
 class Rig:
@@ -75,6 +96,7 @@ class Rig:
         self.plant = CapstanRobot(perturbed(robot, settings.parameter_error, rng), progress)
         self.strings = string_matrix(robot)
         self.encoders = StringEncoderModel(len(self.strings), StringEncoderSettings(), rng)
+        self.current = CommandedCurrent(self.plant.capstans, settings.torque_error, settings.gear_efficiency, rng)
 
     def _motion(self, stop: Stop) -> _Motion:
         return _Motion(self, stop) if self.settings.plant == PLANTS[0] else _ChainMotion(self, stop)
@@ -131,19 +153,22 @@ class _Motion:
                 return
             ramp = np.clip((target - self._speed) / dt, -ramp_limit, ramp_limit)
             reference = np.concatenate([self._angle, self._speed, ramp])
-            angles, extension, torque, wrench = self._seen(reference)
-            yield Sample(np.concatenate([angles, rig.encoders.read(extension)]), torque, wrench)
-            if np.linalg.norm(wrench[:3]) >= peak_n:
+            seen = self._seen(reference)
+            estimate = rig.current.read(seen.torque, seen.capstan_speed)
+            readings = np.concatenate([seen.capstan_angle, rig.encoders.read(seen.extension_m)])
+            yield Sample(readings, estimate, seen.c, seen.wrench)
+            if np.linalg.norm(seen.wrench[:3]) >= peak_n:
                 return
             self._move(reference)
             self._angle = self._angle + self._speed * dt + ramp * dt**2 / 2
             self._speed = self._speed + ramp * dt
 
-    def _seen(self, reference: Array) -> tuple[Array, Array, Array, Array]:
-        """Angles (rad) and torque (N.m) of the capstans, extensions of the strings (m), wrench of the stop."""
-        plant, c = self._rig.plant, self._x[: self._rig.plant.size]
+    def _seen(self, reference: Array) -> _Seen:
+        plant, n = self._rig.plant, self._rig.plant.size
+        c, rate = self._x[:n].copy(), self._x[n : 2 * n]
         torque, wrench = plant.drive_loads(self._x, reference, self._stop)
-        return plant.capstan_jacobian @ c, self._rig.strings @ c, torque, wrench
+        jacobian = plant.capstan_jacobian
+        return _Seen(jacobian @ c, jacobian @ rate, self._rig.strings @ c, torque, wrench, c)
 
     def _move(self, reference: Array) -> None:
         self._x = self._rig.plant.drive(self._x, reference, self._stop, self._rig.dt)
@@ -181,10 +206,11 @@ class _ChainMotion(_Motion):
         turned, turning = self._to_tension.T @ self._chain.displacement, self._to_tension.T @ self._chain.velocity
         return np.asarray(servo_torque(self._chain.robot, angle - turned, speed - turning, ramp))
 
-    def _seen(self, reference: Array) -> tuple[Array, Array, Array, Array]:
-        angles = self._to_tension.T @ self._chain.displacement
-        (load,) = self._chain.contact_loads
-        return angles, self._chain.string_extension, self._torque(*reference.reshape(3, -1)), load.wrench_in_disk
+    def _seen(self, reference: Array) -> _Seen:
+        chain, torque = self._chain, self._torque(*reference.reshape(3, -1))
+        (load,) = chain.contact_loads
+        angle, speed = self._to_tension.T @ chain.displacement, self._to_tension.T @ chain.velocity
+        return _Seen(angle, speed, chain.string_extension, torque, load.wrench_in_disk, chain.c)
 
     def _move(self, reference: Array) -> None:
         angle, speed, ramp = reference.reshape(3, -1)

@@ -39,6 +39,7 @@ class Recording:
     statistic : of each method, as a share of its threshold, (k,)
     places : arc length by each method, (k,), m; NaN between the cycles in which it is looked for
     felt : what the contact monitor reports, (k,); empty: its statistic decides as for the others
+    c : true coefficients, (k, n), 1/m
     """
 
     direction: str
@@ -51,6 +52,7 @@ class Recording:
     statistic: dict[str, Array] = field(default_factory=dict)
     places: dict[str, Array] = field(default_factory=dict)
     felt: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    c: Array = field(default_factory=lambda: np.zeros((0, 0)))
 
     @property
     def name(self) -> str:

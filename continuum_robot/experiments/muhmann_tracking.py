@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from continuum_robot.control.references import Reference, make_reference
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.experiments.closed_loop import PERIOD_S, PLANTS, UNBOUNDED_N, GainRule, IdealRobot, Series
-from continuum_robot.experiments.experiment import Experiment, Progress, Result
+from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
 from continuum_robot.robot.control_settings import ControlSettings, PidGains
 from continuum_robot.robot.loading import load_robot
@@ -212,4 +212,6 @@ TRACKING = Experiment(
     settings=TrackingSettings,
     compute=_run,
     plot=_draw,
+    # Clipped tensions chatter: rounding grows in single runs.
+    tolerances={"*percent": Tolerance(absolute=2.0), "*": Tolerance(relative=0.05)},
 )

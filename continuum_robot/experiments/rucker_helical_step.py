@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.experiments.experiment import Experiment, Progress, Result
+from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
 from continuum_robot.experiments.rucker_prototype import prototype, prototype_robot
 from continuum_robot.robot.basis import Basis
@@ -168,7 +168,7 @@ def _by_cross_sections(settings: HelicalStepSettings, rod: CosseratRod, progress
 def _run(settings: HelicalStepSettings, progress: Progress) -> Result:
     fine = _by_energy(settings, settings.order, progress)
     coarse = _by_energy(settings, settings.order - 2, progress)
-    rod = cosserat_rod(prototype(_HELICAL_TENDON, 0))
+    rod = cosserat_rod(prototype(_HELICAL_TENDON, 0, weighs=False))
     grid = _by_cross_sections(settings, rod, progress)
     static = solve(rod, [settings.tension_n])
     numbers: dict[str, Any] = {
@@ -251,4 +251,6 @@ HELICAL_STEP = Experiment(
     settings=HelicalStepSettings,
     compute=_run,
     plot=_draw,
+    # Undamped torsional waves: rounding grows over 30 ms.
+    tolerances={"energy_change*": Tolerance(relative=0.2), "*": Tolerance(relative=0.02, absolute=1e-3)},
 )

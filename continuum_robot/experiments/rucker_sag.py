@@ -19,7 +19,7 @@ from continuum_robot.experiments.rucker_prototype import (
 )
 from continuum_robot.experiments.two_solvers import Answers, solve_both
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.cosserat.conversion import all_loads, cosserat_rod
+from continuum_robot.rod.cosserat.conversion import cosserat_rod
 from continuum_robot.rod.cosserat.statics import solve
 
 
@@ -60,7 +60,7 @@ def _run(settings: SagSettings, progress: Progress) -> Result:
 
 def _sag_m(modulus_pa: float) -> float:
     rod = prototype(1, 0, modulus_pa)
-    return -float(solve(cosserat_rod(rod), [0.0], all_loads(rod)).tip_m[0])
+    return -float(solve(cosserat_rod(rod), [0.0]).tip_m[0])
 
 
 def _draw(result: Result, folder: Path) -> list[Path]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ConvergenceError
-from continuum_robot.rod.cosserat.conversion import all_loads, cosserat_rod
+from continuum_robot.rod.cosserat.conversion import cosserat_rod
 from continuum_robot.rod.cosserat.statics import CosseratSolution, solve
 from continuum_robot.rod.loads import Load
 from continuum_robot.rod.strain_rod import StrainRod
@@ -87,7 +87,7 @@ def solve_both(rod: StrainRod, tension_n: ArrayLike, loads: Sequence[Load] = ())
     problems = []
     cosserat = energy = None
     try:
-        cosserat = solve(cosserat_rod(rod), tension_n, all_loads(rod, loads))
+        cosserat = solve(cosserat_rod(rod), tension_n, loads)
     except ConvergenceError as error:
         problems.append(f"boundary-value problem: {error}")
     try:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.control.macro_micro import MACRO, MICRO, TRIM, MacroMicroController
 from continuum_robot.control.tip_approach import approach_parameters
-from continuum_robot.experiments.experiment import Experiment, Progress, Result
+from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
 from continuum_robot.experiments.wang_segment import MM, UM
 from continuum_robot.mechanisms.equilibrium_modulation.building import make_moment_error, make_segment, modulation_of
@@ -198,4 +198,5 @@ APPROACH = Experiment(
     settings=ApproachSettings,
     compute=_run,
     plot=_draw,
+    tolerances={"*": Tolerance(relative=0.01, absolute=1e-3)},
 )

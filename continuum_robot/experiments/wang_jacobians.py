@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.experiments.experiment import Experiment, Progress, Result
+from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
 from continuum_robot.experiments.wang_segment import IDEAL, LINEAR, MM, UM, in_plane, load_segment
-from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import equilibrium
+from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import modulated_equilibrium
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import (
     ModulatedJacobians,
     backbone_poses,
@@ -116,7 +116,7 @@ class _Stepped:
 
 def _slope(arguments: Any, segment: ModulatedSegment) -> Array:
     """Derivative of the tip's position by a complex step in direct kinematics."""
-    pose = end_pose(equilibrium(segment, *arguments(1j * _STEP)), segment)
+    pose = end_pose(modulated_equilibrium(segment, *arguments(1j * _STEP)), segment)
     return np.asarray(np.imag(pose[..., :3, 3]) / _STEP)
 
 
@@ -151,7 +151,7 @@ def _draw_macro(series: Tangents, file: Path) -> Path:
     with figure(file, title, 1, 1, size=(5.2, 4.2)) as (_, axis):
         s = np.linspace(0, segment.length_m, 80)
         for theta in series.macro_theta_rad:
-            state = equilibrium(segment, theta, 0.0, series.depth_m, LINEAR)
+            state = modulated_equilibrium(segment, theta, 0.0, series.depth_m, LINEAR)
             points = in_plane(backbone_poses(state, segment, s)[:, :3, 3]) * MM
             inserted = s <= series.depth_m
             axis.plot(*points[~inserted].T, color=COLOURS[0], linewidth=0.8)
@@ -224,4 +224,5 @@ JACOBIANS = Experiment(
     settings=JacobiansSettings,
     compute=_run,
     plot=_draw,
+    tolerances={"*_error": Tolerance(absolute=1e-7)},
 )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from continuum_robot.experiments.experiment import Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
 from continuum_robot.experiments.wang_segment import IDEAL, MM, NMM, UM, in_plane, load_segment
-from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import equilibrium
+from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import modulated_equilibrium
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import backbone_poses, jacobians
 from continuum_robot.mechanisms.equilibrium_modulation.moment_error import LinearMomentError
 from continuum_robot.mechanisms.equilibrium_modulation.segment import ModulatedSegment
@@ -86,7 +86,7 @@ def _draw(result: Result, folder: Path) -> list[Path]:
     with figure(file, title, 1, 3, size=(9.6, 3.4)) as (_, axes):
         s = np.linspace(0.0, series.segment.length_m, 100)
         for number, depth in enumerate(np.linspace(0, series.depth_m[-1], _DRAWN_DEPTHS)):
-            state = equilibrium(series.segment, series.theta_rad, 0.0, depth, series.found[0][1])
+            state = modulated_equilibrium(series.segment, series.theta_rad, 0.0, depth, series.found[0][1])
             points = in_plane(backbone_poses(state, series.segment, s)[:, :3, 3]) * MM
             shift = 8.0 * number
             axes[0].plot(points[:, 0] + shift, points[:, 1], color=COLOURS[0])

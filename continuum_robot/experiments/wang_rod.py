@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.experiments.experiment import Experiment, Progress, Result
+from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.plotting import COLOURS, figure
 from continuum_robot.experiments.wang_segment import IDEAL, MM, UM, in_plane, load_segment
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobians
@@ -135,4 +135,5 @@ ROD = Experiment(
     settings=RodSettings,
     compute=_run,
     plot=_draw,
+    tolerances={"*_um": Tolerance(relative=1e-3, absolute=1e-3)},
 )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.mechanisms.equilibrium_modulation.building import make_moment_error, make_segment, modulation_of
-from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import equilibrium
+from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import modulated_equilibrium
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import end_pose
 from continuum_robot.mechanisms.equilibrium_modulation.moment_error import LinearMomentError
 from continuum_robot.nodes import conversions, qos
@@ -126,7 +126,7 @@ class TipTracker(SensorNode[TipReading]):
                 return last
             raise DeviceError("tip tracker", "sees no simulated robot", "Bring the node simulator up")
         theta, delta = self._segment.configuration(self._spread @ sample.extension_m[:2])
-        state = equilibrium(self._segment, theta, delta, sample.extension_m[2], self._error)
+        state = modulated_equilibrium(self._segment, theta, delta, sample.extension_m[2], self._error)
         noise = self.parameters.get("noise_m") * self._rng.standard_normal(3)
         return TipReading(sample.time_s, end_pose(state, self._segment)[:3, 3] + noise)
 

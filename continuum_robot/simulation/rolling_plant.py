@@ -49,7 +49,7 @@ class RollingPlant:
         self._unloaded = load_matrix((), len(mechanism.links))
         self._low, self._high = self._statics.linkage.limits_m.T
         self.current_limit_a = np.full(2, robot.actuators.maximum_current_a)
-        home = self._statics.equilibrium([1.0, 1.0])
+        home = self._statics.solve_tension([1.0, 1.0])
         self.contact_m, self._home_m = home.contact_m, home.tendon_length_m
         self._rate = np.zeros(self.contact_m.shape)
         self._tension = np.zeros(2)

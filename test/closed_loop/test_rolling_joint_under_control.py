@@ -39,9 +39,9 @@ def test_the_plant_comes_to_rest_in_the_equilibrium_of_its_tensions(robot, stati
     tension = np.array([6.0, 3.0])
     for _ in range(5000):
         plant.advance(tension, 5 * STEP_S)
-    found = statics.equilibrium(tension)
+    found = statics.solve_tension(tension)
     np.testing.assert_allclose(plant.contact_m, found.contact_m, atol=1e-6)
-    home = statics.equilibrium([1.0, 1.0]).tendon_length_m
+    home = statics.solve_tension([1.0, 1.0]).tendon_length_m
     np.testing.assert_allclose(plant.displacement, home - found.tendon_length_m, atol=1e-6)
     np.testing.assert_allclose(plant.current * robot.actuators.newton_per_ampere, tension)
 
@@ -92,8 +92,8 @@ def test_the_loop_follows_a_reference_through_driver_and_safety(robot):
 
 def test_the_shape_of_a_pose_is_found_and_its_rate(robot, statics):
     estimator = RollingShapeEstimator(robot)
-    home = statics.equilibrium([1, 1]).tendon_length_m
-    before, after = (statics.equilibrium([ratio, 1.0]) for ratio in (2.0, 2.01))
+    home = statics.solve_tension([1, 1]).tendon_length_m
+    before, after = (statics.solve_tension([ratio, 1.0]) for ratio in (2.0, 2.01))
     displacement = home - before.tendon_length_m
     velocity = before.tendon_length_m - after.tendon_length_m
     estimate = estimator.update(displacement, velocity)
@@ -118,7 +118,7 @@ def test_an_unknown_tendon_leaves_the_shape_unknown(robot):
 
 def test_frames_and_outlines_touch_at_the_contacts(robot, statics):
     drawing = robot_model(robot).drawing()
-    contact = statics.equilibrium([2, 1]).contact_m
+    contact = statics.solve_tension([2, 1]).contact_m
     frames = drawing.frames(contact)
     assert len(frames) == len(drawing.frame_names)
     turned = frames[:, :3, :3] @ np.swapaxes(frames[:, :3, :3], 1, 2)

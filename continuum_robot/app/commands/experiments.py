@@ -24,12 +24,34 @@ def experiment(
     show_list: Annotated[
         bool, typer.Option("--list", help="List all, with the paper's own numbers and the options of each.")
     ] = False,
+    every: Annotated[bool, typer.Option("--all", help="All of them, with --check or --store.")] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Compare with the stored numbers, each within its tolerance; exit code 1 if not."),
+    ] = False,
+    store: Annotated[
+        bool, typer.Option("--store", help="Store the numbers, for --check and the papers' pages.")
+    ] = False,
 ) -> None:
     """Run an experiment of a paper: print its numbers beside the paper's, write them as JSON, draw its figures.
 
     Options of the experiment itself follow its name, e.g. --robot FILE --data FILE for ftdcr.replay; --list names them.
+
+    With --check or --store it runs with its default options. The stored numbers lie in docs/papers/numbers of a clone,
+    each file with tolerances and the processor time of its run. --all says first how long it takes; experiments that
+    need files of data, or whose numbers are a machine's times, are skipped with the reason.
     """
     module = part("experiment")
+    if check and store:
+        raise ParameterError("--check, --store", "both", "one of them")
+    if every and not (check or store):
+        raise ParameterError("--all", "alone", "--all --check or --all --store")
+    if (check or store) and (every or name is not None):
+        own = own_options(context.args)
+        if own or (every and name is not None) or json_file is not None:
+            raise ParameterError("options", ", ".join(own) or str(name or json_file), "none with --check and --store")
+        failed = module.run_stored([] if every else [name], store=store, plots=plots)
+        raise typer.Exit(1 if failed else 0)
     if show_list or name is None:
         module.print_list()
         raise typer.Exit(0 if show_list else EXIT_REFUSED)

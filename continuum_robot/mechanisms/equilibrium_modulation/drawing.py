@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.mechanisms.equilibrium_modulation.building import make_moment_error, make_segment, modulation_of
-from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import ModulatedState, equilibrium
+from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import ModulatedState, modulated_equilibrium
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import backbone_poses, end_pose
 from continuum_robot.robot.description import Robot
 
@@ -56,7 +56,7 @@ class ModulationParts:
         """
         theta, delta = self.segment.configuration(coefficients[:2] @ self._spread)
         depth = np.clip(coefficients[2], 0.0, self.segment.length_m)
-        return equilibrium(self.segment, theta, delta, depth, self._error)
+        return modulated_equilibrium(self.segment, theta, delta, depth, self._error)
 
     def frames(self, coefficients: Array) -> Array:
         """Frames under :attr:`frame_names`, shape (2, 4, 4).

@@ -62,7 +62,7 @@ class ModulatedState:
     by_variable: Array
 
 
-def equilibrium(
+def modulated_equilibrium(
     segment: ModulatedSegment,
     theta_rad: ArrayLike,
     delta_rad: ArrayLike,

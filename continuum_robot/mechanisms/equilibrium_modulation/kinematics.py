@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import ModulatedState, equilibrium
+from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import ModulatedState, modulated_equilibrium
 from continuum_robot.mechanisms.equilibrium_modulation.moment_error import MomentError
 from continuum_robot.mechanisms.equilibrium_modulation.segment import STRAIGHT_RAD, ModulatedSegment
 
@@ -75,7 +75,7 @@ def end_pose(state: ModulatedState, segment: ModulatedSegment) -> Array:
 
     Parameters
     ----------
-    state : from :func:`~continuum_robot.mechanisms.equilibrium_modulation.equilibrium.equilibrium`
+    state : from :func:`~continuum_robot.mechanisms.equilibrium_modulation.equilibrium.modulated_equilibrium`
     segment : the same segment
     """
     return np.asarray(np.matmul(*(_arc(turn, state.delta_rad, length) for turn, length in _parts(state, segment))))
@@ -122,9 +122,9 @@ def jacobians(
 
     Raises
     ------
-    ParameterError : as :func:`~continuum_robot.mechanisms.equilibrium_modulation.equilibrium.equilibrium`
+    ParameterError : as :func:`~continuum_robot.mechanisms.equilibrium_modulation.equilibrium.modulated_equilibrium`
     """
-    state = equilibrium(segment, theta_rad, delta_rad, insertion_m, moment_error)
+    state = modulated_equilibrium(segment, theta_rad, delta_rad, insertion_m, moment_error)
     delta = state.delta_rad
     first, second = _parts(state, segment)
     inserted, empty = (_arc(turn, delta, length) for turn, length in (first, second))

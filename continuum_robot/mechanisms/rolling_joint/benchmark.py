@@ -36,11 +36,11 @@ def time_solutions(link_counts: Sequence[int], repeats: int) -> dict[int, tuple[
     times = {}
     for count in link_counts:
         statics = RollingStatics(chain_of(count))
-        start = statics.equilibrium([_RATIOS[0], 1.0]).contact_m
+        start = statics.solve_tension([_RATIOS[0], 1.0]).contact_m
         taken = []
         for index in range(repeats):
             begin = time.perf_counter()
-            start = statics.equilibrium([_RATIOS[(index + 1) % 2], 1.0], start_m=start).contact_m
+            start = statics.solve_tension([_RATIOS[(index + 1) % 2], 1.0], start_m=start).contact_m
             taken.append(time.perf_counter() - begin)
         times[count] = (statistics.median(taken), min(taken))
     return times

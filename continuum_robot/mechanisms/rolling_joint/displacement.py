@@ -109,7 +109,7 @@ def solve_displacement(
     if method not in METHODS:
         raise ParameterError("method", method, "one of " + ", ".join(METHODS))
     tension = _start(statics, wanted, loads) if start_n is None else np.asarray(start_n, dtype=float)
-    now = statics.equilibrium(tension, loads)
+    now = statics.solve_tension(tension, loads)
     least = LEAST_SHARE * float(tension.sum())
     advance = _MarquardtStep() if method == "levenberg_marquardt" else _GradientStep()
     for iteration in range(_ITERATIONS[method]):
@@ -210,7 +210,7 @@ def _try(
 ) -> Equilibrium | None:
     start = None if near is None else near.contact_m
     try:
-        return statics.equilibrium(tension, loads, start_m=start, exhaustive=False)
+        return statics.solve_tension(tension, loads, start_m=start, exhaustive=False)
     except ConvergenceError:
         return None
 

@@ -78,7 +78,7 @@ def equilibrium_with_friction(
     statics : of the mechanism
     tension_n : at the base, shape (2,), N
     coefficient, direction : as in :func:`capstan_weights`
-    loads, start_m : as in :meth:`RollingStatics.equilibrium`
+    loads, start_m : as in :meth:`RollingStatics.solve_tension`
 
     Returns
     -------
@@ -86,10 +86,10 @@ def equilibrium_with_friction(
 
     Raises
     ------
-    ParameterError, OffSurfaceError, NoEquilibriumError : as :meth:`RollingStatics.equilibrium`
+    ParameterError, OffSurfaceError, NoEquilibriumError : as :meth:`RollingStatics.solve_tension`
     ConvergenceError : the tensions between the links did not settle
     """
-    found = statics.equilibrium(tension_n, loads, start_m=start_m)
+    found = statics.solve_tension(tension_n, loads, start_m=start_m)
     weights = np.ones((2, statics.linkage.joint_count))
     iterations, change = found.iterations, np.inf
     for _ in range(_ROUNDS):
@@ -98,7 +98,7 @@ def equilibrium_with_friction(
         if change < _TOLERANCE:
             return replace(found, iterations=iterations)
         weights = wanted
-        found = statics.equilibrium(tension_n, loads, start_m=found.contact_m, weights=weights)
+        found = statics.solve_tension(tension_n, loads, start_m=found.contact_m, weights=weights)
         iterations += found.iterations
     raise ConvergenceError("tensions with friction", change, _TOLERANCE, _ROUNDS)
 

@@ -149,7 +149,7 @@ class RollingStatics:
         moments, steps, force, poses, gaps, gap_slopes, pivots, potential = values
         return Step(moments, steps, force, poses, gaps, gap_slopes, pivots, potential[0])
 
-    def equilibrium(
+    def solve_tension(
         self,
         tension_n: ArrayLike,
         loads: Sequence[Load] = (),
@@ -207,7 +207,7 @@ class RollingStatics:
 
         Parameters
         ----------
-        tension_n, loads, base : as in :meth:`equilibrium`
+        tension_n, loads, base : as in :meth:`solve_tension`
 
         Raises
         ------

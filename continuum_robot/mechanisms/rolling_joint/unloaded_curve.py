@@ -41,12 +41,12 @@ class UnloadedCurve:
         self.log_ratio = np.linspace(-end, end, _POINTS)
         contacts, lengths, near = [], [], None
         for value in self.log_ratio:
-            found = statics.equilibrium([np.exp(value / 2), np.exp(-value / 2)], start_m=near)
+            found = statics.solve_tension([np.exp(value / 2), np.exp(-value / 2)], start_m=near)
             near = found.contact_m
             contacts.append(found.contact_m)
             lengths.append(found.tendon_length_m)
         self.contact_m = np.array(contacts)
-        self.home_length_m = statics.equilibrium([1.0, 1.0]).tendon_length_m
+        self.home_length_m = statics.solve_tension([1.0, 1.0]).tendon_length_m
         self.displacement_m = self.home_length_m - np.array(lengths)
         self._steps = np.diff(self.displacement_m, axis=0)
         self._squares = np.sum(self._steps**2, axis=1)

@@ -133,7 +133,8 @@ class BoundaryValueProblem:
         compile: str = "auto",
         progress: Progress | None = None,
     ) -> None:
-        self.rod, self.tension_n, self.loads = rod, tension_n, tuple(loads)
+        loads = rod.with_weight(loads)
+        self.rod, self.tension_n, self.loads = rod, tension_n, loads
         self.points = tuple(load for load in loads if isinstance(load, PointWrench))
         self.spread = tuple(load for load in loads if isinstance(load, DistributedLoad))
         self.coupling = 1.0 if model == "coupled" else 0.0

@@ -13,7 +13,6 @@ from continuum_robot.robot.routing import HelicalRouting, HolesRouting, Polynomi
 from continuum_robot.rod.cosserat.description import CosseratRod, CosseratTendon, Section
 from continuum_robot.rod.cosserat.motion import SectionInertia
 from continuum_robot.rod.cosserat.paths import HolePath, PolarPath, TendonPath
-from continuum_robot.rod.loads import Load
 from continuum_robot.rod.strain_rod import RodSegment, StrainRod
 
 
@@ -26,7 +25,7 @@ def cosserat_rod(rod: StrainRod) -> CosseratRod:
 
     Returns
     -------
-    its sections and tendons; weight goes with :func:`all_loads`
+    its sections, tendons and weight; :meth:`CosseratRod.weightless` leaves the weight out
     """
     return CosseratRod(
         sections=tuple(_section(segment) for segment in rod.segments),
@@ -34,13 +33,9 @@ def cosserat_rod(rod: StrainRod) -> CosseratRod:
             CosseratTendon(path=tendon_path(path), begin_m=path.start_m, end_m=min(path.end_m, rod.length_m))
             for path in rod.tendon_paths
         ),
+        # A mass at the clamped end loads nothing.
+        weight=tuple(load for load in rod.weight if getattr(load, "s_m", rod.length_m) > 0),
     )
-
-
-def all_loads(rod: StrainRod, loads: Sequence[Load] = ()) -> tuple[Load, ...]:
-    """Loads and weight. A mass at the clamped end loads nothing."""
-    weight = (load for load in rod.weight if getattr(load, "s_m", rod.length_m) > 0)
-    return (*weight, *loads)
 
 
 def inertias(rod: StrainRod) -> tuple[SectionInertia, ...]:

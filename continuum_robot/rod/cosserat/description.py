@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.rod.cosserat.paths import TendonPath
+from continuum_robot.rod.loads import Load
 
 Vector = NDArray[np.float64]
 Triple = tuple[float, float, float]
@@ -116,11 +118,13 @@ class CosseratRod:
     sections : from the base to the tip
     tendons : in the order of the tensions
     base_pose : (4, 4) rows as tuples; frame of the clamped end
+    weight : of the rod and of bodies fixed to it, as loads; statics and motion always include it
     """
 
     sections: tuple[Section, ...]
     tendons: tuple[CosseratTendon, ...] = ()
     base_pose: tuple[tuple[float, ...], ...] = field(default=tuple(tuple(row) for row in np.eye(4).tolist()))
+    weight: tuple[Load, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.sections:
@@ -138,6 +142,14 @@ class CosseratRod:
     def length_m(self) -> float:
         """Length of all sections, m."""
         return float(sum(section.length_m for section in self.sections))
+
+    def weightless(self) -> CosseratRod:
+        """The rod without its weight."""
+        return replace(self, weight=())
+
+    def with_weight(self, loads: Sequence[Load]) -> tuple[Load, ...]:
+        """All loads on the rod: its weight, then the given ones."""
+        return (*self.weight, *loads)
 
     @property
     def section_ends_m(self) -> Vector:

@@ -102,7 +102,7 @@ def simulate(
     inertia : of each of its sections
     time_s : (k,) increasing times from 0, at whole steps, s
     tension : time in s -> (tendons,) tensions, N
-    loads : constant in their frame; forces off the backbone are not among what it knows
+    loads : besides the rod's weight; constant in their frame; forces off the backbone are not among what it knows
     elements : pieces of the rod, at least
     step_s : time step, s
     damping_s : Kelvin-Voigt damping, this time times the stiffness of each strain
@@ -130,7 +130,7 @@ def simulate(
     chain = _Chain(
         rod,
         inertia,
-        loads,
+        rod.with_weight(loads),
         elements,
         damping_s=damping_s,
         shortest_step_s=_SHORTEST_STEP * step_s,

@@ -219,7 +219,7 @@ def solve(
     ----------
     rod : the rod
     tension_n : (tendons,) tensions, 0 or more, N
-    loads : the other loads, weight among them
+    loads : besides the rod's weight, which :meth:`.description.CosseratRod.weightless` leaves out
     model : "coupled", rucker (16) to (20), or "point_moment", section III-H: tendons put nothing but (19) on the rod
     junction_load : False leaves out the load of tendons that go on where the strain or their slope jumps, as (18) to
         (20) do by themselves; the result then is no equilibrium of the energy

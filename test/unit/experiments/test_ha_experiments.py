@@ -99,7 +99,7 @@ def test_predictions_for_the_papers_experiments(tmp_path):
         assert result[f"unloaded_{key}_predictions_apart_mm"] < 3.74 + 2.19
         assert result[f"unloaded_{key}_length_residual_mm"] < 1.5
     for pull in ("0.5", "1", "1.5"):
-        assert result[f"loaded_{pull}_predictions_apart_mm"] < 1e-3
+        assert result[f"loaded_{pull}_round_trip_from_own_lengths_mm"] < 1e-3
     assert 0.02 < result["friction_coefficient"] < 0.4
     assert result["friction_mean_with_mm"] < result["friction_mean_without_mm"]
 

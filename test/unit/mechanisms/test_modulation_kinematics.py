@@ -11,7 +11,7 @@ from scipy.optimize import root
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.arcs import arc_pose as arc
-from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import equilibrium
+from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import modulated_equilibrium
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import (
     arc_pose,
     backbone_jacobian,
@@ -73,7 +73,7 @@ def by_complex_step(segment, values):
     for index in range(6):
         stepped = np.array(values, dtype=complex)
         stepped[index] += 1j * STEP
-        state = equilibrium(segment, *stepped[:3], error_of(stepped[3:]))
+        state = modulated_equilibrium(segment, *stepped[:3], error_of(stepped[3:]))
         phi.append(np.imag([state.theta_s_rad, state.theta_epsilon_rad]) / STEP)
         pose = end_pose(state, segment)
         xi.append(twist(pose, pose))
@@ -158,7 +158,7 @@ def test_the_appendix_as_printed_gives_the_same_derivatives(theta, delta, insert
 @given(angles, planes, st.floats(0.001, 0.0435))
 def test_moments_balance_as_a_root_of_the_printed_equations(theta, delta, insertion):
     """scipy's root of (7) and (17) with the lengths (4) to (6), in theta_s and theta'."""
-    state = equilibrium(SEGMENT, theta, delta, insertion, ERROR)
+    state = modulated_equilibrium(SEGMENT, theta, delta, insertion, ERROR)
     stiffness = np.array(SEGMENT.secondary_stiffness_nm2)
     offsets = SEGMENT.offsets_m(delta)
     straight, length = np.pi / 2, SEGMENT.length_m
@@ -186,7 +186,7 @@ def test_moments_balance_as_a_root_of_the_printed_equations(theta, delta, insert
 @given(angles, planes, st.floats(0, 0.0443))
 def test_a_wire_without_stiffness_changes_nothing(theta, delta, insertion):
     idle = replace(SEGMENT, modulation_stiffness_nm2=0.0)
-    pose = end_pose(equilibrium(idle, theta, delta, insertion, LinearMomentError()), idle)
+    pose = end_pose(modulated_equilibrium(idle, theta, delta, insertion, LinearMomentError()), idle)
     # One arc of the project's own kind: wang's delta is -phi, its bend pi / 2 - theta.
     np.testing.assert_allclose(pose, arc(-delta, np.pi / 2 - theta, 0.0443, 0.0443), atol=1e-14)
 
@@ -256,7 +256,7 @@ def test_both_forms_of_the_empty_lengths_differ_by_less_than_a_tenth_of_a_microm
 
 
 def test_backbone_poses_run_from_base_to_end():
-    state = equilibrium(SEGMENT, 0.6, 0.3, 0.02, ERROR)
+    state = modulated_equilibrium(SEGMENT, 0.6, 0.3, 0.02, ERROR)
     poses = backbone_poses(state, SEGMENT, [0.0, 0.02, SEGMENT.length_m])
     np.testing.assert_allclose(poses[0], np.eye(4), atol=1e-15)
     np.testing.assert_allclose(poses[2], end_pose(state, SEGMENT), atol=1e-15)
@@ -280,7 +280,7 @@ def test_a_table_over_theta_has_continuous_jacobians(theta, delta, insertion):
     found = jacobians(SEGMENT, theta, delta, insertion, TABLE)
     columns = []
     for step in (np.array([1j * STEP, 0, 0]), np.array([0, 1j * STEP, 0]), np.array([0, 0, 1j * STEP])):
-        pose = end_pose(equilibrium(SEGMENT, *(np.array([theta, delta, insertion]) + step), TABLE), SEGMENT)
+        pose = end_pose(modulated_equilibrium(SEGMENT, *(np.array([theta, delta, insertion]) + step), TABLE), SEGMENT)
         columns.append(twist(pose, pose))
     close(np.column_stack([found.macro_psi, found.micro]), np.array(columns).T)
 
@@ -318,7 +318,7 @@ def test_impossible_segments_and_tables_are_refused():
     with pytest.raises(ParameterError, match="k_lambda"):
         TabledMomentError((0.4, 0.5), (0, np.nan), (0, 0))
     with pytest.raises(ParameterError, match="table of lambda"):
-        equilibrium(SEGMENT, 2.1, 0.0, 0.01, TABLE)
+        modulated_equilibrium(SEGMENT, 2.1, 0.0, 0.01, TABLE)
     with pytest.raises(ParameterError, match="k_lambda"):
         LinearMomentError(np.nan)
     with pytest.raises(ParameterError, match="displacement_m"):

@@ -16,10 +16,10 @@ PULL = [Load(5, (0.8, 0.1))]
 
 def test_the_jacobian_of_the_lengths_is_their_slope():
     statics = five_links()
-    at = statics.equilibrium([6, 3], PULL)
+    at = statics.solve_tension([6, 3], PULL)
 
     def lengths(tension):
-        return statics.equilibrium(tension, PULL, start_m=at.contact_m).tendon_length_m
+        return statics.solve_tension(tension, PULL, start_m=at.contact_m).tendon_length_m
 
     np.testing.assert_allclose(length_jacobian(statics, at, PULL), slopes(lengths, at.tension_n, 1e-5).T, rtol=1e-4)
 
@@ -28,7 +28,7 @@ def test_the_jacobian_of_the_lengths_is_their_slope():
 @given(st.floats(-0.8, 0.8))
 def test_lengths_of_a_pose_lead_back_to_it(power):
     statics = five_links()
-    pose = statics.equilibrium([10.0**power, 1.0])
+    pose = statics.solve_tension([10.0**power, 1.0])
     for method in ("levenberg_marquardt", "gradient"):
         result = solve_displacement(statics, pose.tendon_length_m, method=method)
         assert result.converged
@@ -38,7 +38,7 @@ def test_lengths_of_a_pose_lead_back_to_it(power):
 
 def test_under_a_load_the_tensions_themselves_are_found():
     statics = five_links()
-    pose = statics.equilibrium([6, 3], PULL)
+    pose = statics.solve_tension([6, 3], PULL)
     result = solve_displacement(statics, pose.tendon_length_m, PULL)
     np.testing.assert_allclose(result.equilibrium.tension_n, [6, 3], rtol=1e-4)
     assert result.iterations < 30
@@ -52,7 +52,7 @@ def test_lengths_out_of_reach_give_the_closest_pose_and_their_distance():
     assert result.converged
     assert result.residual_m > 1e-3
     assert np.all(result.equilibrium.tension_n >= 0)
-    others = [statics.equilibrium([10.0**power, 1.0]).tendon_length_m for power in np.linspace(-1.5, 1.5, 61)]
+    others = [statics.solve_tension([10.0**power, 1.0]).tendon_length_m for power in np.linspace(-1.5, 1.5, 61)]
     assert result.residual_m <= min(np.linalg.norm(other - wanted) for other in others) + 1e-9
 
 
@@ -64,7 +64,7 @@ def test_a_tendon_that_is_in_the_way_is_let_go_altogether(wanted, slack):
     assert result.converged
     assert result.equilibrium.tension_n[slack] == 0.0
     assert result.equilibrium.tension_n[1 - slack] > 0
-    shares = [statics.equilibrium([1.0, share][:: 1 if slack else -1]) for share in (1e-1, 1e-2, 1e-4)]
+    shares = [statics.solve_tension([1.0, share][:: 1 if slack else -1]) for share in (1e-1, 1e-2, 1e-4)]
     others = [np.linalg.norm(other.tendon_length_m - wanted) for other in shares]
     assert result.residual_m < min(others)
 
@@ -85,7 +85,7 @@ def test_no_such_method():
 
 def test_without_friction_nothing_changes():
     statics = five_links()
-    still = statics.equilibrium([3, 1])
+    still = statics.solve_tension([3, 1])
     for coefficient, direction in ((0.0, [1, -1]), (0.3, [0, 0])):
         found = equilibrium_with_friction(statics, [3, 1], coefficient, direction)
         np.testing.assert_allclose(found.poses, still.poses, atol=1e-12)
@@ -93,7 +93,7 @@ def test_without_friction_nothing_changes():
 
 def test_friction_bends_less_when_pulling_and_holds_more_when_letting_go():
     statics = five_links()
-    angle = statics.equilibrium([3, 1]).poses[-1, 2]
+    angle = statics.solve_tension([3, 1]).poses[-1, 2]
     pulled = equilibrium_with_friction(statics, [3, 1], 0.1, [1, -1])
     released = equilibrium_with_friction(statics, [3, 1], 0.1, [-1, 1])
     assert pulled.poses[-1, 2] < angle < released.poses[-1, 2]
@@ -106,7 +106,7 @@ def test_the_capstan_law_at_the_first_hole():
     """The left tendon turns there from the channel into the gap by an angle that is found here from the points."""
     statics = five_links()
     linkage = statics.linkage
-    contact = statics.equilibrium([2, 1]).contact_m
+    contact = statics.solve_tension([2, 1]).contact_m
     channel = linkage.links[0].child_entries_m[0] - linkage.links[0].parent_entries_m[0]
     gap = linkage.gaps(contact)[0, 0]
     turned = np.arccos(channel @ gap / np.linalg.norm(channel) / np.linalg.norm(gap))
@@ -129,7 +129,7 @@ def test_the_curve_gives_pose_and_force_back():
     statics = five_links()
     curve = UnloadedCurve(statics)
     for tension in ([3.0, 1.0], [1.0, 1.7], [1.0, 1.0]):
-        found = statics.equilibrium(tension)
+        found = statics.solve_tension(tension)
         displacement = curve.home_length_m - found.tendon_length_m
         contact, _, miss = curve.nearest(displacement)
         np.testing.assert_allclose(contact, found.contact_m, atol=2e-6)

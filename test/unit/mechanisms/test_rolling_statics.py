@@ -24,7 +24,7 @@ BODY_LOADS = (*LOADS, Load(4, (0.2, -0.3), 0.002, (0.002, 0.001), "body"))
 def test_reference_equilibria():
     statics = five_links()
     for case in reference_file()["cases"]:
-        found = statics.equilibrium([case["tau_l"], case["tau_r"]])
+        found = statics.solve_tension([case["tau_l"], case["tau_r"]])
         expected = np.array(case["link_pose_x_y_theta"])
         np.testing.assert_allclose(found.poses[:, :2] * 1e3, expected[:, :2], atol=0.05)
         np.testing.assert_allclose(found.poses[:, 2], expected[:, 2], atol=5e-4)
@@ -40,8 +40,8 @@ def test_reference_equilibria():
 @given(ratios, st.floats(0.01, 1000.0))
 def test_the_unloaded_pose_hangs_on_the_ratio_of_the_tensions_alone(ratio, factor):
     statics = five_links()
-    once = statics.equilibrium([ratio, 1.0])
-    scaled = statics.equilibrium([factor * ratio, factor])
+    once = statics.solve_tension([ratio, 1.0])
+    scaled = statics.solve_tension([factor * ratio, factor])
     np.testing.assert_allclose(scaled.poses, once.poses, atol=1e-10)
     np.testing.assert_allclose(scaled.contact_force_n, factor * once.contact_force_n, rtol=1e-9, atol=1e-9 * factor)
 
@@ -97,7 +97,7 @@ def test_a_root_finder_of_another_kind_finds_the_same_pose(ratio, share_x, share
     total = float(tension.sum())
     loads = (Load(5, (share_x * total, share_y * total), 0.0, (0.0, 0.005)),)
     try:
-        found = statics.equilibrium(tension, loads)
+        found = statics.solve_tension(tension, loads)
     except NoEquilibriumError:
         return
     linkage = statics.linkage
@@ -121,17 +121,17 @@ def loads_of(loads, total):
 
 def test_a_load_in_the_world_and_the_same_load_in_the_body_frame_agree_at_the_pose():
     statics = five_links()
-    world = statics.equilibrium([6, 3], [Load(5, (0.4, 0.1), 0.002, (0.001, 0.003))])
+    world = statics.solve_tension([6, 3], [Load(5, (0.4, 0.1), 0.002, (0.001, 0.003))])
     angle = world.poses[-1, 2]
     turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
-    body = statics.equilibrium([6, 3], [Load(5, tuple(turn @ [0.4, 0.1]), 0.002, (0.001, 0.003), "body")])
+    body = statics.solve_tension([6, 3], [Load(5, tuple(turn @ [0.4, 0.1]), 0.002, (0.001, 0.003), "body")])
     np.testing.assert_allclose(body.poses, world.poses, atol=1e-10)
 
 
 def test_the_whole_mechanism_may_be_turned_with_its_load():
     statics = five_links()
-    here = statics.equilibrium([6, 3], [Load(5, (0.5, 0.0))])
-    turned = statics.equilibrium([6, 3], [Load(5, (0.0, 0.5))], base=(0.1, 0.2, np.pi / 2))
+    here = statics.solve_tension([6, 3], [Load(5, (0.5, 0.0))])
+    turned = statics.solve_tension([6, 3], [Load(5, (0.0, 0.5))], base=(0.1, 0.2, np.pi / 2))
     np.testing.assert_allclose(turned.contact_m, here.contact_m, atol=1e-12)
     np.testing.assert_allclose(turned.poses[0], [0.1, 0.2, np.pi / 2])
     np.testing.assert_allclose(turned.poses[:, 0], 0.1 - here.poses[:, 1], atol=1e-12)
@@ -139,11 +139,11 @@ def test_the_whole_mechanism_may_be_turned_with_its_load():
 
 def test_where_two_tensions_balance_a_symmetric_mechanism_stands_straight():
     statics = RollingStatics(chain(6, -40.0, 40.0), compile="never")
-    found = statics.equilibrium([2.0, 2.0])
+    found = statics.solve_tension([2.0, 2.0])
     np.testing.assert_allclose(found.poses[:, [0, 2]], 0.0, atol=1e-14)
     # Each contact carries both tendons, which run straight up beside it.
     np.testing.assert_allclose(found.contact_force_n, np.tile([0.0, 4.0], (5, 1)), atol=1e-12)
-    left, right = statics.equilibrium([3.0, 1.0]), statics.equilibrium([1.0, 3.0])
+    left, right = statics.solve_tension([3.0, 1.0]), statics.solve_tension([1.0, 3.0])
     np.testing.assert_allclose(left.poses * [-1, 1, -1], right.poses, atol=1e-12)
 
 
@@ -153,16 +153,16 @@ def test_random_cases_are_solved_or_proved_to_have_no_equilibrium():
     outcomes = []
     for _ in range(25):
         tension = np.array([10.0 ** generator.uniform(-1, 1), 1.0])
-        statics.equilibrium(tension)
+        statics.solve_tension(tension)
         load = Load(5, (float(generator.uniform(-0.4, 0.4) * tension.sum()), 0.0))
         try:
-            found = statics.equilibrium(tension, [load])
+            found = statics.solve_tension(tension, [load])
         except NoEquilibriumError as error:
             outcomes.append(("none", error.proved, round(abs(error.arc_length_m), 9)))
             # An iteration from many places finds none either.
             for start in generator.uniform(-0.014, 0.014, (5, 4)):
                 with pytest.raises(ConvergenceError):
-                    statics.equilibrium(tension, [load], start_m=start, exhaustive=False)
+                    statics.solve_tension(tension, [load], start_m=start, exhaustive=False)
         else:
             assert found.residual < 1e-12
             assert found.stable
@@ -175,22 +175,22 @@ def test_the_search_of_all_poses_finds_what_newton_finds():
     for tension, pull in (((6, 3), 0.5), ((1, 3), -0.4), ((2, 2), 0.1)):
         loads = [Load(5, (pull, 0.0)), Load(3, (0.0, -0.2), frame="body")]
         every = statics.all_equilibria(tension, loads)
-        found = statics.equilibrium(tension, loads)
+        found = statics.solve_tension(tension, loads)
         assert min(np.abs(one.contact_m - found.contact_m).max() for one in every) < 1e-9
 
 
 def test_lift_off_and_slip_are_reported():
     statics = five_links()
-    held = statics.equilibrium([2, 2])
+    held = statics.solve_tension([2, 2])
     assert held.slipping_joints(0.5) == ()
     assert held.slipping_joints(0.01) != ()
     assert held.slipping_joints(1.001 * held.needed_friction) == ()
     assert len(held.slipping_joints(0.999 * held.needed_friction)) == 1
     # Symmetric links stand straight under any pull along them, but no contact can pull.
     straight = RollingStatics(chain(3, -40.0, 40.0), compile="never")
-    lifted = straight.equilibrium([1, 1], [Load(3, (0.0, 2.5))])
+    lifted = straight.solve_tension([1, 1], [Load(3, (0.0, 2.5))])
     assert lifted.lifted_joints == (1, 2)
-    assert straight.equilibrium([1, 1], [Load(3, (0.0, -0.5))]).lifted_joints == ()
+    assert straight.solve_tension([1, 1], [Load(3, (0.0, -0.5))]).lifted_joints == ()
     assert lifted.slipping_joints(10.0) == lifted.lifted_joints
     assert np.isinf(lifted.needed_friction)
 
@@ -198,7 +198,7 @@ def test_lift_off_and_slip_are_reported():
 def test_the_published_solver_converges_to_the_same_poses():
     statics = five_links()
     contact, force, left = paper_newton.published_solver(statics.linkage, [3, 1], load_matrix((), 5))
-    found = statics.equilibrium([3, 1])
+    found = statics.solve_tension([3, 1])
     assert left < 1e-10
     np.testing.assert_allclose(contact, found.contact_m, atol=1e-12)
     np.testing.assert_allclose(force, found.contact_force_n, atol=1e-10)
@@ -206,7 +206,7 @@ def test_the_published_solver_converges_to_the_same_poses():
 
 def test_long_chains_are_solved():
     statics = RollingStatics(chain(60), compile="never")
-    found = statics.equilibrium([1.05, 1.0], [Load(60, (0.0, -0.001))])
+    found = statics.solve_tension([1.05, 1.0], [Load(60, (0.0, -0.001))])
     assert found.residual < 1e-12
     assert found.poses.shape == (60, 3)
 
@@ -214,15 +214,15 @@ def test_long_chains_are_solved():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda s: s.equilibrium([1.0]),
-        lambda s: s.equilibrium([-1.0, 1.0]),
-        lambda s: s.equilibrium([0.0, 0.0]),
-        lambda s: s.equilibrium([np.nan, 1.0]),
-        lambda s: s.equilibrium([1, 1], [Load(6)]),
-        lambda s: s.equilibrium([1, 1], [Load(5, (np.inf, 0.0))]),
-        lambda s: s.equilibrium([1, 1], [Load(5, frame="tip")]),
-        lambda s: s.equilibrium([1, 1], base=(0.0, 0.0)),
-        lambda s: s.equilibrium([1, 1], start_m=[0.0, 0.0]),
+        lambda s: s.solve_tension([1.0]),
+        lambda s: s.solve_tension([-1.0, 1.0]),
+        lambda s: s.solve_tension([0.0, 0.0]),
+        lambda s: s.solve_tension([np.nan, 1.0]),
+        lambda s: s.solve_tension([1, 1], [Load(6)]),
+        lambda s: s.solve_tension([1, 1], [Load(5, (np.inf, 0.0))]),
+        lambda s: s.solve_tension([1, 1], [Load(5, frame="tip")]),
+        lambda s: s.solve_tension([1, 1], base=(0.0, 0.0)),
+        lambda s: s.solve_tension([1, 1], start_m=[0.0, 0.0]),
     ],
 )
 def test_inputs_that_cannot_be_used_are_refused(call):
@@ -232,4 +232,4 @@ def test_inputs_that_cannot_be_used_are_refused(call):
 
 def test_a_start_off_the_surface_is_refused():
     with pytest.raises(OffSurfaceError, match="joint 4"):
-        five_links().equilibrium([1, 1], start_m=[0.0, 0.0, 0.0, -0.02])
+        five_links().solve_tension([1, 1], start_m=[0.0, 0.0, 0.0, -0.02])

@@ -20,8 +20,9 @@ from scipy.special import ellipe, ellipeinc, ellipk, ellipkinc
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.geometry import se3, so3
 from continuum_robot.robot.basis import Basis
+from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.routing import HelicalRouting, HolesRouting, PolynomialRouting, RoutedPath, StraightRouting
-from continuum_robot.rod.cosserat.conversion import all_loads, cosserat_rod, tendon_path
+from continuum_robot.rod.cosserat.conversion import cosserat_rod, tendon_path
 from continuum_robot.rod.cosserat.description import (
     CosseratRod,
     CosseratTendon,
@@ -550,13 +551,22 @@ def test_both_engines_agree_on_a_rod_with_everything():
     ]
     tension = np.array([2.5, 1.5, 1.0, 2.0])
     energy = equilibrium(rod, tension, loads)
-    solution = solve(cosserat_rod(rod), tension, all_loads(rod, loads))
+    solution = solve(cosserat_rod(rod), tension, loads)
     places = np.linspace(0.0, 0.22, 12)
     poses, there = rod.poses(energy.c, places), solution.at(places)
     assert np.linalg.norm(there.position_m[-1] - [0, 0, 0.22]) > 0.03
     assert poses[:, :3, 3] == pytest.approx(there.position_m, abs=1e-4 * 0.22 * 0.1)
     assert poses[:, :3, :3] == pytest.approx(there.rotation, abs=1e-4)
     assert rod.tendon_lengths(energy.c) == pytest.approx(solution.tendon_lengths_m, abs=1e-6)
+
+
+def test_a_rod_with_weight_sags_without_being_asked():
+    strain_rod = StrainRod.from_robot(load_robot("rucker"))
+    rod, tension = cosserat_rod(strain_rod), np.zeros(6)
+    assert rod.weight
+    sagging = solve(rod, tension, []).tip_m
+    np.testing.assert_allclose(sagging, solve(rod.weightless(), tension, rod.weight).tip_m, atol=1e-9)
+    assert np.linalg.norm(sagging - solve(rod.weightless(), tension).tip_m) > 0.01
 
 
 # ---------------------------------------------------------------------------------------------- faults
