@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from continuum_robot.app import faults_page, robot_file_page
-from continuum_robot.app.pages import commands, fault_pages, interfaces, papers
+from continuum_robot.app.pages import commands, fault_pages, interfaces, paper_results, papers
 from continuum_robot.app.pages.citations import PAPERS
 
 
@@ -25,7 +25,9 @@ def pages_of_code(root: Path) -> dict[str, str]:
         "reference/command_line.md": commands.page(),
         **fault_pages.pages(),
     }
+    numbers = docs / "papers" / "numbers"
+    found["papers/index.md"] = paper_results.overview(numbers)
     for paper in PAPERS:
         path = f"papers/{paper}.md"
-        found[path] = papers.page((docs / path).read_text(encoding="utf-8"), paper, docs / "papers" / "numbers")
+        found[path] = papers.page((docs / path).read_text(encoding="utf-8"), paper, numbers, docs / "images")
     return found
