@@ -7,15 +7,21 @@ Without noise the observer is off by its own lag: on a ramp to F in T = 1 s, hel
 
 the paper's number, see :func:`~continuum_robot.estimation.momentum_observer.ramp_error_rms`. The joint-force deviation
 is exact then. The paper names no sample rate: it is 1 kHz here, and a sweep shows what others do, from the 100 Hz or so
-at which the paper's robot was recorded: which method is better depends on it. The sweep also asks which rate and how
-many smoothed points come closest to table 6, by the geometric mean factor between its numbers and ours. The third row
-is the Kalman disturbance observer with its force in a weighted fit; it knows the standard deviation of the noise.
+at which the paper's robot was recorded: which method is better depends on it. The third row is the Kalman disturbance
+observer with its force in a weighted fit; it knows the standard deviation of the noise.
+
+At which rate and smoothing table 6 was made is asked of its own numbers. An error of smoothing and of the observer's
+lag does not change with the noise, and what the noise does is proportional to it, so that the two columns A (0.001)
+and B (0.01) give both parts: noise = sqrt((B^2 - A^2) / 99), lag = sqrt(A^2 - noise^2). The sweep takes our numbers
+apart in the same way, over rates and windows, and looks for the closest to each method's row and to both, by the
+geometric mean factor between the table's numbers and ours.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -38,8 +44,8 @@ LEVELS = {"noiseless": 0.0, "noise_0001": 0.001, "noise_001": 0.01}
 METHODS = ("gmo", "jfd", "best")
 _SMOOTHING_POINTS = 10
 SWEPT_RATES_HZ = (50, 100, 150, 200, 250, 500, 1000, 2000)
-SWEPT_POINTS = (3, 5, 10, 20, 40)
-_HIGHEST_FITTED_HZ = 1000
+SWEPT_POINTS = (5, 10, 20, 40, 80)
+_HIGHEST_FITTED_HZ = 500
 _LEAST_NOISE = 1e-7  # 1/m; what "no noise" is to a filter that needs one
 
 
@@ -68,12 +74,17 @@ class NoiseSeries:
     force_n : true force in x and y, shape (T, 2), N
     estimates : estimated force by level and method, shape (T, 2), N
     rmse_n : root mean square error by level and method, shape (2,), N
+    windows : rate (Hz) and number of smoothed points of the sweep
+    parts_n : by method what of the errors does not change with the noise, and what noise of 0.001 adds, in x and y, one
+        row for each window, shape (windows, 2, 2), N
     """
 
     time_s: Array
     force_n: Array
     estimates: dict[tuple[str, str], Array]
     rmse_n: dict[tuple[str, str], Array]
+    windows: tuple[tuple[int, int], ...] = ()
+    parts_n: dict[str, Array] = field(default_factory=dict)
 
 
 def _run(settings: NoiseSettings, progress: Progress) -> Result:
@@ -102,9 +113,12 @@ def _run(settings: NoiseSettings, progress: Progress) -> Result:
     numbers["gmo_lag_rmse_n"] = ramp_error_rms(settings.gain_per_s, float(FORCE_N[0]), settings.duration_s / 2)
     numbers["rate_hz"] = rate
     numbers["seeds"] = settings.seeds
+    windows: tuple[tuple[int, int], ...] = ()
+    parts: dict[str, Array] = {}
     if settings.sweep:
-        numbers.update(_sweep(segment, settings, progress))
-    return Result(numbers, NoiseSeries(exact.time_s, force, estimates, rmse))
+        swept, windows, parts = _sweep(segment, settings, progress)
+        numbers.update(swept)
+    return Result(numbers, NoiseSeries(exact.time_s, force, estimates, rmse, windows, parts))
 
 
 def _motion(segment: CapstanRobot, settings: NoiseSettings, rate_hz: int) -> Loaded:
@@ -164,31 +178,56 @@ def _best(segment: CapstanRobot, measured: Array, amplitude: float, settings: No
     return found
 
 
-def _sweep(segment: CapstanRobot, settings: NoiseSettings, progress: Progress) -> dict[str, object]:
-    """GMO and JFD over the sample rate, and over rate and smoothing how far they are from the paper's table 6."""
+def _sweep(
+    segment: CapstanRobot, settings: NoiseSettings, progress: Progress
+) -> tuple[dict[str, object], tuple[tuple[int, int], ...], dict[str, Array]]:
+    """GMO and JFD over the sample rate, and over rate and window how far they are from the paper's table 6."""
     rows: dict[str, list[float]] = {}
-    distance: dict[tuple[int, int], float] = {}
+    found: dict[tuple[int, int], dict[str, float]] = {}
     for rate in SWEPT_RATES_HZ:
         exact = _motion(segment, settings, rate)
         for points in SWEPT_POINTS if rate <= _HIGHEST_FITTED_HZ else (_SMOOTHING_POINTS,):
-            found = _noisy_errors(segment, exact, settings, points)
-            ratios = np.array([found[key] / NOISE.paper[key] for key in found])
-            distance[rate, points] = float(np.exp(np.sqrt(np.mean(np.log(ratios) ** 2))))
+            found[rate, points] = _noisy_errors(segment, exact, settings, points)
             if points == _SMOOTHING_POINTS:
-                for key, error in found.items():
+                for key, error in found[rate, points].items():
                     rows.setdefault(f"sweep_{key}", []).append(error)
         progress(f"sample rate {rate} Hz: done")
-    closest = min(distance, key=lambda key: distance[key])
-    return {
-        "sweep_rate_hz": list(SWEPT_RATES_HZ),
-        **rows,
-        **_turning_rates(rows),
-        "closest_to_table_6_rate_hz": closest[0],
-        "closest_to_table_6_smoothing_points": closest[1],
-        "closest_to_table_6_factor": distance[closest],
-        "table_6_factor_at_100_hz": distance[100, _SMOOTHING_POINTS],
-        "table_6_factor_at_1000_hz": distance[1000, _SMOOTHING_POINTS],
-    }
+    numbers: dict[str, object] = {"sweep_rate_hz": list(SWEPT_RATES_HZ), **rows, **_turning_rates(rows)}
+    for name, methods in (("table_6", ("gmo", "jfd")), ("gmo_row", ("gmo",)), ("jfd_row", ("jfd",))):
+        distance = {window: _distance(errors, methods) for window, errors in found.items()}
+        closest = min(distance, key=lambda window: distance[window])
+        numbers[f"closest_to_{name}_rate_hz"] = closest[0]
+        numbers[f"closest_to_{name}_smoothing_points"] = closest[1]
+        numbers[f"closest_to_{name}_factor"] = distance[closest]
+    numbers["table_6_factor_at_100_hz"] = _distance(found[100, _SMOOTHING_POINTS], ("gmo", "jfd"))
+    numbers["table_6_factor_at_1000_hz"] = _distance(found[1000, _SMOOTHING_POINTS], ("gmo", "jfd"))
+    windows = tuple(window for window in found if window[0] <= _HIGHEST_FITTED_HZ)
+    numbers["window_rate_hz"] = [rate for rate, _ in windows]
+    numbers["window_points"] = [points for _, points in windows]
+    parts = {method: np.array([_parts(found[window], method) for window in windows]) for method in ("gmo", "jfd")}
+    for method, values in parts.items():
+        paper = _parts(NOISE.paper, method)
+        for k, axis in enumerate("xy"):
+            for j, name in enumerate(("lag", "noise")):
+                numbers[f"table_6_{name}_part_{method}_{axis}_n"] = float(paper[j, k])
+                numbers[f"window_{name}_part_{method}_{axis}_n"] = values[:, j, k].tolist()
+    return numbers, windows, parts
+
+
+def _distance(errors: Mapping[str, float], methods: Sequence[str]) -> float:
+    """Geometric mean factor between the errors of some methods and the paper's."""
+    ratios = [errors[key] / NOISE.paper[key] for key in errors if key.partition("_")[0] in methods]
+    return float(np.exp(np.sqrt(np.mean(np.log(ratios) ** 2))))
+
+
+def _parts(errors: Mapping[str, float], method: str) -> Array:
+    """What of a method's errors does not change with the noise, and what noise of 0.001 adds, in x and y, (2, 2), N."""
+    low, high = (
+        np.array([errors[f"{method}_{level}_rmse_{axis}_n"] for axis in "xy"]) for level in ("noise_0001", "noise_001")
+    )
+    ratio = (LEVELS["noise_001"] / LEVELS["noise_0001"]) ** 2 - 1
+    noise = (high**2 - low**2) / ratio
+    return np.sqrt(np.maximum([low**2 - noise, noise], 0.0))
 
 
 def _turning_rates(rows: dict[str, list[float]]) -> dict[str, object]:
@@ -243,7 +282,30 @@ def _draw(result: Result, folder: Path) -> list[Path]:
                 if row == len(METHODS) - 1:
                     axis.set_xlabel("time in s")
         legend_below(drawing, axes[0, 0])
-    return [file]
+    return [file, _draw_parts(series, folder)] if series.windows else [file]
+
+
+def _draw_parts(series: NoiseSeries, folder: Path) -> Path:
+    file = folder / "johnston_noise_windows.png"
+    title = "Error in y that does not change with the noise, and what noise of 0.001 1/m adds (johnston, table 6)"
+    rates = sorted({rate for rate, _ in series.windows})
+    with figure(file, title, 2, 2, sharex=True, size=(8.4, 5.4)) as (drawing, axes):
+        for row, method in enumerate(("gmo", "jfd")):
+            paper = _parts(NOISE.paper, method)
+            for column, name in enumerate(("smoothing and lag", "noise")):
+                axis = axes[row, column]
+                for k, rate in enumerate(rates):
+                    own = [index for index, window in enumerate(series.windows) if window[0] == rate]
+                    width_s = [series.windows[index][1] / rate for index in own]
+                    values = series.parts_n[method][own, column, 1]
+                    axis.loglog(width_s, values, "o-", color=COLOURS[k % 6], markersize=3, label=f"{rate} Hz")
+                axis.axhline(paper[column, 1], color=REFERENCE, linestyle="--", label="paper's table 6")
+                axis.set_title(f"{method.upper()}: {name}", loc="left")
+                axis.set_ylabel("RMSE in N")
+                if row == 1:
+                    axis.set_xlabel("smoothing window in s")
+        legend_below(drawing, axes[0, 0])
+    return file
 
 
 NOISE = Experiment(

@@ -123,6 +123,7 @@ def _run(settings: PidPdSettings, progress: Progress) -> Result:
         "mean_rmse_reduction_percent": float(reductions.mean()),
         "mean_rmse_reduction_spread_percent": float(np.ptp(reductions.mean(axis=1))),
         "rmse_reduction_percent": reductions.mean(axis=0).tolist(),
+        "rmse_pd_over_pid": np.mean([pair.pd.rmse_m / pair.pid.rmse_m for pair in pairs], axis=0).tolist(),
     }
     for name in ("pid", "pd"):
         runs = [getattr(pair, name) for pair in pairs]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from continuum_robot.app import faults_page, robot_file_page
-from continuum_robot.app.pages import commands, fault_pages, interfaces, mujoco_page, papers
+from continuum_robot.app.pages import commands, fault_pages, interfaces, mujoco_page, paper_results, papers
 from continuum_robot.app.pages.citations import PAPERS
 
 
@@ -26,7 +26,9 @@ def pages_of_code(root: Path) -> dict[str, str]:
         "mujoco.md": mujoco_page.page((docs / "mujoco.md").read_text(encoding="utf-8"), docs / "numbers"),
         **fault_pages.pages(),
     }
+    numbers = docs / "papers" / "numbers"
+    found["papers/index.md"] = paper_results.overview(numbers)
     for paper in PAPERS:
         path = f"papers/{paper}.md"
-        found[path] = papers.page((docs / path).read_text(encoding="utf-8"), paper, docs / "papers" / "numbers")
+        found[path] = papers.page((docs / path).read_text(encoding="utf-8"), paper, numbers, docs / "images")
     return found

@@ -1,23 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The generated parts of docs/papers: which equation is where in the code, and each experiment's numbers.
 
-The numbers beside the paper's are those of docs/papers/numbers/NAME.json, which
-``continuum-robot experiment NAME --json docs/papers/numbers/NAME.json`` writes.
+The numbers beside the paper's are those of docs/papers/numbers/NAME.json, which ``continuum-robot experiment NAME
+--store`` writes.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from continuum_robot.app.pages.citations import equations_table
-from continuum_robot.app.pages.markdown import table
+from continuum_robot.app.pages.paper_results import sections
 from continuum_robot.errors import ParameterError
-from continuum_robot.experiments.experiment import Experiment
-from continuum_robot.experiments.registry import experiments
 
 EQUATIONS: dict[str, dict[str, str]] = {
     "muhmann": {
@@ -52,7 +46,9 @@ EQUATIONS: dict[str, dict[str, str]] = {
         "(65), (66), (67), (68), (69)": "derivatives of the residual by the state",
         "(70)": "joint-force deviation, the baseline",
         "(71)": "chirp that excites a segment for its calibration",
-        "(72), (73), (74), (75)": "two segments: what the distal one does to the proximal one",
+        "(72)": "calibration of stiffness and friction from a recorded chirp",
+        "(73)": "range of the curvature along a segment, how far it is from an arc",
+        "(74), (75)": "two segments: what the distal one does to the proximal one",
     },
     "rucker": {
         "(1), (2), (3)": "frames and balance of a Cosserat rod",
@@ -100,11 +96,8 @@ EQUATIONS: dict[str, dict[str, str]] = {
 }
 """What the equations say, by their numbers."""
 
-LONGEST_LIST = 7
-WIDEST = 120
 
-
-def page(text: str, paper: str, numbers: Path) -> str:
+def page(text: str, paper: str, numbers: Path, images: Path) -> str:
     """A page of docs/papers with its generated parts written anew.
 
     Parameters
@@ -112,6 +105,7 @@ def page(text: str, paper: str, numbers: Path) -> str:
     text : the page as it is, with the parts between ``<!-- name: begin -->`` and ``<!-- name: end -->``
     paper : its short name
     numbers : folder of the experiments' numbers
+    images : folder of their pictures
 
     Raises
     ------
@@ -119,7 +113,7 @@ def page(text: str, paper: str, numbers: Path) -> str:
     """
     for name, lines in (
         ("equations", equations_table(paper, EQUATIONS[paper])),
-        ("numbers", numbers_tables(paper, numbers)),
+        ("numbers", sections(paper, numbers, images)),
     ):
         begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
         before, opened, rest = text.partition(begin)
@@ -128,49 +122,3 @@ def page(text: str, paper: str, numbers: Path) -> str:
             raise ParameterError(f"docs/papers/{paper}.md", name, f"the lines {begin} and {end}")
         text = "\n".join([f"{before}{begin}", *lines, f"{end}{after}"])
     return text
-
-
-def numbers_tables(paper: str, folder: Path) -> list[str]:
-    """Lines of a section for each experiment of a paper.
-
-    Parameters
-    ----------
-    paper : its short name
-    folder : of the experiments' numbers
-    """
-    lines: list[str] = []
-    for name, experiment in experiments().items():
-        if name.partition(".")[0] == paper:
-            lines += _experiment(experiment, folder / f"{name}.json")
-    return lines
-
-
-def _experiment(experiment: Experiment, file: Path) -> list[str]:
-    lines = ["", f"### {experiment.name}", "", f"{experiment.summary} Source: {experiment.source}.", ""]
-    lines += [f"    continuum-robot experiment {experiment.name} --plots plots", ""]
-    if not file.exists():
-        return [*lines, "Its numbers are not kept here: a machine's times, a long run, or a file of data. Run it.", ""]
-    found: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    compared = [(key, _shown(value), _shown(found.get(key))) for key, value in experiment.paper.items()]
-    own = [
-        (key, "", _shown(value))
-        for key, value in found.items()
-        if key not in experiment.paper and not (isinstance(value, (list, Mapping)) and len(value) > LONGEST_LIST)
-    ]
-    rows = [row for row in [*compared, *own] if len(row[2]) <= WIDEST]
-    return [*lines, *table(("number", "paper", "here"), [(f"`{key}`", paper, here) for key, paper, here in rows]), ""]
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.3g}"
-    if isinstance(value, (list, tuple)):
-        shown = ", ".join(_shown(item) for item in value[:LONGEST_LIST])
-        return f"[{shown}{', …' if len(value) > LONGEST_LIST else ''}]"
-    if isinstance(value, Mapping):
-        return f"{len(value)} entries"
-    return re.sub(r"\s+", " ", str(value))
