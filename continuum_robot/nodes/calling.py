@@ -69,6 +69,7 @@ def action_client(node: Node, kind: Any, name: str) -> Iterator[Any]:
     ----------
     node : spun by an executor
     kind : type of the action
+    name : of the action, relative to the node's namespace
     """
     client = run_in_executor(node.executor, lambda: ActionClient(node, kind, name))
     try:
