@@ -275,9 +275,9 @@ def _follow(
                 if stop.wait(max(0.0, pause_s)):
                     break
                 elapsed_s = time.monotonic() - begun_s
-                snapshot = monitor.snapshot()
-                faults |= dict.fromkeys(snapshot.faults)
-                live.update(render(snapshot, elapsed_s, None if lockstep else duration_s), refresh=True)
+                state = monitor.state()
+                faults |= dict.fromkeys(state.faults)
+                live.update(render(state, monitor.hardware, elapsed_s, None if lockstep else duration_s), refresh=True)
                 page.tell()
                 if lockstep and faults:
                     break

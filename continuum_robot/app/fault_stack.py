@@ -3,12 +3,16 @@
 
 The robot is simulated in a process of its own, with boards that have a receive timeout. Times to the safe state are
 those that this robot lived through: what it left out since the machine was busy does not count.
+
+Names
+-----
+begin_s : from when on the truth is judged, of the monotonic clock, s
+after_s : how long after that the fault can be known, s
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import math
 import os
 import re
@@ -17,10 +21,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -31,30 +34,16 @@ from numpy.typing import NDArray
 
 from continuum_robot.app.client.stack_link import SOURCE
 from continuum_robot.app.client.trajectories import source_parameters
-from continuum_robot.app.fault_processes import NOTICE_S, WATCH_S, knowable_after_s, unknown
-from continuum_robot.app.soak.faults import (
-    BOARD_TIMEOUTS,
-    STALL_S,
-    Effect,
-    estop_by_two,
-    foreign_commands,
-    hostile_requests,
-)
-from continuum_robot.app.soak.stand import RETURN_TIMEOUT_S, StackStand
-from continuum_robot.errors import ContinuumRobotError, DeviceError
+from continuum_robot.app.fault_runner import WATCH_S, Effect, Rng, boards_of, killed, run_on_stacks, stopped_for
+from continuum_robot.app.soak.faults import BOARD_TIMEOUTS, STALL_S, estop_by_two, foreign_commands, hostile_requests
+from continuum_robot.app.soak.stand import StackStand
+from continuum_robot.errors import DeviceError
 from continuum_robot.experiments.fault_campaign import kind as table
-from continuum_robot.experiments.fault_campaign.campaign import (
-    DISPLACEMENT_SHARE,
-    MOMENTS,
-    MOVE_S,
-    FaultRecord,
-    moments,
-)
-from continuum_robot.experiments.fault_campaign.judgement import DEVIATION_M, TORQUE_MARGIN_N, judge
+from continuum_robot.experiments.fault_campaign.campaign import DISPLACEMENT_SHARE, MOMENTS, MOVE_S, FaultRecord
+from continuum_robot.experiments.fault_campaign.judgement import DEVIATION_M, TORQUE_MARGIN_N
 from continuum_robot.experiments.fault_campaign.kind import STACK, FaultKind
 from continuum_robot.experiments.fault_campaign.kinds import KINDS
 from continuum_robot.nodes.spinning import wait_for
-from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.loading import find_robot_file, load_robot
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.srv import ManageStack
@@ -62,7 +51,6 @@ from continuum_robot.srv import ManageStack
 Vector = NDArray[np.float64]
 
 LONGEST_WATCH_S = 30.0
-NOTICE_PERIOD_S = 0.005
 LOWERED = 0.3
 """Fraction of limits.maximum_n to which the file is changed: less than the motion needs."""
 PAGE_TIMEOUT_S = 60.0
@@ -76,42 +64,80 @@ _WEBSOCKET = (
 )
 
 
-@dataclass(slots=True)
-class _Deed:
-    """What an action did and found.
+class UpStand(StackStand):
+    """The stack under test as ``up`` starts it, and what some of the actions need beside it.
 
-    Attributes
+    Parameters
     ----------
-    begin_s : from when on the robot's truth is judged, s
-    found : who found it
-    problems : what was not as it must be
-    limits : by which the truth is judged; None: those of the robot
-    repair : ends the cause
+    robot_file : is copied to ``folder``
+    controller : ``clarke`` in the cycle, or ``topic`` with it in a process of its own
     """
 
-    begin_s: float
-    found: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    limits: TensionLimits | None = None
-    repair: Callable[[], None] = lambda: None
+    def __init__(self, robot_file: str, folder: Path, controller: str) -> None:
+        self.file = folder / "robot.yaml"
+        self.text = find_robot_file(robot_file).read_text(encoding="utf-8")
+        self.file.write_text(self.text, encoding="utf-8")
+        robot = load_robot(str(self.file))
+        boards_of(robot)
+        amplitude_m = np.zeros(robot.coordinate_count)
+        if robot.limits is not None:
+            amplitude_m[0] = DISPLACEMENT_SHARE * robot.limits.maximum_displacement_m
+        motion = source_parameters(robot, "rest_to_rest", {"amplitude_m": amplitude_m, "period_s": MOVE_S})
+        parameters = {SOURCE: {**motion, "blend_s": 0.0}, "clarke_controller": {"reference.blend_s": 0.0}}
+        super().__init__(str(self.file), folder, {"controller": controller, "parameters": parameters})
+        self._page: _PageProgram | None = None
 
-
-class _Run:
-    """The stack under test, and what some of the actions need beside it."""
-
-    def __init__(self, stand: StackStand, file: Path, seed: int) -> None:
-        self.stand, self.file = stand, file
-        self.text = file.read_text(encoding="utf-8")
-        self.rng = np.random.default_rng(seed)
-        self.page: _PageProgram | None = None
+    @property
+    def page(self) -> _PageProgram:
+        """The page, started with the first look at it. Raises :class:`DeviceError` where it does not come up."""
+        if self._page is None:
+            self._page = _PageProgram(self.file, self.file.parent)
+        return self._page
 
     def move(self) -> None:
         """Move from a straight robot to a share of the largest displacement. Raises :class:`DeviceError`."""
-        self.stand.link.restart()
+        self.link.restart()
 
-    def close(self) -> None:
-        if self.page is not None:
-            self.page.close()
+    def knowable_after_s(self, kind: FaultKind) -> float:
+        """As of the table; NaN: from its detection."""
+        if kind.name == "cross_origin":
+            _ = self.page
+        if kind.detectable == table.BOARD:  # of this simulated robot's boards
+            return BOARD_TIMEOUTS * self.limits.command_timeout_s
+        return table.knowable_after_s(kind, self.limits, boards_of(self.robot))
+
+    def watch(self, begin_s: float, after_s: float) -> None:
+        """Wait until the robot has lived for long enough."""
+        self.lived(begin_s, WATCH_S + (after_s if math.isfinite(after_s) else 0.0), LONGEST_WATCH_S)
+
+    def judged_truth(self, begin_s: float) -> dict[str, Vector]:
+        """The robot's truth since a time, on the time that it lived through; where it should be is not known here.
+
+        Returns
+        -------
+        by name, shape (T,) or (T, entries)
+
+        Raises
+        ------
+        DeviceError : no robot lived
+        """
+        truth = self.truth(begin_s)
+        if not truth:
+            raise DeviceError("simulator", "wrote no truth", "See the stack's log.")
+        clarke_m = np.array([controlled_manifold(self.robot).clarke(row) for row in truth["displacement_m"]])
+        return {
+            "time_s": begin_s + truth["lived_s"] - truth["lived_s"][0],
+            "tension_n": truth["tension_n"],
+            "motor_n": truth["motor_n"],
+            "clarke_m": clarke_m,
+            "reference_m": np.full_like(clarke_m, np.nan),
+        }
+
+    def close(self) -> str:
+        """End page and stack; why the stack did not end well, "" where it did."""
+        if self._page is not None:
+            self._page.close()
+        return super().close()
 
 
 class _PageProgram:
@@ -161,12 +187,9 @@ class _PageProgram:
 # --- what happens
 
 
-def _cross_origin(run: _Run) -> _Deed:
-    deed = _Deed(time.monotonic())
-    page, link = run.page, run.stand.link
-    if page is None:
-        raise DeviceError("view", "was not started", "Start it before.")
-    writer = link.writer
+def _cross_origin(stand: UpStand, _rng: Rng) -> Effect:
+    begin_s = time.monotonic()
+    page, writer = stand.page, stand.link.writer
     forged = {
         "origin": page.status(origin="https://evil.example"),
         "host": page.status(host=f"evil.example:{page.address.port}"),
@@ -174,247 +197,79 @@ def _cross_origin(run: _Run) -> _Deed:
         "old token": page.status(query="token=of_an_earlier_start"),
     }
     admitted = [f"{name} ({status})" for name, status in forged.items() if status != 403]
+    problems, found = [], {}
     if admitted:
-        deed.problems.append(f"not refused: {', '.join(admitted)}")
+        problems.append(f"not refused: {', '.join(admitted)}")
     elif page.status() != 101:
-        deed.problems.append("the page takes nobody: the refusals prove nothing")
+        problems.append("the page takes nobody: the refusals prove nothing")
     else:
-        deed.found.append("view: refused")
-    if link.writer != writer:
-        deed.problems.append(f"{link.writer} writes the references now")
-    return deed
+        found["view: refused"] = "403"
+    if stand.link.writer != writer:
+        problems.append(f"{stand.link.writer} writes the references now")
+    return Effect(begin_s=begin_s, found=found, problems=tuple(problems))
 
 
-def _stale_file(run: _Run) -> _Deed:
-    data = yaml.safe_load(run.text)
-    limits = run.stand.limits
-    data["limits"]["maximum_n"] = LOWERED * limits.maximum_n
-    run.file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
-    lowered = load_robot(str(run.file)).limits
-    link = run.stand.link
-    link.manage(ManageStack.Request.SHUTDOWN)
-    link.manage(ManageStack.Request.STARTUP)
-    deed = _Deed(time.monotonic(), limits=lowered, repair=lambda: void(run.file.write_text(run.text, encoding="utf-8")))
-    if run.stand.wait_until_up(20.0):
-        deed.found.append("supervisor: up")
-    run.move()
+def _stale_file(stand: UpStand, _rng: Rng) -> Effect:
+    data = yaml.safe_load(stand.text)
+    data["limits"]["maximum_n"] = LOWERED * stand.limits.maximum_n
+    stand.file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
+    lowered = load_robot(str(stand.file)).limits
+    stand.link.manage(ManageStack.Request.SHUTDOWN)
+    stand.link.manage(ManageStack.Request.STARTUP)
+    begin_s = time.monotonic()
+    found = {"supervisor: up": "up with the new limits"} if stand.wait_until_up(20.0) else {}
+    stand.move()
     time.sleep(MOVE_S + 0.5)
-    truth = run.stand.truth(deed.begin_s)
-    motor_n = float(truth["motor_n"].max())
+    motor_n = float(stand.truth(begin_s)["motor_n"].max())
+    problems: tuple[str, ...] = ()
     if lowered is None or motor_n > lowered.maximum_n + TORQUE_MARGIN_N:
-        deed.problems.append(f"a motor pulled with {motor_n:.1f} N, more than the file's new limit")
-    return deed
+        problems = (f"a motor pulled with {motor_n:.1f} N, more than the file's new limit",)
+    repair = partial(stand.file.write_text, stand.text, encoding="utf-8")
+    return Effect(begin_s=begin_s, limits=lowered, repair=repair, found=found, problems=problems)
 
 
-def void(_result: object) -> None:
-    """Nothing."""
-
-
-def _reset_moves_nothing(run: _Run) -> _Deed:
-    stand = run.stand
+def _reset_moves_nothing(stand: UpStand, _rng: Rng) -> Effect:
     stand.link.trigger("estop")
     stand.link.manage(ManageStack.Request.RESET)
     if not stand.wait_until_up(20.0):
-        raise DeviceError("stack", f"is {stand.stack_state} after the reset", "See its log.")
-    deed = _Deed(time.monotonic())
+        raise DeviceError("stack", f"is {stand.state.stack} after the reset", "See its log.")
+    begin_s = time.monotonic()
     time.sleep(WATCH_S)
-    truth = stand.truth(deed.begin_s)
-    way_m = float(np.ptp(truth["displacement_m"], axis=0).max())
-    if stand.holding:
-        deed.found.append("supervisor: holding")
+    way_m = float(np.ptp(stand.truth(begin_s)["displacement_m"], axis=0).max())
+    found = {"supervisor: holding": "holds"} if stand.state.holding else {}
+    problems: tuple[str, ...] = ()
     if way_m > DEVIATION_M:
-        deed.problems.append(f"a tendon moved by {1e3 * way_m:.1f} mm though nobody started a motion")
-    return deed
+        problems = (f"a tendon moved by {1e3 * way_m:.1f} mm though nobody started a motion",)
+    return Effect(begin_s=begin_s, found=found, problems=problems)
 
 
-def _shared(action: Callable[[StackStand, np.random.Generator], Effect], found: str) -> Callable[[_Run], _Deed]:
-    """An action of the soak; ``found`` where it found all as it must be."""
-
-    def act(run: _Run) -> _Deed:
-        begin_s = time.monotonic()
-        effect = action(run.stand, run.rng)
-        begin_s = effect.known_s if math.isfinite(effect.known_s) else begin_s
-        return _Deed(begin_s, [found] if found else [], repair=effect.repair)
-
-    return act
+def _hostile(stand: UpStand, rng: Rng) -> Effect:
+    return Effect(found={"services: refused": hostile_requests(stand, rng).detail})
 
 
-def _stall_supervisor(run: _Run) -> _Deed:
-    pid = run.stand.pid("supervisor")
-    deed = _Deed(time.monotonic())
-    os.kill(pid, signal.SIGSTOP)
-    time.sleep(STALL_S)
-    os.kill(pid, signal.SIGCONT)
+def _stall_supervisor(stand: UpStand, _rng: Rng) -> Effect:
+    begin_s = time.monotonic()
+    stopped_for(stand, ["supervisor"], STALL_S)
     time.sleep(WATCH_S)
-    deed.problems += [f"declared {fault}" for fault in run.stand.faults if fault.startswith("node_lost")]
-    return deed
+    lost = [f"declared {fault}" for fault in stand.state.all_faults if fault.startswith("node_lost")]
+    return Effect(begin_s=begin_s, problems=tuple(lost))
 
 
-def _kill(process: str) -> Callable[[_Run], _Deed]:
-    def act(run: _Run) -> _Deed:
-        pid = run.stand.pid(process)
-        begin_s = time.monotonic()
-        os.kill(pid, signal.SIGKILL)
-
-        def repair() -> None:
-            if not wait_for(lambda: run.stand.pid(process) != pid, RETURN_TIMEOUT_S, 0.1):
-                raise DeviceError(process, "was not started again", "See the stack's log.")
-
-        return _Deed(begin_s, repair=repair)
-
-    return act
+def _kill(process: str, stand: UpStand, _rng: Rng) -> Effect:
+    return Effect(repair=killed(stand, process))
 
 
-ACTIONS: dict[str, Callable[[_Run], _Deed]] = {
+ACTIONS: dict[str, Callable[[UpStand, Rng], Effect]] = {
     "cross_origin": _cross_origin,
     "stale_file": _stale_file,
     "reset_moves_nothing": _reset_moves_nothing,
-    "estop_by_two": _shared(estop_by_two, ""),
-    "hostile_request": _shared(hostile_requests, "services: refused"),
+    "estop_by_two": estop_by_two,
+    "hostile_request": _hostile,
     "supervisor_stalled": _stall_supervisor,
-    "unsequenced_writer": _shared(foreign_commands, ""),
-    **{name: _kill(process) for name, process in RESPAWNED.items()},
+    "unsequenced_writer": foreign_commands,
+    **{name: partial(_kill, process) for name, process in RESPAWNED.items()},
 }
 """What each kind does that runs in the processes of ``up``."""
-
-
-class _Notices:
-    """When which fault was named first, while a block runs.
-
-    Attributes
-    ----------
-    first_s : on the monotonic clock, s, by who and what
-    """
-
-    def __init__(self, stand: StackStand) -> None:
-        self.first_s: dict[str, float] = {}
-        self._stand, self._ended = stand, threading.Event()
-        self._thread = threading.Thread(target=self._look, name="notices", daemon=True)
-
-    def _look(self) -> None:
-        while not self._ended.wait(NOTICE_PERIOD_S):
-            for name in self._stand.faults:
-                who = "supervisor" if ":" in name else "tendon_driver"
-                self.first_s.setdefault(f"{who}: {name}", time.monotonic())
-
-    def __enter__(self) -> _Notices:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-
-def run_one(run: _Run, kind: FaultKind, moment: str, seed: int) -> FaultRecord:
-    """Move, let it happen, watch, judge, recover; the stack is up, straight and holds before.
-
-    Parameters
-    ----------
-    run : the stack under test
-    moment : a key of ``MOMENTS``
-    seed : of the campaign
-
-    Raises
-    ------
-    ContinuumRobotError : the motion cannot be started, or the action fails
-    """
-    stand = run.stand
-    run.move()
-    time.sleep(MOMENTS[moment])
-    after_s = knowable_after_s(kind, stand.robot)
-    if kind.detectable == table.BOARD:
-        after_s = BOARD_TIMEOUTS * stand.limits.command_timeout_s  # of this simulated robot's boards
-    with _Notices(stand) as notices:
-        deed = ACTIONS[kind.name](run)
-        stand.lived(deed.begin_s, WATCH_S + (after_s if math.isfinite(after_s) else 0.0), LONGEST_WATCH_S)
-        truth = judged_truth(stand, deed.begin_s)
-        if kind.detectors and not deed.found:
-            wait_for(lambda: any(name.startswith(kind.detectors) for name in list(notices.first_s)), NOTICE_S, 0.05)
-    found = [*deed.found, *notices.first_s]
-    first_s = min(notices.first_s.values(), default=math.nan)
-    limits = deed.limits or stand.limits
-    knowable_s = deed.begin_s + (after_s if math.isfinite(after_s) else 0.0)
-    stopped = bool((truth["motor_n"][-1] <= limits.safe_n + TORQUE_MARGIN_N).all())
-    if math.isnan(after_s) and notices.first_s:
-        knowable_s = first_s
-    if kind.reaction != table.SAFE and stopped:
-        # Stopped by a fault that follows, or by a busy computer: when that could be known is not known here.
-        knowable_s = _last_pull_s(truth, limits.safe_n)
-    judgement = judge(stand.robot, limits, truth, knowable_s=knowable_s, stopped_s=knowable_s if stopped else math.nan)
-    problems = [*judgement.problems, *deed.problems]
-    reaction = table.SAFE if stopped else table.TOLERATED
-    detected = [who for who in found if who.startswith(kind.detectors)] if kind.detectors else []
-    if kind.reaction == table.SAFE and not stopped:
-        problems.append("it was tolerated")
-    if kind.detectors and not detected:
-        problems.append("nobody noticed it")
-    ended_safe = not problems
-    if kind.reaction == table.TOLERATED and stopped:
-        problems.append("it stopped all the same: " + ", ".join(found))
-    recovery = _recovery(stand, deed)
-    if recovery:
-        problems.append(f"not recovered: {recovery}")
-    return FaultRecord(
-        fault=kind.name,
-        moment=moment,
-        seed=seed,
-        runs=STACK,
-        reaction=reaction,
-        detected_by=tuple(dict.fromkeys([*detected, *found])),
-        detected_after_ms=1e3 * (first_s - deed.begin_s),
-        time_to_safe_ms=1e3 * judgement.time_to_safe_s,
-        tension_peak_n=judgement.tension_peak_n,
-        tension_left_n=judgement.tension_left_n,
-        slack_ms=1e3 * judgement.slack_s,
-        deviation_mm=1e3 * judgement.deviation_m,
-        told=tuple(found),
-        ended_safe=ended_safe,
-        recovered_without_restart=not recovery,
-        problems=tuple(problems),
-    )
-
-
-def judged_truth(stand: StackStand, begin_s: float) -> dict[str, Vector]:
-    """The robot's truth since a time, on the time that it lived through; where it should be is not known here.
-
-    Parameters
-    ----------
-    begin_s : of the monotonic clock, s
-
-    Returns
-    -------
-    as :func:`judge` takes it: ``time_s``, shape (T,), s; ``tension_n``, ``motor_n``, shape (T, N), N; ``clarke_m`` and
-    ``reference_m``, which is NaN, shape (T, 2m), m
-
-    Raises
-    ------
-    DeviceError : no robot lived
-    """
-    truth = stand.truth(begin_s)
-    if not truth:
-        raise DeviceError("simulator", "wrote no truth", "See the stack's log.")
-    clarke_m = np.array([controlled_manifold(stand.robot).clarke(row) for row in truth["displacement_m"]])
-    return {
-        "time_s": begin_s + truth["lived_s"] - truth["lived_s"][0],
-        "tension_n": truth["tension_n"],
-        "motor_n": truth["motor_n"],
-        "clarke_m": clarke_m,
-        "reference_m": np.full_like(clarke_m, np.nan),
-    }
-
-
-def _last_pull_s(truth: dict[str, Vector], safe_n: float) -> float:
-    pulling = np.flatnonzero((truth["motor_n"] > safe_n + TORQUE_MARGIN_N).any(axis=1))
-    return float(truth["time_s"][pulling[-1] if pulling.size else 0])
-
-
-def _recovery(stand: StackStand, deed: _Deed) -> str:
-    try:
-        deed.repair()
-    except ContinuumRobotError as error:
-        return str(error)
-    return stand.recover()  # also where nothing stopped: the next motion begins from a straight robot
 
 
 def run_campaign(
@@ -426,60 +281,19 @@ def run_campaign(
     ----------
     robot_file : path of a robot file or name of a shipped one, with motor boards on CAN
     kinds : those that run elsewhere are left out
-    moment_count : of ``MOMENTS``, the first ones
-    seed : of what is drawn
-
-    Yields
-    ------
-    a record a run
-
-    Raises
-    ------
-    DeviceError : the stack does not end
+    moment_count, seed : as of :func:`continuum_robot.app.fault_runner.run_on_stacks`
     """
     for controller in ("clarke", "topic"):
         chosen = [k for k in kinds if k.runs == STACK and (k.name in OWN_PROCESS) == (controller == "topic")]
-        waiting = [(kind, moment) for kind in chosen for moment in moments(moment_count)]
-        while waiting:
-            try:
-                with _running(robot_file, controller, seed) as run:
-                    recovered = True
-                    while waiting and recovered:
-                        kind, moment = waiting.pop(0)
-                        try:
-                            if kind.name == "cross_origin" and run.page is None:
-                                run.page = _PageProgram(run.file, run.file.parent)
-                            record = run_one(run, kind, moment, seed)
-                        except ContinuumRobotError as error:
-                            record = dataclasses.replace(unknown(kind, moment, seed, str(error)), runs=STACK)
-                        recovered = record.recovered_without_restart
-                        yield record
-            except DeviceError as error:  # it did not come up: that run has failed, and the others are to be judged
-                if not waiting:
-                    raise
-                kind, moment = waiting.pop(0)
-                yield dataclasses.replace(unknown(kind, moment, seed, str(error)), runs=STACK)
+        yield from run_on_stacks(partial(_running, robot_file, controller), chosen, ACTIONS, moment_count, seed)
 
 
 @contextlib.contextmanager
-def _running(robot_file: str, controller: str, seed: int) -> Iterator[_Run]:
+def _running(robot_file: str, controller: str) -> Iterator[UpStand]:
     with tempfile.TemporaryDirectory(prefix="continuum_robot_faults_") as name:
-        file = Path(name, "robot.yaml")
-        file.write_text(find_robot_file(robot_file).read_text(encoding="utf-8"), encoding="utf-8")
-        robot = load_robot(str(file))
-        limits = robot.limits
-        amplitude_m = np.zeros(robot.coordinate_count)
-        if limits is not None:
-            amplitude_m[0] = DISPLACEMENT_SHARE * limits.maximum_displacement_m
-        motion = source_parameters(robot, "rest_to_rest", {"amplitude_m": amplitude_m, "period_s": MOVE_S})
-        parameters = {SOURCE: {**motion, "blend_s": 0.0}, "clarke_controller": {"reference.blend_s": 0.0}}
-        stand = StackStand(str(file), file.parent, {"controller": controller, "parameters": parameters})
+        stand = UpStand(robot_file, Path(name), controller)
         try:
             stand.start()
-            run = _Run(stand, file, seed)
-            try:
-                yield run
-            finally:
-                run.close()
+            yield stand
         finally:
             stand.close()

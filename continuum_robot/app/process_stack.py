@@ -9,18 +9,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rcl_interfaces.srv import SetParameters
-from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
-from continuum_robot.app.driver_numbers import DriverNumbers
+from continuum_robot.app.client.stack_link import DIAGNOSTICS, StackLink
 from continuum_robot.app.output import plain
 from continuum_robot.app.process_server import ProcessServer
 from continuum_robot.app.processes import ProcessGroup
 from continuum_robot.app.stack import absolute_robot, stop_grace_s
-from continuum_robot.errors import DeviceError
-from continuum_robot.nodes.calling import AGAIN_S, call_service
+from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.nodes.composition import ComposedStack
+from continuum_robot.nodes.driver.timing_numbers import timing_of
 from continuum_robot.nodes.group import GROUP_MODULE, group_command
 from continuum_robot.nodes.stack_options import MANAGED_NODES, StackOptions
 from continuum_robot.nodes.supervisor import Supervisor
@@ -60,7 +58,7 @@ class ProcessStack(ComposedStack):
             grace_s=stop_grace_s(load_robot(self.options.robot)),
             server=server,
         )
-        self._numbers: DriverNumbers | None = None
+        self._link: StackLink | None = None
         self._ended: dict[str, int] = {}
 
     @staticmethod
@@ -81,16 +79,18 @@ class ProcessStack(ComposedStack):
         self._group.start()
         try:
             super().start()
-            self._numbers = DriverNumbers(self.context, self.options.namespace)
+            self._link = StackLink(
+                self.options.namespace, "stack", topics=(DIAGNOSTICS,), context=self.context, listens_only=True
+            )
         except BaseException:
             self._group.stop()
             raise
 
     def shutdown(self) -> None:
         """Release the tensions, bring all nodes down in reverse order, end the processes. Safe to call twice."""
-        numbers, self._numbers = self._numbers, None
-        if numbers is not None:
-            numbers.close()
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
         self._note_ended()
         super().shutdown()
         self._group.stop()
@@ -142,23 +142,23 @@ class ProcessStack(ComposedStack):
 
     def timing_numbers(self) -> dict[str, Any]:
         """The driver's numbers of its loop, as it said them last; empty before the first."""
-        return {} if self._numbers is None else dict(self._numbers.timing())
+        return {} if self._link is None else dict(timing_of(self._link.driver_values()))
 
     def newest_timing_numbers(self) -> dict[str, Any]:
         """The same, after the driver has said them once more."""
-        if self._numbers is not None:
-            self._numbers.wait_for_next(REPORT_TIMEOUT_S)
+        if self._link is not None:
+            self._link.wait_for_driver_values(REPORT_TIMEOUT_S)
         return self.timing_numbers()
 
     @property
     def time_is_over(self) -> bool:
         """In lock-step: whether the time that was asked for has passed."""
-        return self._numbers is not None and self._numbers.newest().get("time_is_over") == "true"
+        return self._link is not None and self._link.driver_values().get("time_is_over") == "true"
 
     def reset_statistics(self) -> None:
         """Start the statistics of the loop over. Raises :class:`DeviceError` where the driver does not answer."""
-        client = self.supervisor.create_client(Trigger, "reset_statistics")
-        call_service(client, Trigger.Request(), CALL_TIMEOUT_S, AGAIN_S)
+        if self._link is not None:
+            self._link.call(Trigger, "reset_statistics", timeout_s=CALL_TIMEOUT_S)
 
     def note(self, numbers: Mapping[str, Any]) -> None:
         """Store numbers of the running stack with its recording, where there is one.
@@ -167,12 +167,10 @@ class ProcessStack(ComposedStack):
         ----------
         numbers : by name
         """
-        if "recorder" not in self.options.node_names:
+        if "recorder" not in self.options.node_names or self._link is None:
             return
-        client = self.supervisor.create_client(SetParameters, "recorder/set_parameters")
-        value = Parameter("note", value=json.dumps(plain(dict(numbers)))).to_parameter_msg()
-        with contextlib.suppress(DeviceError):
-            call_service(client, SetParameters.Request(parameters=[value]), CALL_TIMEOUT_S, AGAIN_S)
+        with contextlib.suppress(ContinuumRobotError):
+            self._link.set_parameters("recorder", {"note": json.dumps(plain(dict(numbers)))})
 
     def _note_ended(self) -> None:
         if not self.nodes:

@@ -152,7 +152,8 @@ def _run(stack: ComposedStack, stop: StopRequest, console: Console, devices: str
         try:
             with Live(console=console, auto_refresh=False) as live:
                 while not stop.wait(STATUS_PERIOD_S):
-                    live.update(render(monitor.snapshot(), time.monotonic() - begun_s, None), refresh=True)
+                    line = render(monitor.state(), monitor.hardware, time.monotonic() - begun_s, None)
+                    live.update(line, refresh=True)
                     page.tell()
                     for name, code in stack.start_again().items():
                         console.print(

@@ -68,7 +68,8 @@ def action_client(node: Node, kind: Any, name: str) -> Iterator[Any]:
     Parameters
     ----------
     node : spun by an executor
-    kind, name : type and name of the action
+    kind : type of the action
+    name : of the action, relative to the node's namespace
     """
     client = run_in_executor(node.executor, lambda: ActionClient(node, kind, name))
     try:

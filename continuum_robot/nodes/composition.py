@@ -233,17 +233,6 @@ class ComposedStack:
             raise DeviceError("stack", "is not started", "Call start() first")
         return self._spinner.run(function, timeout_s)
 
-    def add_node(self, node: Node) -> None:
-        """Spin a further node, made with :attr:`context`, on the same executor.
-
-        Raises
-        ------
-        DeviceError : the stack was not started
-        """
-        if self._spinner is None:
-            raise DeviceError("stack", "is not started", "Call start() first")
-        self._spinner.add_node(node)
-
     def __enter__(self) -> ComposedStack:
         self.start()
         return self

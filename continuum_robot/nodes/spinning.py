@@ -176,6 +176,8 @@ class Spinner:
 
     def run(self, function: Callable[[], Any], timeout_s: float = 60.0) -> Any:
         """Run ``function`` in the executor's thread and wait for its result, as :func:`run_in_executor`."""
+        if threading.current_thread() is self._thread:
+            return function()
         return run_in_executor(self.executor, function, timeout_s)
 
     def _run(self) -> None:

@@ -299,7 +299,7 @@ class _Hands:
 
 def test_a_joy_topic_holds_while_it_is_fresh_and_its_button_is_down(robot):
     link = robot.link
-    joy = JoyTopic(link.context, link.namespace)
+    joy = JoyTopic(link)
     publisher = link.node.create_publisher(Joy, "joy", 10)
     try:
         assert "nothing came" in joy.read().problem

@@ -62,16 +62,16 @@ NEIGHBOUR_DISCOVERY = {f"IPv6 58 type {kind}" for kind in (130, 131, 132, 133, 1
 STACK = """
 import json, sys, time
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticArray
-from continuum_robot.app.newest_messages import NewestMessages
+from continuum_robot.app.client.stack_link import DIAGNOSTICS, StackLink
 from continuum_robot.client import Robot
 from continuum_robot.nodes.diagnostics import Level
 robot_file, parameters = sys.argv[1], json.loads(sys.argv[2])
 with Robot(robot_file, fake_level="mirror", processes=False, visualize=False, parameters=parameters) as robot:
-    heard, warnings = NewestMessages(robot.link.context, "", "watch", {"/diagnostics": DiagnosticArray}), {}
+    watch = StackLink(name="watch", topics=(DIAGNOSTICS,), context=robot.link.context, listens_only=True)
+    warnings = {}
     while True:
-        state, diagnostics = robot.state, heard["/diagnostics"]
-        for status in diagnostics.status if diagnostics is not None else ():
+        state = robot.state
+        for status in [status for message in watch.messages.drain(DIAGNOSTICS) for status in message.status]:
             warnings[status.name] = status.message if status.level == bytes([Level.WARN]) else ""
         print(json.dumps({
             "stack": state.stack, "faults": state.faults, "writer": state.writer, "holding": state.holding,

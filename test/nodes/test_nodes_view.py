@@ -86,12 +86,12 @@ class Shown:
     @property
     def clarke_mm(self) -> float:
         """First Clarke coordinate."""
-        clarke = self.page.snapshot.clarke
+        clarke = self.page.snapshot.clarke_m
         return 1e3 * float(clarke[0]) if clarke.size else float("nan")
 
     @property
     def moves(self) -> bool:
-        return bool(self.page.snapshot.coefficients.size) and self.page.snapshot.stack.state == "up"
+        return bool(self.page.snapshot.coefficients.size) and self.page.snapshot.stack == "up"
 
     def end(self) -> None:
         self._stop.set()
@@ -111,7 +111,7 @@ def shown(stack: ComposedStack, tmp_path_factory: pytest.TempPathFactory) -> Ite
 @pytest.fixture(autouse=True)
 def up(shown: Shown, probe: Probe) -> None:
     probe.bring_up()
-    shown.wait(lambda: shown.page.snapshot.stack.state == "up", "the page does not see that the stack is up")
+    shown.wait(lambda: shown.page.snapshot.stack == "up", "the page does not see that the stack is up")
 
 
 def test_page_is_served_to_this_computer_only(shown: Shown) -> None:
@@ -157,9 +157,9 @@ def test_scene_and_words_follow_the_robot(shown: Shown) -> None:
     snapshot = page.snapshot
     assert snapshot.alive
     assert snapshot.tension_n.shape == (5,)
-    assert snapshot.stack.simulated
-    assert snapshot.stack.driver == "active"
-    shown.wait(lambda: page.snapshot.contact is not None, "nothing of the contact monitor")
+    assert snapshot.simulated
+    assert snapshot.driver == "active"
+    shown.wait(lambda: page.snapshot.contact.state, "nothing of the contact monitor")
     shown.wait(lambda: np.isfinite(page.snapshot.loop.rate_hz), "nothing of the loop's timing")
 
 
@@ -190,7 +190,10 @@ def test_target_of_the_tip_is_reached(shown: Shown) -> None:
     target = np.array([0.06, 0.03, 0.18])
     panel.steering.mode.value = TIP
     panel.tip.aim(target)
-    shown.wait(lambda: np.linalg.norm(page.snapshot.tip_m - target) < 0.015, "the tip does not come to its target")
+    arrived_m = 0.015
+    shown.wait(
+        lambda: np.linalg.norm(page.snapshot.tip_position_m - target) < arrived_m, "the tip does not come to its target"
+    )
     panel.steering.mode.value = TRAJECTORY
 
 
@@ -263,7 +266,7 @@ def test_emergency_stop_latches_and_nobody_resets_or_steers_but_a_user(
         assert probe.faults() == []
         status.stop.value = True
         probe.wait_for_fault("estop", LONG_S)
-        shown.wait(lambda: page.snapshot.stack.estop, "the page does not say so")
+        shown.wait(lambda: page.snapshot.estop, "the page does not say so")
         shown.wait(lambda: "latched" in status.stop.label and not status.reset.disabled, "the button does not say so")
         forge(page, onlooker)
         look(onlooker)  # comes last: what was sent before is through
@@ -277,13 +280,11 @@ def test_emergency_stop_latches_and_nobody_resets_or_steers_but_a_user(
         look(user)
         send_value(status.reset, True, user)
         probe.wait(lambda: probe.stack_state() == "up" and probe.driver_state() == "active", LONG_S)
-        shown.wait(lambda: not page.snapshot.stack.estop and status.reset.disabled, "the page does not say so")
-        shown.wait(
-            lambda: page.snapshot.stack.driver == "active", "the page does not see that the robot can be steered"
-        )
-        shown.wait(lambda: page.snapshot.stack.holding and not status.start.disabled, "it does not hold")
+        shown.wait(lambda: not page.snapshot.estop and status.reset.disabled, "the page does not say so")
+        shown.wait(lambda: page.snapshot.driver == "active", "the page does not see that the robot can be steered")
+        shown.wait(lambda: page.snapshot.holding and not status.start.disabled, "it does not hold")
         send_value(status.start, True, user)
-        shown.wait(lambda: not page.snapshot.stack.holding and status.start.disabled, "no motion is started")
+        shown.wait(lambda: not page.snapshot.holding and status.start.disabled, "no motion is started")
         send_value(page.panel.steering.mode, SLIDERS, user)
         probe.wait(lambda: probe.newest("reference_writer").data == "view", LONG_S)
     page.panel.steering.mode.value = TRAJECTORY
@@ -380,7 +381,7 @@ def test_browser_stops_the_robot(browser: Browser, shown: Shown, probe: Probe) -
     assert probe.driver_state() == "safe"
     browser.wait_for("document.body.innerText.includes('EMERGENCY STOP IS LATCHED')", LONG_S)
     press(browser, "Reset", lambda: "estop" not in probe.faults())
-    shown.wait(lambda: shown.page.snapshot.stack.state == "up", "the stack does not come up")
+    shown.wait(lambda: shown.page.snapshot.stack == "up", "the stack does not come up")
     browser.wait_for(BUTTON.format("EMERGENCY STOP"), LONG_S)
 
 

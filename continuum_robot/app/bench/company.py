@@ -13,15 +13,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from diagnostic_msgs.msg import DiagnosticArray
-from rclpy.context import Context
-from rclpy.node import Node
-
 from continuum_robot.app.bench.loop import STARTUP_TIMEOUT_S, loop_numbers, running_stack, wait_or_stop
+from continuum_robot.app.client.stack_link import DIAGNOSTICS, StackLink
 from continuum_robot.app.process_stack import ProcessStack
 from continuum_robot.app.processes import ProcessGroup, node_command, processor_time_s
 from continuum_robot.errors import DeviceError
-from continuum_robot.nodes import qos
 from continuum_robot.nodes.diagnostics import values_of
 from continuum_robot.nodes.spinning import StopRequest
 from continuum_robot.nodes.stack_options import StackOptions
@@ -82,8 +78,8 @@ def loop_in_company(options: StackOptions, seconds: float, stop: StopRequest) ->
             start("recorder", *node_command("recorder", own, options.namespace, ("-r", "__node:=bench_recorder")))
 
         pids: list[int] = []
-        watcher = _Watcher(stack.context)
-        stack.add_node(watcher)
+        link = StackLink(name="bench", topics=(DIAGNOSTICS,), context=stack.context, listens_only=True)
+        company.callback(link.close)
         begins = {
             ALONE: lambda: None,
             PAGE: start_page,
@@ -95,12 +91,13 @@ def loop_in_company(options: StackOptions, seconds: float, stop: StopRequest) ->
             measured = loop_numbers(stack, seconds, stop, begin)
             numbers |= {f"{stage}_{key}": value for key, value in measured.items()}
             numbers[f"{stage}_faults"] = list(stack.status().faults)
-        if not watcher.frames_hz > 0:
+        frames_hz = _frames_hz(link)
+        if not frames_hz > 0:
             raise DeviceError("view", "draws nothing", "See the log above")
         before_s, used_s = time.monotonic(), processor_time_s(pids[0])
         wait_or_stop(stop, min(seconds, _PAGE_S))
         share = 100.0 * (processor_time_s(pids[0]) - used_s) / (time.monotonic() - before_s)
-        return numbers | {"page_frames_hz": watcher.frames_hz, "page_processor_percent": share}
+        return numbers | {"page_frames_hz": frames_hz, "page_processor_percent": share}
 
 
 def _address_of(page: ProcessGroup, stop: StopRequest) -> str:
@@ -113,15 +110,11 @@ def _address_of(page: ProcessGroup, stop: StopRequest) -> str:
     return text.split()[0].decode()
 
 
-class _Watcher(Node):
-    """Reads how often the page draws."""
-
-    def __init__(self, context: Context) -> None:
-        super().__init__("bench", context=context, cli_args=[])
-        self.frames_hz = 0.0
-        self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.events())
-
-    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+def _frames_hz(link: StackLink) -> float:
+    """How often the page draws, as it says on /diagnostics; 0 where it says nothing."""
+    newest = 0.0
+    for message in link.messages.drain(DIAGNOSTICS):
         for status in message.status:
             if status.name == "/view: page":
-                self.frames_hz = float(values_of(status)["frames_hz"])
+                newest = float(values_of(status)["frames_hz"])
+    return newest

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from continuum_robot.app.client.results import MotionResult
 from continuum_robot.app.client.stack_link import POLL_S, REFERENCE_PERIOD_S, StackLink
-from continuum_robot.app.client.state import robot_state
 from continuum_robot.app.client.task import Task
 from continuum_robot.app.client.trajectories import ReferenceFunction, checked
 from continuum_robot.control.motion import motion_limits
@@ -48,7 +47,7 @@ class Motions:
         ------
         RobotFaultError : neither is known
         """
-        state = robot_state(self._link, self._robot)
+        state = self._link.state(self._robot)
         start = state.reference_m if np.all(np.isfinite(state.reference_m)) else state.clarke_m
         if not np.all(np.isfinite(start)):
             raise RobotFaultError("robot", "its Clarke coordinates are unknown", "Bring the stack up first")
@@ -134,7 +133,7 @@ class Motions:
         tolerance = tolerance_m or ARRIVED_SHARE * (limits.maximum_displacement_m if limits is not None else math.inf)
         end_s = time.monotonic() + SETTLE_S
         while True:
-            measured = robot_state(self._link, self._robot).clarke_m
+            measured = self._link.state(self._robot).clarke_m
             error_m = float(np.linalg.norm(goal - measured))
             if error_m <= tolerance:
                 return MotionResult(measured, error_m, time.monotonic() - begun_s)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from continuum_robot.app.client.stack_link import StackLink
-from continuum_robot.app.client.state import robot_state
 from continuum_robot.errors import DeviceError
 from continuum_robot.nodes.recorder import Recorder
 from continuum_robot.nodes.spinning import Spinner
@@ -25,7 +24,7 @@ def recorded(link: StackLink, robot: RobotDescription, path: Path) -> Iterator[P
     """
     overrides = {
         "robot": str(robot.file_name or robot.name),
-        "use_fake_hardware": robot_state(link, robot).simulated,
+        "use_fake_hardware": link.state().simulated,
         "directory": str(path.parent),
         "name": path.name,
     }

@@ -32,7 +32,7 @@ from continuum_robot.app.client.motions import Motions
 from continuum_robot.app.client.recording import recorded
 from continuum_robot.app.client.results import MotionResult, TipResult
 from continuum_robot.app.client.stack_link import OPERATION_TIMEOUT_S, SOURCE, StackLink
-from continuum_robot.app.client.state import ContactState, RobotState, robot_state
+from continuum_robot.app.client.state import ContactState, RobotState
 from continuum_robot.app.client.task import Task
 from continuum_robot.app.client.tip_motion import move_tip
 from continuum_robot.app.client.trajectories import Trajectory, as_function, checked, source_parameters
@@ -208,7 +208,7 @@ class Robot:
     @property
     def state(self) -> RobotState:
         """The newest of everything that is known, at once."""
-        return robot_state(self.link, self.description)
+        return self.link.state(self.description)
 
     # Waiting
 

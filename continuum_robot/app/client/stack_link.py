@@ -1,41 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program needs to steer a running stack: services, newest messages, and the turn to write references."""
+"""What a program needs to steer a running stack: services, newest messages, and the turn to write references.
+
+Names
+-----
+kind : type of message, service or action
+topic, service : name, relative to the namespace
+"""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import math
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticStatus
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from geometry_msgs.msg import PointStamped
 from numpy.typing import NDArray
 from rcl_interfaces.srv import GetParameters, SetParametersAtomically
 from rclpy.context import Context
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter, parameter_value_to_python
+from rclpy.qos import QoSProfile
 from rclpy.task import Future
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
+from visualization_msgs.msg import MarkerArray
 
+from continuum_robot.app.client.newest_messages import NewestMessages
+from continuum_robot.app.client.state import RobotState, state_of
 from continuum_robot.app.domain import absolute_namespace
-from continuum_robot.app.newest_messages import NewestMessages
-from continuum_robot.app.reference_writer import ReferenceWriter
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import DeviceError, ParameterError, RobotFaultError, RobotTimeoutError
 from continuum_robot.msg import ClarkeState, Contact, Shape, StackStatus, TendonStates, TipState
-from continuum_robot.nodes import qos
+from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.calling import AGAIN_S, action_client, call_service
-from continuum_robot.nodes.spinning import dds_error, initialize, wait_for
+from continuum_robot.nodes.diagnostics import values_of
+from continuum_robot.nodes.spinning import Spinner, dds_error, initialize, wait_for
+from continuum_robot.robot.description import Robot as RobotDescription
 from continuum_robot.srv import ManageStack, SwitchController, TakeReference
 
 Vector = NDArray[np.float64]
 
 SOURCE = "reference_source"
+DIAGNOSTICS = "/diagnostics"
 CALL_TIMEOUT_S = 10.0
 OPERATION_TIMEOUT_S = 120.0
 REFERENCE_PERIOD_S = 0.01
@@ -45,18 +58,23 @@ MATCH_S = 0.2
 LONGEST_SILENCE_S = 3.0
 """After so long without a state of the tendons a motion is given up, s: the stack is gone, or the network to it."""
 
-_TOPICS = {
-    "tendon_states_decimated": TendonStates,
-    "clarke_state": ClarkeState,
-    "clarke_reference": ClarkeState,
-    "shape": Shape,
-    "contact": Contact,
-    "tip_state": TipState,
-    "stack_status": StackStatus,
-    "driver_status": DiagnosticStatus,
-    "reference_writer": String,
+_TOPICS: dict[str, tuple[Any, QoSProfile]] = {
+    "tendon_states_decimated": (TendonStates, qos.newest_state()),
+    "clarke_state": (ClarkeState, qos.newest_state()),
+    "clarke_reference": (ClarkeState, qos.newest_state()),
+    "shape": (Shape, qos.newest_state()),
+    "contact": (Contact, qos.newest_state()),
+    "tip_state": (TipState, qos.newest_state()),
+    "stack_status": (StackStatus, qos.latched()),
+    "driver_status": (DiagnosticStatus, qos.latched()),
+    "reference_writer": (String, qos.latched()),
+    "simulated_contact": (Contact, qos.newest_state()),
+    "obstacles": (MarkerArray, qos.latched()),
+    DIAGNOSTICS: (DiagnosticArray, qos.events()),
 }
-_LATCHED = ("stack_status", "driver_status", "reference_writer")
+STATE_TOPICS = tuple(_TOPICS)[:9]
+"""What the state of a robot is made of, but for what only the page shows."""
+ALL_TOPICS = tuple(_TOPICS)
 _numbers = itertools.count(1)
 
 
@@ -66,7 +84,11 @@ class StackLink:
     Parameters
     ----------
     namespace : of the stack, "" for none
-    name : of the node, and as writer of references; a number is put behind it
+    name : of the node, and as writer of references
+    topics : that :attr:`messages` keeps, of :data:`ALL_TOPICS`
+    context : of rclpy, whose owner shuts it down; None: one of its own
+    numbered : the process and a number stand behind the name, so that there may be several
+    listens_only : the node that asks and writes is made when it is first needed
 
     Attributes
     ----------
@@ -78,60 +100,152 @@ class StackLink:
     DeviceError : DDS cannot be joined
     """
 
-    def __init__(self, namespace: str = "", name: str = "robot_client") -> None:
+    def __init__(
+        self,
+        namespace: str = "",
+        name: str = "robot_client",
+        *,
+        topics: Iterable[str] = STATE_TOPICS,
+        context: Context | None = None,
+        numbered: bool = True,
+        listens_only: bool = False,
+    ) -> None:
         self.namespace = absolute_namespace(namespace)
-        self.name = f"{name}_{os.getpid()}_{next(_numbers)}"
-        self.context = Context()
-        initialize([], self.context)
-        try:
-            self.node = Node(
-                self.name,
-                context=self.context,
-                namespace=self.namespace,
-                start_parameter_services=False,
-                enable_rosout=False,
-            )
-            profiles = {topic: qos.latched() for topic in _LATCHED}
-            self.messages = NewestMessages(self.context, self.namespace, f"{self.name}_listener", _TOPICS, profiles)
-        except Exception as error:
-            self.context.try_shutdown()
-            raise dds_error(error) from error
-        self._references = ReferenceWriter(self.node)
-        self._clients: dict[str, Any] = {}
+        self.name = f"{name}_{os.getpid()}_{next(_numbers)}" if numbered else name
+        self._owns_context, self._closed = context is None, False
+        self.context = Context() if context is None else context
+        if context is None:
+            initialize([], self.context)
         self._lock = threading.Lock()
-        # Services come and go while it spins, which the EventsExecutor does not take well; there is little to spin.
-        self._executor = SingleThreadedExecutor(context=self.context)
-        self._executor.add_node(self.node)
-        self._thread = threading.Thread(target=self._spin, name=self.name, daemon=True)
-        self._thread.start()
+        self._asking: Node | None = None
+        self._references: Any = None
+        self._tip_targets: Any = None
+        self._sequence = 0
+        self._clients: dict[str, Any] = {}
+        self._spinner: Spinner | None = None
+        self._driver = f"{self.namespace.rstrip('/')}/tendon_driver: "
+        self._driver_values: dict[str, str] = {}
+        self._driver_reports = 0
+        try:
+            self.messages = NewestMessages(self._node(f"{self.name}_listener"))
+            for topic in topics:
+                self.messages.listen(topic, *_TOPICS[topic])
+            if not listens_only:
+                _ = self.node
+        except Exception as error:
+            self.close()
+            raise dds_error(error) from error
+
+    @property
+    def node(self) -> Node:
+        """The node that asks and writes; its executor is another thread."""
+        with self._lock:
+            if self._asking is None:
+                self._asking = node = self._node(self.name)
+                # As lock-step wants it; who listens in real time hears it as well.
+                self._references = node.create_publisher(ClarkeState, "clarke_reference", qos.latched())
+                self._tip_targets = node.create_publisher(PointStamped, "tip_target", qos.command_publisher())
+                self._spinner = Spinner([node], self.context)
+                self._spinner.start()
+            return self._asking
+
+    def _node(self, name: str) -> Node:
+        return Node(
+            name, context=self.context, namespace=self.namespace, cli_args=[],
+            start_parameter_services=False, enable_rosout=False,
+        )  # fmt: skip
 
     def close(self) -> None:
         """Leave DDS. Safe to call twice."""
-        if not self.context.ok():
+        if not self.context.ok() or self._closed:
             return
-        self._executor.shutdown()
-        self._thread.join(5.0)
-        self.messages.close()
-        self.node.destroy_node()
-        self.context.try_shutdown()
+        self._closed = True
+        if self._spinner is not None and self._asking is not None:
+            self._spinner.stop()
+            self._asking.destroy_node()
+        if "messages" in vars(self):
+            self.messages.close()
+        if self._owns_context:
+            self.context.try_shutdown()
 
-    def _spin(self) -> None:
+    def make(self, function: Callable[[], Any]) -> Any:
+        """Make or destroy something of :attr:`node`, in its executor's thread: the EventsExecutor does not take it
+        well when entities come and go while it looks at them.
+
+        Parameters
+        ----------
+        function : does it; its result is returned
+        """
+        _, spinner = self.node, self._spinner
+        return function() if spinner is None else spinner.run(function)
+
+    def listen(self, kind: Any, topic: str, take: Callable[[Any], None], profile: QoSProfile | None = None) -> None:
+        """Have every message of a topic taken by a function, in the executor's thread.
+
+        Parameters
+        ----------
+        take : gets each message
+        profile : quality of service, None for a queue of every message
+        """
+        self.make(lambda: self.node.create_subscription(kind, topic, take, profile or qos.every_state()))
+
+    @contextlib.contextmanager
+    def publisher(self, kind: Any, topic: str, profile: QoSProfile | None = None) -> Iterator[Any]:
+        """A publisher, while the block lasts.
+
+        Parameters
+        ----------
+        profile : quality of service, None for that of commands
+        """
+        made = self.make(lambda: self.node.create_publisher(kind, topic, profile or qos.command_publisher()))
         try:
-            self._executor.spin()
-        except (ExternalShutdownException, RuntimeError):
-            return  # closed
+            yield made
+        finally:
+            self.make(lambda: self.node.destroy_publisher(made))
 
     # State
 
+    def state(
+        self, robot: RobotDescription | None = None, *, fresh_s: float = math.inf, status_fresh_s: float = math.inf
+    ) -> RobotState:
+        """The newest of everything that is known, at once.
+
+        Parameters
+        ----------
+        robot : of the stack: what is unknown gets its sizes and NaN; None: is empty
+        fresh_s : coordinates, reference and contact count as unknown when taken longer ago, s
+        status_fresh_s : the same of the supervisor's status, s
+        """
+        loop = self.driver_values() if DIAGNOSTICS in self.messages else {}
+        return state_of(self.messages, loop, robot, fresh_s, status_fresh_s)
+
+    def driver_values(self) -> dict[str, str]:
+        """What the driver says on /diagnostics, by key, of all its statuses; empty before the first."""
+        with self._lock:
+            for message in self.messages.drain(DIAGNOSTICS):
+                own = [status for status in message.status if status.name.startswith(self._driver)]
+                for status in own:
+                    self._driver_values |= values_of(status)
+                self._driver_reports += bool(own)
+            return self._driver_values
+
+    def wait_for_driver_values(self, timeout_s: float) -> bool:
+        """Whether the driver said its numbers once more within a time."""
+
+        def reports() -> int:
+            self.driver_values()
+            return self._driver_reports
+
+        before = reports()
+        return wait_for(lambda: reports() > before, timeout_s)
+
     def check_up(self) -> None:
         """Raises RobotFaultError where the stack is at fault."""
-        status = self.messages["stack_status"]
-        if status is None:
-            return
-        if status.estop:
+        state = self.state()
+        if state.estop:
             raise RobotFaultError("robot", "the e-stop is latched", "Remove the cause, then call reset()")
-        if status.state == "fault" or status.faults:
-            faults = ", ".join(status.faults) or status.last_fault or "a node failed"
+        if state.stack == "fault" or state.faults:
+            faults = ", ".join(state.faults) or state.last_fault or "a node failed"
             raise RobotFaultError("robot", f"at fault: {faults}", "Remove the cause, then call reset()")
 
     def check_heard(self) -> None:
@@ -191,11 +305,37 @@ class StackLink:
         ------
         RobotTimeoutError : it is not there, or does not answer
         """
-        with self._lock:
-            client = self._clients.get(service)
-            if client is None:
-                client = self._clients[service] = self.node.create_client(kind, service)
-        return call_service(client, request or kind.Request(), timeout_s, again_s)
+        return call_service(self.client(kind, service), request or kind.Request(), timeout_s, again_s)
+
+    def client(self, kind: Any, service: str) -> Any:
+        """The client of a service, made where there is none yet: its server is found a moment later."""
+
+        def make() -> None:  # one after the other: all in one thread
+            if service not in self._clients:
+                self._clients[service] = self.node.create_client(kind, service)
+
+        if service not in self._clients:
+            self.make(make)
+        return self._clients[service]
+
+    def request(self, kind: Any, service: str, request: Any, answer: Callable[[Any, str], None]) -> None:
+        """Call a service and return at once.
+
+        Parameters
+        ----------
+        request : None for an empty one
+        answer : gets the response and "", or None and why there is none; in the executor's thread, or at once
+        """
+        client = self.client(kind, service)
+        if not client.service_is_ready():
+            answer(None, f"nobody serves {client.srv_name}")
+            return
+
+        def done(future: Future[Any]) -> None:
+            response = future.result()
+            answer(response, "" if response is not None else f"{client.srv_name} did not answer")
+
+        client.call_async(request or kind.Request()).add_done_callback(done)
 
     def trigger(self, service: str, timeout_s: float = CALL_TIMEOUT_S) -> str:
         """Call a std_srvs/Trigger, and return its message.
@@ -292,9 +432,9 @@ class StackLink:
             raise RobotTimeoutError(what, f"did not answer within {timeout_s:g} s", "Look at the log of its node")
         return future.result()
 
-    def get_parameter(self, node: str, name: str) -> Any:
+    def get_parameter(self, node: str, name: str, timeout_s: float = CALL_TIMEOUT_S) -> Any:
         """Value of a node's parameter; None where it is not declared. Raises RobotTimeoutError."""
-        response = self.call(GetParameters, f"{node}/get_parameters", GetParameters.Request(names=[name]))
+        response = self.call(GetParameters, f"{node}/get_parameters", GetParameters.Request(names=[name]), timeout_s)
         return parameter_value_to_python(response.values[0]) if response.values else None
 
     def set_parameters(self, node: str, values: Mapping[str, Any]) -> None:
@@ -309,9 +449,8 @@ class StackLink:
         ParameterError : refused, with the node's reason
         RobotTimeoutError : the node does not answer
         """
-        parameters = [Parameter(name, value=value).to_parameter_msg() for name, value in values.items()]
-        request = SetParametersAtomically.Request(parameters=parameters)
-        result = self.call(SetParametersAtomically, f"{node}/set_parameters_atomically", request).result
+        service = f"{node}/set_parameters_atomically"
+        result = self.call(SetParametersAtomically, service, set_request(values)).result
         if not result.successful:
             raise ParameterError(node, dict(values), result.reason)
 
@@ -362,20 +501,50 @@ class StackLink:
         if writer != self.name:
             raise RobotFaultError("reference", f"{writer or 'nobody'} writes clarke_reference now", "Take it again")
 
-    def publish_reference(self, reference: ClarkeReference) -> None:
-        """Publish on clarke_reference, stamped now."""
-        self._references.write(reference)
+    def publish_reference(self, reference: ClarkeReference, stamp_ns: int | None = None) -> None:
+        """Publish on clarke_reference.
 
-    def publish_tip_target(self, place_m: Vector) -> None:
-        """Ask for the tip at a place, base frame, shape (3,), m. Raises RobotTimeoutError where nobody listens.
+        Parameters
+        ----------
+        stamp_ns : ns since the epoch, None: now
+        """
+        self._sequence += 1
+        message = ClarkeState(sequence=self._sequence)
+        conversions.set_stamp(message.header.stamp, time.time_ns() if stamp_ns is None else stamp_ns)
+        message.position = conversions.float_array(reference.position)
+        message.velocity = conversions.float_array(reference.velocity)
+        message.acceleration = conversions.float_array(reference.acceleration)
+        self._references.publish(message)
+
+    @property
+    def tip_is_controlled(self) -> bool:
+        """Whether a node of the stack brings the tip to a target."""
+        return self._tip_targets.get_subscription_count() > 0
+
+    def publish_tip_target(self, place_m: Vector, timeout_s: float = CALL_TIMEOUT_S) -> None:
+        """Ask for the tip at a place. Raises RobotTimeoutError where nobody listens.
 
         Parameters
         ----------
         place_m : base frame, shape (3,), m
+        timeout_s : how long to wait for a listener, s
         """
-        if not wait_for(lambda: self._references.tip_is_listened_to, CALL_TIMEOUT_S):
+        if not wait_for(lambda: self.tip_is_controlled, timeout_s):
             raise RobotTimeoutError("tip_target", "has no listener", "No node of this stack brings the tip to a target")
-        self._references.write_tip_target(place_m)
+        message = PointStamped(point=conversions.point_message(place_m))
+        conversions.set_stamp(message.header.stamp, time.time_ns())
+        self._tip_targets.publish(message)
+
+
+def set_request(values: Mapping[str, Any]) -> SetParametersAtomically.Request:
+    """The request that sets parameters together: all are taken or none.
+
+    Parameters
+    ----------
+    values : new value by the parameter's name
+    """
+    parameters = [Parameter(name, value=value).to_parameter_msg() for name, value in values.items()]
+    return SetParametersAtomically.Request(parameters=parameters)
 
 
 def _accepted(what: str, response: Any) -> str:

@@ -3,82 +3,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-import os
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from std_msgs.msg import Bool
 
-from continuum_robot.app.client.stack_link import StackLink
+from continuum_robot.app.fault_runner import Effect, Rng, Stand, killed, stopped_for
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.experiments.fault_campaign.kind import EITHER, SAFE, TOLERATED
 from continuum_robot.msg import ClarkeState, TendonCommands
 from continuum_robot.nodes import qos
 from continuum_robot.nodes.spinning import wait_for
 from continuum_robot.robot.actuation import TensionLimits
-from continuum_robot.robot.description import Robot
 from continuum_robot.simulation import faults as devices
 from continuum_robot.srv import InjectFault, ManageStack, ReleaseEstop
-
-Rng = np.random.Generator
 
 COOL_C = 25.0
 STALL_S = 4.0
 """Of the supervisor: longer than it waits for any node."""
 BOARD_TIMEOUTS = 1.5
 """Of limits.command_timeout_s: receive timeout of the boards at level dynamics, as the driver sets it."""
-RESPAWN_TIMEOUT_S = 60.0
 _DISCOVERY_S = 5.0
 _CLIENT_TIMEOUT_S = 60.0
 _JOINED_S = 1.0
 """Both sides know of each other so long after one does; what is published before waits for that."""
-
-
-class Stand(Protocol):
-    """What faults need of the stack under test."""
-
-    robot: Robot
-    limits: TensionLimits
-    link: StackLink
-
-    def pid(self, process: str) -> int:
-        """Process id of a part of the stack.
-
-        Parameters
-        ----------
-        process : its name
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """What was done.
-
-    Attributes
-    ----------
-    detail : for the record
-    known_s : when it could be known, on the monotonic clock, s; NaN where only the robot's motion gives it away
-    resumed_s : when a process that was stopped went on, s: its ramp to the safe tension may begin then, and counts from
-        there. NaN: nothing was stopped
-    reaction : what must follow where that depends on what was drawn; "" for the kind's own
-    repair : ends the cause
-    slack_m : that was made, m
-    """
-
-    detail: str = ""
-    known_s: float = math.nan
-    resumed_s: float = math.nan
-    reaction: str = ""
-    repair: Callable[[], None] = lambda: None
-    slack_m: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +89,7 @@ def _device(
         mechanical = devices.FAULTS[fault].mechanical
         slack_m = magnitude if fault == devices.SLACK_TENDON else 0.0
         done = f"tendon {tendon + 1}, {magnitude:.3g}"
-        return Effect(done, known_s, repair=(lambda: None) if mechanical else repair, slack_m=slack_m)
+        return Effect(done, known_s=known_s, repair=(lambda: None) if mechanical else repair, slack_m=slack_m)
 
     return act
 
@@ -144,15 +99,9 @@ def _device(
 
 def _kill(process: str, known: Callable[[TensionLimits], float] | None = None) -> Callable[[Stand, Rng], Effect]:
     def act(stand: Stand, _rng: Rng) -> Effect:
-        pid = stand.pid(process)
         now_s = time.monotonic()
-        os.kill(pid, signal.SIGKILL)
-
-        def repair() -> None:
-            if not wait_for(lambda: stand.pid(process) != pid, RESPAWN_TIMEOUT_S, 0.1):
-                raise DeviceError(process, f"was not started again within {RESPAWN_TIMEOUT_S:g} s", "See the log")
-
-        return Effect(process, math.nan if known is None else now_s + known(stand.limits), repair=repair)
+        repair = killed(stand, process)
+        return Effect(process, known_s=math.nan if known is None else now_s + known(stand.limits), repair=repair)
 
     return act
 
@@ -160,18 +109,12 @@ def _kill(process: str, known: Callable[[TensionLimits], float] | None = None) -
 def _stop(process: str, low_s: float, high_s: float) -> Callable[[Stand, Rng], Effect]:
     def act(stand: Stand, rng: Rng) -> Effect:
         duration_s = float(rng.uniform(low_s, high_s))
-        pid = stand.pid(process)
         now_s = time.monotonic()
-        os.kill(pid, signal.SIGSTOP)
-        try:
-            time.sleep(duration_s)
-        finally:
-            resumed_s = time.monotonic()
-            os.kill(pid, signal.SIGCONT)
+        resumed_s = stopped_for(stand, [process], duration_s)
         detail = f"{process} for {duration_s:.2f} s"
         board_s = BOARD_TIMEOUTS * stand.limits.command_timeout_s
         if process == "control_loop" and duration_s > board_s:
-            return Effect(detail, now_s + board_s, resumed_s, SAFE)
+            return Effect(detail, known_s=now_s + board_s, resumed_s=resumed_s, reaction=SAFE)
         return Effect(detail)
 
     return act
@@ -182,7 +125,7 @@ def _stop(process: str, low_s: float, high_s: float) -> Callable[[Stand, Rng], E
 
 def _estop_service(stand: Stand, _rng: Rng) -> Effect:
     stand.link.trigger("estop")
-    return Effect("service", time.monotonic())  # it has answered, so it is latched
+    return Effect("service", known_s=time.monotonic())  # it has answered, so it is latched
 
 
 def estop_by_two(stand: Stand, rng: Rng) -> Effect:
@@ -192,9 +135,8 @@ def estop_by_two(stand: Stand, rng: Rng) -> Effect:
     ------
     ParameterError : the reset was accepted
     """
-    node = stand.link.node
-    topic = stand.link.namespace.rstrip("/") + "/estop"
-    buttons = [node.create_publisher(Bool, topic, qos.latched()) for _ in range(2)]
+    closing = contextlib.ExitStack()
+    buttons = [closing.enter_context(stand.link.publisher(Bool, "estop", qos.latched())) for _ in range(2)]
     wait_for(lambda: all(button.get_subscription_count() > 0 for button in buttons), _DISCOVERY_S)
     for button in buttons:
         button.publish(Bool(data=False))
@@ -212,33 +154,27 @@ def estop_by_two(stand: Stand, rng: Rng) -> Effect:
         for button in buttons:
             button.publish(Bool(data=False))
         time.sleep(0.3)
-        for button in buttons:
-            node.destroy_publisher(button)
+        closing.close()
 
     if not refused:
         raise ParameterError("reset_estop", "accepted", "refused: one of two publishers still holds the e-stop")
-    return Effect("held by two, released by one, reset refused", known_s, repair=repair)
+    return Effect("held by two, released by one, reset refused", known_s=known_s, repair=repair)
 
 
 def foreign_commands(stand: Stand, rng: Rng) -> Effect:
     """Commands without sequence numbers from another program, while the controller is in the cycle."""
-    node = stand.link.node
-    publisher = node.create_publisher(TendonCommands, "tendon_commands", qos.command_publisher())
-    try:
+    with stand.link.publisher(TendonCommands, "tendon_commands") as publisher:
         tension = rng.uniform(0.0, stand.limits.maximum_n, stand.robot.tendon_count).tolist()
         for _ in range(200):
             publisher.publish(TendonCommands(tension=tension))
             time.sleep(0.005)
-    finally:
-        node.destroy_publisher(publisher)
     return Effect("200 commands")
 
 
 def _foreign_references(stand: Stand, rng: Rng) -> Effect:
     """References of a program that has not taken its turn."""
     node = stand.link.node
-    publisher = node.create_publisher(ClarkeState, "clarke_reference", qos.command_publisher())
-    try:
+    with stand.link.publisher(ClarkeState, "clarke_reference") as publisher:
         message = ClarkeState()
         place = rng.uniform(-1, 1, stand.robot.coordinate_count) * stand.limits.maximum_displacement_m
         message.position = place.tolist()
@@ -247,8 +183,6 @@ def _foreign_references(stand: Stand, rng: Rng) -> Effect:
             message.header.stamp = node.get_clock().now().to_msg()
             publisher.publish(message)
             time.sleep(0.01)
-    finally:
-        node.destroy_publisher(publisher)
     return Effect("100 references")
 
 

@@ -213,15 +213,15 @@ def _one(
     """One fault from a robot that is up to a robot that is up again; None where a stop was asked for before."""
     unsafe: list[str] = []
     problems: list[str] = []
-    if not stand.up:
-        soak.unprompted.append(f"{at_s:.0f} s: {', '.join(stand.faults) or stand.stack_state}")
+    if not stand.state.obeys:
+        soak.unprompted.append(f"{at_s:.0f} s: {', '.join(stand.state.all_faults) or stand.state.stack}")
         _recovered(stand, problems)
     moving = bool(rng.random() < MOTION_PROBABILITY)
     pause_s = float(rng.uniform(0.2, LONGEST_MOTION_S))
     try:
         if moving:
             stand.link.restart()
-        elif not stand.holding:
+        elif not stand.state.holding:
             stand.link.hold()
     except ContinuumRobotError as error:
         # A busy machine may stop the robot at any time; a start is refused then, as it must be.
@@ -245,7 +245,7 @@ def _one(
     latched: tuple[str, ...] = ()
     seen = not fault.truthless and stand.lived(begin_s, WATCH_S, LONGEST_WATCH_S)
     if seen:
-        latched = tuple(stand.faults)
+        latched = tuple(stand.state.all_faults)
         # What has latched just now has its time, too.
         seen = stand.lived(time.monotonic(), RAMP_S, LONGEST_WATCH_S)
     truth = stand.truth(begin_s) if seen else {}
@@ -265,7 +265,7 @@ def _one(
         _tried(lambda: stand.link.trigger("estop"), problems)
     if repair is not None:
         _tried(repair, problems)
-    if fault.mechanical or fault.reset or not stand.up:
+    if fault.mechanical or fault.reset or not stand.state.obeys:
         recovered, recovery_s = _recovered(stand, problems)
         unsafe += _moved(stand)
     return SoakRecord(
@@ -346,7 +346,7 @@ def _moved(stand: StackStand) -> list[str]:
     """What moved although nobody started a motion after the recovery."""
     begin_s = time.monotonic()
     time.sleep(HOLD_S)
-    if stand.up and not stand.holding:  # a busy machine may have stopped it again meanwhile
+    if stand.state.obeys and not stand.state.holding:  # a busy machine may have stopped it again meanwhile
         return ["the stack does not hold after its recovery"]
     truth = stand.truth(begin_s)
     if not truth:

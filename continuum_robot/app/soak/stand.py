@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.app.client.stack_link import StackLink
+from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.soak.stack import PIDS, TRUTH
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
-from continuum_robot.nodes.diagnostics import values_of
 from continuum_robot.nodes.spinning import wait_for
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
@@ -160,7 +160,7 @@ class StackStand:
             raise DeviceError("stack", "did not come up", f"See {self._folder / 'stack.log'}")
         self.link = StackLink()
         if not self.wait_until_up(UP_TIMEOUT_S):
-            raise DeviceError("stack", f"is {self.stack_state or 'silent'}", f"See {self._folder / 'stack.log'}")
+            raise DeviceError("stack", f"is {self.state.stack or 'silent'}", f"See {self._folder / 'stack.log'}")
 
     def _end(self) -> str:
         if self.link is not None:
@@ -201,31 +201,9 @@ class StackStand:
     # --- what the stack says
 
     @property
-    def stack_state(self) -> str:
-        """As the supervisor says it; "" before the first word."""
-        status = self.link.messages["stack_status"]
-        return "" if status is None else str(status.state)
-
-    @property
-    def faults(self) -> list[str]:
-        """Latched faults, as supervisor and driver say them."""
-        status, driver = self.link.messages["stack_status"], self.link.messages["driver_status"]
-        names = [] if status is None else list(status.faults)
-        if driver is not None:
-            names += [name for name in values_of(driver)["faults"].split(", ") if name]
-        return list(dict.fromkeys(names))
-
-    @property
-    def up(self) -> bool:
-        """Whether the stack is up and the driver obeys."""
-        driver = self.link.messages["driver_status"]
-        return self.stack_state == "up" and driver is not None and values_of(driver)["state"] == "active"
-
-    @property
-    def holding(self) -> bool:
-        """Whether no motion was started."""
-        status = self.link.messages["stack_status"]
-        return status is None or bool(status.holding)
+    def state(self) -> RobotState:
+        """What the stack says now."""
+        return self.link.state()
 
     def wait_until_up(self, timeout_s: float) -> bool:
         """Whether the stack is up within a time.
@@ -234,7 +212,7 @@ class StackStand:
         ----------
         timeout_s : s
         """
-        return wait_for(lambda: self.up, timeout_s, POLL_S)
+        return wait_for(lambda: self.state.obeys, timeout_s, POLL_S)
 
     def recover(self) -> str:
         """What an operator does: wait for lost processes to come back, reset; why it is not up then, "" where it is."""
@@ -252,7 +230,8 @@ class StackStand:
                 continue
             if self.wait_until_up(20.0):
                 return ""
-            problem = f"the stack is {self.stack_state}, faults: {', '.join(self.faults) or 'none'}"
+            state = self.state
+            problem = f"the stack is {state.stack}, faults: {', '.join(state.all_faults) or 'none'}"
         return problem
 
     @property
@@ -260,8 +239,8 @@ class StackStand:
         return self._program is not None and self._program.poll() is not None
 
     def _all_there(self) -> bool:
-        status = self.link.messages["stack_status"]
-        return status is not None and all(state in ("inactive", "active") for state in status.node_states)
+        nodes = self.state.nodes
+        return bool(nodes) and all(state in ("inactive", "active") for state in nodes.values())
 
     # --- the truth
 

@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from rclpy.context import Context
 from sensor_msgs.msg import Joy
 
-from continuum_robot.app.newest_messages import NewestMessages
+from continuum_robot.app.client.stack_link import StackLink
 from continuum_robot.app.teleop.device import Command, DeviceReading, Help, at_rest
 from continuum_robot.nodes import conversions
 
@@ -23,8 +21,7 @@ class JoyTopic:
 
     Parameters
     ----------
-    context : rclpy context
-    namespace : of the stack
+    link : to the stack
     topic : name of the topic
     """
 
@@ -53,9 +50,9 @@ class JoyTopic:
         7: Command.RESET,
     }
 
-    def __init__(self, context: Context, namespace: str, topic: str = "joy") -> None:
-        self._topic = topic
-        self._messages = NewestMessages(context, namespace, f"teleop_joy_{os.getpid()}", {topic: Joy})
+    def __init__(self, link: StackLink, topic: str = "joy") -> None:
+        self._topic, self._messages = topic, link.messages
+        self._messages.listen(topic, Joy)
         self._buttons: tuple[int, ...] | None = None
 
     def read(self) -> DeviceReading:
@@ -76,8 +73,7 @@ class JoyTopic:
         return DeviceReading(axes, bool(_at(buttons, self._HELD, 0)), commands)
 
     def close(self) -> None:
-        """Leave the topic."""
-        self._messages.close()
+        """Nothing: the link leaves the topic."""
 
 
 def _at(values: Sequence[float], index: int, default: float) -> float:

@@ -74,7 +74,7 @@ def run_teleop(options: TeleopOptions, console: Console | None = None) -> int:
         robot = Robot.connect(options.namespace, timeout_s=options.timeout_s)
         closing.callback(robot.close)
         if device is None:
-            device = JoyTopic(robot.link.context, robot.link.namespace)
+            device = JoyTopic(robot.link)
             closing.callback(device.close)
         operator = Teleoperator(robot, device, options.mode)
         closing.callback(operator.close)

@@ -15,18 +15,16 @@ from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from numpy.typing import NDArray
 from rcl_interfaces.msg import ParameterDescriptor
+from rcl_interfaces.srv import DescribeParameters, GetParameters, SetParametersAtomically
 from rclpy.clock import Clock, ClockType
-from rclpy.context import Context
-from rclpy.node import Node
-from rclpy.parameter import Parameter, parameter_value_to_python
-from rclpy.parameter_client import AsyncParameterClient
-from rclpy.task import Future
+from rclpy.parameter import parameter_value_to_python
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
-from continuum_robot.app.reference_writer import ReferenceWriter
+from continuum_robot.app.client.stack_link import REFERENCE_PERIOD_S, SOURCE, StackLink, set_request
 from continuum_robot.control.motion import LimitedMotion, MotionLimits
-from continuum_robot.msg import Contact, TipState
+from continuum_robot.errors import RobotTimeoutError
+from continuum_robot.msg import Contact
 from continuum_robot.nodes import qos
 from continuum_robot.nodes.diagnostics import StatusBuilder
 from continuum_robot.nodes.simulated_push import PUSH_TOPIC, push_message
@@ -35,10 +33,27 @@ from continuum_robot.srv import ManageStack, TakeReference
 Vector = NDArray[np.float64]
 Answer = Callable[[bool, str], None]
 
-REFERENCE_PERIOD_S = 0.01
 PUSH_PERIOD_S = 0.05
 _LONGEST_STEP_S = 0.05
-_SOURCE, _CONTROLLER, _RECORDER = "reference_source", "clarke_controller", "recorder"
+_SERVICES = {
+    "estop": Trigger,
+    "manage_stack": ManageStack,
+    f"{SOURCE}/take": TakeReference,
+    f"{SOURCE}/restart": Trigger,
+    f"{SOURCE}/hold": Trigger,
+    "recorder/change_state": ChangeState,
+    "shape_estimator/reset": Trigger,
+    "contact_monitor/reset": Trigger,
+    **{
+        f"{node}/{service}": kind
+        for node in ("clarke_controller", SOURCE)
+        for service, kind in (
+            ("describe_parameters", DescribeParameters),
+            ("get_parameters", GetParameters),
+            ("set_parameters_atomically", SetParametersAtomically),
+        )
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -64,75 +79,51 @@ class Described:
 
 
 class Commander:
-    """Clients and publishers of the page. Its node has to be spun; its methods may be called from any thread.
+    """Orders of the page. Its methods may be called from any thread.
 
     Parameters
     ----------
-    context : rclpy context
-    namespace : of the stack, "" for none
-
-    Attributes
-    ----------
-    node : to be spun
-    tip_words : how far the tip is on its way to its target; empty before one was asked for
+    link : to the stack, of the page alone
     """
 
-    def __init__(self, context: Context, namespace: str = "") -> None:
-        self.node = Node(
-            "view",
-            context=context,
-            namespace=namespace or None,
-            cli_args=[],
-            start_parameter_services=False,
-            enable_rosout=False,
-        )
-        # All of them now: the EventsExecutor does not take it well when entities come and go while it spins.
-        self._estop: Any = self.node.create_client(Trigger, "estop")
-        self._manage: Any = self.node.create_client(ManageStack, "manage_stack")
-        self._take: Any = self.node.create_client(TakeReference, f"{_SOURCE}/take")
-        self._restart: Any = self.node.create_client(Trigger, f"{_SOURCE}/restart")
-        self._hold: Any = self.node.create_client(Trigger, f"{_SOURCE}/hold")
-        self._change: Any = self.node.create_client(ChangeState, f"{_RECORDER}/change_state")
-        self._watches: list[Any] = [
-            self.node.create_client(Trigger, f"{name}/reset") for name in ("shape_estimator", "contact_monitor")
-        ]
-        names = ("tendon_driver", _CONTROLLER, _SOURCE)
-        self._parameters = {name: AsyncParameterClient(self.node, name) for name in names}
-        self._switch = self.node.create_publisher(Bool, "estop", qos.latched())
-        self._references = ReferenceWriter(self.node)
-        self.node.create_subscription(String, "reference_writer", self._on_writer, qos.latched())
-        self.node.create_subscription(TipState, "tip_state", self._on_tip_state, qos.newest_state())
-        self._pushes = self.node.create_publisher(Contact, PUSH_TOPIC, qos.state_publisher())
-        self._health = self.node.create_publisher(DiagnosticArray, "/diagnostics", qos.events())
+    def __init__(self, link: StackLink) -> None:
+        self._link = link
+        for service, kind in _SERVICES.items():  # all of them now: a server is found a moment later
+            link.client(kind, service)
+        link.listen(String, "reference_writer", self._on_writer, qos.latched())
         self._switch_pressed = False
         self._lock = threading.Lock()
         self._motion: LimitedMotion | None = None
         self._target: Vector = np.zeros(0)
         self._stepped_s = 0.0
-        self._writer = ""
-        self.tip_words = ""
         self._push: tuple[float, Vector, float] | None = None
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self._reference_timer = self.node.create_timer(REFERENCE_PERIOD_S, self._publish_reference, clock=steady)
-        self._push_timer = self.node.create_timer(PUSH_PERIOD_S, self._publish_push, clock=steady)
+        link.make(self._make)
         self._reference_timer.cancel()
         self._push_timer.cancel()
+
+    def _make(self) -> None:
+        node, steady = self._link.node, Clock(clock_type=ClockType.STEADY_TIME)
+        self._switch = node.create_publisher(Bool, "estop", qos.latched())
+        self._pushes = node.create_publisher(Contact, PUSH_TOPIC, qos.state_publisher())
+        self._health = node.create_publisher(DiagnosticArray, "/diagnostics", qos.events())
+        self._reference_timer = node.create_timer(REFERENCE_PERIOD_S, self._publish_reference, clock=steady)
+        self._push_timer = node.create_timer(PUSH_PERIOD_S, self._publish_push, clock=steady)
 
     # Stop and reset
 
     def stop_robot(self, answer: Answer) -> None:
         """Latch the driver's e-stop; where its service is not there, by the topic that every driver listens to."""
-        if not self._estop.service_is_ready():
+        if not self._link.client(Trigger, "estop").service_is_ready():
             self._press_switch(True)
             answer(True, "sent on the topic estop: no driver answers the service")
             return
-        self._call(self._estop, Trigger.Request(), answer)
+        self._call("estop", None, answer)
 
     def reset(self, answer: Answer) -> None:
         """Have the supervisor clear the faults and bring the stack up."""
         if self._switch_pressed:
             self._press_switch(False)
-        self._call(self._manage, ManageStack.Request(command=ManageStack.Request.RESET), answer)
+        self._call("manage_stack", ManageStack.Request(command=ManageStack.Request.RESET), answer)
 
     def _press_switch(self, pressed: bool) -> None:
         self._switch_pressed = pressed
@@ -143,7 +134,20 @@ class Commander:
     @property
     def writer(self) -> str:
         """Who writes clarke_reference, as the reference source says; empty before it was heard."""
-        return self._writer
+        return self._link.writer
+
+    @property
+    def namespace(self) -> str:
+        """ROS namespace of the stack."""
+        return self._link.namespace
+
+    @property
+    def tip_words(self) -> str:
+        """How far the tip is on its way to its target; empty before one was asked for."""
+        message = self._link.messages["tip_state"]
+        if message is None:
+            return ""
+        return f"{message.state}: {message.message}" if message.message else message.state
 
     @property
     def steering(self) -> bool:
@@ -168,7 +172,7 @@ class Commander:
                 self._reference_timer.reset()
             answer(success, sentence)
 
-        self._call(self._take, TakeReference.Request(writer=self.node.get_name()), taken)
+        self._call(f"{SOURCE}/take", TakeReference.Request(writer=self._link.name), taken)
 
     def aim(self, target: Vector) -> None:
         """Where the reference shall go, shape (coordinates,), m; nothing while the page does not steer.
@@ -189,10 +193,10 @@ class Commander:
         place_m : base frame, shape (3,), m
         """
         self.drop_reference()
-        if not self._references.tip_is_listened_to:
+        try:
+            self._link.publish_tip_target(place_m, 0.0)
+        except RobotTimeoutError:
             answer(False, "no node of this stack brings the tip to a target")
-            return
-        self._references.write_tip_target(place_m)
 
     def drop_reference(self) -> None:
         """Fall silent; the controller holds the position."""
@@ -203,25 +207,21 @@ class Commander:
     def play(self, answer: Answer) -> None:
         """Fall silent and have the reference source play its trajectory from the beginning, blended in."""
         self.drop_reference()
-        self._call(self._restart, Trigger.Request(), answer)
+        self._call(f"{SOURCE}/restart", None, answer)
 
     def hold(self, answer: Answer) -> None:
         """Fall silent and have the reference source bring the robot to rest where it is."""
         self.drop_reference()
-        self._call(self._hold, Trigger.Request(), answer)
+        self._call(f"{SOURCE}/hold", None, answer)
 
     def hand_back(self, answer: Answer) -> None:
         """Fall silent and have the reference source hold the robot where it is."""
         self.drop_reference()
-        self._call(self._take, TakeReference.Request(), answer)
+        self._call(f"{SOURCE}/take", None, answer)
 
     def _on_writer(self, message: String) -> None:
-        self._writer = message.data
-        if message.data != self.node.get_name() and self.steering:
+        if message.data != self._link.name and self.steering:
             self.drop_reference()
-
-    def _on_tip_state(self, message: TipState) -> None:
-        self.tip_words = f"{message.state}: {message.message}" if message.message else message.state
 
     def _publish_reference(self) -> None:
         with self._lock:
@@ -233,7 +233,7 @@ class Commander:
             step_s = min(max(now_s - self._stepped_s, 1e-4), _LONGEST_STEP_S)
             reference = motion.towards(self._target, step_s)
             self._stepped_s = now_s
-        self._references.write(reference)
+        self._link.publish_reference(reference)
 
     # Push
 
@@ -271,22 +271,21 @@ class Commander:
 
     def reset_contact_monitor(self, answer: Answer) -> None:
         """End a latched blindness: of the shape estimator, then of the contact monitor."""
-        shape, monitor = self._watches
 
         def then(success: bool, sentence: str) -> None:
             if success:
-                self._call(monitor, Trigger.Request(), answer)
+                self._call("contact_monitor/reset", None, answer)
             else:
                 answer(success, sentence)
 
-        self._call(shape, Trigger.Request(), then)
+        self._call("shape_estimator/reset", None, then)
 
     # Recorder of the stack
 
     @property
     def has_recorder(self) -> bool:
         """Whether the stack has a recorder."""
-        return self._change.service_is_ready()
+        return bool(self._link.client(ChangeState, "recorder/change_state").service_is_ready())
 
     def record(self, wanted: bool, answer: Answer) -> None:
         """Have the stack's recorder begin a recording, or end it.
@@ -297,35 +296,34 @@ class Commander:
         """
         request = ChangeState.Request()
         request.transition.id = Transition.TRANSITION_ACTIVATE if wanted else Transition.TRANSITION_DEACTIVATE
-        self._call(self._change, request, answer)
+        self._call("recorder/change_state", request, answer)
 
     # Parameters
 
-    def describe(self, node: str, names: list[str], take: Callable[[dict[str, Described]], None]) -> bool:
-        """Ask for parameters of a node; ``take`` gets those that it has. False where the node is not there.
+    def describe(self, node: str, names: list[str], take: Callable[[dict[str, Described]], None]) -> None:
+        """Ask for parameters of a node; ``take`` gets those that it has, where it is there.
 
         Parameters
         ----------
         names : of the parameters
         """
-        client = self._parameters[node]
-        if not client.services_are_ready():
-            return False
 
-        def described(done: Future[Any]) -> None:
-            descriptors = {one.name: one for one in _result(done).descriptors}
+        def described(response: Any, _problem: str) -> None:
+            if response is None:
+                return
+            descriptors = {one.name: one for one in response.descriptors}
 
-            def got(values: Future[Any]) -> None:
+            def got(values: Any, _problem: str) -> None:
                 found = {}
-                for name, value in zip(names, _result(values).values, strict=False):
+                for name, value in zip(names, [] if values is None else values.values, strict=False):
                     if value.type and name in descriptors:
                         found[name] = Described(parameter_value_to_python(value), descriptors[name])
                 take(found)
 
-            client.get_parameters(names, got)
+            self._link.request(GetParameters, f"{node}/get_parameters", GetParameters.Request(names=names), got)
 
-        client.describe_parameters(names, described)
-        return True
+        request = DescribeParameters.Request(names=names)
+        self._link.request(DescribeParameters, f"{node}/describe_parameters", request, described)
 
     def set_parameters(self, node: str, values: Mapping[str, Any], answer: Answer) -> None:
         """Set parameters of a node together: all are taken or none.
@@ -334,17 +332,14 @@ class Commander:
         ----------
         values : new value by the parameter's name
         """
-        client = self._parameters[node]
-        if not client.services_are_ready():
-            answer(False, f"{node} is not there")
-            return
 
-        def done(future: Future[Any]) -> None:
-            result = _result(future).result
-            answer(bool(result.successful), str(result.reason))
+        def done(response: Any, _problem: str) -> None:
+            if response is None:
+                answer(False, f"{node} is not there")
+            else:
+                answer(bool(response.result.successful), str(response.result.reason))
 
-        parameters = [Parameter(name, value=value) for name, value in values.items()]
-        client.set_parameters_atomically(parameters, done)
+        self._link.request(SetParametersAtomically, f"{node}/set_parameters_atomically", set_request(values), done)
 
     # Health of the page itself
 
@@ -357,28 +352,16 @@ class Commander:
         clients : number of browsers
         refused : number of requests and messages since the start
         """
-        status = StatusBuilder(f"{self.node.get_fully_qualified_name()}: page", "browser")
+        status = StatusBuilder(f"{self._link.node.get_fully_qualified_name()}: page", "browser")
         status.add("frames_hz", frames_hz)
         status.add("clients", clients)
         status.add("refused", refused)
         message = DiagnosticArray(status=[status.to_message()])
-        message.header.stamp = self.node.get_clock().now().to_msg()
+        message.header.stamp = self._link.node.get_clock().now().to_msg()
         self._health.publish(message)
 
-    def _call(self, client: Any, request: Any, answer: Answer) -> None:
-        if not client.service_is_ready():
-            answer(False, f"nobody serves {client.service_name}")
-            return
+    def _call(self, service: str, request: Any, answer: Answer) -> None:
+        def done(response: Any, problem: str) -> None:
+            answer(bool(response and response.success), problem or str(getattr(response, "message", "")))
 
-        def done(future: Future[Any]) -> None:
-            response = future.result()
-            if response is None:
-                answer(False, f"{client.service_name} did not answer")
-            else:
-                answer(bool(response.success), str(getattr(response, "message", "")))
-
-        client.call_async(request).add_done_callback(done)
-
-
-def _result(done: Future[Any]) -> Any:
-    return done.result()
+        self._link.request(_SERVICES[service], service, request, done)

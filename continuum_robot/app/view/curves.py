@@ -12,10 +12,10 @@ import numpy as np
 import viser
 from numpy.typing import NDArray
 
+from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.view import colors
 from continuum_robot.app.view.history import History, drawn_range
 from continuum_robot.app.view.reach import unit_of
-from continuum_robot.app.view.snapshot import Snapshot
 from continuum_robot.robot.description import Robot
 
 Array = NDArray[np.float64]
@@ -71,23 +71,23 @@ class Curves:
             "Loop, µs", "99 % take less", [("reading to command", False), ("driver's cycle", False)], [0, 2]
         )
 
-    def add(self, snapshot: Snapshot) -> None:
+    def add(self, snapshot: RobotState) -> None:
         """Keep what a snapshot says."""
         now_s, scale = snapshot.time_s, self._unit.per_m
         measured = np.full(2 * self._coordinates, np.nan)
-        for values, first in ((snapshot.clarke, 0), (snapshot.clarke_reference, self._coordinates)):
+        for values, first in ((snapshot.clarke_m, 0), (snapshot.reference_m, self._coordinates)):
             if values.size == self._coordinates:
                 measured[first : first + self._coordinates] = scale * values
         if self._clarke is not None:
             self._clarke.history.add(now_s, measured)
         self._tension.history.add(now_s, snapshot.tension_n)
         if self._tip is not None:
-            self._tip.history.add(now_s, scale * snapshot.tip_m)
+            self._tip.history.add(now_s, scale * snapshot.tip_position_m)
         if self._contact is not None:
             contact, share = snapshot.contact, math.nan
-            if contact is not None and np.any(np.isfinite(contact.share)):
-                share = float(np.nanmax(contact.share))
-            self._contact.history.add(now_s, [share, 1.0 if contact is not None else math.nan])
+            if np.any(np.isfinite(contact.residual_ratio)):
+                share = float(np.nanmax(contact.residual_ratio))
+            self._contact.history.add(now_s, [share, 1.0 if contact.state else math.nan])
         self._loop.history.add(now_s, [snapshot.loop.response_p99_us, snapshot.loop.execution_p99_us])
 
     def draw(self, now_s: float) -> None:

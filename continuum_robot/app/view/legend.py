@@ -10,11 +10,11 @@ import numpy as np
 import viser
 from numpy.typing import NDArray
 
+from continuum_robot.app.client.state import ContactState, RobotState
 from continuum_robot.app.view import colors
 from continuum_robot.app.view.gui import show
 from continuum_robot.app.view.reach import Unit, reach_of, unit_of
 from continuum_robot.app.view.scene import force_words
-from continuum_robot.app.view.snapshot import ContactSnapshot, Snapshot
 from continuum_robot.robot.description import Robot
 
 _COLUMNS = 4
@@ -33,7 +33,7 @@ class Legend:
         self._names, self._unit = reach_of(robot).short_names, unit_of(robot)
         self._text = server.gui.add_html("")
 
-    def update(self, snapshot: Snapshot, scale_end_n: float) -> None:
+    def update(self, snapshot: RobotState, scale_end_n: float) -> None:
         """Bring it up to date.
 
         Parameters
@@ -44,7 +44,7 @@ class Legend:
         show(self._text, "content", legend(snapshot, scale_end_n, self._names, self._unit))
 
 
-def legend(snapshot: Snapshot, scale_end_n: float, names: tuple[str, ...], unit: Unit) -> str:
+def legend(snapshot: RobotState, scale_end_n: float, names: tuple[str, ...], unit: Unit) -> str:
     """What is seen and how large it is, as HTML.
 
     Parameters
@@ -64,9 +64,11 @@ def legend(snapshot: Snapshot, scale_end_n: float, names: tuple[str, ...], unit:
     rows = "".join(
         f'<div><span class="cr-key" style="background:{colors.css(color)}"></span>{text}</div>' for color, text in keys
     )
-    cells = _cells(names[:_COLUMNS], snapshot.clarke, unit)
-    tip = _cells(("tip x", "y", "z"), snapshot.tip_m, unit)
-    says = "" if snapshot.contact is None else f"Contact: <b>{html.escape(contact_words(snapshot.contact))}</b>"
+    cells = _cells(names[:_COLUMNS], snapshot.clarke_m, unit)
+    known = np.all(np.isfinite(snapshot.tip_position_m))
+    tip = _cells(("tip x", "y", "z") if known else (), snapshot.tip_position_m, unit)
+    contact = html.escape(contact_words(snapshot.contact))
+    says = f"Contact: <b>{contact}</b>" if contact else ""
     return (
         f'<div class="cr-note"><div class="cr-keys">{rows}<div>axes x y z: red green blue</div></div>'
         "Tendons are coloured by their tension:"
@@ -84,14 +86,14 @@ def _cells(names: Sequence[str], values_m: NDArray[np.float64], unit: Unit) -> s
     return f"{cells}<td>{unit.name}</td>" if cells else ""
 
 
-def contact_words(contact: ContactSnapshot) -> str:
+def contact_words(contact: ContactState) -> str:
     """What the contact monitor says, in a few words.
 
     Parameters
     ----------
     contact : newest
     """
-    if contact.touching:
-        force = np.nan_to_num(contact.force_n)
+    if contact.in_contact:
+        force = np.nan_to_num(contact.force_there_n)
         return force_words(contact, float(np.sqrt(force @ force)))
     return f"{contact.state}: {contact.reason}" if contact.reason else contact.state

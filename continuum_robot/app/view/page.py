@@ -16,23 +16,23 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-from rclpy.context import Context
 
+from continuum_robot.app.client.stack_link import ALL_TOPICS, StackLink
+from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.view import colors
 from continuum_robot.app.view.admission import TOKEN, RefusalLog
 from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.curves import Curves
 from continuum_robot.app.view.guarded_server import HOST, serve
 from continuum_robot.app.view.legend import Legend
-from continuum_robot.app.view.listener import Listener
 from continuum_robot.app.view.obstacles import ObstacleScene
 from continuum_robot.app.view.panel import OnlookersPanel, Panel
 from continuum_robot.app.view.reach import reach_of
 from continuum_robot.app.view.scene import Scene
-from continuum_robot.app.view.snapshot import Snapshot
-from continuum_robot.errors import ContinuumRobotError, DeviceError
+from continuum_robot.errors import ContinuumRobotError, DeviceError, RobotTimeoutError
 from continuum_robot.models.making import robot_model
-from continuum_robot.nodes.spinning import Spinner, StopRequest, initialize, shut_down_at_end, wait_for
+from continuum_robot.nodes.obstacles import OBSTACLES_TOPIC, obstacle_triangles
+from continuum_robot.nodes.spinning import StopRequest
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.periodic import give_way
@@ -45,6 +45,8 @@ _IDLE_S = 0.1
 _SENDING_S = 0.02  # viser collects for 1/60 s before it sends
 _REPORT_S = 1.0
 _DISCOVERY_S = 30.0
+_STALE_S = 1.0
+_STATUS_STALE_S = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,16 +97,13 @@ class Page:
     """
 
     def __init__(self, options: ViewOptions, robot: Robot) -> None:
-        self._context = Context()
-        initialize([], self._context)
         self.options, self._robot = options, robot
         model = robot_model(robot)
         drawing = model.drawing()
         self._drawing = drawing
-        self._listener = Listener(self._context, options.namespace)
-        self._commander = Commander(self._context, options.namespace)
-        self._spinner = Spinner([self._commander.node], self._context)
-        self.refusals = RefusalLog(self._commander.node.get_logger().warning)
+        self._link = StackLink(options.namespace, "view", topics=ALL_TOPICS, numbered=False)
+        self._commander = Commander(self._link)
+        self.refusals = RefusalLog(self._link.node.get_logger().warning)
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         self._server = serve(
             options.port, f"continuum-robot: {robot.name}", token, self.refusals,
@@ -124,6 +123,7 @@ class Page:
             largest = model.largest_push_n or 1.0
             self.scene = Scene(self._server, drawing, largest)
             self._obstacles = ObstacleScene(self._server, self.scene.scale)
+            self._world: Any = None
             self.panel: Panel | OnlookersPanel = (
                 OnlookersPanel(self._server)
                 if options.view_only
@@ -138,8 +138,7 @@ class Page:
                 self._curves = Curves(self._server, reach_of(robot).short_names, robot)
             side.dock_left()
             side.set_width(350)
-        self.snapshot = Snapshot(time_s=time.monotonic())
-        self._spinner.start()
+        self.snapshot = RobotState()
 
     @property
     def clients(self) -> int:
@@ -161,7 +160,7 @@ class Page:
         computer too slow for 30 frames a second the page would draw all the time, and browsers would hear nothing.
         """
         begun_s = time.monotonic()
-        snapshot = self.snapshot = self._listener.snapshot()
+        snapshot = self.snapshot = self._link.state(fresh_s=_STALE_S, status_fresh_s=_STATUS_STALE_S)
         self._curves.add(snapshot)
         if snapshot.tension_n.size and np.any(np.isfinite(snapshot.tension_n)):
             self._largest_n = float(np.nanmax([self._largest_n, np.nanmax(snapshot.tension_n)]))
@@ -177,7 +176,7 @@ class Page:
                 self._legend.update(snapshot, end_n)
             if watched:
                 self.scene.draw(snapshot, self._wanted(snapshot), end_n, self._commander.pushed)
-                self._obstacles.draw(snapshot.obstacles)
+                self._draw_obstacles()
                 if begun_s - self._curves_s > _CURVE_S:
                     self._curves_s = begun_s
                     self._curves.draw(begun_s)
@@ -201,10 +200,7 @@ class Page:
         self.panel.close()
         with contextlib.redirect_stdout(io.StringIO()):  # it says good-bye
             self._server.stop()
-        self._spinner.stop()
-        self._commander.node.destroy_node()
-        self._listener.close()
-        self._context.try_shutdown()
+        self._link.close()
 
     def __enter__(self) -> Page:
         return self
@@ -214,8 +210,15 @@ class Page:
     ) -> None:
         self.close()
 
-    def _wanted(self, snapshot: Snapshot) -> Any:
-        reference = snapshot.clarke_reference
+    def _draw_obstacles(self) -> None:
+        """Of the newest message, which is converted once."""
+        world = self._link.messages[OBSTACLES_TOPIC]
+        if world is not None and world is not self._world:
+            self._world = world
+            self._obstacles.draw(obstacle_triangles(world))
+
+    def _wanted(self, snapshot: RobotState) -> Any:
+        reference = snapshot.reference_m
         if reference.size != self._robot.coordinate_count or not np.all(np.isfinite(reference)):
             return None
         try:
@@ -263,25 +266,10 @@ def robot_of_stack(namespace: str, timeout_s: float = _DISCOVERY_S) -> str:
     ------
     DeviceError : no stack is heard
     """
-    context = Context()
-    initialize([], context)
-    found: list[str] = []
-    with shut_down_at_end(context):
-        commander = Commander(context, namespace)
-        spinner = Spinner([commander.node], context)
-        spinner.start()
+    with contextlib.closing(StackLink(namespace, "view", topics=())) as link:
         try:
-
-            def ask() -> bool:
-                if not found:
-                    commander.describe("tendon_driver", ["robot"], lambda got: found.append(str(got["robot"].value)))
-                return bool(found)
-
-            if not wait_for(ask, timeout_s, 0.3):
-                raise DeviceError(
-                    "view", f"no stack is heard within {timeout_s:g} s", "Start one (continuum-robot up), or name ROBOT"
-                )
-        finally:
-            spinner.stop()
-            commander.node.destroy_node()
-    return found[0]
+            return str(link.get_parameter("tendon_driver", "robot", timeout_s))
+        except RobotTimeoutError as error:
+            raise DeviceError(
+                "view", f"no stack is heard within {timeout_s:g} s", "Start one (continuum-robot up), or name ROBOT"
+            ) from error

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import viser
 
+from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.controls.drives import Drives
 from continuum_robot.app.view.controls.gains import Gains
@@ -17,7 +18,6 @@ from continuum_robot.app.view.controls.steering import Steering
 from continuum_robot.app.view.controls.targets import PlaneTarget, TipTarget
 from continuum_robot.app.view.controls.trajectory import Trajectory
 from continuum_robot.app.view.gui import note, show
-from continuum_robot.app.view.snapshot import Snapshot
 from continuum_robot.models.drawing import Drawing
 from continuum_robot.models.robot_model import RobotModel
 
@@ -104,7 +104,7 @@ class Panel:
         with tabs.add_tab("Record"):
             self.recording = Recording(server, commander, robot, status, record_directory)
 
-    def update(self, snapshot: Snapshot) -> None:
+    def update(self, snapshot: RobotState) -> None:
         """Bring words and buttons up to date; call it within ``server.atomic()``.
 
         Parameters
@@ -137,7 +137,7 @@ class OnlookersPanel:
         self._banner = server.gui.add_html("")
         server.gui.add_html(note("View only: this page takes no orders. Who steers the robot does it elsewhere."))
 
-    def update(self, snapshot: Snapshot) -> None:
+    def update(self, snapshot: RobotState) -> None:
         """Bring the words up to date.
 
         Parameters

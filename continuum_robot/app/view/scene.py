@@ -10,8 +10,8 @@ import numpy as np
 import viser
 from numpy.typing import NDArray
 
+from continuum_robot.app.client.state import ContactState, RobotState
 from continuum_robot.app.view import colors, meshes
-from continuum_robot.app.view.snapshot import ContactSnapshot, Snapshot
 from continuum_robot.geometry.so3 import quaternion_from_matrix
 from continuum_robot.models.drawing import Drawing, Geometry
 
@@ -57,7 +57,7 @@ class Scene:
         return self._scale
 
     def draw(
-        self, snapshot: Snapshot, wanted: Array | None, scale_end_n: float, push: tuple[float, Array] | None
+        self, snapshot: RobotState, wanted: Array | None, scale_end_n: float, push: tuple[float, Array] | None
     ) -> None:
         """Bring the scene up to date; call it within ``server.atomic()``.
 
@@ -258,17 +258,16 @@ class Scene:
         points = np.array(self._trail)
         self._handles["trail"].points = np.stack([points[:-1], points[1:]], axis=1).astype(np.float32)
 
-    def _draw_contact(self, coefficients: Array, contact: ContactSnapshot | None, now_s: float) -> None:
-        felt = contact is not None and contact.touching
-        force = np.nan_to_num(contact.force_n) if contact is not None else np.zeros(3)
+    def _draw_contact(self, coefficients: Array, contact: ContactState, now_s: float) -> None:
+        felt, place_m = contact.in_contact, contact.wrench_arc_length_m
+        force = np.nan_to_num(contact.force_there_n)
         size_n = float(np.sqrt(force @ force))
-        place_m = contact.wrench_arc_length_m if contact is not None else math.nan
         shown = felt and size_n > 0 and math.isfinite(place_m)
         self.show("force", shown)
         self.show("force_label", shown)
-        known = contact is not None and felt and all(math.isfinite(end) for end in contact.interval_m)
+        known = felt and all(math.isfinite(end) for end in contact.interval_m)
         self.show("band", known)
-        if contact is None or not felt:
+        if not felt:
             return
         if known:
             stretch = self._stretch(coefficients, contact.interval_m)
@@ -287,13 +286,13 @@ class Scene:
             label.position = head
             label.text = force_words(contact, size_n)
 
-    def _draw_push(self, coefficients: Array, truth: ContactSnapshot | None, push: tuple[float, Array] | None) -> None:
+    def _draw_push(self, coefficients: Array, truth: ContactState, push: tuple[float, Array] | None) -> None:
         pose, force = None, np.zeros(3)
         if push is not None:
             pose, force = self._drawing.pose(coefficients, push[0]), push[1]
-        elif truth is not None and truth.touching:
+        elif truth.in_contact:
             pose = self._drawing.pose(coefficients, truth.wrench_arc_length_m)
-            force = pose[:3, :3] @ truth.force_n
+            force = pose[:3, :3] @ truth.force_there_n
         shown = pose is not None and bool(np.any(force))
         self.show("push", shown)
         self.show("push_label", shown)
@@ -319,7 +318,7 @@ class Scene:
         return np.stack([self._drawing.pose(coefficients, float(place)) for place in places])
 
 
-def force_words(contact: ContactSnapshot, size_n: float) -> str:
+def force_words(contact: ContactState, size_n: float) -> str:
     """A contact in words: how strong, and where.
 
     Parameters

@@ -14,7 +14,7 @@ from continuum_robot.control.references import RestToRest
 from continuum_robot.drivers.tendon_safety import ACTIVE
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.experiments.fault_campaign import kind as table
-from continuum_robot.experiments.fault_campaign.judgement import DEVIATION_M, judge
+from continuum_robot.experiments.fault_campaign.judgement import DEVIATION_M, Judgement, judge
 from continuum_robot.experiments.fault_campaign.kind import FaultKind
 from continuum_robot.experiments.fault_campaign.kinds import KINDS
 from continuum_robot.experiments.fault_campaign.virtual_robot import VirtualRobot, make_plant
@@ -70,6 +70,54 @@ class FaultRecord:
     ended_safe: bool
     recovered_without_restart: bool
     problems: tuple[str, ...]
+
+
+def record_of(
+    kind: FaultKind,
+    moment: str,
+    seed: int,
+    judgement: Judgement | None,
+    *,
+    problems: Sequence[str],
+    stopped: bool = False,
+    detected: Sequence[str] = (),
+    detected_after_s: float = math.nan,
+    told: Sequence[str] = (),
+    ended_safe: bool = False,
+    recovery: str = "",
+) -> FaultRecord:
+    """The record of a run.
+
+    Parameters
+    ----------
+    moment, seed : of the run
+    judgement : of the robot's truth; None: nothing is known of the run, which then counts as neither safe nor recovered
+    stopped : it went to the safe state
+    detected : who found it, repetitions are left out
+    detected_after_s : s
+    problems, told, ended_safe : as of the record
+    recovery : why it did not recover, "" where it did
+    """
+    known = judgement is not None
+    judgement = judgement or Judgement(*5 * (math.nan,), ())
+    return FaultRecord(
+        fault=kind.name,
+        moment=moment,
+        seed=seed,
+        runs=kind.runs,
+        reaction=(table.SAFE if stopped else table.TOLERATED) if known else "unknown",
+        detected_by=tuple(dict.fromkeys(detected)),
+        detected_after_ms=1e3 * detected_after_s,
+        time_to_safe_ms=1e3 * judgement.time_to_safe_s,
+        tension_peak_n=judgement.tension_peak_n,
+        tension_left_n=judgement.tension_left_n,
+        slack_ms=1e3 * judgement.slack_s,
+        deviation_mm=1e3 * judgement.deviation_m,
+        told=tuple(told),
+        ended_safe=ended_safe,
+        recovered_without_restart=known and not recovery,
+        problems=(*problems, *([f"not recovered: {recovery}"] if recovery else [])),
+    )
 
 
 def moments(count: int) -> dict[str, float]:
@@ -148,26 +196,11 @@ def run_one(robot: Robot, plant: Plant, kind: FaultKind, moment: str, seed: int)
         if peak_n > max(stand.limits.maximum_n, judgement.tension_peak_n):
             ended_safe = False
             problems.append(f"in the recovery a tendon had {peak_n:.1f} N")
-    if recovery:
-        problems.append(f"not recovered: {recovery}")
-    return FaultRecord(
-        fault=kind.name,
-        moment=moment,
-        seed=seed,
-        runs=kind.runs,
-        reaction=reaction,
-        detected_by=detected_by,
-        detected_after_ms=1e3 * (first_s - begin_s),
-        time_to_safe_ms=1e3 * judgement.time_to_safe_s,
-        tension_peak_n=judgement.tension_peak_n,
-        tension_left_n=judgement.tension_left_n,
-        slack_ms=1e3 * judgement.slack_s,
-        deviation_mm=1e3 * judgement.deviation_m,
-        told=told,
-        ended_safe=ended_safe,
-        recovered_without_restart=not recovery,
-        problems=tuple(problems),
-    )
+    return record_of(
+        kind, moment, seed, judgement,
+        stopped=stopped, detected=detected_by, detected_after_s=first_s - begin_s, told=told,
+        ended_safe=ended_safe, problems=problems, recovery=recovery,
+    )  # fmt: skip
 
 
 SENSORS_READY_S = 1.2

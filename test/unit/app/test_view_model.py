@@ -18,13 +18,13 @@ from continuum_robot.robot.loading import load_robot
 
 pytest.importorskip("viser", reason="viser is not installed: the page needs the extra viz")
 
+from continuum_robot.app.client.state import ContactState, RobotState, loop_timing
 from continuum_robot.app.view import colors, meshes, words
 from continuum_robot.app.view.controls.status import banner
 from continuum_robot.app.view.history import History, drawn_range
 from continuum_robot.app.view.legend import contact_words, legend
 from continuum_robot.app.view.reach import reach_of, unit_of
 from continuum_robot.app.view.screenshot import picture_size
-from continuum_robot.app.view.snapshot import ContactSnapshot, Snapshot, StackSnapshot
 from continuum_robot.errors import ParameterError
 from continuum_robot.models.making import robot_model
 from continuum_robot.nodes.reference.motion_start import HOLDING
@@ -202,8 +202,7 @@ def test_the_range_of_an_axis_is_round_and_stands_still() -> None:
     ],
 )
 def test_the_loops_curve_is_the_way_from_reading_to_command(values, expected) -> None:
-    listener = pytest.importorskip("continuum_robot.app.view.listener", reason="the page hears the stack by rclpy")
-    loop = listener.loop_snapshot(values)
+    loop = loop_timing(values)
     assert loop.response_p99_us == expected
     assert loop.rate_hz == 999.5
     assert math.isnan(loop.execution_p99_us)
@@ -226,43 +225,48 @@ def test_words_of_a_fault_with_a_detail_and_of_an_unknown_one() -> None:
 
 
 def test_banner_says_state_fault_and_what_to_do() -> None:
-    up = Snapshot(time_s=0.0, silent_s=0.0, stack=StackSnapshot(state="up", simulated=True, driver="active"))
+    up = RobotState(silent_s=0.0, stack="up", simulated=True, driver="active")
     assert "UP" in banner(up)
     assert "simulated" in banner(up)
     assert HOLDING.upper() not in banner(up)
-    holds = Snapshot(time_s=0.0, silent_s=0.0, stack=StackSnapshot(state="up", driver="active", holding=True))
+    holds = RobotState(silent_s=0.0, stack="up", driver="active", holding=True)
     assert HOLDING.upper() in banner(holds)
     assert words.START in banner(holds)
-    stopped = StackSnapshot(
-        state="fault", estop=True, faults=("estop",), driver="safe", nodes={"recorder": "inactive", "a": "active"}
+    stopped = RobotState(
+        silent_s=0.0,
+        stack="fault",
+        estop=True,
+        faults=("estop",),
+        driver="safe",
+        nodes={"recorder": "inactive", "a": "active"},
     )
-    text = banner(Snapshot(time_s=0.0, silent_s=0.0, stack=stopped))
+    text = banner(stopped)
     for word in ("EMERGENCY STOP IS LATCHED", FAULTS["estop"], FAULT_TEXTS["estop"][0].remedy, "recorder inactive"):
         assert word in text
     assert "a active" not in text
-    assert words.STATES[""] in banner(Snapshot(time_s=0.0))
+    assert words.STATES[""] in banner(RobotState())
     # What comes over the wire is text, not HTML.
-    wild = StackSnapshot(state="fault", faults=("<script>",))
-    assert "<script>" not in banner(Snapshot(time_s=0.0, silent_s=0.0, stack=wild))
+    wild = RobotState(silent_s=0.0, stack="fault", faults=("<script>",))
+    assert "<script>" not in banner(wild)
 
 
 def test_legend_and_contact_in_words() -> None:
-    snapshot = Snapshot(time_s=0.0, clarke=np.array([0.001, -0.002]))
+    snapshot = RobotState(clarke_m=np.array([0.001, -0.002]))
     text = legend(snapshot, 10.0, ("q_Re", "q_Im"), unit_of(load_robot("opencr_five_tendon")))
     assert "10 N" in text
     assert "1.00" in text
     assert "-2.00" in text
     assert "-2000.0</b></td><td>µm" in legend(snapshot, 10.0, ("q_Re", "q_Im"), unit_of(load_robot("crem_segment")))
-    felt = ContactSnapshot(
+    felt = ContactState(
         state="contact",
-        touching=True,
+        in_contact=True,
         arc_length_m=0.132,
-        force_n=np.array([3.0, 4.0, math.nan]),
+        force_there_n=np.array([3.0, 4.0, math.nan]),
         force_deviation_n=0.2,
     )
     assert contact_words(felt) == "contact: 5 ± 0.2 N at 132 mm"
-    assert "not observable" in contact_words(ContactSnapshot(state="contact", touching=True, force_n=np.ones(3)))
-    assert contact_words(ContactSnapshot(state="blind", reason="no shape")) == "blind: no shape"
+    assert "not observable" in contact_words(ContactState(state="contact", in_contact=True, force_there_n=np.ones(3)))
+    assert contact_words(ContactState(state="blind", reason="no shape")) == "blind: no shape"
 
 
 @pytest.mark.parametrize("name", [*RODS, *MECHANISMS])

@@ -7,10 +7,10 @@ from typing import Any
 
 import viser
 
+from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.view.commander import Commander, Described
 from continuum_robot.app.view.controls.question import Question
 from continuum_robot.app.view.controls.status import Status
-from continuum_robot.app.view.snapshot import Snapshot
 
 _DRIVER, _COGGING = "tendon_driver", "cogging"
 
@@ -35,7 +35,7 @@ class Drives:
         self._folder = server.gui.add_folder("Motors", visible=False)
         self._question = Question(commander, _DRIVER, [_COGGING], self._fill)
 
-    def update(self, snapshot: Snapshot) -> None:
+    def update(self, snapshot: RobotState) -> None:
         """Look for the driver."""
         self._question.update(snapshot)
 

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gains and pretension of the controller, within the ranges that it allows."""
+"""Gains and pretension of the controller, within the ranges that it allows.
+
+Names
+-----
+snapshot : newest state of the stack
+"""
 
 from __future__ import annotations
 
@@ -9,11 +14,11 @@ from typing import Any
 import numpy as np
 import viser
 
+from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.view.commander import Commander, Described
 from continuum_robot.app.view.controls.question import Question
 from continuum_robot.app.view.controls.status import Status
 from continuum_robot.app.view.gui import note
-from continuum_robot.app.view.snapshot import Snapshot
 from continuum_robot.robot.description import Robot
 
 _LETTERS = {"p": "P", "i": "I", "d": "D"}
@@ -51,7 +56,7 @@ class Gains:
         names = [f"gains.{part}.{gain}" for part in robot.part_names for gain in _LETTERS]
         self._question = Question(commander, "clarke_controller", ["pretension_n", *names], self._fill)
 
-    def update(self, snapshot: Snapshot) -> None:
+    def update(self, snapshot: RobotState) -> None:
         """Look for the controller."""
         self._question.update(snapshot)
 

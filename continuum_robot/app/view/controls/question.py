@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks a node of the stack for parameters, again and again until it answers."""
+"""Asks a node of the stack for parameters, again and again until it answers.
+
+Names
+-----
+snapshot : newest state of the stack
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,8 @@ import math
 import time
 from collections.abc import Callable, Sequence
 
+from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.view.commander import Commander, Described
-from continuum_robot.app.view.snapshot import Snapshot
 
 _PERIOD_S = 1.0
 
@@ -35,10 +40,10 @@ class Question:
         self._asked_s = -math.inf
         self._done = False
 
-    def update(self, snapshot: Snapshot) -> None:
+    def update(self, snapshot: RobotState) -> None:
         """Ask where it is time to."""
         now_s = time.monotonic()
-        if self._done or snapshot.stack.state != "up" or now_s - self._asked_s < _PERIOD_S:
+        if self._done or snapshot.stack != "up" or now_s - self._asked_s < _PERIOD_S:
             return
         self._asked_s = now_s
         self._commander.describe(self._node, self._names, self._take)

@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recording: by the stack's recorder, or by one of the page's own where the stack has none."""
+"""Recording: by the stack's recorder, or by one of the page's own where the stack has none.
+
+Names
+-----
+snapshot : newest state of the stack
+"""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import viser
 
+from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.processes import ProcessGroup, node_command
 from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.controls.status import Status
 from continuum_robot.app.view.gui import Program, note, show
-from continuum_robot.app.view.snapshot import Snapshot
 from continuum_robot.robot.description import Robot
 
 
@@ -37,16 +41,16 @@ class Recording:
     ) -> None:
         self._commander, self._robot, self._status, self._directory = commander, robot, status, directory
         self._program = Program()
-        self._snapshot = Snapshot(time_s=time.monotonic())
+        self._snapshot = RobotState()
         self._own: ProcessGroup | None = None
         self.record = server.gui.add_checkbox("record", initial_value=False)
         self.record.on_update(lambda _event: self._switch(bool(self.record.value)))
         self._note = server.gui.add_html("")
 
-    def update(self, snapshot: Snapshot) -> None:
+    def update(self, snapshot: RobotState) -> None:
         """Follow the stack's recorder, and say where recordings go."""
         self._snapshot = snapshot
-        state = snapshot.stack.nodes.get("recorder")
+        state = snapshot.nodes.get("recorder")
         if state is not None:
             recording = state == "active"
             if self.record.value != recording:
@@ -75,10 +79,10 @@ class Recording:
         elif self._own is None:
             parameters = {
                 "robot": self._robot.file_name or self._robot.name,
-                "use_fake_hardware": self._snapshot.stack.simulated,
+                "use_fake_hardware": self._snapshot.simulated,
                 "directory": str(self._directory),
             }
-            command = node_command("recorder", parameters, self._commander.node.get_namespace())
+            command = node_command("recorder", parameters, self._commander.namespace)
             group = ProcessGroup({"recorder": command})
             group.start()
             self._own = group

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Emergency stop, reset, start, the state of the stack in words, and the line in which the page answers."""
+"""Emergency stop, reset, start, the state of the stack in words, and the line in which the page answers.
+
+Names
+-----
+snapshot : newest state of the stack
+"""
 
 from __future__ import annotations
 
@@ -7,10 +12,10 @@ import html
 
 import viser
 
+from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.view import words
 from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.gui import note, show
-from continuum_robot.app.view.snapshot import Snapshot
 from continuum_robot.nodes.reference.motion_start import HOLDING
 
 _STATE_COLORS = {"up": "#2b8a3e", "fault": "#c92a2a", "starting": "#b7791f", "stopping": "#b7791f", "down": "#5c6370"}
@@ -43,13 +48,12 @@ class Status:
         self.start.on_click(lambda _event: self._commander.play(self.tell_if_refused))
         self._answer = gui.add_html("", visible=False)
 
-    def update(self, snapshot: Snapshot) -> None:
+    def update(self, snapshot: RobotState) -> None:
         """Bring words and buttons up to date."""
-        stack = snapshot.stack
         show(self._banner, "content", banner(snapshot))
-        show(self.stop, "label", "STOPPED (latched)" if stack.estop else "EMERGENCY STOP")
-        show(self.reset, "disabled", not (stack.faults or stack.estop or stack.state == "down"))
-        show(self.start, "disabled", not stack.holding)
+        show(self.stop, "label", "STOPPED (latched)" if snapshot.estop else "EMERGENCY STOP")
+        show(self.reset, "disabled", not (snapshot.faults or snapshot.estop or snapshot.stack == "down"))
+        show(self.start, "disabled", not snapshot.holding)
 
     def tell(self, sentence: str) -> None:
         """Say something to whoever steers.
@@ -85,32 +89,31 @@ class Status:
         )
 
 
-def banner(snapshot: Snapshot) -> str:
+def banner(snapshot: RobotState) -> str:
     """State of the stack and faults in words, as HTML.
 
     Parameters
     ----------
     snapshot : what is known
     """
-    stack = snapshot.stack
-    state = stack.state if snapshot.alive or stack.state in ("starting", "down") else ""
-    color = "#c92a2a" if stack.faults or stack.estop else _STATE_COLORS.get(state, "#5c6370")
-    kind = "simulated" if stack.simulated else "hardware"
+    state = snapshot.stack if snapshot.alive or snapshot.stack in ("starting", "down") else ""
+    color = "#c92a2a" if snapshot.faults or snapshot.estop else _STATE_COLORS.get(state, "#5c6370")
+    kind = "simulated" if snapshot.simulated else "hardware"
     title = (state or "no stack").upper() + (f" · {kind}" if state else "")
-    if stack.holding:
+    if snapshot.holding:
         title += f" · {HOLDING.upper()}"
-    if stack.estop:
+    if snapshot.estop:
         title = "EMERGENCY STOP IS LATCHED"
-    said = words.START if stack.holding else words.STATES.get(state, "")
+    said = words.START if snapshot.holding else words.STATES.get(state, "")
     parts = [f"<b>{html.escape(title)}</b><br>{html.escape(said)}"]
-    if stack.driver and state:
-        parts.append(f"Motors: {html.escape(words.DRIVER_STATES.get(stack.driver, stack.driver))}.")
-    if state and stack.driver_says not in ("", stack.driver):
-        parts.append(f"Driver: {html.escape(stack.driver_says)}.")
-    for fault in stack.faults:
+    if snapshot.driver and state:
+        parts.append(f"Motors: {html.escape(words.DRIVER_STATES.get(snapshot.driver, snapshot.driver))}.")
+    if state and snapshot.driver_message not in ("", snapshot.driver):
+        parts.append(f"Driver: {html.escape(snapshot.driver_message)}.")
+    for fault in snapshot.faults:
         found = words.explain(fault)
         parts.append(f"<b>{html.escape(found.name)}</b>: {html.escape(found.cause)}.<br>➜ {html.escape(found.remedy)}")
-    idle = [f"{name} {what}" for name, what in stack.nodes.items() if what != "active"]
+    idle = [f"{name} {what}" for name, what in snapshot.nodes.items() if what != "active"]
     if idle and state in ("up", "fault"):
         parts.append("Not active: " + html.escape(", ".join(idle)) + ".")
     if snapshot.shape_problem:

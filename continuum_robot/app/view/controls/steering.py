@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who gives the reference: the choice, the turn to write, and a slider for each Clarke coordinate."""
+"""Who gives the reference: the choice, the turn to write, and a slider for each Clarke coordinate.
+
+Names
+-----
+snapshot : newest state of the stack
+"""
 
 from __future__ import annotations
 
@@ -12,11 +17,11 @@ import numpy as np
 import viser
 from numpy.typing import NDArray
 
+from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.controls.status import Status
 from continuum_robot.app.view.gui import Program
 from continuum_robot.app.view.reach import reach_of
-from continuum_robot.app.view.snapshot import Snapshot
 from continuum_robot.control.motion import motion_limits
 from continuum_robot.robot.description import Robot
 
@@ -56,7 +61,7 @@ class Steering:
         self.sliders: list[Any] = []
         self.chosen_s = -math.inf
         self._program = Program()
-        self._snapshot = Snapshot(time_s=time.monotonic())
+        self._snapshot = RobotState()
         self._wanted: Array | None = None
         self._mode_before = ""
 
@@ -74,7 +79,7 @@ class Steering:
     @property
     def target(self) -> Array:
         """Clarke coordinates that were aimed at, else those of the reference, shape (coordinates,), m; may be empty."""
-        return self._snapshot.clarke_reference if self._wanted is None else self._wanted
+        return self._snapshot.reference_m if self._wanted is None else self._wanted
 
     def aim(self, target: Array) -> None:
         """Steer towards a target within reach, where the page steers.
@@ -91,7 +96,7 @@ class Steering:
         self._commander.drop_reference()
         self._program.move(self.mode, TRAJECTORY)
 
-    def update(self, snapshot: Snapshot) -> None:
+    def update(self, snapshot: RobotState) -> None:
         """Leave where the turn is lost; sliders that no hand moves follow the reference."""
         self._snapshot = snapshot
         self._leave_when_taken()
@@ -100,8 +105,8 @@ class Steering:
             self._mode_before = mode
             if mode in (TRAJECTORY, TIP):
                 self._wanted = None
-        if mode != SLIDERS and snapshot.clarke_reference.size == len(self.sliders):
-            for slider, value in zip(self.sliders, snapshot.clarke_reference, strict=True):
+        if mode != SLIDERS and snapshot.reference_m.size == len(self.sliders):
+            for slider, value in zip(self.sliders, snapshot.reference_m, strict=True):
                 self._program.move(slider, float(np.clip(1e3 * value, slider.min, slider.max)))
 
     def close(self) -> None:
@@ -125,8 +130,8 @@ class Steering:
 
     def _take(self) -> None:
         snapshot = self._snapshot
-        start = snapshot.clarke_reference if snapshot.clarke_reference.size else snapshot.clarke
-        if start.size != len(self.sliders) or snapshot.stack.driver != "active":
+        start = snapshot.reference_m if snapshot.reference_m.size else snapshot.clarke_m
+        if start.size != len(self.sliders) or snapshot.driver != "active":
             self._status.tell("The robot is not under control: nothing to steer. See the state above.")
             self._program.move(self.mode, TRAJECTORY)
             return
@@ -155,7 +160,7 @@ class Steering:
             return
         by_other_node = mode == TIP and self.tip_by_stack
         lost = not by_other_node and not self._commander.steering
-        if lost or snapshot.stack.state == "fault" or not snapshot.alive:
+        if lost or snapshot.stack == "fault" or not snapshot.alive:
             self.leave()
             self._status.tell(
                 f"You do not steer any more: {self._commander.writer or 'nobody'} gives the reference."

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets that are dragged in the scene: the tip, and a point of the Clarke plane."""
+"""Targets that are dragged in the scene: the tip, and a point of the Clarke plane.
+
+Names
+-----
+snapshot : newest state of the stack
+"""
 
 from __future__ import annotations
 
@@ -10,12 +15,12 @@ import numpy as np
 import viser
 from numpy.typing import NDArray
 
+from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.view import colors
 from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.controls.status import Status
 from continuum_robot.app.view.controls.steering import PLANE, TIP, Steering
 from continuum_robot.app.view.gui import note, show
-from continuum_robot.app.view.snapshot import Snapshot
 from continuum_robot.models.drawing import Drawing
 
 Array = NDArray[np.float64]
@@ -57,10 +62,10 @@ class TipTarget:
         )
         self._gizmo.on_update(lambda _event: self._drag())
 
-    def update(self, snapshot: Snapshot) -> None:
+    def update(self, snapshot: RobotState) -> None:
         """Show the axes where the mode wants them, at the tip of the reference until they are dragged."""
         steering = self._steering
-        chosen, reference = steering.mode.value == TIP, snapshot.clarke_reference
+        chosen, reference = steering.mode.value == TIP, snapshot.reference_m
         show(self._gizmo, "visible", chosen)
         if chosen and self._dragged_s <= steering.chosen_s and reference.size == len(steering.reach.names):
             self._gizmo.position = self._tip_at(reference) * self._scale
@@ -126,15 +131,15 @@ class PlaneTarget:
         )  # fmt: skip
         self._gizmo.on_update(lambda _event: self._drag())
 
-    def update(self, snapshot: Snapshot) -> None:
+    def update(self, snapshot: RobotState) -> None:
         """Show the plane where the mode wants it, with the measured bend as a dot."""
         chosen = self._steering.mode.value == PLANE and self._size > 1
         appears = chosen and not self._plane.visible
         show(self._plane, "visible", chosen)
-        if appears and snapshot.clarke_reference.size == self._size:
-            self._gizmo.position = self._place(snapshot.clarke_reference)
-        if chosen and snapshot.clarke.size == self._size:
-            self._dot.position = self._place(snapshot.clarke)
+        if appears and snapshot.reference_m.size == self._size:
+            self._gizmo.position = self._place(snapshot.reference_m)
+        if chosen and snapshot.clarke_m.size == self._size:
+            self._dot.position = self._place(snapshot.clarke_m)
 
     def _place(self, clarke: Array) -> tuple[float, float, float]:
         x, y = _PLANE_RADIUS * clarke[self._pair] / self._steering.reach.high_m[self._pair]

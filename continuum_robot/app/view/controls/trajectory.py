@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trajectory that reference_source plays: kind, amplitude and frequency, as its parameters allow."""
+"""The trajectory that reference_source plays: kind, amplitude and frequency, as its parameters allow.
+
+Names
+-----
+snapshot : newest state of the stack
+"""
 
 from __future__ import annotations
 
@@ -9,11 +14,11 @@ import numpy as np
 import viser
 from numpy.typing import NDArray
 
+from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.view.commander import Commander, Described
 from continuum_robot.app.view.controls.question import Question
 from continuum_robot.app.view.controls.status import Status
 from continuum_robot.app.view.controls.steering import Steering
-from continuum_robot.app.view.snapshot import Snapshot
 
 Array = NDArray[np.float64]
 
@@ -45,7 +50,7 @@ class Trajectory:
         names = ("reference.kind", "reference.amplitude_m", "reference.frequency_hz")
         self._question = Question(commander, _SOURCE, names, self._fill)
 
-    def update(self, snapshot: Snapshot) -> None:
+    def update(self, snapshot: RobotState) -> None:
         """Look for the reference source."""
         self._question.update(snapshot)
 

@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The newest message of some topics, taken when asked for, at no cost to any executor in between."""
+"""The newest message of some topics, taken when asked for, at no cost to any executor in between.
+
+Names
+-----
+topic : name as it was given to ``listen``
+kind : type of message
+"""
 
 from __future__ import annotations
 
 import math
 import threading
 import time
-from collections.abc import Mapping
 from typing import Any
 
-from rclpy.context import Context
 from rclpy.node import Node
-from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import QoSProfile
 from rclpy.subscription import Subscription
 
-NEWEST = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+from continuum_robot.nodes import qos
 
 
 class NewestMessages:
@@ -24,36 +28,27 @@ class NewestMessages:
 
     Parameters
     ----------
-    context : rclpy context
-    namespace : of the stack, "" for none
-    name : of the node
-    topics : type of message of each topic
-    profiles : quality of service where the newest message, best effort, is not what is wanted
+    node : that nobody spins
     """
 
-    def __init__(
-        self,
-        context: Context,
-        namespace: str,
-        name: str,
-        topics: Mapping[str, Any],
-        profiles: Mapping[str, QoSProfile] | None = None,
-    ) -> None:
-        self._node = Node(
-            name,
-            context=context,
-            namespace=namespace or None,
-            cli_args=[],
-            start_parameter_services=False,
-            enable_rosout=False,
-        )
+    def __init__(self, node: Node) -> None:
+        self._node = node
         self._lock = threading.Lock()
         self._newest: dict[str, Any] = {}
         self._taken_s: dict[str, float] = {}
-        self._subscriptions: dict[str, Subscription[Any]] = {
-            topic: self._node.create_subscription(kind, topic, _ignore, (profiles or {}).get(topic, NEWEST))
-            for topic, kind in topics.items()
-        }
+        self._subscriptions: dict[str, Subscription[Any]] = {}
+
+    def listen(self, topic: str, kind: Any, profile: QoSProfile | None = None) -> None:
+        """Subscribe to a further topic.
+
+        Parameters
+        ----------
+        profile : quality of service, None for the newest message, best effort
+        """
+        self._subscriptions[topic] = self._node.create_subscription(kind, topic, _ignore, profile or qos.newest_state())
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._subscriptions
 
     def __getitem__(self, topic: str) -> Any:
         """The newest message of a topic, None before the first."""
@@ -64,43 +59,27 @@ class NewestMessages:
             return self._newest.get(topic)
 
     def silent_s(self, topic: str) -> float:
-        """How long ago the newest message was taken, s; inf before the first.
-
-        Parameters
-        ----------
-        topic : its name, as it was given at the start
-        """
+        """How long ago the newest message was taken, s; inf before the first."""
         with self._lock:
             return time.monotonic() - self._taken_s.get(topic, -math.inf)
 
-    def fresh(self, topic: str, within_s: float) -> Any:
-        """The newest message of a topic, None where it was taken longer ago.
+    def fresh(self, topic: str, within_s: float = math.inf) -> Any:
+        """The newest message of a topic, None where it was taken longer ago, or the topic is not listened to.
 
         Parameters
         ----------
-        topic : its name, as it was given at the start
         within_s : how old it may be, s
         """
-        newest = self[topic]
+        newest = self[topic] if topic in self._subscriptions else None
         return newest if self.silent_s(topic) < within_s else None
 
     def drain(self, topic: str) -> list[Any]:
-        """All messages of a topic that wait, the oldest first: of one whose profile keeps several.
-
-        Parameters
-        ----------
-        topic : its name, as it was given at the start
-        """
+        """All messages of a topic that wait, the oldest first: of one whose profile keeps several."""
         with self._lock:
             return list(iter(lambda: self._take(topic), None))
 
     def forget(self, topic: str) -> None:
-        """Let only what comes from now on count.
-
-        Parameters
-        ----------
-        topic : its name, as it was given at the start
-        """
+        """Let only what comes from now on count."""
         self.drain(topic)
         with self._lock:
             self._newest.pop(topic, None)

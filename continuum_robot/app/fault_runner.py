@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run of the fault campaign on a stack in processes: move, break something, watch, judge, recover.
+
+Names
+-----
+stand : the stack under test, or what is needed of it
+process : name of a part of the stack
+begin_s : from when on, of the monotonic clock, s
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.app.client.stack_link import StackLink
+from continuum_robot.drivers.tendon_faults import FAULTS
+from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
+from continuum_robot.experiments.fault_campaign import kind as table
+from continuum_robot.experiments.fault_campaign.campaign import MOMENTS, FaultRecord, moments, record_of
+from continuum_robot.experiments.fault_campaign.judgement import TORQUE_MARGIN_N, judge
+from continuum_robot.experiments.fault_campaign.kind import FaultKind
+from continuum_robot.nodes.spinning import wait_for
+from continuum_robot.robot.actuation import TensionLimits
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.hardware import OdriCan
+
+Vector = NDArray[np.float64]
+Rng = np.random.Generator
+
+WATCH_S = 1.5
+NOTICE_S = 15.0
+"""Until the supervisor tells that a node is gone; the tendons are safe long before."""
+NOTICE_PERIOD_S = 0.005
+RESPAWN_TIMEOUT_S = 60.0
+
+
+def _nothing() -> None:
+    """Nothing is to be repaired."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What was done, and found by the way.
+
+    Attributes
+    ----------
+    detail : for the record
+    begin_s : from when on the robot's truth is judged, on the monotonic clock, s; NaN: from ``known_s``, or else from
+        when the action was called
+    known_s : when it could be known, s; NaN where only the robot's motion gives it away
+    resumed_s : when a process that was stopped went on, s: its ramp to the safe tension may begin then, and counts from
+        there. NaN: nothing was stopped
+    reaction : what must follow where that depends on what was drawn; "" for the kind's own
+    repair : ends the cause
+    slack_m : that was made, m
+    found : who found it, by ``who: what``, with the sentence that it said
+    problems : what was not as it must be
+    limits : by which the truth is judged; None: those of the robot
+    """
+
+    detail: str = ""
+    begin_s: float = math.nan
+    known_s: float = math.nan
+    resumed_s: float = math.nan
+    reaction: str = ""
+    repair: Callable[[], object] = _nothing
+    slack_m: float = 0.0
+    found: Mapping[str, str] | None = None
+    problems: tuple[str, ...] = ()
+    limits: TensionLimits | None = None
+
+
+class Stand(Protocol):
+    """What faults need of the stack under test."""
+
+    robot: Robot
+    limits: TensionLimits
+    link: StackLink
+
+    def pid(self, process: str) -> int:
+        """Process id of a part of the stack."""
+
+
+class CampaignStand(Stand, Protocol):
+    """What the campaign needs beside that; the stack is up, straight and holds before each run."""
+
+    def move(self) -> None:
+        """Start the move to a share of the largest displacement."""
+
+    def knowable_after_s(self, kind: FaultKind) -> float:
+        """How long after its beginning a fault can be known, s; NaN: from its detection."""
+
+    def watch(self, begin_s: float, after_s: float) -> None:
+        """Wait until enough of the robot's life since ``begin_s`` is known, where ``after_s`` is as above."""
+
+    def judged_truth(self, begin_s: float) -> dict[str, Vector]:
+        """What happened to the robot since a time, as :func:`judge` takes it; an unknown reference is NaN."""
+
+    def recover(self) -> str:
+        """What an operator does; why the stack is not up then, "" where it is."""
+
+
+StandT = TypeVar("StandT", bound=CampaignStand)
+
+
+def boards_of(robot: Robot) -> OdriCan:
+    """Motor boards on CAN of a robot with limits. Raises :class:`ParameterError` for another one."""
+    boards = robot.hardware.tendon_actuators if robot.hardware is not None else None
+    if robot.limits is None or not isinstance(boards, OdriCan):
+        raise ParameterError("robot", robot.name, "a robot with limits and motor boards on CAN")
+    return boards
+
+
+def killed(stand: Stand, process: str) -> Callable[[], None]:
+    """Kill a process; gives what waits until it was started again, and raises :class:`DeviceError` where it is not."""
+    pid = stand.pid(process)
+    os.kill(pid, signal.SIGKILL)
+
+    def wait() -> None:
+        if not wait_for(lambda: stand.pid(process) != pid, RESPAWN_TIMEOUT_S, 0.1):
+            raise DeviceError(process, f"was not started again within {RESPAWN_TIMEOUT_S:g} s", "See the log")
+
+    return wait
+
+
+def stopped_for(stand: Stand, processes: Sequence[str], duration_s: float) -> float:
+    """Stop processes for a time; gives when they went on, monotonic, s."""
+    pids = [stand.pid(process) for process in processes]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        time.sleep(duration_s)
+    finally:
+        resumed_s = time.monotonic()
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+    return resumed_s
+
+
+class Notices:
+    """Who named which fault first, and when, while a block runs.
+
+    Attributes
+    ----------
+    first_s : on the monotonic clock, s, by ``who: what``
+    told : sentence, by the same
+    """
+
+    def __init__(self, link: StackLink) -> None:
+        self.first_s: dict[str, float] = {}
+        self.told: dict[str, str] = {}
+        self._link, self._ended = link, threading.Event()
+        self._thread = threading.Thread(target=self._look, name="notices", daemon=True)
+
+    def _look(self) -> None:
+        while not self._ended.wait(NOTICE_PERIOD_S):
+            state = self._link.state()
+            for name in state.driver_faults:
+                self._note(f"tendon_driver: {name}", f"{state.driver_message}: {FAULTS.get(name, name)}")
+            for name in state.faults:
+                self._note(f"supervisor: {name}", name)
+
+    def _note(self, who: str, sentence: str) -> None:
+        if who not in self.first_s:
+            self.told[who], self.first_s[who] = sentence, time.monotonic()
+
+    def __enter__(self) -> Notices:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+def run_one(
+    stand: StandT, kind: FaultKind, act: Callable[[StandT, Rng], Effect], moment: str, seed: int, rng: Rng
+) -> FaultRecord:
+    """Move, let it happen, watch, judge, recover.
+
+    Parameters
+    ----------
+    act : makes it happen
+    moment : a key of ``MOMENTS``
+    seed : of the campaign
+
+    Raises
+    ------
+    ContinuumRobotError : the motion cannot be started, or the action fails
+    """
+    stand.move()
+    time.sleep(MOMENTS[moment])
+    after_s = stand.knowable_after_s(kind)
+    with Notices(stand.link) as notices:
+        begin_s = time.monotonic()
+        effect = act(stand, rng)
+        begin_s = next((one for one in (effect.begin_s, effect.known_s) if math.isfinite(one)), begin_s)
+        stand.watch(begin_s, after_s)
+        truth = stand.judged_truth(begin_s)
+        if kind.detectors and not effect.found:
+            wait_for(lambda: any(who.startswith(kind.detectors) for who in list(notices.first_s)), NOTICE_S, 0.05)
+    told = {**(effect.found or {}), **notices.told}
+    first_s = min(notices.first_s.values(), default=begin_s if effect.found else math.nan)
+    limits = effect.limits or stand.limits
+    stopped = bool((truth["motor_n"][-1] <= limits.safe_n + TORQUE_MARGIN_N).all())
+    knowable_s = begin_s + (after_s if math.isfinite(after_s) else 0.0)
+    if math.isnan(after_s) and notices.first_s:
+        knowable_s = first_s
+    if kind.reaction != table.SAFE and stopped:
+        # Stopped by a fault that follows, or by a busy computer: when that could be known is not known here.
+        knowable_s = _last_pull_s(truth, limits.safe_n)
+    judgement = judge(stand.robot, limits, truth, knowable_s=knowable_s, stopped_s=knowable_s if stopped else math.nan)
+    problems = [*judgement.problems, *effect.problems]
+    detected = [who for who in told if who.startswith(kind.detectors)] if kind.detectors else []
+    if kind.reaction == table.SAFE and not stopped:
+        problems.append("it was tolerated")
+    if kind.detectors and not detected:
+        problems.append("nobody noticed it")
+    ended_safe = not problems
+    if kind.reaction == table.TOLERATED and stopped:
+        # Safe as well: a busy computer that stops the nodes too long is a fault of its own.
+        problems.append("it stopped all the same: " + ", ".join(told))
+    recovery = _recovery(stand, effect)
+    return record_of(
+        kind, moment, seed, judgement,
+        stopped=stopped, detected=[*detected, *told], detected_after_s=first_s - begin_s, told=tuple(told.values()),
+        ended_safe=ended_safe, problems=problems, recovery=recovery,
+    )  # fmt: skip
+
+
+def _last_pull_s(truth: dict[str, Vector], safe_n: float) -> float:
+    pulling = np.flatnonzero((truth["motor_n"] > safe_n + TORQUE_MARGIN_N).any(axis=1))
+    return float(truth["time_s"][pulling[-1] if pulling.size else 0])
+
+
+def _recovery(stand: CampaignStand, effect: Effect) -> str:
+    try:
+        effect.repair()
+    except ContinuumRobotError as error:
+        return str(error)
+    return stand.recover()  # also where nothing stopped: the next motion begins from a straight robot
+
+
+def run_on_stacks(
+    running: Callable[[], AbstractContextManager[StandT]],
+    kinds: Sequence[FaultKind],
+    actions: Mapping[str, Callable[[StandT, Rng], Effect]],
+    moment_count: int,
+    seed: int,
+) -> Iterator[FaultRecord]:
+    """All runs on one stack that is brought up once, and anew where a run left it broken.
+
+    Parameters
+    ----------
+    running : brings a stack up, while a block lasts
+    actions : by the kind's name
+    moment_count : of ``MOMENTS``, the first ones
+    seed : of noise and of what is drawn
+
+    Yields
+    ------
+    a record a run
+
+    Raises
+    ------
+    DeviceError : the stack does not end
+    """
+    rng = np.random.default_rng(seed)
+    waiting = [(kind, moment) for kind in kinds for moment in moments(moment_count)]
+    while waiting:
+        try:
+            with running() as stand:
+                recovered = True
+                while waiting and recovered:
+                    kind, moment = waiting.pop(0)
+                    try:
+                        record = run_one(stand, kind, actions[kind.name], moment, seed, rng)
+                    except ContinuumRobotError as error:
+                        record = record_of(kind, moment, seed, None, problems=[str(error)])
+                    recovered = record.recovered_without_restart
+                    yield record
+        except DeviceError as error:  # it did not come up: that run has failed, and the others are to be judged
+            if not waiting:
+                raise
+            kind, moment = waiting.pop(0)
+            yield record_of(kind, moment, seed, None, problems=[str(error)])
