@@ -7,8 +7,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.markup import escape
@@ -22,6 +24,7 @@ from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.design import Sensitivity, Workspace, sensitivity, workspace, workspace_tensions
 from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.rod.tip_stiffness import tip_compliance
 
 Vector = NDArray[np.float64]
 
@@ -39,12 +42,14 @@ class WorkspaceOptions:
     samples : about how many tensions
     weightless : leave gravity out
     routed : pull the tendons that are routed one by one, too
+    pretension_n : least tension under control, for the stiffness of the tip there, N; 0: the robot file's
     """
 
     tension_n: float = 0.0
     samples: int = 400
     weightless: bool = False
     routed: bool = False
+    pretension_n: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,7 @@ class _Found:
     space: Workspace
     shapes: Vector
     straight: Sensitivity
+    held_n_per_m: Vector
 
 
 def run_workspace(
@@ -89,8 +95,9 @@ def run_workspace(
     table.add_column("")
     for one in found:
         table.add_column(one.robot.name, justify="right")
-    for key in _numbers(found[0]):
-        table.add_row(key, *(_shown(numbers[f"{one.robot.name}_{key}"]) for one in found))
+    keys = list(dict.fromkeys(key for one in found for key in _numbers(one)))
+    for key in keys:
+        table.add_row(key, *(_shown(numbers.get(f"{one.robot.name}_{key}", "")) for one in found))
     console.print(table)
     if plot is not None:
         _draw(found, plot)
@@ -113,7 +120,29 @@ def _explore(robot: Robot, options: WorkspaceOptions, progress: Callable[[str], 
     places_m = np.linspace(0, rod.length_m, 41)
     step = max(1, len(space.coefficients) // _SHOWN_SHAPES)
     shapes = np.array([rod.poses(c, places_m)[:, :3, 3] for c in space.coefficients[::step]])
-    return _Found(robot, rod, space, shapes, sensitivity(equilibrium(rod)))
+    held = _held_stiffness(robot, space, options.pretension_n, progress)
+    return _Found(robot, rod, space, shapes, sensitivity(equilibrium(rod)), held)
+
+
+def _held_stiffness(robot: Robot, space: Workspace, pretension_n: float, progress: Callable[[str], None]) -> Vector:
+    """Least stiffness of the tip across its own axis under control, at some of the places, shape (k,), N/m.
+
+    Empty for robots without a controller, and for those on whose tendons a pretension moves the rod.
+    """
+    if robot.control is None or robot.without_clarke or not robot.simulation.tendon_stiffness_n_per_m:
+        return np.zeros(0)
+    least_n = pretension_n or robot.control.pretension_n
+    if least_n <= 0:
+        return np.zeros(0)
+    progress(f"{robot.name}: stiffness of the tip under control")
+    step = max(1, len(space.coefficients) // _SHOWN_SHAPES)
+    found = []
+    for c, tension in zip(space.coefficients[::step], space.tension[::step], strict=True):
+        held = tension.copy()
+        for rows in robot.tendon_slices:
+            held[rows] += least_n - held[rows].min()
+        found.append(1 / np.linalg.eigvalsh(tip_compliance(robot, c, held))[-1])
+    return np.array(found)
 
 
 def _numbers(one: _Found) -> dict[str, float | int]:
@@ -134,24 +163,28 @@ def _numbers(one: _Found) -> dict[str, float | int]:
         numbers[f"tip_{name}_low_m"], numbers[f"tip_{name}_high_m"] = float(low[axis]), float(high[axis])
     for rank, value in enumerate(stiffness, 1):
         numbers[f"tip_stiffness_{rank}_at_rest_n_per_m"] = float(value)
+    if one.held_n_per_m.size:
+        numbers["least_held_tip_stiffness_low_n_per_m"] = float(one.held_n_per_m.min())
+        numbers["least_held_tip_stiffness_high_n_per_m"] = float(one.held_n_per_m.max())
     motion = np.linalg.norm(one.straight.twist_per_tension[:3], axis=0)
     numbers["largest_tip_motion_per_tension_at_rest_m_per_n"] = float(motion.max(initial=0.0))
     return numbers
 
 
-def _shown(value: float) -> str:
-    return str(value) if isinstance(value, int) else f"{value:.4g}"
+def _shown(value: float | str) -> str:
+    return str(value) if isinstance(value, int | str) else f"{value:.4g}"
 
 
 def _draw(found: Sequence[_Found], file: Path) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         rows = len(found)
-        with figure(file, "Workspace by tendon tensions", rows, 2, size=(7.2, 3.4 * rows), squeeze=False) as (
-            drawing,
-            axes,
-        ):
-            for (side, top), one in zip(axes, found, strict=True):
+        columns = 3 if any(one.held_n_per_m.size for one in found) else 2
+        size = (3.6 * columns, 3.4 * rows)
+        with figure(file, "Workspace by tendon tensions", rows, columns, size=size, squeeze=False) as (drawing, axes):
+            for (side, top, *others), one in zip(axes, found, strict=True):
+                for axis in others:
+                    _draw_stiffness(drawing, axis, one)
                 for shape in one.shapes:
                     side.plot(shape[:, 0], shape[:, 2], color=COLOURS[5], linewidth=0.5)
                 tips = one.space.tip[:, :3, 3]
@@ -163,3 +196,15 @@ def _draw(found: Sequence[_Found], file: Path) -> None:
                 drawing.colorbar(dots, ax=top, label="tilt of the tip in degrees")
     except OSError as error:
         raise ParameterError("plot", str(file), f"a file that can be written ({error})") from error
+
+
+def _draw_stiffness(drawing: Figure, axis: Any, one: _Found) -> None:
+    """Least stiffness of the tip under control where it was computed."""
+    if not one.held_n_per_m.size:
+        axis.set_axis_off()
+        return
+    step = max(1, len(one.space.coefficients) // _SHOWN_SHAPES)
+    tips = one.space.tip[::step, :3, 3]
+    dots = axis.scatter(tips[:, 0], tips[:, 2], c=one.held_n_per_m, s=10, cmap="viridis", norm="log")
+    axis.set(xlabel="x in m", ylabel="z in m", aspect="equal", title="under control")
+    drawing.colorbar(dots, ax=axis, label="least stiffness of the tip in N/m")

@@ -73,6 +73,8 @@ class ClarkeController:
     forces: TendonForces
     holding: HoldingForce
     feeds_forward: cython.bint
+    asked_pretension_n: cython.double
+    pretension_rate_n_per_s: cython.double
     stiffness_gain: cython.double
     gravity_gain: cython.double
     clarke_matrix: cython.double[::1]
@@ -112,6 +114,7 @@ class ClarkeController:
         self.force, self.tension = vector([math.nan] * coordinates), vector([math.nan] * tendons)
         self.pid = Pid(PidParameters.from_gains(robot.control.gains, self._per_entry))
         self.forces = TendonForces(manifold)
+        self.settings = None
         self._take_settings(robot.control)
 
     def with_settings(self, settings: ControlSettings) -> ClarkeController:
@@ -132,6 +135,8 @@ class ClarkeController:
         other = ClarkeController(self._robot, self._rod_feedforward)  # type: ignore[arg-type]
         other.set_settings(self.settings)
         other.pid.copy_state(self.pid)
+        other.forces.set(self.settings.tendon_forces, self.forces.pretension_n)
+        other.asked_pretension_n = self.asked_pretension_n
         other.set_settings(settings)
         return other
 
@@ -151,7 +156,12 @@ class ClarkeController:
 
     def _take_settings(self, settings: ControlSettings) -> None:
         parameters = PidParameters.from_gains(settings.gains, self._per_entry)
-        self.forces.set(settings.tendon_forces, settings.pretension_n)
+        if self.settings is not None and settings.pretension_n == self.settings.pretension_n:
+            self.forces.set(settings.tendon_forces, self.forces.pretension_n)  # what was asked for since holds
+        else:
+            self.forces.set(settings.tendon_forces, settings.pretension_n)
+            self.asked_pretension_n = float(settings.pretension_n)
+        self.pretension_rate_n_per_s = float(settings.pretension_rate_n_per_s)
         self.pid.set_parameters(parameters)
         self.settings = settings
         self.stiffness_gain = float(settings.feedforward_stiffness)
@@ -160,6 +170,28 @@ class ClarkeController:
         if not self.feeds_forward:
             for k in range(self.coordinate_count):
                 self.feedforward[k] = 0.0
+
+    def ask_pretension(self, pretension_n: float) -> None:
+        """Go to another pretension at the settings' rate while the place is held. Between two cycles only.
+
+        What it adds to the tensions lies in their null space: it forces no coordinate.
+
+        Parameters
+        ----------
+        pretension_n : least tension that is left on every tendon, N
+
+        Raises
+        ------
+        ParameterError : negative or not finite
+        """
+        if not 0 <= pretension_n < math.inf:
+            raise ParameterError("pretension_n", pretension_n, "a tension of at least 0 N")
+        self.asked_pretension_n = float(pretension_n)
+
+    @property
+    def pretension(self) -> float:
+        """Pretension now, N; on its way to what was asked for."""
+        return float(self.forces.pretension_n)
 
     def _check(self, settings: ControlSettings) -> None:
         if len(settings.gains) != self.manifold.segment_count:
@@ -322,6 +354,7 @@ class ClarkeController:
             return False
         self.feed_forward(position)
         self.pid.step(position, self.clarke, self.clarke_rate, rate_measured, self.feedforward, velocity, dt)
+        self.forces.approach(self.asked_pretension_n, self.pretension_rate_n_per_s * dt)
         self.forces.step(self.pid.output)
         copy_into(self.force, self.pid.output, self.coordinate_count)
         copy_into(self.tension, self.forces.tension, self.tendon_count)

@@ -115,6 +115,17 @@ class TendonForces:
             self._take_bases(least_sum_bases(self._manifold.displacement_matrix))  # type: ignore[attr-defined]
         self.strategy, self.pretension_n = codes[strategy], float(pretension_n)
 
+    @stepped
+    def approach(self, pretension_n: cython.double, step_n: cython.double) -> cython.void:
+        """Move the pretension towards ``pretension_n`` by ``step_n`` at most, N."""
+        away_n: cython.double = pretension_n - self.pretension_n
+        if away_n > step_n:
+            self.pretension_n += step_n
+        elif away_n < -step_n:
+            self.pretension_n -= step_n
+        else:
+            self.pretension_n = pretension_n
+
     def _take_bases(self, bases: LeastSumBases) -> None:
         self.basis_tendons = integers(bases.tendons.ravel().tolist())
         self.basis_inverses = vector(bases.inverses.ravel().tolist())

@@ -23,7 +23,6 @@ from continuum_robot.experiments.experiment import Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
 from continuum_robot.experiments.virtual_stack import PLANTS, VirtualStack, make_plant
 from continuum_robot.identification.cogging_table import CoggingFit
-from continuum_robot.identification.procedures.cogging_calibration import CoggingCalibration
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
@@ -127,18 +126,12 @@ def _scaled(robot: Robot, scale: float, noise_a: float) -> Robot:
 
 
 def _case(robot: Robot, scale: float, settings: CoggingSettings, progress: Progress) -> Case:
-    calibration = CoggingCalibration(robot)
     plant = make_plant(settings.plant, robot, settings.seed)
     stack = VirtualStack(robot, plant, seed=settings.seed)
-    stack.loop.safety.positions_known = False
-    while (sweep := calibration.sweep) is not None:
-        progress(f"cogging x {scale:g}: {calibration.title}")
-        stack.drive(sweep)
-        if sweep.result is None:
-            raise ParameterError("sweep", None, "a result")
-        table = calibration.take(sweep.result)
-        stack.loop.feed_cogging_forward(table.force_n, calibration.m_per_turn)
-        stack.loop.compensate_cogging(on=True)
+    calibration = stack.calibrate_cogging(lambda text: progress(f"cogging x {scale:g}: {text}"))
+    table = calibration.fit
+    if table is None:
+        raise ParameterError("calibration", None, "a table")
     stack.close()
     runs = []
     for compensated in (False, True):

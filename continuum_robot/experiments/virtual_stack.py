@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.identification.procedures.cogging_calibration import CoggingCalibration
 from continuum_robot.identification.procedures.procedure import Procedure
 from continuum_robot.identification.procedures.run import ProcedureRun
 from continuum_robot.models.making import robot_model
@@ -94,6 +95,12 @@ class VirtualStack(QuietWatcher):
         """The reference now, None before the first."""
         return None if self._way is None else self._way(self.now_s - self._way_from_s)
 
+    @property
+    def measured_tension(self) -> Array:
+        """Newest measured tensions, shape (N,), N; NaN where the devices could not be read."""
+        reading = self.loop.reading
+        return np.full(self.robot.tendon_count, np.nan) if reading is None else reading.tension_n
+
     def drive(self, procedure: Procedure) -> None:
         """Run a procedure to its end, then switch the torque off.
 
@@ -113,6 +120,30 @@ class VirtualStack(QuietWatcher):
         self.loop.end_procedure(run, [0.0] * self.robot.tendon_count)
         if not run.succeeded:
             raise ContinuumRobotError(f"the procedure ended early: {run.problem}")
+
+    def calibrate_cogging(self, progress: Callable[[str], None]) -> CoggingCalibration:
+        """Measure the motors' cogging as ``calibrate-cogging`` does, and feed it forward from now on.
+
+        Parameters
+        ----------
+        progress : called with a line before every sweep
+
+        Raises
+        ------
+        ContinuumRobotError : a sweep failed, and why
+        """
+        known, self.loop.safety.positions_known = self.loop.safety.positions_known, False
+        calibration = CoggingCalibration(self.robot)
+        while (sweep := calibration.sweep) is not None:
+            progress(calibration.title)
+            self.drive(sweep)
+            if sweep.result is None:
+                raise ContinuumRobotError("the sweep left no readings")
+            fit = calibration.take(sweep.result)
+            self.loop.feed_cogging_forward(fit.force_n, calibration.m_per_turn)
+            self.loop.compensate_cogging(on=True)
+        self.loop.safety.positions_known = known
+        return calibration
 
     def activate(self) -> None:
         """Switch on, take up slack and let the controller hold where the robot is."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import sys
 import time
@@ -12,11 +13,11 @@ from typing import Any
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
 from numpy.typing import NDArray
-from std_msgs.msg import String
+from std_msgs.msg import Float64, String
 
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
-from continuum_robot.errors import ParameterError
+from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.models.making import robot_model
 from continuum_robot.msg import ClarkeState, PidState, TendonCommands, TendonStates
 from continuum_robot.nodes import conversions, qos
@@ -113,6 +114,7 @@ class ClarkeControllerNode(ManagedNode):
             ClarkeState, "clarke_reference", self._on_reference, qos.owned_reference(), lazy=True, told=True
         )
         # The node to which the reference source gave the turn writes; without a reference source, the first that does.
+        self.create_subscription(Float64, "tension_reference", self._on_tension_reference, qos.switch_subscription())
         self._references = TopicClaim(self, "clarke_reference", REFERENCE_SILENCE_S)
         self.create_subscription(
             String, "reference_writer", lambda message: self._references.take_turn(message.data), qos.latched()
@@ -313,10 +315,31 @@ class ClarkeControllerNode(ManagedNode):
         if self._settings is None or not names & set(self._settings.leaves):
             return
         settings = self._settings.value
+        if names & set(self._settings.leaves) == {"pretension_n"}:
+            self._ask_pretension(settings.pretension_n)
+            return
         if self._slot is None:
             self._pending = settings
         else:
             self._slot.call(lambda cycle: cycle.set_settings(settings))
+
+    def _on_tension_reference(self, message: Float64) -> None:
+        settings = self._settings
+        if settings is None:
+            return
+        try:
+            self._check_settings(dataclasses.replace(settings.value, pretension_n=message.data))
+        except ContinuumRobotError as error:
+            self._complain(f"tension_reference was refused: {error}")
+            return
+        self._ask_pretension(message.data)
+
+    def _ask_pretension(self, pretension_n: float) -> None:
+        """Let the pretension go there at its rate, in the null space of the tensions."""
+        if self._slot is not None:
+            self._slot.call(lambda cycle: cycle.ask_pretension(pretension_n))
+        elif self._controller is not None:
+            self._controller.ask_pretension(pretension_n)
 
     # Helpers
 
@@ -386,6 +409,7 @@ class ClarkeControllerNode(ManagedNode):
         status.summary(Level.OK, "waiting for the driver" if self._active else self.state)
         (missing_n, wanted, reached), self._missing = self._missing, (0.0, [], [])
         for key, value in (
+            ("pretension_n", math.nan if cycle is None else cycle.pretension),
             ("states_received", received),
             ("commands_sent", answered),
             ("states_stale", stale),

@@ -51,6 +51,9 @@ class ControlSettings:
         "how negative tendon forces are avoided", default="shift", choices=TENDON_FORCE_STRATEGIES
     )
     pretension_n: float = quantity("least tension that shifting leaves", "N", default=0.5, ge=0, le=1e4, live=True)
+    pretension_rate_n_per_s: float = quantity(
+        "how fast the pretension goes to another that was asked for", "N/s", default=5.0, gt=0, le=1e6, live=True
+    )
     feedforward_stiffness: float = quantity(
         "share of the elastic force fed forward", "", default=0.0, ge=0, le=1, live=True
     )

@@ -14,6 +14,13 @@ class SimulationSettings:
 
     seed: int = quantity("seed of every random generator", default=1, ge=0, le=2**31)
     tendon_stiffness_n_per_m: float = quantity("axial stiffness of a tendon", "N/m", default=2.0e4, gt=0, le=1e9)
+    tendon_stiffening_per_n: float = quantity(
+        "growth of a tendon's stiffness with its tension, relative to that without tension; ropes stiffen",
+        "1/N",
+        default=0.0,
+        ge=0,
+        le=100,
+    )
     tendon_damping_ns_per_m: float = quantity("axial damping of a tendon", "N.s/m", default=20.0, ge=0, le=1e6)
     substep_s: float = quantity("step of the plant's integrator", "s", default=2.5e-4, gt=0, le=1e-2)
     current_noise_a: float = quantity("standard deviation of the measured current", "A", default=0.0, ge=0, le=10)

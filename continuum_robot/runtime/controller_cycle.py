@@ -140,6 +140,20 @@ class ControllerCycle:
         self.controller.set_settings(settings)
         self.state_timeout_s = float(settings.state_timeout_s)
 
+    def ask_pretension(self, pretension_n: float) -> None:
+        """As :meth:`ClarkeController.ask_pretension`.
+
+        Parameters
+        ----------
+        pretension_n : N
+        """
+        self.controller.ask_pretension(pretension_n)
+
+    @property
+    def pretension(self) -> float:
+        """As :attr:`ClarkeController.pretension`, N."""
+        return float(self.controller.pretension)
+
     def set_period(self, period_s: float) -> None:
         """Expect the states at other intervals.
 

@@ -88,5 +88,9 @@ def tendon_tension(
     offset : additional length of a tendon, m
     stiffness_share : 1, or 0 for a tendon that is cut
     """
-    pull = settings.tendon_stiffness_n_per_m * (stretch - offset) + settings.tendon_damping_ns_per_m * stretch_rate
+    pull = settings.tendon_stiffness_n_per_m * (stretch - offset)
+    if settings.tendon_stiffening_per_n > 0:
+        # A stiffness that grows with the tension, dT/ds = k (1 + a T), is T = (exp(a k s) - 1) / a.
+        pull = (ca.exp(settings.tendon_stiffening_per_n * pull) - 1) / settings.tendon_stiffening_per_n
+    pull = pull + settings.tendon_damping_ns_per_m * stretch_rate
     return stiffness_share * ca.fmax(pull, 0)

@@ -45,6 +45,7 @@ from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.spinning import wait_for
 from continuum_robot.nodes.stack_options import StackOptions
 from continuum_robot.robot.description import Robot as RobotDescription
+from continuum_robot.rod.tip_stiffness import tip_compliance
 from continuum_robot.srv import InjectFault, ManageStack, ReleaseEstop
 
 Vector = NDArray[np.float64]
@@ -504,13 +505,26 @@ class Robot:
     # Settings, faults, recording
 
     def set_pretension(self, pretension_n: float) -> None:
-        """Least tension that the controller leaves on a tendon.
+        """Least tension that the controller leaves on a tendon; reached at its rate while the place is held.
 
         Parameters
         ----------
         pretension_n : N
         """
         self.set_parameters("clarke_controller", {"pretension_n": float(pretension_n)})
+
+    def tip_compliance(self) -> Vector:
+        """How far a small force on the tip moves it under the controller now, shape (3, 3), m/N in base axes.
+
+        Raises
+        ------
+        DeviceError : the shape or the tensions are not known
+        ParameterError : a tendon is slack
+        """
+        state = self.state
+        if state.coefficients.size == 0 or not np.isfinite(state.coefficients).all():
+            raise DeviceError("shape_estimator", "tells no shape", "Wait until it estimates, or bring it up")
+        return tip_compliance(self.description, state.coefficients, state.tension_n)
 
     def compensate_cogging(self, on: bool = True) -> None:
         """Feed the cogging of the motors forward, or no longer, by the table of ``continuum-robot calibrate-cogging``.

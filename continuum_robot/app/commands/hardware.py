@@ -124,7 +124,7 @@ def calibrate_cogging(
         typer.Option(
             metavar="M/S",
             min=1e-4,
-            help="Speed of a sweep, m/s; once for each, the slowest last. Default: 0.01 and 0.005.",
+            help="Speed of a sweep, m/s; once for each, the slowest last. Default: 0.01, 0.005 and again 0.005.",
             show_default=False,
         ),
     ] = None,

@@ -36,16 +36,21 @@ def workspace(
     routed: Annotated[
         bool, typer.Option("--routed", help="Pull the tendons that the file routes one by one, too.")
     ] = False,
+    pretension: Annotated[
+        float,
+        typer.Option(metavar="N", min=0.0, help="Least tension under control, for the tip's stiffness; 0: the file's."),
+    ] = 0.0,
     plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Draw shapes and tip positions here.")] = None,
     json_file: JsonOption = None,
 ) -> None:
     """Where the tip of a robot goes under the tensions of its tendons, how it turns, and how stiff it is.
 
     Any routing and any strain basis. Tensions without an equilibrium, and equilibria that are not stable, were found
-    beyond a buckling, or whose loads the basis cannot bear, are counted.
+    beyond a buckling, or whose loads the basis cannot bear, are counted. For robots with a controller and parallel
+    tendons the stiffness of the tip under control is mapped too, at a pretension.
     """
     options = part("workspace").WorkspaceOptions(
-        tension_n=tension, samples=samples, weightless=weightless, routed=routed
+        tension_n=tension, samples=samples, weightless=weightless, routed=routed, pretension_n=pretension
     )
     part("workspace").run_workspace([robot, *(compare or [])], options, plot, json_file)
 

@@ -13,8 +13,9 @@ from continuum_robot.identification.procedures.procedure import driven_parts
 from continuum_robot.robot.description import Robot
 
 # A motor passes its cogging by its momentum in the first, in which most of the cogging is in its acceleration. In the
-# second, slowly and with the first table fed forward, it is in the current.
-SPEEDS_M_PER_S = (0.01, 0.005)
+# second, slowly and with the first table fed forward, it is in the current. The third takes away what the second could
+# not pass smoothly, where the cogging is large.
+SPEEDS_M_PER_S = (0.01, 0.005, 0.005)
 
 
 class CoggingCalibration:

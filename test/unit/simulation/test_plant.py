@@ -10,6 +10,7 @@ from bending_statics import equilibrium
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.simulation.motors import tendon_tension
 from continuum_robot.simulation.plant import Plant
 
 ROBOT = load_robot("opencr_five_tendon")
@@ -255,3 +256,16 @@ def test_divergence_is_an_error_and_leaves_the_last_good_state(smooth):
     with pytest.raises(ContinuumRobotError, match="diverged"):
         smooth.advance(np.ones(5), 0.01, generalized_force=np.array([1e200, 1e200]))
     assert np.isfinite(smooth.c).all()
+
+
+def test_tendons_that_stiffen_pull_as_the_law_of_their_stiffness_says():
+    """dT/ds = k (1 + a T), integrated independently, and the linear spring where a is 0."""
+    settings = dataclasses.replace(ROBOT.simulation, tendon_stiffening_per_n=0.1)
+    stretch, steps = 3e-4, 20000
+    tension = 0.0
+    for _ in range(steps):
+        tension += settings.tendon_stiffness_n_per_m * (1 + 0.1 * tension) * stretch / steps
+    assert float(tendon_tension(settings, stretch, 0.0, 0.0, 1.0)) == pytest.approx(tension, rel=1e-3)
+    assert float(tendon_tension(settings, -stretch, 0.0, 0.0, 1.0)) == 0.0
+    linear = settings.tendon_stiffness_n_per_m * stretch
+    assert float(tendon_tension(ROBOT.simulation, stretch, 0.0, 0.0, 1.0)) == linear

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compliance of the tip of a controlled robot: rod, tendons as springs, and what the controller does to the spools.
+
+Derived here. With the rod's Hessian H (tensions and gravity included), the gradient G of the tendons' displacements,
+the map P from displacements to the controller's coordinates and stiffnesses k of the tendons, a small load f on the
+tip moves
+
+    H dc = J^T f + G^T dT,   dT = B dF,   P (G dc + diag(1/k) dT) = -dF / p.
+
+The controller's force F acts on its coordinates of the spools with the gain p, infinitely much with an integral. B
+makes tensions of it and keeps the least tension of every segment at the pretension, as muhmann (26) and (28) do. The
+pretension enters by k, where tendons stiffen with their tension, and by H, where their paths bend with the rod.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.strain_problem import StaticProblem
+from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.tendon_modes import controlled_manifold
+
+Vector = NDArray[np.float64]
+
+
+def tendon_stiffness(robot: Robot, tension: ArrayLike) -> Vector:
+    """Stiffness of every tendon at its tension, shape (N,), N/m.
+
+    Parameters
+    ----------
+    robot : its ``simulation`` section has the stiffness
+    tension : shape (N,), N; a slack tendon has none
+    """
+    pulled = np.asarray(tension, dtype=float)
+    settings = robot.simulation
+    stiffness = settings.tendon_stiffness_n_per_m * (1 + settings.tendon_stiffening_per_n * pulled)
+    return np.where(pulled > 0, stiffness, 0.0)
+
+
+def tip_compliance(robot: Robot, c: ArrayLike, tension: ArrayLike, *, integral: bool = True) -> Vector:
+    """How far a small force on the tip moves it under control, shape (3, 3), m/N in base axes.
+
+    Parameters
+    ----------
+    robot : with control settings
+    c : coefficients of the rod, shape (n,)
+    tension : of all tendons, shape (N,), N
+    integral : the controller takes every error of the spools away in the end; else its proportional gain alone acts
+
+    Raises
+    ------
+    ParameterError : a robot without control, a tendon that is slack, or a shape at the point of buckling
+    """
+    if robot.control is None:
+        raise ParameterError("robot", robot.name, "a robot file with a control section")
+    pulled = np.asarray(tension, dtype=float)
+    stiffness = tendon_stiffness(robot, pulled)
+    if not (stiffness > 0).all():
+        raise ParameterError("tension", pulled.tolist(), "tensions above 0 N: a slack tendon has no stiffness")
+    rod = StrainRod.from_robot(robot)
+    shape = rod.coefficients(c)
+    hessian = StaticProblem(rod).terms(shape, pulled)[2]
+    gradient = rod.displacement_jacobian(shape)
+    manifold = controlled_manifold(robot)
+    onto = manifold.clarke_matrix
+    distribute = onto.T.copy()
+    for rows in manifold.tendon_slices:
+        direction = np.asarray(manifold.shift_direction)[rows]
+        low = int(np.argmin(pulled[rows] / direction))
+        distribute[rows] -= np.outer(direction, distribute[rows][low] / direction[low])
+    give = onto @ (distribute / stiffness[:, None])
+    if not integral:
+        gains = np.repeat([entry.p for entry in robot.control.gains], 2)
+        if not (gains > 0).all():
+            raise ParameterError("control.gains.p", gains.tolist(), "gains above 0 N/m")
+        give = give + np.diag(1 / gains)
+    held = hessian + gradient.T @ distribute @ np.linalg.solve(give, onto @ gradient)
+    rotation = rod.poses(shape, rod.length_m)[0, :3, :3]
+    jacobian = rotation @ rod.body_jacobian(shape, rod.length_m)[:3]
+    if np.linalg.cond(held) > 1e12:
+        raise ParameterError("c", shape.tolist(), "a shape that is not at the point of buckling")
+    return np.asarray(jacobian @ np.linalg.solve(held, jacobian.T))
