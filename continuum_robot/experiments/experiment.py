@@ -48,7 +48,7 @@ class Tolerance:
         return max(self.absolute, self.relative * abs(value))
 
     def holds(self, stored: Any, found: Any) -> bool:
-        """Whether a value counts as the stored one. What is no number has to be the same."""
+        """Whether a ``found`` value counts as the ``stored`` one. What is no number has to be the same."""
         allowed = self.allowed(stored)
         if math.isnan(allowed) or math.isnan(self.allowed(found)):
             return bool(stored == found)

@@ -39,7 +39,7 @@ class StoredNumbers:
         return Tolerance.of(key, self.tolerances)
 
     def write(self, file: Path) -> None:
-        """Write as JSON."""
+        """Write as JSON to a ``file``."""
         stored = {
             "seconds": round(self.seconds, 1),
             "tolerances": {name: dataclasses.asdict(one) for name, one in self.tolerances.items()},

@@ -117,6 +117,19 @@ def run_in_executor(executor: Any, function: Callable[[], Any], timeout_s: float
     return value
 
 
+def _events_executor(context: Context) -> EventsExecutor:
+    """An executor, also where the standard error is no file, as in a notebook: rclpy enables faulthandler on it."""
+    shown = sys.stderr
+    try:
+        shown.fileno()
+    except (OSError, AttributeError):
+        sys.stderr = sys.__stderr__
+    try:
+        return EventsExecutor(context=context)
+    finally:
+        sys.stderr = shown
+
+
 class Spinner:
     """Spins nodes on one executor in a thread.
 
@@ -138,7 +151,7 @@ class Spinner:
         self.failed = False
         self._context = context or rclpy.get_default_context()
         self._on_failure = on_failure
-        self.executor = EventsExecutor(context=self._context)
+        self.executor = _events_executor(self._context)
         for node in nodes:
             self.executor.add_node(node)
         self._nodes = list(nodes)

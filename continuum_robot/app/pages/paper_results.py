@@ -62,7 +62,7 @@ def label_and_unit(key: str) -> tuple[str, str]:
 
 
 def verdicts_of(paper: str, experiment: str) -> list[Verdict]:
-    """Verdicts on the results that an experiment is about."""
+    """Verdicts on the results of a ``paper`` that an ``experiment`` is about, by their names."""
     return [one for one in VERDICTS[paper] if one.experiment == experiment]
 
 

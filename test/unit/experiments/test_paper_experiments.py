@@ -61,8 +61,8 @@ def test_registry_names_every_experiment_with_source_and_paper():
         assert experiment.summary.endswith(".")
         assert "\n" not in experiment.summary
         assert experiment.source
-        # A comparison with another program's solutions has no published number beside it.
-        assert experiment.paper or name.startswith(("sorosim.", "mujoco."))
+        # A comparison with another program's solutions, and what goes beyond the papers, have no published number.
+        assert experiment.paper or name.startswith(("sorosim.", "mujoco.", "drive.", "stiffness."))
         assert all("default" in text or "required" in text for text in experiment.options.values())
     assert known["muhmann.tracking"].paper["mean_rmse_reduction_percent"] == 43.3
     assert known["muhmann.pid_pd"].paper["mean_rmse_reduction_percent"] == 37.1

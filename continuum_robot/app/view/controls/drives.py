@@ -36,7 +36,7 @@ class Drives:
         self._question = Question(commander, _DRIVER, [_COGGING], self._fill)
 
     def update(self, snapshot: RobotState) -> None:
-        """Look for the driver."""
+        """Look for the driver in a ``snapshot``."""
         self._question.update(snapshot)
 
     def _fill(self, found: dict[str, Described]) -> None:
