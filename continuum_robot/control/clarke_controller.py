@@ -156,7 +156,8 @@ class ClarkeController:
 
     def _take_settings(self, settings: ControlSettings) -> None:
         parameters = PidParameters.from_gains(settings.gains, self._per_entry)
-        if self.settings is not None and settings.pretension_n == self.settings.pretension_n:
+        asked = settings.pretension_n
+        if self.settings is not None and asked in (self.settings.pretension_n, self.asked_pretension_n):
             self.forces.set(settings.tendon_forces, self.forces.pretension_n)  # what was asked for since holds
         else:
             self.forces.set(settings.tendon_forces, settings.pretension_n)

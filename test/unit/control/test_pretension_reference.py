@@ -61,3 +61,14 @@ def test_new_gains_do_not_take_it_back_and_a_new_pretension_of_the_settings_does
 def test_impossible_ones_are_refused(pretension_n):
     with pytest.raises(ParameterError, match="pretension_n"):
         ClarkeController(ROBOT).ask_pretension(pretension_n)
+
+
+def test_settings_that_repeat_what_was_asked_for_do_not_jump_there():
+    controller = ClarkeController(ROBOT)
+    controller.ask_pretension(6.0)
+    stepped(controller, 100)
+    before = controller.pretension
+    controller.set_settings(dataclasses.replace(ROBOT.control, pretension_n=6.0))
+    assert controller.pretension == before
+    stepped(controller, 1000)
+    assert controller.pretension == 6.0
