@@ -27,14 +27,13 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.simulation.contact import Contact
-from continuum_robot.simulation.mujoco.plant import MujocoPlant
 from continuum_robot.simulation.plant import Plant
+from continuum_robot.simulation.plants import PLANTS
 from continuum_robot.simulation.string_encoder_device import SimulatedStringEncoders
 from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
 
 Vector = NDArray[np.float64]
 
-PLANTS: dict[str, Callable[..., Plant]] = {"rod": Plant, "mujoco": MujocoPlant}
 PERIOD_S, SHAPE_EVERY = 0.001, 10
 SETTLE_S = 1.0  # tendons are stretched and observers settle: as settle_s of the nodes, and half a second
 PUSH_EVERY_S, PUSH_S, RAMP_S = 2.0, 1.0, 0.2

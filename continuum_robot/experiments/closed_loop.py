@@ -28,11 +28,11 @@ from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.integration import rk4_step
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.simulation.mujoco.plant import MujocoPlant
+from continuum_robot.simulation.plants import MUJOCO, ROD
 
 Array = NDArray[np.float64]
 
 PERIOD_S = 0.001
-PLANTS = ("rod", "mujoco")
 """What moves: our rod, or MuJoCo's chain of links."""
 UNBOUNDED_N = 1e5  # ideal tension sources have no limit; the settings want a number
 
@@ -136,7 +136,7 @@ class IdealRobot:
         *,
         rotational_energy: bool = False,
         substeps: int = 4,
-        plant: str = PLANTS[0],
+        plant: str = ROD,
         progress: Progress | None = None,
     ) -> None:
         kinds = {segment.basis.kind for segment in robot.segments}
@@ -147,7 +147,7 @@ class IdealRobot:
         self.dynamics = RodDynamics(robot, rotational_energy=rotational_energy, progress=progress)
         self.to_curvature = curvature_from_clarke(robot)
         self.from_curvature = np.linalg.inv(self.to_curvature)
-        self._chain = MujocoPlant(robot, actuation="ideal", progress=progress) if plant == "mujoco" else None
+        self._chain = MujocoPlant(robot, actuation="ideal", progress=progress) if plant == MUJOCO else None
         step = rk4_step(self.dynamics.state_derivative, substeps=substeps)
         self._step = compile_functions([step], f"the simulation of {robot.name}", progress=progress)["rk4_step"]
 

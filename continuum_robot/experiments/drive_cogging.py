@@ -21,11 +21,13 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.experiment import Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
-from continuum_robot.experiments.virtual_stack import PLANTS, VirtualStack, make_plant
+from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.identification.cogging_table import CoggingFit
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
+from continuum_robot.simulation.plant import Plant
+from continuum_robot.simulation.plants import PLANTS, ROD
 
 Array = NDArray[np.float64]
 
@@ -37,7 +39,7 @@ class CoggingSettings:
     """Options of the experiment."""
 
     robot: str = quantity("robot file or name, with actuators and control", default="opencr_five_tendon")
-    plant: str = quantity("what is simulated", default="rod", choices=PLANTS)
+    plant: str = quantity("what is simulated", default=ROD, choices=tuple(PLANTS))
     scales: tuple[float, ...] = quantity("cogging, relative to the robot file's", default=(1.0, 2.0, 4.0), gt=0, le=20)
     speed_m_per_s: float = quantity("of the Clarke coordinates", "m/s", default=0.002, gt=0, le=0.1)
     direction_rad: float = quantity("of the line", "rad", default=0.35, ge=-7, le=7)
@@ -126,7 +128,7 @@ def _scaled(robot: Robot, scale: float, noise_a: float) -> Robot:
 
 
 def _case(robot: Robot, scale: float, settings: CoggingSettings, progress: Progress) -> Case:
-    plant = make_plant(settings.plant, robot, settings.seed)
+    plant = PLANTS[settings.plant](robot, rng=np.random.default_rng(settings.seed))
     stack = VirtualStack(robot, plant, seed=settings.seed)
     calibration = stack.calibrate_cogging(lambda text: progress(f"cogging x {scale:g}: {text}"))
     table = calibration.fit
@@ -141,7 +143,8 @@ def _case(robot: Robot, scale: float, settings: CoggingSettings, progress: Progr
 
 
 def _line(robot: Robot, settings: CoggingSettings, table: Array | None, m_per_turn: Array) -> Run:
-    stack = VirtualStack(robot, make_plant(settings.plant, robot, settings.seed), seed=settings.seed + 1)
+    plant = PLANTS[settings.plant](robot, rng=np.random.default_rng(settings.seed))
+    stack = VirtualStack(robot, plant, seed=settings.seed + 1)
     if table is not None:
         stack.loop.feed_cogging_forward(table, m_per_turn)
         stack.loop.compensate_cogging(on=True)
@@ -173,9 +176,11 @@ def _line(robot: Robot, settings: CoggingSettings, table: Array | None, m_per_tu
     return Run(time_s, clarke)
 
 
-def _truth(plant: object, m_per_turn: Array, entries: int) -> Array:
+def _truth(plant: Plant, m_per_turn: Array, entries: int) -> Array:
     """The simulated cogging over a turn of each motor, for comparison only, shape (N, entries), N."""
-    motor = plant.motor  # type: ignore[attr-defined]
+    motor = plant.motor
+    if motor is None:
+        raise ParameterError("plant", type(plant).__name__, "a plant with motors")
     place = m_per_turn[:, None] * np.arange(entries) / entries
     return np.asarray(motor.cogging_n * np.sin(motor.cogging_rad_per_m * place + motor.cogging_phase_rad[:, None]))
 

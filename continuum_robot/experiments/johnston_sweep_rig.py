@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.experiments.closed_loop import PLANTS
 from continuum_robot.experiments.experiment import Progress
 from continuum_robot.experiments.johnston_measurement import CommandedCurrent
 from continuum_robot.experiments.johnston_segment import CapstanRobot, Stop, perturbed, servo_torque
@@ -21,6 +20,7 @@ from continuum_robot.rod.capstans import drives, tension_from_torque
 from continuum_robot.rod.tendons import string_matrix
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.mujoco.plant import MujocoPlant
+from continuum_robot.simulation.plants import PLANTS, ROD
 from continuum_robot.simulation.string_encoders import StringEncoderModel, StringEncoderSettings
 
 Array = NDArray[np.float64]
@@ -51,7 +51,7 @@ class SweepSettings:
         "of motor and gearhead; the paper takes the rated one and does not name it", default=0.8, gt=0, le=1
     )
     seed: int = quantity("of errors and noise", default=1, ge=0, le=2**31)
-    plant: str = quantity("what moves: our rod, or MuJoCo's chain of links", default=PLANTS[0], choices=PLANTS)
+    plant: str = quantity("what moves: our rod, or MuJoCo's chain of links", default=ROD, choices=tuple(PLANTS))
     cases: int = quantity("number of contacts, spread over the table", default=20, ge=1, le=20)
 
 
@@ -99,7 +99,7 @@ class Rig:
         self.current = CommandedCurrent(self.plant.capstans, settings.torque_error, settings.gear_efficiency, rng)
 
     def _motion(self, stop: Stop) -> _Motion:
-        return _Motion(self, stop) if self.settings.plant == PLANTS[0] else _ChainMotion(self, stop)
+        return _Motion(self, stop) if self.settings.plant == ROD else _ChainMotion(self, stop)
 
     def approach(self, case: Recording, *, present: bool) -> Iterator[Sample]:
         """Away from the sensor, towards it, and away again.

@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from continuum_robot.control.references import Reference, make_reference
 from continuum_robot.errors import ConvergenceError, ParameterError
-from continuum_robot.experiments.closed_loop import PERIOD_S, PLANTS, UNBOUNDED_N, GainRule, IdealRobot, Series
+from continuum_robot.experiments.closed_loop import PERIOD_S, UNBOUNDED_N, GainRule, IdealRobot, Series
 from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
 from continuum_robot.robot.control_settings import ControlSettings, PidGains
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
+from continuum_robot.simulation.plants import PLANTS, ROD
 
 Array = NDArray[np.float64]
 
@@ -41,7 +42,7 @@ class TrackingSettings:
     margin: float = quantity("p over the ultimate p, for the rule", default=0.5, gt=0, lt=1)
     damping_ratio: float = quantity("of p and the straight robot's mass, for the rule", default=1.0, gt=0, le=10)
     integral_share: float = quantity("i over p and the loop's frequency, for the rule", default=0.2, ge=0, le=10)
-    plant: str = quantity("what moves: our rod, or MuJoCo's chain of links", default=PLANTS[0], choices=PLANTS)
+    plant: str = quantity("what moves: our rod, or MuJoCo's chain of links", default=ROD, choices=tuple(PLANTS))
     sweep: bool = quantity("repeat with other gains", default=True)
 
 
@@ -87,7 +88,7 @@ def _run(settings: TrackingSettings, progress: Progress) -> Result:
     try:
         pair = _pair(robot, gains, reference, settings.duration_s, progress)
     except ConvergenceError as error:
-        if settings.plant == PLANTS[0]:
+        if settings.plant == ROD:
             raise
         # The rule knows one bending mode a segment; the chain's light links answer faster than the loop samples.
         stable_s = PERIOD_S * error.iterations

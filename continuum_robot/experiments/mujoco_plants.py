@@ -32,12 +32,12 @@ from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.simulation.mujoco.plant import MujocoPlant
 from continuum_robot.simulation.plant import Plant
+from continuum_robot.simulation.plants import PLANTS
 from continuum_robot.simulation.string_encoder_device import SimulatedStringEncoders
 from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
 
 Vector = NDArray[np.float64]
 
-PLANTS: dict[str, Callable[..., Plant]] = {"rod": Plant, "mujoco": MujocoPlant}
 _PERIOD_S, _SHAPE_EVERY = 1e-3, 10
 _BLEND_S = 1.0  # in which the robot comes from rest to the reference; left out of the errors
 _JUDGED_S = 1.0

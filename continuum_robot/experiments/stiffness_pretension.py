@@ -26,13 +26,14 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.experiment import Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
-from continuum_robot.experiments.virtual_stack import PLANTS, VirtualStack, make_plant
+from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 from continuum_robot.rod.tip_stiffness import tip_compliance
+from continuum_robot.simulation.plants import PLANTS, ROD
 
 Array = NDArray[np.float64]
 
@@ -45,7 +46,7 @@ class PretensionSettings:
     """Options of the experiment."""
 
     robot: str = quantity("robot file or name, with actuators and control", default="opencr_five_tendon")
-    plant: str = quantity("what is simulated", default="rod", choices=PLANTS)
+    plant: str = quantity("what is simulated", default=ROD, choices=tuple(PLANTS))
     pretensions_n: tuple[float, ...] = quantity("one after the other", "N", default=(2.0, 4.0, 6.0, 8.0), gt=0, le=1e4)
     stiffening_per_n: float = quantity("growth of the tendons' stiffness with tension", "1/N", default=0.1, ge=0, le=10)
     mass_kg: float = quantity("of the weight", "kg", default=0.02, gt=0, le=10)
@@ -118,7 +119,8 @@ def _case(robot: Robot, stiffening_per_n: float, settings: PretensionSettings, p
         raise ParameterError("robot", robot.name, "a robot file with a control section")
     control = dataclasses.replace(robot.control, pretension_n=settings.pretensions_n[0])
     robot = dataclasses.replace(robot, control=control)
-    stack = VirtualStack(robot, make_plant(settings.plant, robot, settings.seed), seed=settings.seed)
+    plant = PLANTS[settings.plant](robot, rng=np.random.default_rng(settings.seed))
+    stack = VirtualStack(robot, plant, seed=settings.seed)
     if settings.compensate:
         stack.calibrate_cogging(lambda text: progress(f"stiffening {stiffening_per_n:g} 1/N: {text}"))
     stack.activate()

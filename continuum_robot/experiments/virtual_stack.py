@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.references import ClarkeReference
-from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.identification.procedures.cogging_calibration import CoggingCalibration
 from continuum_robot.identification.procedures.procedure import Procedure
 from continuum_robot.identification.procedures.run import ProcedureRun
@@ -27,26 +27,7 @@ Array = NDArray[np.float64]
 Way = Callable[[float], ClarkeReference]
 Look = Callable[["VirtualStack"], None]
 
-PLANTS = ("rod",)
 LONGEST_PROCEDURE_S = 600.0
-
-
-def make_plant(kind: str, robot: Robot, seed: int) -> Plant:
-    """The plant of an experiment.
-
-    Parameters
-    ----------
-    kind : one of PLANTS
-    robot : with actuators
-    seed : of the rotors' angles
-
-    Raises
-    ------
-    ParameterError : unknown kind
-    """
-    if kind not in PLANTS:
-        raise ParameterError("plant", kind, "one of " + ", ".join(PLANTS))
-    return Plant(robot, rng=np.random.default_rng(seed))
 
 
 class VirtualStack(QuietWatcher):
