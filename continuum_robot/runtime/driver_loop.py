@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from continuum_robot.control.cogging import strongest_harmonic
 from continuum_robot.drivers.protocols import TendonActuators, TendonReading, interrupted
 from continuum_robot.drivers.tendon_safety import TendonSafety
-from continuum_robot.errors import ContinuumRobotError, DeviceError
+from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.identification.procedures.procedure import TakeUp, TakeUpSettings
 from continuum_robot.identification.procedures.run import ProcedureRun
 from continuum_robot.robot.description import Robot
@@ -33,6 +33,8 @@ TAKE_UP_TIMEOUT_S = 10.0
 SERVICE_PERIOD_S = 0.1
 ENABLE_TIMEOUT_S = 60.0
 """Longer than any board's own: the alignment of its rotors."""
+LARGEST_COGGING = 0.25
+"""Largest force against cogging, of ``limits.maximum_n``: it is added to tensions that are limited already."""
 COGGING_BANDWIDTH = 0.25
 """Frequency of a motor's strongest cogging at which nothing of it is compensated any more, of the cycle's rate."""
 TAKE_UP = TakeUpSettings(rest_time_s=0.1, timeout_s=4.0)
@@ -394,8 +396,13 @@ class DriverLoop:
 
         Raises
         ------
-        ParameterError : a table that does not fit the robot
+        ParameterError : a table that does not fit the robot, or forces that are not those of cogging
         """
+        largest_n = float(np.abs(force_n).max(initial=0.0))
+        allowed_n = LARGEST_COGGING * self.safety.limits.maximum_n
+        if not largest_n <= allowed_n:
+            expected = f"at most {allowed_n:g} N, {LARGEST_COGGING:g} of limits.maximum_n; calibrate again"
+            raise ParameterError("force_n", largest_n, expected)
         lag_s = 0.0 if self.robot.actuators is None else self.robot.actuators.current_time_constant_s
         # A command is held for a period: its middle is half of it later, and the current follows with its lag.
         lead_s = 0.5 * self.period_s + lag_s

@@ -67,16 +67,15 @@ class StoredCogging:
         try:
             record = load_cogging(loop.robot, cogging_path(loop.robot, self._folder()))
             inner = loop.actuators
-            off_since = isinstance(inner, CountsFromPowerOn) and not (inner.aligned or self._node.simulated)
+            if isinstance(inner, CountsFromPowerOn) and not (inner.aligned or self._node.simulated):
+                self.missing = (
+                    f"{loop.robot.name}: its motors were switched off since their calibration. {CALIBRATE_FIRST}"
+                )
+            else:
+                loop.feed_cogging_forward(record.force_n, record.m_per_turn)
+                self.date = record.date
         except ContinuumRobotError as error:
             self.missing = str(error)
-            self.apply(loop)
-            return
-        if off_since:
-            self.missing = f"{loop.robot.name}: its motors were switched off since their calibration. {CALIBRATE_FIRST}"
-        else:
-            loop.feed_cogging_forward(record.force_n, record.m_per_turn)
-            self.date = record.date
         self.apply(loop)
 
     def apply(self, loop: DriverLoop | None) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.errors import ContinuumRobotError, ConvergenceError
+from continuum_robot.errors import ContinuumRobotError, ConvergenceError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.capstans import capstan_jacobian, tension_from_torque, torque_from_tension
 from continuum_robot.rod.code_generation import FastFunction
@@ -86,7 +86,7 @@ class ChainBody:
     Raises
     ------
     ContinuumRobotError : no package mujoco, or an obstacle that overlaps the straight robot
-    ParameterError : no rod
+    ParameterError : no rod, or tendons that stiffen with their tension
     """
 
     compiled = True
@@ -102,6 +102,12 @@ class ChainBody:
         substep_s: float = SUBSTEP_S,
         progress: Callable[[str], None] | None = None,
     ) -> None:
+        if motor is not None and robot.simulation.tendon_stiffening_per_n > 0:
+            raise ParameterError(
+                "simulation.tendon_stiffening_per_n",
+                robot.simulation.tendon_stiffening_per_n,
+                "0 with MuJoCo's chain, whose tendons are linear springs",
+            )
         self._mujoco = mujoco_library()
         self.robot, self._motor, self._world = robot, motor, world
         self.chain = Chain(robot, links)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from continuum_robot.errors import DeviceError, ParameterError
-from continuum_robot.experiments.virtual_stack import VirtualStack, make_plant
+from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.identification.cogging_table import CoggingFit, CoggingFitSettings, fit_cogging
 from continuum_robot.identification.procedures.cogging_calibration import CoggingCalibration
 from continuum_robot.identification.procedures.cogging_record import (
@@ -26,6 +26,7 @@ from continuum_robot.identification.procedures.cogging_sweep import (
     CoggingSweepSettings,
 )
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.simulation.plant import Plant
 
 ROBOT = load_robot("opencr_five_tendon")
 PER_TURN_M = spooled_per_turn_m(ROBOT)
@@ -102,10 +103,23 @@ def test_a_robot_that_cannot_wind_a_turn_is_refused():
         CoggingSweep(ROBOT, PER_TURN_M, CoggingSweepSettings(tension_n=15.0))
 
 
+def test_forces_that_are_no_cogging_are_refused():
+    """They are added behind the limiter of the tensions."""
+    stack = VirtualStack(ROBOT, Plant(ROBOT))
+    table = np.zeros((ROBOT.tendon_count, 64))
+    table[2, 5] = -0.26 * ROBOT.limits.maximum_n
+    with pytest.raises(ParameterError, match=r"at most 5 N, 0\.25 of limits\.maximum_n"):
+        stack.loop.feed_cogging_forward(table, PER_TURN_M)
+    with pytest.raises(ParameterError, match="a table first"):
+        stack.loop.compensate_cogging(on=True)
+    stack.loop.feed_cogging_forward(table * 0.25 / 0.26, PER_TURN_M)
+    stack.close()
+
+
 @pytest.mark.long
 def test_a_calibration_finds_the_simulated_cogging_from_noisy_currents():
     noisy = dataclasses.replace(ROBOT, simulation=dataclasses.replace(ROBOT.simulation, current_noise_a=0.02))
-    plant = make_plant("rod", noisy, 3)
+    plant = Plant(noisy, rng=np.random.default_rng(3))
     stack = VirtualStack(noisy, plant, seed=3)
     stack.loop.safety.positions_known = False
     calibration = CoggingCalibration(noisy)

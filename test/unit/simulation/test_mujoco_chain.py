@@ -242,6 +242,12 @@ def test_a_hand_and_a_contact_file_push_on_the_chain():
     assert -load.force_in_base_n[0] == pytest.approx(0.2 - bending_n, abs=0.01)
 
 
+def test_tendons_that_stiffen_are_refused():
+    stiffening = dataclasses.replace(ROBOT.simulation, tendon_stiffening_per_n=0.1)
+    with pytest.raises(ParameterError, match="tendon_stiffening_per_n"):
+        MujocoPlant(dataclasses.replace(ROBOT, simulation=stiffening), links=4)
+
+
 def test_capstans_rub():
     robot = load_robot("vanderbilt_segment")
     plant = MujocoPlant(robot, links=6)
