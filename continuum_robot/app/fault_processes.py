@@ -356,7 +356,7 @@ ACTIONS: dict[str, Callable[[ProcessRobot, Rng], Effect]] = {
 def run_campaign(
     robot_file: str, kinds: Sequence[FaultKind] = KINDS, moment_count: int = len(MOMENTS), seed: int = 0
 ) -> Iterator[FaultRecord]:
-    """All runs in processes, on one stack that is brought up once, and anew where a run left it broken.
+    """All runs in processes, on one stack that is started once, and again where a run left it broken.
 
     Parameters
     ----------

@@ -259,7 +259,7 @@ def run_on_stacks(
     moment_count: int,
     seed: int,
 ) -> Iterator[FaultRecord]:
-    """All runs on one stack that is brought up once, and anew where a run left it broken.
+    """All runs on one stack that is started once, and again where a run left it broken.
 
     Parameters
     ----------

@@ -177,7 +177,7 @@ def run_home(
     record = make_record(devices.robot, homed, known)
     store_record(record, path)
     if newly_aligned and forget_angles(devices.robot):
-        console.print("the motors were aligned anew: calibrate their cogging again (calibrate-cogging)")
+        console.print("the motors were aligned again: calibrate their cogging again (calibrate-cogging)")
     table = Table("tendon", "slack taken up, mm", "zero, mm")
     for name, slack, zero in zip(loaded.tendon_names, homed.slack_m, homed.zero_m, strict=True):
         table.add_row(name, f"{1e3 * slack:.2f}", f"{1e3 * zero:.3f}")

@@ -139,7 +139,7 @@ def calibrate_cogging(
 
     The robot goes in circles in which each motor makes a turn, the tendons stay on. From the second sweep on the table
     so far is fed forward. The driver feeds it forward in its cycle: see its parameter cogging. Do it after home; after
-    the motors were aligned anew the angles are lost, and it is due again. Ctrl-C releases the tendons.
+    the motors were aligned again the angles are lost, and it is due again. Ctrl-C releases the tendons.
     """
     module = part("procedures")
     raise typer.Exit(

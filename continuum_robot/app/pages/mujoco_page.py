@@ -19,7 +19,7 @@ _CHAIN = re.compile(r"chain_of_(\d+)_tip_x_mm")
 
 
 def page(text: str, folder: Path) -> str:
-    """The page with its generated parts written anew.
+    """The page with its generated parts written again.
 
     Parameters
     ----------

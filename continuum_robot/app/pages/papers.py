@@ -98,7 +98,7 @@ EQUATIONS: dict[str, dict[str, str]] = {
 
 
 def page(text: str, paper: str, numbers: Path, images: Path) -> str:
-    """A page of docs/papers with its generated parts written anew.
+    """A page of docs/papers with its generated parts written again.
 
     Parameters
     ----------

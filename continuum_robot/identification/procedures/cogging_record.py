@@ -167,7 +167,7 @@ def load_cogging(robot: Robot, path: Path) -> CoggingRecord:
         )
     if not record.angle_known:
         raise DeviceError(
-            robot.name, "has a table of cogging from before its motors were aligned anew", CALIBRATE_FIRST
+            robot.name, "has a table of cogging from before its motors were aligned again", CALIBRATE_FIRST
         )
     return record
 

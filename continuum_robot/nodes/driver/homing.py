@@ -91,7 +91,7 @@ class StoredHoming:
             self._was_aligned = True
             if forget_angles(loop.robot, self.folder):
                 loop.compensate_cogging(on=False)
-                self._node.get_logger().warning("the motors were aligned anew: calibrate their cogging again")
+                self._node.get_logger().warning("the motors were aligned again: calibrate their cogging again")
         self._publish_status()
 
     def require(self, actuators: TendonActuators) -> None:

@@ -180,5 +180,5 @@ def test_after_a_new_alignment_the_angles_are_lost(tmp_path):
     assert not forget_angles(ROBOT, tmp_path)
     store_cogging(found()[0], path)
     assert forget_angles(ROBOT, tmp_path)
-    with pytest.raises(DeviceError, match="aligned anew"):
+    with pytest.raises(DeviceError, match="aligned again"):
         load_cogging(ROBOT, path)

@@ -173,7 +173,7 @@ def test_the_motors_come_to_rest_with_the_commanded_tensions():
 
 
 def test_motors_are_those_of_the_other_plant():
-    """With the chain held by its own stiffness the spools' first milliseconds hang on the motor model alone."""
+    """With the chain held by its own stiffness the spools' first milliseconds depend on the motor model alone."""
     command = np.array([4.0, 2.0, 2.0, 2.0, 2.5])
     plants = [make(ROBOT, rng=np.random.default_rng(4)) for make in (Plant, MujocoPlant)]
     for plant in plants:

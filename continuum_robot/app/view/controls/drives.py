@@ -22,7 +22,7 @@ class Drives:
     ----------
     server : of the page
     commander : spun
-    status : where answers are told
+    status : where answers are shown
 
     Attributes
     ----------

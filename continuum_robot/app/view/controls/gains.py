@@ -33,7 +33,7 @@ class Gains:
     server : of the page
     commander : spun
     robot : what it is
-    status : where answers are told
+    status : where answers are shown
 
     Attributes
     ----------

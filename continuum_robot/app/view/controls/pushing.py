@@ -23,7 +23,7 @@ class Pushing:
     server : of the page
     commander : spun
     robot : what it is
-    status : where answers are told
+    status : where answers are shown
 
     Attributes
     ----------

@@ -28,7 +28,7 @@ class Recording:
     server : of the page
     commander : spun
     robot : what it is
-    status : where answers are told
+    status : where answers are shown
     directory : where recordings go of a stack that has no recorder
 
     Attributes

@@ -39,7 +39,7 @@ class Steering:
     server : of the page
     commander : spun
     robot : what it is
-    status : where answers are told
+    status : where answers are shown
 
     Attributes
     ----------

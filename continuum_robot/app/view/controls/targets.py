@@ -37,7 +37,7 @@ class TipTarget:
     server : of the page
     commander : spun
     steering : which mode it is
-    status : where answers are told
+    status : where answers are shown
     drawing : looks of the robot
     scene_scale : units of the scene a metre
     """

@@ -33,7 +33,7 @@ class Trajectory:
     server : of the page
     commander : spun
     steering : falls silent when the trajectory plays
-    status : where answers are told
+    status : where answers are shown
 
     Attributes
     ----------
