@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ SETTING = "hardware.force_sensor.port"
 STALE_AFTER_S = 0.05
 SILENT_AFTER_S = 1.0
 _ACKNOWLEDGE_S = 0.2
+_DEMANDS = 3  # a computer that stalls loses an answer, and to set something twice does no harm
 _BOOT_S = 2.0
 _FIRST_FRAME_S = 0.5
 _POLL_S = 0.002
@@ -271,8 +272,19 @@ class RokubiForceSensor:
         # A new baud rate may hold at once, when the sensor runs, or when it is started the next time.
         rates = tuple(dict.fromkeys((settings.baud_bps, spoken_bps)))
         yield from self._demand(codec.set_filter(settings.sinc), rates[::-1])
-        # Whatever it answers: a change of the baud rate would garble a command that is still on its way.
-        yield from self._acknowledged(codec.run())
+        for attempt in range(_DEMANDS):
+            if attempt:
+                self._port.set_baud(rates[attempt % len(rates)])
+            # Whatever it answers: a change of the baud rate would garble a command that is still on its way.
+            yield from self._acknowledged(codec.run())
+            if (yield from self._measures(rates)):
+                return
+        raise DeviceError(
+            self._where, "took its settings and sends no measurements", "Switch the sensor off and on again."
+        )
+
+    def _measures(self, rates: tuple[int, ...]) -> Generator[None, float, bool]:
+        """Whether measurements come in time, at one of the baud rates; the first of them is taken."""
         for baud_bps in rates:
             self._port.set_baud(baud_bps)
             self._stream.restart()
@@ -283,11 +295,9 @@ class RokubiForceSensor:
                 frames = self._stream.feed(self._port.read())
                 if self._stream.accepted > accepted:
                     self._take(frames, now_s)
-                    return
+                    return True
                 now_s = yield
-        raise DeviceError(
-            self._where, "took its settings and sends no measurements", "Switch the sensor off and on again."
-        )
+        return False
 
     def _find(self) -> Generator[None, float, bool]:
         """Make the sensor listen, at whatever speed it speaks."""
@@ -309,10 +319,10 @@ class RokubiForceSensor:
             now_s = yield
         return False
 
-    def _demand(self, command: bytes, rates: Sequence[int]) -> _Talk:
-        """Set something, at the first of the baud rates at which the sensor answers."""
+    def _demand(self, command: bytes, rates: tuple[int, ...]) -> _Talk:
+        """Set something, at the first of the baud rates at which the sensor answers; each is tried some times."""
         code = None
-        for rate in rates:
+        for rate in rates * _DEMANDS:
             self._port.set_baud(rate)
             code = yield from self._acknowledged(command)
             if code is not None:

@@ -109,6 +109,22 @@ def test_a_sensor_that_takes_its_time_is_set_up(polls: int) -> None:
     bench.close()
 
 
+@pytest.mark.parametrize("options", [{}, {"baud_bps": 57600}, {"baud_holds_after": "restart"}], ids=str)
+@pytest.mark.parametrize("begin", range(200, 210))
+def test_a_sensor_that_stalls_while_it_is_set_up_is_asked_again(begin: int, options: dict[str, Any]) -> None:
+    """As the simulated one does on a busy computer."""
+    bench = Bench(**options)
+    for tick in range(6000):
+        bench.now_s += 0.001
+        if not begin <= tick < begin + 250:
+            bench.sensor.step(bench.now_s)
+        reading = bench.driver.read(bench.now_s)
+        if np.isfinite(reading.wrench).all():
+            break
+    np.testing.assert_allclose(reading.wrench, bench.wrench, rtol=1e-7)
+    bench.close()
+
+
 def test_it_is_what_the_nodes_ask_for(bench: Bench) -> None:
     assert isinstance(bench.driver, ForceSensor)
     assert bench.driver.frame_id == "flange"
