@@ -2,7 +2,7 @@
 """Turn every motor slowly both ways, with its tendon on: the robot goes in circles that wind a turn of each spool.
 
 What is left of a motor's force when inertia, friction and the slowly changing load are taken off repeats with the
-motor's angle: its cogging. See identification/cogging_table.py for that fit.
+motor's angle: its cogging. See identification/cogging_fit.py for that fit.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
 
 ROBOT = load_robot("opencr_five_tendon")
 LIMITS = ROBOT.limits
-DT = 1e-3
+DT = 2e-3  # half the cycles of a robot's 1 kHz: the procedures measure for seconds
 
 
 class Rewired:
