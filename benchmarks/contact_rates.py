@@ -216,7 +216,7 @@ def main() -> None:
     """Run both and print."""
     parser = argparse.ArgumentParser(description="False alarms and missed pushes of the contact monitor")
     parser.add_argument("robot", help="robot file, or the name of a shipped one")
-    parser.add_argument("--methods", nargs="+", default=["best", "gmo"])
+    parser.add_argument("--methods", nargs="+", default=["kalman_disturbance_observer", "gmo"])
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=5.0, help="free motion of each seed")
     parser.add_argument("--pushes", type=int, default=50)

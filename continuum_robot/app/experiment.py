@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib.util
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,8 @@ def _reason_to_skip(experiment: Experiment) -> str:
     """Why an experiment has no stored numbers; empty: it has."""
     if experiment.required:
         return "needs files: " + ", ".join(f"--{name.replace('_', '-')}" for name in experiment.required)
+    if experiment.package and importlib.util.find_spec(experiment.package) is None:
+        return f"needs the package {experiment.package}"
     return experiment.not_stored
 
 

@@ -112,13 +112,13 @@ class BudgetAlgebra:
         progress: Callable[[str], None] | None = None,
     ) -> None:
         blocks, of = _Blocks(len(stiffness)), (strain_count, float(np.trace(stiffness)))
-        functions = [_best_budget(blocks, of), _gmo_budget(blocks, of), _jfd_budget(blocks, of)]
+        functions = [_kalman_budget(blocks, of), _gmo_budget(blocks, of), _jfd_budget(blocks, of)]
         made = compile_functions(functions, f"the error budgets of {name}", compile=compile, progress=progress)
         self.size = len(stiffness)
-        self._budgets = {method: made[f"{method}_budget"] for method in ("best", "gmo", "jfd")}
+        self._budgets = {method: made[f"{method}_budget"] for method in ("kalman_disturbance_observer", "gmo", "jfd")}
         self._friction_free = np.zeros(self.size)
 
-    def best_budget(
+    def kalman_budget(
         self,
         shares: Vector,
         elastic: Vector,
@@ -139,7 +139,7 @@ class BudgetAlgebra:
         rod_by_rate : derivative of the rod's own forces by c_rate, (n, n)
         friction : generalised force, (n,), N.m^2; None: no friction
         """
-        return self._budget("best", shares, elastic, by_c, friction, rod_by_rate, spread)[0]
+        return self._budget("kalman_disturbance_observer", shares, elastic, by_c, friction, rod_by_rate, spread)[0]
 
     def gmo_budget(
         self,
@@ -157,7 +157,7 @@ class BudgetAlgebra:
 
         Parameters
         ----------
-        shares, elastic, friction : as in :meth:`best_budget`
+        shares, elastic, friction : as in :meth:`kalman_budget`
         lag : what the residual is late by, (n,), N.m^2
         sensitivity : of the observer; it is updated
         dt : of the cycle, s
@@ -187,7 +187,7 @@ class BudgetAlgebra:
 
         Parameters
         ----------
-        shares, elastic, noise, friction : as in :meth:`best_budget` and :meth:`gmo_budget`
+        shares, elastic, noise, friction : as in :meth:`kalman_budget` and :meth:`gmo_budget`
         by_c, by_rate : derivatives of all known forces, (n, n)
         mass : M, (n, n), kg.m^4
         acceleration_noise : standard deviation of the accelerations, 1/(m.s^2)
@@ -400,11 +400,11 @@ def _filtered(blocks: _Blocks) -> ca.Function:
 # --- error budgets
 
 
-def _best_budget(blocks: _Blocks, of: tuple[int, float]) -> ca.Function:
+def _kalman_budget(blocks: _Blocks, of: tuple[int, float]) -> ca.Function:
     common = _BudgetSymbols(blocks, of)
     rod_by_rate, spread = blocks.symbol("rod_by_rate"), blocks.symbol("spread")
     systematic = common.by_errors(common.by_c, rod_by_rate)
-    return common.function("best", [rod_by_rate, spread], systematic=systematic, spread=spread)
+    return common.function("kalman_disturbance_observer", [rod_by_rate, spread], systematic=systematic, spread=spread)
 
 
 def _gmo_budget(blocks: _Blocks, of: tuple[int, float]) -> ca.Function:

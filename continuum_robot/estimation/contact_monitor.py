@@ -176,8 +176,8 @@ class ContactMonitor:
     def bridge(self, gap_s: float) -> None:
         """Go on after a time without shapes, s, of which nothing is known; the next update has dt = 0.
 
-        Momentum observer and joint-force deviation start anew; "best" keeps its force, less certain by that time.
-        Blindness, tare and reported states stay.
+        Momentum observer and joint-force deviation restart; the Kalman disturbance observer keeps its force, less
+        certain by that time. Blindness, tare and reported states stay.
 
         Parameters
         ----------
@@ -208,10 +208,11 @@ class ContactMonitor:
     def learn_floor(self, learning: bool, margin: float = 1.2) -> None:
         """Begin (True) to learn from free motion, or end it (False) and use what was learnt.
 
-        The thresholds are raised above every residual that is seen. With "best", contacts are then told from motion by
-        all channels together, and what the residual did in motion weighs the wrench and the place, instead of the
-        errors that the settings assume. What of it are constant shares of the model's forces, of its stiffness in each
-        plane, its masses and its friction, is taken off. Both are kept until the method changes.
+        The thresholds are raised above every residual that is seen. With the method ``kalman_disturbance_observer``,
+        all channels together then distinguish contacts from motion, and what the residual did in motion weighs the
+        wrench and the place, instead of the errors that the settings assume. What of it are constant shares of the
+        model's forces, of its stiffness in each plane, its masses and its friction, is taken off. Both are kept until
+        the method changes.
 
         Parameters
         ----------
@@ -245,7 +246,7 @@ class ContactMonitor:
         Parameters
         ----------
         c : coefficients, (n,), 1/m
-        c_rate : their rates, (n,), 1/(m.s); "best" does not use them
+        c_rate : their rates, (n,), 1/(m.s); the Kalman disturbance observer does not use them
         c_covariance : covariance of the noise of c, (n, n)
         dt : time since the previous update, s
         tension : of every tendon, (N,), N
@@ -271,7 +272,11 @@ class ContactMonitor:
             raise ParameterError("dt", dt, "a time step of at least 0 s")
         shape = np.asarray(c, dtype=float)
         rod, count = self._rod, self._rod.coefficient_count
-        rate = np.zeros(count) if self.settings.method == "best" else np.asarray(c_rate, dtype=float)
+        rate = (
+            np.zeros(count)
+            if self.settings.method == "kalman_disturbance_observer"
+            else np.asarray(c_rate, dtype=float)
+        )
         noise = np.asarray(c_covariance, dtype=float)
         extra = np.zeros(count) if other_force is None else np.asarray(other_force, dtype=float)
         if shape.shape != (count,) or rate.shape != (count,) or noise.shape != (count, count):

@@ -15,7 +15,7 @@ from continuum_robot.estimation.wrench import CONTACT_TYPES
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity, quantity_of
 
-METHODS = ("gmo", "jfd", "best")
+METHODS = ("gmo", "jfd", "kalman_disturbance_observer")
 _WALK_SHARE = 0.15
 _COLLISION_SHARES = (0.25, 0.3)
 
@@ -25,7 +25,7 @@ class MonitorSettings:
     """Settings of the contact monitor; all may be changed while it runs."""
 
     method: str = quantity(
-        "gmo: momentum observer; jfd: joint-force deviation; best: Kalman disturbance observer",
+        "gmo: momentum observer; jfd: joint-force deviation; kalman_disturbance_observer: force from a Kalman filter",
         default="gmo",
         choices=METHODS,
         live=True,
@@ -43,7 +43,12 @@ class MonitorSettings:
         "points of the backward Gaussian on the residual of gmo and jfd", default=1, ge=1, le=1000, live=True
     )
     force_walk_n_per_sqrt_s: float = quantity(
-        "change of contact forces that best expects within a second", "N/s^0.5", default=30.0, gt=0, le=1e5, live=True
+        "change of contact forces that the Kalman disturbance observer expects within a second",
+        "N/s^0.5",
+        default=30.0,
+        gt=0,
+        le=1e5,
+        live=True,
     )
     contact_type: str = quantity(
         "what a contact can transmit", default="point", choices=tuple(CONTACT_TYPES), live=True

@@ -33,8 +33,8 @@ class ContactEstimate:
     residual : generalised force of contacts after the tare, (n,), N.m^2; NaN while blind
     residual_covariance : covariance of ``residual`` with the errors of the model, (n, n)
     contact_threshold, collision_threshold : of each channel's absolute value, (n,), N.m^2
-    ratio : largest residual over its contact threshold, or with "best" after learning from free motion the size of all
-        residuals together over the largest there; NaN while blind
+    ratio : largest residual over its contact threshold, or of the Kalman disturbance observer after learning from
+        free motion the size of all residuals together over the largest there; NaN while blind
     wrench : at ``wrench_arc_length_m``, in the backbone's frame there
     wrench_arc_length_m : known, found, or else the tip, m
     wrench_place_assumed : whether it is the tip for want of anything better: the wrench is equivalent, not true

@@ -208,14 +208,14 @@ class FreeMotionLearning:
         self._learning, self._known = True, None
 
     def end(self, settings: MonitorSettings) -> None:
-        """Use what was learnt; with "best" that of all channels together.
+        """Use what was learnt; with the Kalman disturbance observer that of all channels together.
 
         Parameters
         ----------
         settings : in use
         """
         self._learning, self._known = False, None
-        if self._floor is not None and settings.method == "best":
+        if self._floor is not None and settings.method == "kalman_disturbance_observer":
             shares = self._rod.uncertain_shares(settings.stiffness_error_share, settings.friction_error_share)
             self._known = self._floor.free_motion(shares)
 

@@ -202,7 +202,7 @@ class DeviationResidual:
 
 
 class KalmanResidual:
-    """best: the Kalman disturbance observer, which needs no rates and states its own covariance.
+    """Kalman disturbance observer, which needs no rates and states its own covariance.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ class KalmanResidual:
         drives, other = cycle.drives, cycle.other
         raw = observer.update(cycle.c, cycle.noise, lambda c, rate: rod.evaluate(c, rate, drives, other), cycle.dt)
         state, c, spread = observer.model, observer.coefficients, observer.covariance
-        errors = self._budgets.best_budget(
+        errors = self._budgets.kalman_budget(
             shares,
             rod.elastic(c, state),
             spread=spread,

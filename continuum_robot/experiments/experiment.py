@@ -86,6 +86,7 @@ class Experiment:
     compute : (settings, progress) -> result
     plot : (result, folder) -> files
     tolerances : of stored numbers by patterns of their keys, as in a shell; those of no pattern have ``EXACT``
+    package : that it needs beyond those of every installation; empty: none
     not_stored : why no numbers are kept; empty: they are
     """
 
@@ -97,6 +98,7 @@ class Experiment:
     compute: Callable[[Any, Progress], Result]
     plot: Callable[[Result, Path], list[Path]]
     tolerances: Mapping[str, Tolerance] = dataclasses.field(default_factory=dict)
+    package: str = ""
     not_stored: str = ""
 
     @property

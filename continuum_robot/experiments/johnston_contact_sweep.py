@@ -12,10 +12,10 @@ parts, of the RMSE in x and in y; ``force_rmse_in_contact_n`` is that of the err
 alone, which is stricter.
 
 GMO and JFD are as in the paper: rates by 30-point backward Gaussians, the paper's gains, 100 and 200 points on the
-results, a threshold on each channel. The paper names no rate; theirs is the monitor's. "best" is the contact monitor as
-the node runs it (estimation/contact_monitor.py), after it has learnt from the same free motion: the Kalman disturbance
-observer, with what its force does in free motion as the covariance of the model's errors, which weighs the detection,
-the wrench and the place.
+results, a threshold on each channel. The paper names no rate; theirs is the monitor's. The third method is the contact
+monitor as the node runs it (estimation/contact_monitor.py) with the Kalman disturbance observer, after it has learned
+from the same free motion: what its force does in free motion is the covariance of the model's errors, which weighs the
+detection, the wrench and the place.
 """
 
 from __future__ import annotations
@@ -31,7 +31,15 @@ from continuum_robot.experiments.experiment import Experiment, Progress, Result,
 from continuum_robot.experiments.johnston_measurement import curvature_range
 from continuum_robot.experiments.johnston_sweep_monitors import PLACE_EVERY, Monitors
 from continuum_robot.experiments.johnston_sweep_rig import Rig, SweepSettings
-from continuum_robot.experiments.johnston_sweep_runs import METHODS, PLACES_M, Recording, Score, cases, score
+from continuum_robot.experiments.johnston_sweep_runs import (
+    METHOD_NAMES,
+    METHODS,
+    PLACES_M,
+    Recording,
+    Score,
+    cases,
+    score,
+)
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
 
 Array = NDArray[np.float64]
@@ -50,7 +58,7 @@ def _record(rig: Rig, monitors: Monitors, case: Recording, *, present: bool) -> 
     for index, sample in enumerate(rig.approach(case, present=present)):
         cycle = monitors.update(sample)
         ratios = monitors.statistics(cycle)
-        felt.append(cycle.best.in_contact)
+        felt.append(cycle.estimate.in_contact)
         shapes.append(sample.c)
         rows["truth"].append(sample.wrench[:2])
         forces = monitors.forces(cycle, case.arc_length_m) if present else dict.fromkeys(METHODS, np.zeros(2))
@@ -118,9 +126,9 @@ def _run(settings: SweepSettings, progress: Progress) -> Result:
         for method in METHODS:
             scores[method].append(score(run, method))
             false_alarms[method] += scores[method][-1].early + score(free, method).early
-        best = scores["best"][-1]
+        found = scores["kalman_disturbance_observer"][-1]
         progress(
-            f"{run.name}: best after {best.delay_ms:.0f} ms, {best.contact_error_n:.1f} N off, at {best.place_m:.3f} m"
+            f"{run.name}: after {found.delay_ms:.0f} ms, {found.contact_error_n:.1f} N off, at {found.place_m:.3f} m"
         )
     numbers: dict[str, object] = {}
     for method in METHODS:
@@ -201,7 +209,7 @@ def _draw(result: Result, folder: Path) -> list[Path]:
     with figure(example, f"Contact {picked.name} (johnston, figs 9 and 10)", 5, 1, sharex=True) as (drawing, axes):
         axes[0].plot(picked.time_s, picked.truth[:, across], color=REFERENCE, linestyle="--", label="true")
         for k, method in enumerate(METHODS):
-            axes[0].plot(picked.time_s, picked.forces[method][:, across], color=COLOURS[k], label=method.upper())
+            axes[0].plot(picked.time_s, picked.forces[method][:, across], color=COLOURS[k], label=METHOD_NAMES[method])
             axes[1].semilogy(picked.time_s, picked.statistic[method], color=COLOURS[k])
             known = np.isfinite(picked.places[method]) & picked.raised(method)
             axes[2].plot(picked.time_s[known], picked.places[method][known], ".", color=COLOURS[k], markersize=3)
@@ -227,7 +235,7 @@ def _draw(result: Result, folder: Path) -> list[Path]:
             shift = 0.08 * (k - 1)
             where = np.array([run.disk + shift for run in series.runs])
             scores = series.scores[method]
-            axes[0].plot(where, [one.delay_ms for one in scores], ".", color=COLOURS[k], label=method.upper())
+            axes[0].plot(where, [one.delay_ms for one in scores], ".", color=COLOURS[k], label=METHOD_NAMES[method])
             axes[1].plot(where, [one.contact_error_n for one in scores], ".", color=COLOURS[k])
             axes[2].plot(where, [one.place_m for one in scores], ".", color=COLOURS[k])
         for disk, place in enumerate(PLACES_M, start=1):

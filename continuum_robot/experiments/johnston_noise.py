@@ -10,11 +10,12 @@ is exact then. The paper names no sample rate: it is 1 kHz here, and a sweep sho
 at which the paper's robot was recorded: which method is better depends on it. The third row is the Kalman disturbance
 observer with its force in a weighted fit; it knows the standard deviation of the noise.
 
-At which rate and smoothing table 6 was made is asked of its own numbers. An error of smoothing and of the observer's
-lag does not change with the noise, and what the noise does is proportional to it, so that the two columns A (0.001)
-and B (0.01) give both parts: noise = sqrt((B^2 - A^2) / 99), lag = sqrt(A^2 - noise^2). The sweep takes our numbers
-apart in the same way, over rates and windows, and looks for the closest to each method's row and to both, by the
-geometric mean factor between the table's numbers and ours.
+At which rate and smoothing table 6 was made is asked of its own numbers. Its columns A (0.001) and B (0.01) are taken
+apart into what grows with the noise and what does not: noise = sqrt((B^2 - A^2) / 99), constant = sqrt(A^2 - noise^2).
+Constant are the lag of observer and smoothing, and the friction of the tendons, whose sign the noise of the rate
+decides: mostly in y, where its coefficient is five times that in x. The sweep takes our numbers apart in the same way,
+over rates and windows, and looks for the closest to each method's row and to both, by the geometric mean factor between
+the table's numbers and ours.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from continuum_robot.estimation.momentum_observer import MomentumObserver, ramp_
 from continuum_robot.estimation.wrench import WrenchEstimator
 from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.johnston_segment import CapstanRobot, Loaded, point_force
+from continuum_robot.experiments.johnston_sweep_runs import METHOD_NAMES, METHODS
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
@@ -41,7 +43,6 @@ Array = NDArray[np.float64]
 
 FORCE_N = np.array([10.0, -10.0])
 LEVELS = {"noiseless": 0.0, "noise_0001": 0.001, "noise_001": 0.01}
-METHODS = ("gmo", "jfd", "best")
 _SMOOTHING_POINTS = 10
 SWEPT_RATES_HZ = (50, 100, 150, 200, 250, 500, 1000, 2000)
 SWEPT_POINTS = (5, 10, 20, 40, 80)
@@ -57,7 +58,11 @@ class NoiseSettings:
     rate_hz: int = quantity("sample rate", "Hz", default=1000, ge=50, le=4000)
     gain_per_s: float = quantity("K_o of every coefficient", "1/s", default=10.0, gt=0, le=1000)
     force_walk_n_per_sqrt_s: float = quantity(
-        "change of the force that the best estimator expects within a second", "N/s^0.5", default=10.0, gt=0, le=1e4
+        "change of the force that the Kalman disturbance observer expects within a second",
+        "N/s^0.5",
+        default=10.0,
+        gt=0,
+        le=1e4,
     )
     duration_s: float = quantity("simulated time; the ramp takes half of it", "s", default=2.0, gt=0.02, le=100)
     seeds: int = quantity("draws of the noise, over which errors are averaged", default=2, ge=1, le=100)
@@ -148,8 +153,8 @@ def _estimate(
     amplitude, seed = noise
     measured = exact.c + amplitude * np.random.default_rng(seed).uniform(-0.5, 0.5, exact.c.shape)
     dt, n = float(exact.time_s[1] - exact.time_s[0]), segment.size
-    if method == "best":
-        return _best(segment, measured, amplitude, settings, dt)
+    if method == "kalman_disturbance_observer":
+        return _kalman(segment, measured, amplitude, settings, dt)
     difference = SmoothedDifference(points)
     observer = MomentumObserver(settings.gain_per_s, size=n)
     torque = np.zeros(segment.capstans)
@@ -164,7 +169,7 @@ def _estimate(
     return found
 
 
-def _best(segment: CapstanRobot, measured: Array, amplitude: float, settings: NoiseSettings, dt: float) -> Array:
+def _kalman(segment: CapstanRobot, measured: Array, amplitude: float, settings: NoiseSettings, dt: float) -> Array:
     """The disturbance observer: no derivative is taken, and the fit weighs channels by what is known of each."""
     wrench, terms = WrenchEstimator("point"), segment.terms()
     observer = DisturbanceObserver(segment.size, wrench.directions, settings.force_walk_n_per_sqrt_s)
@@ -208,7 +213,7 @@ def _sweep(
     for method, values in parts.items():
         paper = _parts(NOISE.paper, method)
         for k, axis in enumerate("xy"):
-            for j, name in enumerate(("lag", "noise")):
+            for j, name in enumerate(("constant", "noise")):
                 numbers[f"table_6_{name}_part_{method}_{axis}_n"] = float(paper[j, k])
                 numbers[f"window_{name}_part_{method}_{axis}_n"] = values[:, j, k].tolist()
     return numbers, windows, parts
@@ -276,23 +281,25 @@ def _draw(result: Result, folder: Path) -> list[Path]:
                 axis.set_ylim(-25, 25)
                 noise = f"{amplitude:g} 1/m" if amplitude else "no noise"
                 error = series.rmse_n[level, method]
-                axis.set_title(f"{method.upper()}, {noise}: {error[0]:.2g}, {error[1]:.2g} N", loc="left", fontsize=8)
+                axis.set_title(
+                    f"{METHOD_NAMES[method]}, {noise}: {error[0]:.2g}, {error[1]:.2g} N", loc="left", fontsize=8
+                )
                 if column == 0:
                     axis.set_ylabel("force in N")
                 if row == len(METHODS) - 1:
                     axis.set_xlabel("time in s")
         legend_below(drawing, axes[0, 0])
-    return [file, _draw_parts(series, folder)] if series.windows else [file]
+    return [file, _draw_windows(series, folder)] if series.windows else [file]
 
 
-def _draw_parts(series: NoiseSeries, folder: Path) -> Path:
+def _draw_windows(series: NoiseSeries, folder: Path) -> Path:
     file = folder / "johnston_noise_windows.png"
     title = "Error in y that does not change with the noise, and what noise of 0.001 1/m adds (johnston, table 6)"
     rates = sorted({rate for rate, _ in series.windows})
     with figure(file, title, 2, 2, sharex=True, size=(8.4, 5.4)) as (drawing, axes):
         for row, method in enumerate(("gmo", "jfd")):
             paper = _parts(NOISE.paper, method)
-            for column, name in enumerate(("smoothing and lag", "noise")):
+            for column, name in enumerate(("constant", "noise")):
                 axis = axes[row, column]
                 for k, rate in enumerate(rates):
                     own = [index for index, window in enumerate(series.windows) if window[0] == rate]

@@ -40,16 +40,16 @@ class Cycle:
     ----------
     c : smoothed coefficients, shape (n,), 1/m
     found : residual by "gmo" and "jfd", shape (n,) each, N.m^2
-    best : what the contact monitor says
+    estimate : of the contact monitor
     """
 
     c: Array
     found: dict[str, Array]
-    best: ContactEstimate
+    estimate: ContactEstimate
 
 
 class Monitors:
-    """GMO, JFD and best on the same measurements, with the nominal parameters."""
+    """GMO, JFD and the contact monitor on the same measurements, with the nominal parameters."""
 
     def __init__(self, settings: SweepSettings, rig: Rig, progress: Progress) -> None:
         self.dt = 1 / settings.rate_hz
@@ -63,7 +63,7 @@ class Monitors:
         self.monitor = ContactMonitor(
             self.robot.robot,
             MonitorSettings(
-                method="best",
+                method="kalman_disturbance_observer",
                 force_walk_n_per_sqrt_s=settings.force_walk_n_per_sqrt_s,
                 contact_factor_accelerating=1.0,  # what is learnt is that of motion already
                 hysteresis=RELEASE,
@@ -112,10 +112,10 @@ class Monitors:
             "gmo": self._smooth["gmo"].update(self._observer.update(seen.momentum, seen.known_force, self.dt)),
             "jfd": self._smooth["jfd"].update(seen.deviation),
         }
-        best = self.monitor.update(measured, rate, self._covariance, self.dt, capstan_torque=sample.torque)
-        if best.state == BLIND:
-            raise ContinuumRobotError(f"the contact monitor is blind: {best.reason}")
-        return Cycle(c, found, best)
+        estimate = self.monitor.update(measured, rate, self._covariance, self.dt, capstan_torque=sample.torque)
+        if estimate.state == BLIND:
+            raise ContinuumRobotError(f"the contact monitor is blind: {estimate.reason}")
+        return Cycle(c, found, estimate)
 
     def calibrate(self, runs: Iterable[Iterable[Sample]]) -> None:
         """All thresholds from free motion.
@@ -142,7 +142,7 @@ class Monitors:
     def statistics(self, cycle: Cycle) -> dict[str, float]:
         """How far each method is above its threshold; 1: on it."""
         found = {method: float(np.max(np.abs(r) / self.thresholds[method])) for method, r in cycle.found.items()}
-        return {**found, "best": cycle.best.ratio}
+        return {**found, "kalman_disturbance_observer": cycle.estimate.ratio}
 
     def forces(self, cycle: Cycle, place_m: float) -> dict[str, Array]:
         """Force in x and y at the place of the run, by method.
@@ -157,7 +157,7 @@ class Monitors:
         """
         jacobian = self.robot.jacobian(cycle.c, place_m)
         simple = {method: point_force(r, jacobian) for method, r in cycle.found.items()}
-        return {**simple, "best": cycle.best.wrench.wrench[:2]}
+        return {**simple, "kalman_disturbance_observer": cycle.estimate.wrench.wrench[:2]}
 
     def places(self, cycle: Cycle) -> dict[str, float]:
         """Most likely arc length by method; GMO and JFD by the same search, with all channels alike."""
@@ -166,4 +166,9 @@ class Monitors:
             method: locator.update(jacobians, cycle.found[method], self._even, dt).best_m
             for method, locator in self._locators.items()
         }
-        return {**simple, "best": math.nan if cycle.best.location is None else cycle.best.location.best_m}
+        return {
+            **simple,
+            "kalman_disturbance_observer": math.nan
+            if cycle.estimate.location is None
+            else cycle.estimate.location.best_m,
+        }

@@ -42,7 +42,11 @@ class SweepSettings:
     )
     margin: float = quantity("thresholds over the largest value of the calibration", default=1.2, ge=1, le=10)
     force_walk_n_per_sqrt_s: float = quantity(
-        "change of the force that the best estimator expects within a second", "N/s^0.5", default=30.0, gt=0, le=1e4
+        "change of the force that the Kalman disturbance observer expects within a second",
+        "N/s^0.5",
+        default=30.0,
+        gt=0,
+        le=1e4,
     )
     torque_error: float = quantity(
         "share by which the torque that a current stands for is off, for each capstan", default=0.05, ge=0, le=0.5

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-METHODS = ("gmo", "jfd", "best")
+METHOD_NAMES = {"gmo": "GMO", "jfd": "JFD", "kalman_disturbance_observer": "Kalman disturbance observer"}
+METHODS = tuple(METHOD_NAMES)
 PLACES_M = (0.0585, 0.1100, 0.1618, 0.2133, 0.2650)
 # Direction, and for each disk from the base the speed of the capstan, deg/s: table 7.
 CASES = {
@@ -66,7 +67,7 @@ class Recording:
 
     def raised(self, method: str) -> NDArray[np.bool_]:
         """Where a method reports contact: after some cycles above its threshold, until below 0.7 of it, (k,)."""
-        if method == "best" and len(self.felt):
+        if method == "kalman_disturbance_observer" and len(self.felt):
             return self.felt & (self.time_s >= SETTLE_S)
         found, state, above = np.zeros(len(self.time_s), dtype=bool), False, 0
         for index, value in enumerate(self.statistic[method]):

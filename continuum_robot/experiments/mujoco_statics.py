@@ -209,4 +209,5 @@ STATICS = Experiment(
     settings=MujocoStaticsSettings,
     compute=_run,
     plot=_draw,
+    not_stored="docs/mujoco.md has its numbers, which need a file of shapes",
 )

@@ -94,7 +94,7 @@ def faults(
 
     The shipped drivers run against simulated wires. Each fault is injected at three moments of a motion; detection,
     time to the safe state and tensions are judged by the simulated robot's truth, and the robot has to move again
-    without a restart. docs/faults.md says what every fault looks like and what to do. Takes some ten minutes. Exit
+    without a restart. docs/faults.md says what every fault looks like and what to do. Takes half an hour. Exit
     code 1 unless every run ended safe.
 
     With --soak, faults, kills and resets drawn by the seed come one after the other to a stack in processes, as up

@@ -72,7 +72,7 @@ def _plants(folder: Path) -> list[str]:
 def _sweep(folder: Path) -> list[str]:
     plants = [_numbers(folder, f"johnston.contact_sweep.{name}") for name in ("rod", "mujoco")]
     rows = []
-    for method in ("gmo", "jfd", "best"):
+    for method in ("gmo", "jfd", "kalman_disturbance_observer"):
         for label, key, form in (
             ("detected", "detection_rate", "{:.0%}"),
             ("median delay", "median_detection_delay_ms", "{:.0f} ms"),

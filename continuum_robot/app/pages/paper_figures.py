@@ -37,7 +37,7 @@ def comparable(experiment: Experiment, numbers: Mapping[str, Any]) -> tuple[dict
     lists = []
     for key, value in experiment.paper.items():
         ours = numbers.get(key)
-        if _is_number(value) and _is_number(ours):
+        if is_number(value) and is_number(ours):
             single.setdefault(label_and_unit(key)[1], []).append(key)
         elif isinstance(value, (list, tuple)) and isinstance(ours, list) and not key.endswith("iteration"):
             lists.append(key)
@@ -107,7 +107,7 @@ def _curves(axis: Any, key: str, paper: Any, iterations: Any, ours: Mapping[str,
         (ours[key], COLOURS[0], "here", ours.get(_iterations(key))),
     ):
         places = at if at is not None and len(at) == len(values) else range(len(values))
-        known = [(x, float(y)) for x, y in zip(places, values, strict=True) if _is_number(y)]
+        known = [(x, float(y)) for x, y in zip(places, values, strict=True) if is_number(y)]
         axis.plot(*zip(*known, strict=True), "o-", color=colour, label=word, markersize=3)
     axis.set_ylabel(f"{label} in {unit}" if unit else label, fontsize=7)
     axis.set_xlabel("iteration" if _iterations(key) in ours else "place in the list")
@@ -119,7 +119,8 @@ def _iterations(key: str) -> str:
     return f"{key.partition('_')[0]}_iteration"
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether a value is a number; a switch is none."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 

@@ -20,6 +20,7 @@ from continuum_robot.experiments.fault_campaign.kinds import KINDS
 from continuum_robot.experiments.fault_campaign.virtual_robot import VirtualRobot, make_plant
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import OdriCan
+from continuum_robot.runtime.assembly import PERIOD_S
 from continuum_robot.simulation.faults import SLACK_TENDON
 from continuum_robot.simulation.plant import Plant
 
@@ -42,6 +43,7 @@ class FaultRecord:
     fault, moment : which fault, when
     seed : of its random numbers
     runs : "virtual time" or "processes"
+    rate_hz : of the driver, NaN where its stack did not come up
     reaction : "safe" or "tolerated"
     detected_by : who found it, ``who: name``, in the order in which they did
     detected_after_ms : from the beginning of the fault to its first detection; NaN where nobody had to notice
@@ -58,6 +60,7 @@ class FaultRecord:
     moment: str
     seed: int
     runs: str
+    rate_hz: float
     reaction: str
     detected_by: tuple[str, ...]
     detected_after_ms: float
@@ -79,6 +82,7 @@ def record_of(
     judgement: Judgement | None,
     *,
     problems: Sequence[str],
+    rate_hz: float = math.nan,
     stopped: bool = False,
     detected: Sequence[str] = (),
     detected_after_s: float = math.nan,
@@ -92,6 +96,7 @@ def record_of(
     ----------
     moment, seed : of the run
     judgement : of the robot's truth; None: nothing is known of the run, which then counts as neither safe nor recovered
+    rate_hz : of the driver
     stopped : it went to the safe state
     detected : who found it, repetitions are left out
     detected_after_s : s
@@ -105,6 +110,7 @@ def record_of(
         moment=moment,
         seed=seed,
         runs=kind.runs,
+        rate_hz=rate_hz,
         reaction=(table.SAFE if stopped else table.TOLERATED) if known else "unknown",
         detected_by=tuple(dict.fromkeys(detected)),
         detected_after_ms=1e3 * detected_after_s,
@@ -198,7 +204,7 @@ def run_one(robot: Robot, plant: Plant, kind: FaultKind, moment: str, seed: int)
             problems.append(f"in the recovery a tendon had {peak_n:.1f} N")
     return record_of(
         kind, moment, seed, judgement,
-        stopped=stopped, detected=detected_by, detected_after_s=first_s - begin_s, told=told,
+        rate_hz=1 / PERIOD_S, stopped=stopped, detected=detected_by, detected_after_s=first_s - begin_s, told=told,
         ended_safe=ended_safe, problems=problems, recovery=recovery,
     )  # fmt: skip
 

@@ -69,7 +69,7 @@ class PlainBudgets:
     def __init__(self, stiffness, _strain_count, *_name, **_how):
         self._floor = COVARIANCE_FLOOR * float(np.trace(stiffness)) ** 2
 
-    def best_budget(self, shares, elastic, *, spread, by_c, rod_by_rate, friction):
+    def kalman_budget(self, shares, elastic, *, spread, by_c, rod_by_rate, friction):
         systematic = _constant(shares, by_c, rod_by_rate)
         return self._budget(shares, elastic, systematic=systematic, spread=spread, by_c=by_c, friction=friction)
 

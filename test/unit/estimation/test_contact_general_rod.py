@@ -78,7 +78,7 @@ def test_a_push_at_the_tip_is_felt_and_placed_and_free_motion_is_not(name):
     assert abs(estimate.location.arc_length_m - length_m) < 0.05 * length_m
 
 
-@pytest.mark.parametrize("method", ["jfd", "best"])
+@pytest.mark.parametrize("method", ["jfd", "kalman_disturbance_observer"])
 def test_every_method_finds_a_push_in_the_middle(method):
     felt = Felt("rucker_helical", method=method)
     length_m = felt.robot.length_m

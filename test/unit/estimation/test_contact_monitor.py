@@ -118,7 +118,7 @@ def test_free_motion_raises_nothing_and_a_push_is_felt(method, robot, monitor_of
 
 
 def test_known_place_gives_the_force(monitor_of, pushed):
-    settings = MonitorSettings(method="best", known_arc_length_m=PLACE_M)
+    settings = MonitorSettings(method="kalman_disturbance_observer", known_arc_length_m=PLACE_M)
     found = run(monitor_of(settings), pushed)
     errors = np.array([estimate.wrench.wrench[:2] for estimate in found[450:]]) - [14, -9]
     assert math.sqrt(np.mean(errors**2)) < 0.5
@@ -188,7 +188,9 @@ def test_learning_from_free_motion_takes_errors_of_the_model_off(robot, without_
         bending_stiffness_y_nm2=0.92 * segment.backbone.bending_stiffness_y_nm2,
     )
     wrong = dataclasses.replace(robot, segments=(dataclasses.replace(segment, backbone=backbone),))
-    settings = MonitorSettings(method="best", known_arc_length_m=PLACE_M, contact_factor_accelerating=1.0)
+    settings = MonitorSettings(
+        method="kalman_disturbance_observer", known_arc_length_m=PLACE_M, contact_factor_accelerating=1.0
+    )
     monitor = ContactMonitor(wrong, settings, friction=without_friction)
     before = run(monitor, pushed, 1e-4)
     monitor.reset()
@@ -232,7 +234,7 @@ def test_what_is_not_a_number_blinds_and_is_named(method, broken, monitor_of):
         bad[broken] = bad[broken].copy()
         bad[broken].flat[0] = math.nan
     found = monitor.update(bad["c"], bad["rate"], bad["covariance"], dt, tension=bad["tension"])
-    if method == "best" and broken == "rate":  # it does not look at rates
+    if method == "kalman_disturbance_observer" and broken == "rate":  # it does not look at rates
         assert found.state == "clear"
         return
     assert found.state == "blind"
@@ -471,7 +473,12 @@ def test_noise_experiment_of_johnston(robot, dynamics, monitor_of):
     truth = np.minimum(np.arange(len(motion[0])) * DT, 1)[:, None] * [10, -10]
     functions = ContactFunctions(dynamics.symbolic, collocation_nodes=3)
     errors = {}
-    for method, amplitude in (("gmo", 0.0), ("jfd", 0.0), ("best", 0.0), ("best", 0.01)):
+    for method, amplitude in (
+        ("gmo", 0.0),
+        ("jfd", 0.0),
+        ("kalman_disturbance_observer", 0.0),
+        ("kalman_disturbance_observer", 0.01),
+    ):
         settings = MonitorSettings(method=method, gain_per_s=(10.0,), known_arc_length_m=robot.length_m)
         monitor = monitor_of(settings, functions=functions)
         generator = np.random.default_rng(2)
@@ -484,8 +491,8 @@ def test_noise_experiment_of_johnston(robot, dynamics, monitor_of):
         errors[method, amplitude] = np.sqrt(np.mean((np.array(found) - truth) ** 2, axis=0))
     np.testing.assert_allclose(errors["gmo", 0.0], 0.67, atol=0.03)
     assert errors["jfd", 0.0].max() < 1e-4
-    assert errors["best", 0.0].max() < 0.1
-    assert np.all(errors["best", 0.01] < [1.6, 1.8])
+    assert errors["kalman_disturbance_observer", 0.0].max() < 0.1
+    assert np.all(errors["kalman_disturbance_observer", 0.01] < [1.6, 1.8])
 
 
 # --- machine code and NumPy
@@ -514,7 +521,7 @@ def test_machine_code_gives_what_numpy_gives(method, monitors, dt, contact_type)
 
     The Kalman filter's covariance spans ten decades and more, so rounding adds up in what it finds.
     """
-    close = 1e-6 if method == "best" else 1e-10
+    close = 1e-6 if method == "kalman_disturbance_observer" else 1e-10
     (quick, plain), robot = monitors, monitors[0].robot
     settings = MonitorSettings(
         method=method, contact_type=contact_type, friction_error_share=0.2, rate_error_per_m_s=0.01, smoothing_points=3

@@ -25,9 +25,9 @@ def recording(truth, force, statistic):
         0.1618,
         time_s,
         np.column_stack([truth, np.zeros(len(truth))]),
-        {"best": np.column_stack([force, np.zeros(len(truth))])},
-        {"best": np.array(statistic)},
-        {"best": np.full(len(truth), 0.15)},
+        {"kalman_disturbance_observer": np.column_stack([force, np.zeros(len(truth))])},
+        {"kalman_disturbance_observer": np.array(statistic)},
+        {"kalman_disturbance_observer": np.full(len(truth), 0.15)},
     )
 
 
@@ -44,7 +44,7 @@ def test_score_counts_delay_from_the_touch_and_missed_force_as_error():
     truth = np.array([0.0] * 10 + [5.0] * 10)
     statistic = [0.5] * 14 + [2.0] * 6
     run = recording(truth, truth, statistic)
-    found = score(run, "best")
+    found = score(run, "kalman_disturbance_observer")
     assert found.delay_ms == pytest.approx(600)  # two cycles above the threshold come before the third
     assert found.early == 0
     assert found.place_m == 0.15
@@ -54,11 +54,11 @@ def test_score_counts_delay_from_the_touch_and_missed_force_as_error():
 def test_score_counts_reports_without_contact():
     truth = np.zeros(20)
     statistic = [0.0] * 5 + [2.0] * 5 + [0.0] * 4 + [2.0] * 6
-    found = score(recording(truth, truth, statistic), "best")
+    found = score(recording(truth, truth, statistic), "kalman_disturbance_observer")
     assert found.early == 2
     assert np.isnan(found.delay_ms)
     spike = [0.0] * 5 + [2.0] * 2 + [0.0] * 13
-    assert score(recording(truth, truth, spike), "best").early == 0
+    assert score(recording(truth, truth, spike), "kalman_disturbance_observer").early == 0
 
 
 @pytest.mark.long  # half a minute; the monitor finds contacts with a wrong model in test_contact_monitor.py too
@@ -74,9 +74,9 @@ def test_two_contacts_are_found_with_a_wrong_model():
             "arc_length_median_error_percent_of_length",
         ):
             assert f"{method}_{key}" in result
-    assert result["best_detection_rate"] == 1
-    assert result["best_false_alarms"] == 0
-    assert result["best_detection_rate_disks_3_to_5"] == 1
-    assert result["best_force_rmse_n"] < 2.6
-    assert result["best_arc_length_largest_error_disks_3_to_5_percent_of_length"] < 10
+    assert result["kalman_disturbance_observer_detection_rate"] == 1
+    assert result["kalman_disturbance_observer_false_alarms"] == 0
+    assert result["kalman_disturbance_observer_detection_rate_disks_3_to_5"] == 1
+    assert result["kalman_disturbance_observer_force_rmse_n"] < 2.6
+    assert result["kalman_disturbance_observer_arc_length_largest_error_disks_3_to_5_percent_of_length"] < 10
     assert result["largest_force_n"] > 15

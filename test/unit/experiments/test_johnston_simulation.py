@@ -110,8 +110,11 @@ def test_noise_of_a_short_ramp():
         assert result[f"jfd_noiseless_rmse_{axis}_n"] < 1e-4
         assert result[f"gmo_noise_001_rmse_{axis}_n"] < result[f"jfd_noise_001_rmse_{axis}_n"]
         assert result[f"gmo_noise_0001_rmse_{axis}_n"] < result[f"jfd_noise_0001_rmse_{axis}_n"]
-        assert result[f"best_noise_001_rmse_{axis}_n"] < 0.5 * result[f"gmo_noise_001_rmse_{axis}_n"]
-        assert result[f"best_noise_001_rmse_{axis}_n"] < 1.6
+        assert (
+            result[f"kalman_disturbance_observer_noise_001_rmse_{axis}_n"]
+            < 0.5 * result[f"gmo_noise_001_rmse_{axis}_n"]
+        )
+        assert result[f"kalman_disturbance_observer_noise_001_rmse_{axis}_n"] < 1.6
 
 
 def test_which_method_noise_disturbs_less_depends_on_the_rate():
