@@ -4,32 +4,61 @@
 A continuum arm has no joints that a URDF could describe: the frames of its parts are measured and stand on tf. Their
 joints are ``floating`` here, which robot_state_publisher leaves to tf and planners take as multi-degree-of-freedom
 joints. A fixed joint would make it publish the tip of the straight robot against the measured one.
+
+What moves in a straight line, and has a place in ``joint_states``, is the driven end of each tendon: a prismatic joint,
+positive where the tendon is pulled in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from xml.etree import ElementTree
 
 import numpy as np
+from numpy.typing import NDArray
 
+from continuum_robot.models.drawing import Drawing
 from continuum_robot.models.robot_model import RigidPart, RobotModel
+from continuum_robot.robot.actuation import TensionLimits
 
+Array = NDArray[np.float64]
+
+TENDON_DIRECTION = (0.0, 0.0, -1.0)
+"""In which the driven end of a tendon moves where it is pulled in, base frame: out of the base."""
+_UNLIMITED = 1e3
 # A link lets what is drawn inside of it shine through.
 _GREY, _DARK = (0.75, 0.75, 0.78, 0.4), (0.35, 0.35, 0.4, 1.0)
 
 
-def robot_description(model: RobotModel, prefix: str = "") -> str:
+def tendon_ends(model: RobotModel, drawing: Drawing) -> dict[str, Array]:
+    """Where each tendon enters the base.
+
+    Parameters
+    ----------
+    model : of any robot
+    drawing : of it
+
+    Returns
+    -------
+    for the name of each tendon, in order, shape (3,), m, base frame
+    """
+    paths = drawing.geometry(np.zeros(drawing.size)).tendons
+    return {name: path[0] for name, path in zip(model.robot.tendon_names, paths, strict=True)}
+
+
+def robot_description(model: RobotModel, tendons: Mapping[str, Array], prefix: str = "") -> str:
     """The URDF.
 
     Parameters
     ----------
     model : of any robot
-    prefix : in front of the name of every link, as in front of every tf frame
+    tendons : where they enter the base, as of :func:`tendon_ends`
+    prefix : in front of the name of every link and tendon, as in front of every tf frame
 
     Returns
     -------
-    XML text; its links are ``base`` and ``tip``, and of rolling joints ``link_2`` and so on, all frames on tf
+    XML text; its links are ``base`` and ``tip``, of rolling joints ``link_2`` and so on, and the driven end of each
+    tendon, all frames on tf
     """
     root = ElementTree.Element("robot", name=model.robot.name)
     for name, color in (("grey", _GREY), ("dark", _DARK)):
@@ -40,6 +69,8 @@ def robot_description(model: RobotModel, prefix: str = "") -> str:
     for part in others:
         _add_link(root, prefix, part)
         _add_joint(root, f"{prefix}{base.frame}", f"{prefix}{part.frame}")
+    for tendon, place_m in tendons.items():
+        _add_tendon(root, f"{prefix}{base.frame}", f"{prefix}{tendon}", place_m, model.robot.limits)
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
 
@@ -74,5 +105,20 @@ def _add_joint(root: ElementTree.Element, parent: str, child: str) -> None:
     ElementTree.SubElement(joint, "origin", xyz="0 0 0", rpy="0 0 0")
 
 
-def _numbers(values: Sequence[float]) -> str:
+def _add_tendon(
+    root: ElementTree.Element, parent: str, name: str, place_m: Array, limits: TensionLimits | None
+) -> None:
+    ElementTree.SubElement(root, "link", name=name)
+    joint = ElementTree.SubElement(root, "joint", name=name, type="prismatic")
+    ElementTree.SubElement(joint, "parent", link=parent)
+    ElementTree.SubElement(joint, "child", link=name)
+    ElementTree.SubElement(joint, "origin", xyz=_numbers(place_m), rpy="0 0 0")
+    ElementTree.SubElement(joint, "axis", xyz=_numbers(TENDON_DIRECTION))
+    stroke_m = _UNLIMITED if limits is None else limits.maximum_displacement_m
+    effort_n = _UNLIMITED if limits is None else limits.maximum_n
+    bounds = {"lower": -stroke_m, "upper": stroke_m, "effort": effort_n, "velocity": _UNLIMITED}
+    ElementTree.SubElement(joint, "limit", {key: f"{value:.6g}" for key, value in bounds.items()})
+
+
+def _numbers(values: Sequence[float] | Array) -> str:
     return " ".join(f"{value:.6g}" for value in np.asarray(values, dtype=float))

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import numpy as np
-from geometry_msgs.msg import Point, Pose, Quaternion, Transform
+from geometry_msgs.msg import Point, Pose, Quaternion, Transform, TransformStamped
 from numpy.typing import NDArray
 from rclpy.clock import Clock, ClockType, ROSClock
 
@@ -179,4 +179,18 @@ def transform_message(pose: NDArray[np.float64]) -> Transform:
     """
     message = Transform(rotation=quaternion_message(pose[:3, :3]))
     message.translation.x, message.translation.y, message.translation.z = (float(value) for value in pose[:3, 3])
+    return message
+
+
+def stamped_transform(pose: NDArray[np.float64], frame: str, parent: str, stamp: Any) -> TransformStamped:
+    """A frame for ``/tf``.
+
+    Parameters
+    ----------
+    pose : of the frame in its parent, shape (4, 4), m
+    frame, parent : their names
+    stamp : of the measurement
+    """
+    message = TransformStamped(child_frame_id=frame, transform=transform_message(pose))
+    message.header.stamp, message.header.frame_id = stamp, parent
     return message

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node that shows the robot: tf, ``backbone``, ``markers`` and ``robot_description`` for rviz, at 30 Hz or less."""
+"""The node that shows the robot, at 30 Hz or less.
+
+``/tf``, ``backbone``, ``markers`` and ``robot_description`` for rviz; ``joint_states``, ``tip_pose`` and
+``contact_wrench`` for programs that know the messages of others only.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +26,10 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from continuum_robot.models.drawing import Drawing, Geometry
 from continuum_robot.models.making import robot_model
-from continuum_robot.models.urdf import robot_description
+from continuum_robot.models.urdf import robot_description, tendon_ends
 from continuum_robot.msg import Contact, Shape, StackStatus, TendonStates
 from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.common_topics import CommonTopics
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.flow import FlowLoop
 from continuum_robot.nodes.lifecycle import ManagedNode
@@ -68,7 +73,7 @@ class RobotVisualizer(ManagedNode):
         self._active = False
         self._shape: Shape | None = None
         self._contact: Contact | None = None
-        self._states: bytes | None = None
+        self._states: bytes | TendonStates | None = None
         self._drawn_sequence = -1
         self._driver = ""
         self._driver_ok = True
@@ -77,6 +82,7 @@ class RobotVisualizer(ManagedNode):
         self._path = self.create_publisher(Path, "backbone", qos.visualization())
         self._markers = self.create_publisher(MarkerArray, "markers", qos.visualization())
         self._description = self.create_publisher(String, "robot_description", qos.latched())
+        self._common = CommonTopics(self)
         flow, newest = self.flow, qos.newest_state()
         flow.create_subscription(Shape, "shape", self._on_shape, newest, lazy=True)
         flow.create_subscription(Contact, "contact", self._on_contact, newest, lazy=True)
@@ -93,10 +99,12 @@ class RobotVisualizer(ManagedNode):
         self._base = f"{prefix}base"
         self._drawn_sequence = -1
         model = robot_model(robot)
-        self._describe(robot_description(model, prefix))
         lifetime_s = max(_LIFETIME_PERIODS / self.parameters.get("rate_hz"), _SHORTEST_LIFETIME_S)
         self._lifetime = Duration(seconds=lifetime_s).to_msg()
         self._drawing = drawing = model.drawing()
+        tendons = tendon_ends(model, drawing)
+        self._describe(robot_description(model, tendons, prefix))
+        self._common.prepare(tendons, prefix)
         self._frames = [f"{prefix}{name}" for name in drawing.frame_names]
         self._prepare_markers(robot, drawing)
 
@@ -143,6 +151,8 @@ class RobotVisualizer(ManagedNode):
 
     def _cycle(self, _now_s: float, _elapsed_s: float) -> None:
         shape, robot, drawing = self._shape, self._robot, self._drawing
+        if self._common.wanted or self._transforms.get_subscription_count():
+            self._publish_common(shape)
         if shape is None or drawing is None or robot is None or shape.sequence == self._drawn_sequence:
             return
         if not any(drawn.get_subscription_count() for drawn in (self._transforms, self._path, self._markers)):
@@ -152,6 +162,18 @@ class RobotVisualizer(ManagedNode):
             return
         self._drawn_sequence = shape.sequence
         self._draw(drawing, robot, coefficients, shape.header.stamp)
+
+    def _publish_common(self, shape: Shape | None) -> None:
+        transforms: list[TransformStamped] = []
+        states = self._newest_states()
+        if states is not None:
+            transforms += self._common.publish_states(states)
+        if shape is not None:
+            self._common.publish_tip(shape)
+        if self._contact is not None:
+            transforms += self._common.publish_contact(self._contact)
+        if transforms:
+            self._transforms.publish(TFMessage(transforms=transforms))
 
     def _draw(self, drawing: Drawing, robot: Robot, coefficients: Array, stamp: Any) -> None:
         frames = drawing.frames(coefficients)
@@ -166,7 +188,8 @@ class RobotVisualizer(ManagedNode):
             self._publish_markers(robot, drawing, geometry, stamp)
 
     def _publish_frames(self, frames: Array, stamp: Any) -> None:
-        transforms = [self._transform(name, pose, stamp) for name, pose in zip(self._frames, frames, strict=True)]
+        named = zip(self._frames, frames, strict=True)
+        transforms = [conversions.stamped_transform(pose, name, self._base, stamp) for name, pose in named]
         self._transforms.publish(TFMessage(transforms=transforms))
 
     def _set_lines(self, marker: Marker, paths: Sequence[Array], colors: Sequence[ColorRGBA]) -> None:
@@ -176,12 +199,6 @@ class RobotVisualizer(ManagedNode):
             for first, second in itertools.pairwise([conversions.point_message(point) for point in path]):
                 marker.points += [first, second]
                 marker.colors += [color, color]
-
-    def _transform(self, name: str, pose: Array, stamp: Any) -> TransformStamped:
-        message = TransformStamped(child_frame_id=name, transform=conversions.transform_message(pose))
-        message.header.stamp = stamp
-        message.header.frame_id = self._base
-        return message
 
     def _publish_path(self, backbone: Array, stamp: Any) -> None:
         path = Path()
@@ -304,9 +321,20 @@ class RobotVisualizer(ManagedNode):
             stretch = [drawing.pose(coefficients, float(end_m)) for end_m in np.linspace(*ends, 8)]
             self._where.points = [conversions.point_message(place[:3, 3]) for place in stretch]
 
+    def _newest_states(self) -> TendonStates | None:
+        """Read once, and only where they are looked at: they come five times as often as they are drawn."""
+        states = self._states
+        if isinstance(states, bytes):
+            read = deserialize_message(states, TendonStates)
+            if self._states is states:  # others come meanwhile
+                self._states = read
+            return read
+        return states
+
     def _tension(self, robot: Robot) -> Array:
-        if self._states is not None:
-            tension = conversions.vector(deserialize_message(self._states, TendonStates).tension)
+        states = self._newest_states()
+        if states is not None:
+            tension = conversions.vector(states.tension)
             if tension.size == robot.tendon_count:
                 return tension
         return np.full(robot.tendon_count, np.nan)

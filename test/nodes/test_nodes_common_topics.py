@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What programs see that know no message of this package: joints, tip and wrench of a contact, with their frames."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from continuum_robot.msg import Contact, Shape, TendonStates
+from geometry_msgs.msg import PoseStamped, WrenchStamped
+from ros_probe import Probe
+from sensor_msgs.msg import JointState
+
+from continuum_robot.geometry import se3, so3
+from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.common_topics import CommonTopics
+
+pytestmark = [pytest.mark.ros]
+
+ENDS = {"left": np.array([0.007, 0.0, 0.0]), "right": np.array([-0.007, 0.0, 0.0])}
+
+
+@pytest.fixture(scope="module")
+def probe(domain):
+    with Probe() as probe:
+        for kind, topic in ((JointState, "joint_states"), (PoseStamped, "tip_pose"), (WrenchStamped, "contact_wrench")):
+            probe.listen(kind, topic, qos.visualization())
+        yield probe
+
+
+@pytest.fixture
+def topics(probe):
+    topics = CommonTopics(probe.node)
+    topics.prepare(ENDS, "lab_")
+    probe.wait(lambda: topics.wanted)
+    return topics
+
+
+def one_after(probe, topic, publish):
+    """What comes, and what was given back for tf: frame and parent of each."""
+    probe.received[topic].clear()
+    transforms = publish()
+    probe.wait(lambda: len(probe.received[topic]) > 0, what=f"nothing on {topic}")
+    return probe.newest(topic), {t.child_frame_id: t for t in transforms or []}
+
+
+def test_tendons_are_joints_in_order_and_their_ends_leave_the_base_where_they_are_pulled_in(topics, probe):
+    states = TendonStates(sequence=7, displacement=[0.002, -0.001], velocity=[0.1, 0.2], tension=[3.0, 4.0])
+    states.header.stamp.sec = 5
+    joints, frames = one_after(probe, "joint_states", lambda: topics.publish_states(states))
+    assert joints.header.stamp.sec == 5
+    assert joints.name == ["lab_left", "lab_right"]
+    assert [list(joints.position), list(joints.velocity), list(joints.effort)] == [
+        [0.002, -0.001],
+        [0.1, 0.2],
+        [3.0, 4.0],
+    ]
+    assert {frame.header.frame_id for frame in frames.values()} == {"lab_base"}
+    left, right = (frames[name].transform.translation for name in joints.name)
+    assert (left.x, left.z, right.x, right.z) == pytest.approx((0.007, -0.002, -0.007, 0.001))
+    assert topics.publish_states(states) == []  # once each
+
+
+def test_a_tendon_that_is_unknown_has_no_frame(topics, probe):
+    states = TendonStates(sequence=8, displacement=[np.nan, 0.0], velocity=[0.0, 0.0], tension=[0.0, 0.0])
+    joints, frames = one_after(probe, "joint_states", lambda: topics.publish_states(states))
+    assert np.isnan(joints.position[0])
+    assert not frames
+
+
+def test_the_tip_is_in_the_base_frame(topics, probe):
+    pose = se3.transform(so3.exp([0.0, 1.0, 0.0]), [0.05, 0.0, 0.18])
+    shape = Shape(sequence=1, tip=conversions.pose_message(pose))
+    tip, _ = one_after(probe, "tip_pose", lambda: topics.publish_tip(shape))
+    assert tip.header.frame_id == "lab_base"
+    np.testing.assert_allclose(conversions.pose_matrix(tip.pose), pose, atol=1e-12)
+
+
+def test_the_wrench_is_given_where_it_acts_zero_without_a_contact_and_unknown_where_nothing_can_be_said(topics, probe):
+    pose = se3.transform(so3.exp([0.0, 0.5, 0.0]), [0.03, 0.0, 0.1])
+    wrench = [2.0, np.nan, 0.0, 0.0, 0.1, np.nan]
+    contact = Contact(sequence=1, in_contact=True, wrench=wrench, place=conversions.pose_message(pose))
+    message, frames = one_after(probe, "contact_wrench", lambda: topics.publish_contact(contact))
+    force, torque = message.wrench.force, message.wrench.torque
+    np.testing.assert_array_equal([force.x, force.y, force.z, torque.x, torque.y, torque.z], wrench)
+    assert message.header.frame_id == "lab_contact"
+    place = frames["lab_contact"]
+    assert place.header.frame_id == "lab_base"
+    assert place.transform.translation.z == pytest.approx(0.1)
+
+    message, frames = one_after(probe, "contact_wrench", lambda: topics.publish_contact(Contact(sequence=2)))
+    assert (message.header.frame_id, message.wrench.force.x) == ("lab_tip", 0.0)
+    assert not frames
+    blind = Contact(sequence=3, blind_reason="no shape")
+    message, frames = one_after(probe, "contact_wrench", lambda: topics.publish_contact(blind))
+    assert np.isnan(message.wrench.force.x)
+    assert not frames
