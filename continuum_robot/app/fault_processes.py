@@ -114,6 +114,7 @@ class ProcessRobot:
     file : robot file on the ports of the folder
     robot, limits : of that file
     link : to the stack
+    rate_hz : of the driver
 
     Raises
     ------
@@ -121,7 +122,7 @@ class ProcessRobot:
     """
 
     def __init__(self, robot_file: str, folder: Path, seed: int) -> None:
-        self.folder = folder
+        self.folder, self.rate_hz = folder, RATE_HZ
         self.file = self._written(robot_file)
         self.robot = load_robot(str(self.file))
         boards_of(self.robot)

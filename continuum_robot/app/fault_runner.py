@@ -95,6 +95,9 @@ class Stand(Protocol):
 class CampaignStand(Stand, Protocol):
     """What the campaign needs beside that; the stack is up, straight and holds before each run."""
 
+    rate_hz: float
+    """Of the driver."""
+
     def move(self) -> None:
         """Start the move to a share of the largest displacement."""
 
@@ -234,6 +237,7 @@ def run_one(
     recovery = _recovery(stand, effect)
     return record_of(
         kind, moment, seed, judgement,
+        rate_hz=stand.rate_hz,
         stopped=stopped, detected=[*detected, *told], detected_after_s=first_s - begin_s, told=tuple(told.values()),
         ended_safe=ended_safe, problems=problems, recovery=recovery,
     )  # fmt: skip

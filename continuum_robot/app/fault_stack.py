@@ -54,6 +54,9 @@ LONGEST_WATCH_S = 30.0
 LOWERED = 0.3
 """Fraction of limits.maximum_n to which the file is changed: less than the motion needs."""
 PAGE_TIMEOUT_S = 60.0
+RATES_HZ = (1000.0, 500.0, 250.0)
+"""Of the driver, the first that this machine keeps."""
+TRIALS, TRIAL_S = 3, 3.0
 RESPAWNED = {"driver_respawned": "tendon_driver", "controller_respawned": "clarke_controller"}
 """Kinds that kill a process, and which."""
 OWN_PROCESS = (*RESPAWNED, "unsequenced_writer")
@@ -67,10 +70,16 @@ _WEBSOCKET = (
 class UpStand(StackStand):
     """The stack under test as ``up`` starts it, and what some of the actions need beside it.
 
+    A machine on which the driver is late without any fault would judge itself: there the driver runs slower.
+
     Parameters
     ----------
     robot_file : is copied to ``folder``
     controller : ``clarke`` in the cycle, or ``topic`` with it in a process of its own
+
+    Attributes
+    ----------
+    rate_hz : of the driver
     """
 
     def __init__(self, robot_file: str, folder: Path, controller: str) -> None:
@@ -83,8 +92,9 @@ class UpStand(StackStand):
         if robot.limits is not None:
             amplitude_m[0] = DISPLACEMENT_SHARE * robot.limits.maximum_displacement_m
         motion = source_parameters(robot, "rest_to_rest", {"amplitude_m": amplitude_m, "period_s": MOVE_S})
-        parameters = {SOURCE: {**motion, "blend_s": 0.0}, "clarke_controller": {"reference.blend_s": 0.0}}
-        super().__init__(str(self.file), folder, {"controller": controller, "parameters": parameters})
+        self._parameters = {SOURCE: {**motion, "blend_s": 0.0}, "clarke_controller": {"reference.blend_s": 0.0}}
+        self.rate_hz = RATES_HZ[0]
+        super().__init__(str(self.file), folder, {"controller": controller})
         self._page: _PageProgram | None = None
 
     @property
@@ -93,6 +103,38 @@ class UpStand(StackStand):
         if self._page is None:
             self._page = _PageProgram(self.file, self.file.parent)
         return self._page
+
+    def start(self) -> None:
+        """Start the stack at the highest rate at which a motion without a fault is not late here, and watch it.
+
+        Raises
+        ------
+        DeviceError : it does not come up, or is late at every rate
+        """
+        problem = ""
+        for self.rate_hz in RATES_HZ:
+            self._options["parameters"] = {**self._parameters, "tendon_driver": {"rate_hz": self.rate_hz}}
+            try:
+                super().start()
+                problem = self._late()
+            except DeviceError as error:
+                problem = str(error)
+            if not problem:
+                return
+            self._end()
+        late = f"does not run without a fault at {self.rate_hz:g} Hz either: {problem}"
+        raise DeviceError("stack", late, "See its log")
+
+    def _late(self) -> str:
+        """What stops motions and resets though nothing is broken, "" where nothing does."""
+        for _ in range(TRIALS):
+            self.move()
+            if wait_for(lambda: not self.state.obeys, TRIAL_S, 0.05):
+                return ", ".join(self.state.all_faults) or f"the stack is {self.state.stack or 'silent'}"
+            problem = self.recover()
+            if problem:
+                return problem
+        return ""
 
     def move(self) -> None:
         """Move from a straight robot to a share of the largest displacement. Raises :class:`DeviceError`."""
@@ -234,9 +276,10 @@ def _reset_moves_nothing(stand: UpStand, _rng: Rng) -> Effect:
     if not stand.wait_until_up(20.0):
         raise DeviceError("stack", f"is {stand.state.stack} after the reset", "See its log.")
     begin_s = time.monotonic()
-    time.sleep(WATCH_S)
+    # Now: a busy machine may be late afterwards, which stops the robot as well.
+    found = {"supervisor: holding": "holds"} if wait_for(lambda: stand.state.holding, WATCH_S, 0.01) else {}
+    time.sleep(max(0.0, begin_s + WATCH_S - time.monotonic()))
     way_m = float(np.ptp(stand.truth(begin_s)["displacement_m"], axis=0).max())
-    found = {"supervisor: holding": "holds"} if stand.state.holding else {}
     problems: tuple[str, ...] = ()
     if way_m > DEVIATION_M:
         problems = (f"a tendon moved by {1e3 * way_m:.1f} mm though nobody started a motion",)

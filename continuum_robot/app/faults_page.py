@@ -30,7 +30,7 @@ INTRODUCTION = """\
 
 <!-- Written by `python -m continuum_robot.app.pages`. -->
 
-    continuum-robot faults --json faults.json     # breaks everything once on a simulated robot, some ten minutes
+    continuum-robot faults --json faults.json     # breaks everything once on a simulated robot, half an hour
     continuum-robot faults --list
     continuum-robot faults --kinds tendon_snapped,driver_killed
     continuum-robot faults --soak 1 --seed 3      # an hour of random faults and resets: see Soak below

@@ -78,9 +78,10 @@ def stack_arguments(fake_hardware: bool) -> list[LaunchArgument]:
             "controller",
             default=CLARKE,
             choices=CONTROLLERS,
-            description="What commands the tendons. clarke: the Clarke controller in the driver's cycle. hold_tension: "
-            "the driver holds the tensions until the service switch_controller. topic: the Clarke controller as a node "
-            "of its own, or yours, over the topic tendon_commands. none: only driver and estimators, for yours there",
+            description="What commands the tendons. clarke: the Clarke controller in the driver's cycle. tip: the "
+            "same, and the tip is kept where it is or brought to its target. hold_tension: the driver holds the "
+            "tensions until the service switch_controller. topic: the Clarke controller as a node of its own, or "
+            "yours, over the topic tendon_commands. none: only driver and estimators, for yours there",
         ),
         LaunchArgument(
             "clock",

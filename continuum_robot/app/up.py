@@ -41,7 +41,7 @@ class UpOptions:
     fake_level : wire, dynamics, mirror, mujoco or auto
     world : file of obstacles, with mujoco; empty: none
     processes : nodes in groups, each group a process, else all in one
-    controller : clarke, hold_tension, topic or none
+    controller : clarke, tip, hold_tension, topic or none
     clock : real, lockstep, or auto: real where this machine keeps up
     record : record all topics
     out : folder of recordings

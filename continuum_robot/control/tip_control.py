@@ -173,6 +173,20 @@ class TipControl:
         """Go to the goal of a solution of :meth:`solve` from now on, wherever it was found."""
         self._solution, self._mean_error = solution, None
 
+    def keep(self, solution: TipSolution, clarke: ArrayLike) -> None:
+        """Keep the tip where it is from now on, at rest and without a step of the reference.
+
+        What the model does not know of the tip's place is in the correction from the first cycle on.
+
+        Parameters
+        ----------
+        solution : of :meth:`solve`, for the measured place of the tip
+        clarke : of the reference, shape (2m,), m
+        """
+        self._motion.reset(solution.clarke)
+        self._correction[:] = np.asarray(clarke, dtype=float) - solution.clarke
+        self.adopt(solution)
+
     def update(self, tip: ArrayLike | None, clarke: ArrayLike | None, dt: float) -> TipOutput:
         """One cycle.
 

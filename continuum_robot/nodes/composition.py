@@ -286,7 +286,7 @@ class _CommandLine(Node):
             record_directory=directory if record else None,
             visualize=bool(declare("visualize", True, "tf, path and markers")),
             controller=str(
-                declare("controller", CLARKE, "clarke, hold_tension, topic, or none: driver and estimators only")
+                declare("controller", CLARKE, "clarke, tip, hold_tension, topic, or none: driver and estimators only")
             ),
             clock=str(declare("clock", "real", "lockstep: time comes from the simulated robot")),
             run_s=float(declare("run_s", 0.0, "in lock-step, how long time passes; 0: without end")),

@@ -57,6 +57,7 @@ class LockstepCoordinator:
     clock : its clock; the coordinator sets it
     limit_s : wall-clock time that a participant may take for a turn, s
     while_waiting : called where a turn is waited for, after each :meth:`wake` and each answer
+    interrupted : asked then; where it says so, the turns under way are given up, as after :meth:`close`
     """
 
     def __init__(
@@ -66,8 +67,10 @@ class LockstepCoordinator:
         *,
         limit_s: float = LIMIT_S,
         while_waiting: Callable[[], None] = lambda: None,
+        interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._node, self._clock, self._limit_s, self._while_waiting = node, clock, limit_s, while_waiting
+        self._node, self._clock, self._limit_s = node, clock, limit_s
+        self._while_waiting, self._interrupted = while_waiting, interrupted
         self._turns = Turns(())
         self._lines: dict[str, _Line] = {}
         self._step = 0
@@ -116,7 +119,7 @@ class LockstepCoordinator:
 
         Returns
         -------
-        False when it was closed meanwhile
+        False when it was closed or interrupted meanwhile
 
         Raises
         ------
@@ -126,9 +129,9 @@ class LockstepCoordinator:
         for inbox in self._inboxes:
             while inbox.heard < self._turns.totals.get(inbox.topic, 0):
                 end_s = time.monotonic() + self._limit_s if end_s is None else end_s
-                if not self._wait(end_s):
-                    if self._closed:
-                        return False
+                if self._given_up:
+                    return False
+                if not self._wait(end_s) and not self._given_up and inbox.heard < self._turns.totals[inbox.topic]:
                     count = self._turns.totals[inbox.topic]
                     raise DeviceError(
                         "lock-step",
@@ -161,7 +164,7 @@ class LockstepCoordinator:
 
         Returns
         -------
-        False when it was closed meanwhile
+        False when it was closed or interrupted meanwhile
 
         Raises
         ------
@@ -177,7 +180,7 @@ class LockstepCoordinator:
         self._turns.members = {name: self._turns.members[name] for name in names}
         self._asked = set(names)
         end_s = time.monotonic() + timeout_s
-        while self._asked and not self._closed:
+        while self._asked and not self._given_up:
             for name in sorted(self._asked):
                 self._send(self._turns.members[name], 0, self._clock.now_ns())
             self._wait(min(end_s, time.monotonic() + _REPEAT_S))
@@ -185,7 +188,7 @@ class LockstepCoordinator:
                 raise DeviceError(
                     "lock-step", f"no answer of {', '.join(sorted(self._asked))} within {timeout_s:g} s", _ADVICE
                 )
-        return not self._closed
+        return not self._asked
 
     def run_due(self, now_ns: int) -> bool:
         """Give turns until nobody has anything to do at this time.
@@ -196,7 +199,7 @@ class LockstepCoordinator:
 
         Returns
         -------
-        False when it was closed meanwhile
+        False when it was closed or interrupted meanwhile
 
         Raises
         ------
@@ -230,7 +233,7 @@ class LockstepCoordinator:
 
         Returns
         -------
-        False when it was closed meanwhile
+        False when it was closed or interrupted meanwhile
 
         Raises
         ------
@@ -261,6 +264,10 @@ class LockstepCoordinator:
         """Wait again, after :meth:`close`."""
         self._closed = False
 
+    @property
+    def _given_up(self) -> bool:
+        return self._closed or self._interrupted()
+
     def _give(self, member: Member, now_ns: int) -> bool:
         reasons = self._turns.unheard(member)
         was_due = member.next_due_ns <= now_ns
@@ -269,8 +276,8 @@ class LockstepCoordinator:
         self._turns.give(member)
         self._send(member, self._step, now_ns)
         end_s = time.monotonic() + self._limit_s
-        while self._awaited is not None and not self._closed:
-            if not self._wait(end_s) and self._awaited is not None and not self._closed:
+        while self._awaited is not None and not self._given_up:
+            if not self._wait(end_s) and self._awaited is not None and not self._given_up:
                 waits = [f"message {self._turns.totals[topic]} of {topic}" for topic in reasons]
                 waits += ["a timer that is due"] if was_due else []
                 raise DeviceError(
@@ -279,7 +286,7 @@ class LockstepCoordinator:
                     f"(turn {self._step}, for {' and '.join(waits)})",
                     _ADVICE,
                 )
-        return not self._closed
+        return self._awaited is None
 
     def _send(self, member: Member, step: int, now_ns: int) -> None:
         line, totals = self._lines[member.name], self._turns.totals

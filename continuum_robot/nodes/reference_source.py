@@ -39,6 +39,8 @@ Vector = NDArray[np.float64]
 NAME = "reference_source"
 TARGET_AGE_S = 1.0
 """A tip target that is older when it arrives was meant for another moment."""
+TIP_SETTLES_S = 0.2
+"""After so long at rest the tip is where the controller ``tip`` holds it, s."""
 _LIMITS = {"reference.speed_m_per_s", "reference.acceleration_m_per_s2"}
 
 
@@ -47,8 +49,9 @@ class ReferenceSource(ManagedNode):
 
     The service ``~/restart`` starts the trajectory from its beginning, blended in from where the reference stands; so
     does a change of a ``reference.`` parameter once a motion was started. ``~/hold`` brings the reference to rest where
-    it is. A point on ``tip_target`` brings the tip there, and keeps it there until something else is asked for. Where
-    the driver stops, by a fault or an e-stop, so does every motion: the node falls silent, and holds the measured
+    it is. A point on ``tip_target`` brings the tip there, and keeps it there until something else is asked for. While
+    the controller ``tip`` commands, targets of the tip alone move the robot, and at rest the tip is kept where it is.
+    Where the driver stops, by a fault or an e-stop, so does every motion: the node falls silent, and holds the measured
     position once the driver obeys again. ``reference_holding`` says whether it holds.
 
     One program at a time writes ``clarke_reference``. Others ask by ``~/take`` and this node falls silent; whatever it
@@ -90,13 +93,14 @@ class ReferenceSource(ManagedNode):
         self._position: Vector = np.zeros(0)
         self._tip_way: TipWay | None = None
         self._to_tip = False
+        self._rests_since_s = 0.0
         flow, newest = self.flow, qos.newest_state()
         self._timer = flow.create_timer(self._publish)
         self._references = flow.create_publisher(ClarkeState, "clarke_reference", qos.command_publisher())
         # Made now and not at activation, when it would delay a controller in the same process. Raw: it is needed once.
         flow.create_subscription(ClarkeState, "clarke_state", self._on_measurement, newest, raw=True, lazy=True)
         self._writer = ReferenceWriter(self, NAME)
-        self._motion = MotionStart(self, self._on_driver)
+        self._motion = MotionStart(self, self._on_driver, self._on_controller)
         self._tip_states = TipStates(self, str(self.parameters.get("base_frame")), simulated=self.simulated)
         flow.create_subscription(Shape, "shape", self._on_shape, newest, raw=True, lazy=True)
         self.create_subscription(PointStamped, "tip_target", self._on_tip_target, qos.command_subscription())
@@ -151,11 +155,17 @@ class ReferenceSource(ManagedNode):
         self._to_tip = False
         self._write_as(NAME)
         self._measured = self._current = self._start_position = None
+        self._rests_since_s = self.clock.monotonic_s()
         self._motion.set_holding(True)
 
     def _on_driver(self) -> None:
         """The driver stopped, or obeys again: whatever moved before does not go on by itself."""
         if self._active:
+            self._stand()
+
+    def _on_controller(self) -> None:
+        """Another controller commands: the motion ends, and where it is that of the tip, the tip is held then."""
+        if self._active and not self._hold():
             self._stand()
 
     def _set_timer(self) -> None:
@@ -180,6 +190,8 @@ class ReferenceSource(ManagedNode):
             self._start_position, self._start_s = self._measured, now_s
             if self._motion.holding:
                 self._trajectory, self._blend_s = Hold(self._measured), 0.0
+        if self._motion.leads_tip and self._motion.holding and not self._to_tip:
+            self._hold_tip(now_s)
         reference = self._tip_way_at(now_s) if self._to_tip else self._trajectory_at(now_s)
         self._current = reference
         self._sequence += 1
@@ -229,10 +241,12 @@ class ReferenceSource(ManagedNode):
             self._play(self._make(self._settings.value))
             self._motion.set_holding(False)
 
-    def _refuse_start(self) -> str:
+    def _refuse_start(self, *, of_tip: bool = False) -> str:
         """Why no motion can be started now, "" where one can."""
         if not self._active:
             return "the reference source is not active: bring the stack up"
+        if self._motion.leads_tip and not of_tip and not self._motion.obstacle:
+            return "the controller tip takes targets of the tip only: switch to clarke first"
         return self._motion.obstacle
 
     def _write_as(self, name: str) -> None:
@@ -243,8 +257,16 @@ class ReferenceSource(ManagedNode):
     # The tip
 
     def _on_shape(self, data: bytes) -> None:
-        if self._to_tip and self._tip_way is not None:
+        if self._tip_way is not None and (self._to_tip or self._motion.leads_tip):
             self._tip_way.hear_shape(data)
+
+    def _hold_tip(self, now_s: float) -> None:
+        """Keep the tip where it is, once the reference rests and the tip is known."""
+        way, here = self._tip_way, self._here()
+        if way is None or here is None or np.any(here.velocity):
+            self._rests_since_s = now_s
+        elif now_s - self._rests_since_s >= TIP_SETTLES_S and way.hold(here, self._motion_limits()):
+            self._to_tip = True
 
     def _on_tip_target(self, message: PointStamped) -> None:
         way = self._tip_way
@@ -265,7 +287,7 @@ class ReferenceSource(ManagedNode):
 
     def _refuse_target(self, message: PointStamped, place: Vector) -> str:
         frame = str(self.parameters.get("base_frame"))
-        obstacle = self._refuse_start()
+        obstacle = self._refuse_start(of_tip=True)
         if obstacle:
             return obstacle
         if not np.all(np.isfinite(place)):
@@ -314,8 +336,8 @@ class ReferenceSource(ManagedNode):
             if self._tip_way is not None:
                 self._tip_way.limit(self._motion_limits())
             return
-        # Where nothing was started, a parameter starts nothing: the trajectory is made when it is.
-        if not self._motion.holding:
+        # Where no trajectory was started, a parameter starts none: it is made when it is.
+        if not self._motion.holding and not self._motion.leads_tip:
             self._play(self._make(self._settings.value))
         if self._active and "reference.rate_hz" in names:
             self._set_timer()
@@ -337,7 +359,8 @@ class ReferenceSource(ManagedNode):
         return response
 
     def _serve_take(self, request: TakeReference.Request, response: TakeReference.Response) -> TakeReference.Response:
-        name, obstacle = check_request("TakeReference", request).writer.strip(), self._refuse_start()
+        name = check_request("TakeReference", request).writer.strip()
+        obstacle = self._refuse_start(of_tip=name in ("", NAME))
         if obstacle:
             response.message = f"refused: {obstacle}"
         elif name in ("", NAME):
@@ -377,7 +400,7 @@ class ReferenceSource(ManagedNode):
                 problem = f"not heard for {broken_off_s:.0f} s in the middle of a motion: the robot holds"
                 status.summary(Level.WARN, f"{self._writer.name}, which writes clarke_reference, was {problem}")
         elif self._motion.holding:
-            plays = HOLDING
+            plays = f"{HOLDING}; keeps the tip where it is" if self._to_tip else HOLDING
         status.summary(Level.OK, plays if self._current is not None and self._active else self.state)
         status.add("writer", self._writer.name)
         status.add("holding", self._motion.holding)

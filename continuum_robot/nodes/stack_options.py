@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from continuum_robot.nodes.choices import CLARKE, HOLD_TENSION, TOPIC
+from continuum_robot.nodes.choices import CLARKE, HOLD_TENSION, TIP, TOPIC
 from continuum_robot.robot.loading import load_robot
 
 MANAGED_NODES = (
@@ -30,9 +30,10 @@ MANAGED_NODES = (
 SIMULATOR = "simulator"
 CONTROL_LOOP = "control_loop"
 DISPLAY = "display"
-CONTROLLERS = (CLARKE, HOLD_TENSION, TOPIC, "none")
-"""What commands the tendons after the start; the first two are in the driver's cycle."""
-IN_CYCLE = (CLARKE, HOLD_TENSION)
+CONTROLLERS = (CLARKE, TIP, HOLD_TENSION, TOPIC, "none")
+"""What commands the tendons after the start."""
+IN_CYCLE = (CLARKE, TIP, HOLD_TENSION)
+"""Those of them that are in the driver's cycle."""
 GROUPS = {
     SIMULATOR: (SIMULATOR,),
     CONTROL_LOOP: ("tendon_driver", "clarke_controller"),
@@ -65,9 +66,10 @@ class StackOptions:
     record_directory : folder in which the recording's folder is made, None: no recording
     record_name : name of the recording's folder, empty: date and time
     visualize : tf, path and markers
-    controller : ``clarke``: in the driver's cycle; ``hold_tension``: the same, but the driver holds the tensions until
-        ``switch_controller``; ``topic``: in a node of its own, over ``tendon_commands``; ``none``: driver and
-        estimators only, for a controller of the user's there
+    controller : ``clarke``: in the driver's cycle; ``tip``: the same, and the tip is held where it is or brought to its
+        target; ``hold_tension``: the same as clarke, but the driver holds the tensions until ``switch_controller``;
+        ``topic``: in a node of its own, over ``tendon_commands``; ``none``: driver and estimators only, for a
+        controller of the user's there
     clock : ``real``, or ``lockstep``: time comes from the simulated robot
     seed : of the simulation; -1: the robot file's
     run_s : in lock-step, how long time passes once the stack is up, s; 0: without end
@@ -127,7 +129,7 @@ class StackOptions:
             "tendon_driver": {
                 "fake_level": self.fake_level,
                 "lockstep.run_s": self.run_s,
-                "start_controller": HOLD_TENSION if self.controller == HOLD_TENSION else "",
+                "start_controller": self.controller if self.controller in (TIP, HOLD_TENSION) else "",
             },
             "string_encoder": {"fake_level": self.fake_level},
             "force_sensor": {"fake_level": self.fake_level},

@@ -19,7 +19,7 @@ from std_srvs.srv import Trigger
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.msg import StackStatus
 from continuum_robot.nodes import qos
-from continuum_robot.nodes.choices import HOLD_TENSION
+from continuum_robot.nodes.choices import HOLD_TENSION, TIP
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder, values_of
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.spinning import Spinner, run_node
@@ -104,7 +104,7 @@ class Supervisor(ManagedNode):
             read_only=True,
         )
         declare("configure_timeout_s", 120.0, "how long a node may take to configure", rules=seconds, read_only=True)
-        declare("transition_timeout_s", 10.0, "how long another transition may take", rules=seconds, read_only=True)
+        declare("transition_timeout_s", 30.0, "how long another transition may take", rules=seconds, read_only=True)
         names = list(self.parameters.get("node_names"))
         if len(set(names)) != len(names):
             raise ParameterError("node_names", names, "each node once")
@@ -282,7 +282,7 @@ class Supervisor(ManagedNode):
         """What was asked for with the start of the program: the first bring-up, and no later one, begins to move."""
         if self._operation != "startup" or not self._may_start or SOURCE not in self._nodes:
             return
-        if self._driver_status.get("controller") == HOLD_TENSION:
+        if self._driver_status.get("controller") in (HOLD_TENSION, TIP):
             return  # nothing would follow the trajectory
         deadline_s = time.monotonic() + self._timeout("transition")
         while not self._restart.service_is_ready() and time.monotonic() < deadline_s:

@@ -109,6 +109,7 @@ class PlainReader:
         self.values = self.expanded_characters = self.depth = 0
         self._file = path
         self._open: list[yaml.Node] = []
+        self._scalars = yaml.constructor.SafeConstructor()
 
     def read(self, text: str) -> Any:
         """The plain value of a text.
@@ -217,7 +218,7 @@ class PlainReader:
         if node.tag in _NUMBERS and ":" in node.value:
             return str(node.value)
         try:
-            value = yaml.SafeLoader("").construct_object(node)
+            value = self._scalars.construct_object(node)
             if isinstance(value, int):
                 float(value)
         # PyYAML's own readers of !!int, !!bool and the like raise these for text that is none.

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import math
 import sys
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +148,7 @@ def read(kind: type[Any], value: Any, source: Source | None = None, key: str = "
     for name in value:
         if name not in known:
             raise source.error(_join(key, str(name)), value[name], _unknown(str(name), list(known)))
-    hints = typing.get_type_hints(kind)
+    hints = _hints(typing.cast("Hashable", kind))
     arguments = {}
     for name, field in known.items():
         inner = _join(key, name)
@@ -159,6 +160,11 @@ def read(kind: type[Any], value: Any, source: Source | None = None, key: str = "
         return kind(**arguments)
     except RobotFileError as error:  # raised by __post_init__, which knows its key but not the file
         raise source.error(_join(key, error.key), error.value, error.expected) from None
+
+
+@functools.cache
+def _hints(kind: Hashable) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
 
 
 def checked(kind: type[Any], values: Mapping[str, Any]) -> Any:

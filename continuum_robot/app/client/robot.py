@@ -40,7 +40,7 @@ from continuum_robot.app.stack import with_world
 from continuum_robot.control.motion import MotionLimits, motion_limits
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.geometry.clarke import clarke_from_arc
-from continuum_robot.nodes.choices import HOLD_TENSION, MUJOCO
+from continuum_robot.nodes.choices import MUJOCO
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.spinning import wait_for
 from continuum_robot.nodes.stack_options import StackOptions
@@ -425,19 +425,19 @@ class Robot:
     def switch_controller(self, controller: str) -> str:
         """Let another controller command the tendons, with the torque on and without a jump of the tensions.
 
-        Which one does is in :attr:`state`. ``hold_tension`` ends every motion; after it the robot holds where it is,
-        until a motion is asked for. Returns what the driver said.
+        Which one does is in :attr:`state`. Every motion ends; the robot holds where it is until one is asked for.
+        Returns what the driver said.
 
         Parameters
         ----------
-        controller : ``clarke``, ``hold_tension`` or ``topic``
+        controller : ``clarke``, ``tip`` (follows :meth:`move_tip` alone, and keeps the tip at rest),
+            ``hold_tension`` or ``topic``
 
         Raises
         ------
         DeviceError : the driver refused, and why
         """
-        if controller == HOLD_TENSION:
-            self._end_task()
+        self._end_task()
         return self.link.switch_controller(controller)
 
     def release_estop(self, holder: str) -> str:

@@ -91,7 +91,7 @@ class RobotState:
     faults : latched now
     last_fault : the newest one, kept after recovery
     estop : whether the e-stop is latched
-    controller : that commands the tendons: clarke, hold_tension or topic; "" where the driver does not obey
+    controller : that commands the tendons: clarke, tip, hold_tension or topic; "" where the driver does not obey
     holding : whether the stack is up and holds, not started: nothing moves until somebody starts a motion
     writer : who writes the reference
     displacement_m, velocity_m_per_s, tension_n, commanded_n : of every tendon, shape (N,)

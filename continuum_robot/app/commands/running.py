@@ -59,6 +59,7 @@ class ControllerChoice(str, enum.Enum):
     """What commands the tendons."""
 
     clarke = "clarke"
+    tip = "tip"
     hold_tension = "hold_tension"
     topic = "topic"
     none = "none"
@@ -200,7 +201,8 @@ def up(
         ControllerChoice,
         typer.Option(
             "--controller",
-            help="clarke: in the driver's cycle; hold_tension: the driver holds the tensions until it is switched; "
+            help="clarke: in the driver's cycle; tip: the same, and the tip is kept where it is or brought to its "
+            "target; hold_tension: the driver holds the tensions until it is switched; "
             "topic: a node of its own, or yours, over tendon_commands; none: no controller.",
         ),
     ] = ControllerChoice.clarke,
@@ -310,9 +312,10 @@ def controller(
 ) -> None:
     """Say which controller commands the tendons of a running stack, or switch to another while the torque stays on.
 
-    clarke: the Clarke controller in the driver's cycle; topic: the program that writes tendon_commands; hold_tension:
-    the driver holds the tensions as they are. Tensions do not jump. Every motion ends; after it the robot holds where
-    it is. Exit code 2 where the driver refuses or does not answer.
+    clarke: the Clarke controller in the driver's cycle; tip: the same, and the tip is kept where it is or brought to
+    its target; topic: the program that writes tendon_commands; hold_tension: the driver holds the tensions as they are.
+    Tensions do not jump. Every motion ends; after it the robot holds where it is. Exit code 2 where the driver
+    refuses or does not answer.
     """
     raise typer.Exit(part("controller").run_controller(name, namespace))
 

@@ -131,7 +131,8 @@ class StackStand:
         DeviceError : it does not come up
         """
         self._start()
-        self._watcher.start()
+        if not self._watcher.is_alive():
+            self._watcher.start()
 
     def close(self) -> str:
         """End the stack; why it did not end well, "" where it did."""

@@ -90,7 +90,6 @@ class Commander:
         self._link = link
         for service, kind in _SERVICES.items():  # all of them now: a server is found a moment later
             link.client(kind, service)
-        link.listen(String, "reference_writer", self._on_writer, qos.latched())
         self._switch_pressed = False
         self._lock = threading.Lock()
         self._motion: LimitedMotion | None = None
@@ -100,6 +99,8 @@ class Commander:
         link.make(self._make)
         self._reference_timer.cancel()
         self._push_timer.cancel()
+        # Last: its message is there at once, and is answered in another thread.
+        link.listen(String, "reference_writer", self._on_writer, qos.latched())
 
     def _make(self) -> None:
         node, steady = self._link.node, Clock(clock_type=ClockType.STEADY_TIME)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
-from continuum_robot.nodes.choices import CLARKE, HOLD_TENSION, TOPIC
+from continuum_robot.nodes.choices import CLARKE, HOLD_TENSION, TIP, TOPIC
 from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.requests import check_request
@@ -35,8 +35,13 @@ class ControllerSwitch:
     ) -> None:
         self._node, self._slot, self._loop, self._publish_status = node, slot, loop, publish_status
         self._commander = TOPIC if slot is None else CLARKE
-        self.available = (self._commander, HOLD_TENSION)
+        self._to_tip = False
         node.create_service(SwitchController, "switch_controller", self._serve)
+
+    @property
+    def available(self) -> tuple[str, ...]:
+        """Names of the controllers of the configured robot."""
+        return (self._commander, *(() if self._without_tip else (TIP,)), HOLD_TENSION)
 
     @property
     def active(self) -> str:
@@ -44,7 +49,9 @@ class ControllerSwitch:
         loop = self._loop()
         if loop is None:
             return ""
-        return HOLD_TENSION if loop.cycle.holds_tensions else self._commander
+        if loop.cycle.holds_tensions:
+            return HOLD_TENSION
+        return TIP if self._to_tip else self._commander
 
     def begin(self, loop: DriverLoop) -> None:
         """After a configuration the controller of the start commands, whatever was switched to before.
@@ -52,8 +59,16 @@ class ControllerSwitch:
         Parameters
         ----------
         loop : of the driver, not started
+
+        Raises
+        ------
+        ParameterError : the start is to be with ``tip``, which this robot or this stack has not
         """
-        loop.hold_tensions(on=self._node.parameters.get("start_controller") == HOLD_TENSION)
+        name = self._node.parameters.get("start_controller")
+        if name == TIP and self._without_tip:
+            raise ParameterError("start_controller", name, f"another controller: {self._without_tip}")
+        self._to_tip = name == TIP
+        loop.hold_tensions(on=name == HOLD_TENSION)
 
     def switch(self, name: str) -> None:
         """Let another controller command from the next cycle on.
@@ -74,13 +89,24 @@ class ControllerSwitch:
             raise DeviceError("tendon_driver", "is not configured", "Bring the stack up first")
         if name == self.active:
             return
-        if name == CLARKE and (self._slot is None or not self._slot.acts):
+        if name in (CLARKE, TIP) and (self._slot is None or not self._slot.acts):
             raise DeviceError("clarke_controller", "is not active", "Activate it first: nobody would command")
+        if name == TIP and not self._node.count_publishers("tip_state"):
+            raise DeviceError("reference_source", "is not running", "Start it first: it leads the tip")
         if name == TOPIC and not self._node.count_publishers("tendon_commands"):
             raise DeviceError("tendon_commands", "has no publisher", "Start the program that commands first")
+        self._to_tip = name == TIP
         loop.hold_tensions(on=name == HOLD_TENSION)
         self._node.get_logger().info(f"controller {name}: it commands from now on")
         self._publish_status()
+
+    @property
+    def _without_tip(self) -> str:
+        """Why no controller of the tip is there, "" where it is."""
+        if self._slot is None:
+            return "the controller in the driver's cycle, which it needs, is not there"
+        loop = self._loop()
+        return "the driver is not configured" if loop is None else loop.robot.traits.without_tip_control
 
     def _serve(self, request: Any, response: Any) -> Any:
         try:

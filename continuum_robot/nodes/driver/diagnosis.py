@@ -9,7 +9,7 @@ from collections.abc import Callable
 from diagnostic_msgs.msg import DiagnosticStatus
 
 from continuum_robot.drivers.protocols import CountsFromPowerOn
-from continuum_robot.nodes.choices import HOLD_TENSION
+from continuum_robot.nodes.choices import HOLD_TENSION, TIP
 from continuum_robot.nodes.diagnostics import Level, LoopThresholds, StatusBuilder
 from continuum_robot.nodes.driver.cogging import StoredCogging
 from continuum_robot.nodes.driver.commands import CommandInput
@@ -78,6 +78,8 @@ class DriverDiagnosis:
             status.summary(Level.ERROR, "safe state: " + ", ".join(names) + (f" ({reason})" if reason else "") + does)
         if state == "active" and self._controllers.active == HOLD_TENSION:
             status.summary(Level.OK, "active, the driver holds the tensions")
+        if state == "active" and self._controllers.active == TIP:
+            status.summary(Level.OK, "active, the tip is controlled")
         status.summary(Level.OK, state)
         status.add("state", state)
         status.add("controller", self._controllers.active)

@@ -121,7 +121,6 @@ class LockstepPace(UntimedPace):
     Attributes
     ----------
     flow : how the driver publishes and listens
-    turning : the nodes get their turns
     done : the time that was asked for has passed; :meth:`run_for` asks for more
     real_time_factor : simulated time over wall-clock time of it; NaN before
     on_done : called then
@@ -135,12 +134,14 @@ class LockstepPace(UntimedPace):
     def __init__(self, node: ManagedNode, period_s: float, run_s: float) -> None:
         if not isinstance(node.clock, SteppedClock):
             raise ParameterError("clock", node.clock, "the clock of lock-step")
-        self.period_s, self.turning, self.done = period_s, False, False
+        self.period_s, self._turning, self.done = period_s, False, False
         self._node, self._clock, self._run_ns = node, node.clock, round(run_s * 1e9)
         self._period_ns = round(period_s * 1e9)
         self._calls = PendingCalls("tendon_driver")
         # Also where a turn is waited for: the thread that calls may be the one that answers.
-        self._coordinator = LockstepCoordinator(node, node.clock, while_waiting=self._calls.answer)
+        self._coordinator = LockstepCoordinator(
+            node, node.clock, while_waiting=self._calls.answer, interrupted=lambda: bool(self._waits)
+        )
         self.flow = DriverFlow(self._coordinator)
         self._control: SimulatorControl | None = None
         self._time_ns, self._end_ns = node.clock.monotonic_ns(), 0
@@ -230,7 +231,7 @@ class LockstepPace(UntimedPace):
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.join(JOIN_TIMEOUT_S)
-        self.turning = False
+        self._turning = False
         return thread is None or not thread.is_alive()
 
     def call(self, function: Callable[[], Result], timeout_s: float = 0.5) -> Result:  # noqa: ARG002
@@ -250,6 +251,11 @@ class LockstepPace(UntimedPace):
         if not self.running:
             self._calls.refuse()
         return future.result()
+
+    @property
+    def turning(self) -> bool:
+        """Whether the nodes get their turns."""
+        return self._turning and not self._waits
 
     @property
     def up(self) -> bool:
@@ -272,7 +278,7 @@ class LockstepPace(UntimedPace):
         with self._changed:
             self._end_ns = max(self._end_ns, self._time_ns) + round(duration_s * 1e9)
             self.done = self._time_ns >= self._end_ns
-            self.turning = self._began and not self.done
+            self._turning = self._began and not self.done
             self._changed.notify_all()
 
     @property
@@ -282,6 +288,8 @@ class LockstepPace(UntimedPace):
 
     def wait(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """As :class:`~continuum_robot.runtime.pace.Pace`, in simulated time.
+
+        No other node has a turn meanwhile: the thread that waits may be the one in which they would answer.
 
         Parameters
         ----------
@@ -294,6 +302,9 @@ class LockstepPace(UntimedPace):
         with self._changed:
             self._waits.append((condition, self._time_ns + round(timeout_s * 1e9), future))
             self._changed.notify_all()
+        self._coordinator.wake()
+        if not self.running:
+            self._refuse_waits()
         return future.result()
 
     # The thread
@@ -308,9 +319,15 @@ class LockstepPace(UntimedPace):
         finally:
             self._stopped = True
             self._calls.refuse()
-            for *_, waiting in self._waits:
-                waiting.set_result(False)
-            self._waits.clear()
+            self._refuse_waits()
+
+    def _refuse_waits(self) -> None:
+        while self._waits:
+            try:
+                *_, waiting = self._waits.popleft()
+            except IndexError:  # another thread refused it
+                return
+            waiting.set_result(False)
 
     def _next(self) -> bool:
         """Do the next thing; False at the end."""
@@ -319,30 +336,36 @@ class LockstepPace(UntimedPace):
                 self._changed.wait()
             if self._stopped:
                 return False
-            names, self._names = self._names, None
+            names = None
+            if not self._waits:
+                names, self._names = self._names, None
         self._calls.answer()
         if names is not None:
             self._begin_turns(names)
         if self._waits:
-            condition, end_ns, waiting = self._waits[0]
-            if condition() or self._time_ns >= end_ns:
-                self._waits.popleft()
-                waiting.set_result(bool(condition()))
+            for wait in list(self._waits):
+                condition, end_ns, waiting = wait
+                if (held := condition()) or self._time_ns >= end_ns:
+                    self._waits.remove(wait)
+                    waiting.set_result(held)
+            if not self._waits:
                 return True
         elif not self._may_turn():
             return True
         return self._step()
 
     def _may_turn(self) -> bool:
-        return self.turning and (not self._run_ns or self._time_ns < self._end_ns)
+        return self._turning and (not self._run_ns or self._time_ns < self._end_ns)
 
     def _begin_turns(self, names: tuple[str, ...]) -> None:
         if names and self._coordinator.wait_for(names):
-            self.turning, self.done, self._began = True, False, True
+            self._turning, self.done, self._began = True, False, True
             self._begun_wall_s = time.monotonic()
             self._end_ns = self._time_ns + self._run_ns
         elif not names:
-            self.turning = self._began = False
+            self._turning = self._began = False
+        elif self._waits and self._names is None:
+            self._names = names
 
     def _step(self) -> bool:
         cycle, now_ns = self._cycle, self._time_ns + self._period_ns
@@ -352,20 +375,27 @@ class LockstepPace(UntimedPace):
         cycle(now_ns * 1e-9, self.period_s, 0)
         if not self.turning:
             return True
-        if not (self._coordinator.run_due(now_ns) and self._coordinator.wait_heard()):
-            return False
+        if not self._give_turns(self._coordinator.run_due, now_ns):
+            return bool(self._waits)
         self._cycles += 1
         if self._cycles % CLOCK_EVERY == 0:
             self._coordinator.publish_clock(now_ns)
         if self._run_ns and now_ns >= self._end_ns:
-            if not (self._coordinator.run_all(now_ns) and self._coordinator.wait_heard()):
-                return False
+            if not self._give_turns(self._coordinator.run_all, now_ns):
+                return bool(self._waits)
             # What the driver still does after this is for itself.
-            self.done, self.turning = True, False
+            self.done, self._turning = True, False
             self.real_time_factor = self._run_ns * 1e-9 / (time.monotonic() - self._begun_wall_s)
             self._coordinator.publish_clock(now_ns)
             self.on_done()
         return True
+
+    def _give_turns(self, give: Callable[[int], bool], now_ns: int) -> bool:
+        """False where it was closed or interrupted; the time then ends with a later cycle, in which all had theirs."""
+        if give(now_ns) and self._coordinator.wait_heard():
+            return True
+        self._end_ns = max(self._end_ns, now_ns + self._period_ns)
+        return False
 
     def _advance(self, time_ns: int) -> None:
         control = self._control

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from continuum_robot.nodes.choices import FAKE_LEVELS, HOLD_TENSION, HOMING_POLICIES
+from continuum_robot.nodes.choices import FAKE_LEVELS, HOLD_TENSION, HOMING_POLICIES, TIP
 from continuum_robot.nodes.parameters import ParameterServer, Settings
 from continuum_robot.robot.actuation import Actuators, TensionLimits
 from continuum_robot.robot.schema import Quantity
@@ -93,9 +93,9 @@ def declare_parameters(parameters: ParameterServer) -> None:
     declare(
         "start_controller",
         "",
-        "hold_tension: after each configuration the driver holds the tensions as they are until switch_controller lets"
-        " the controller command; empty: that commands at once",
-        rules=Quantity("", choices=("", HOLD_TENSION)),
+        "after each configuration. hold_tension: the driver holds the tensions as they are until switch_controller lets"
+        " the controller command; tip: the tip is held where it is; empty: the controller commands at once",
+        rules=Quantity("", choices=("", TIP, HOLD_TENSION)),
         read_only=True,
     )
     declare("calibration_folder", "", "where homings are kept, empty: in the user's data folder", read_only=True)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
 from continuum_robot.drivers.protocols import TendonReading
@@ -77,13 +76,15 @@ class ProcedureDrive:
         cancelled : set by who cancels it
         """
         loop = configured(self._loop())
-        end_s, asked = time.monotonic() + PROCEDURE_TIMEOUT_S, False
+
+        def over() -> bool:
+            return run.finished or loop.procedure is not run
+
         try:
-            while not run.finished and loop.running and loop.procedure is run:
-                if (cancelled.is_set() or time.monotonic() > end_s) and not asked:
-                    asked = True
-                    loop.call(run.cancel)
-                time.sleep(0.01)
+            loop.pace.wait(lambda: over() or cancelled.is_set(), PROCEDURE_TIMEOUT_S)
+            if loop.running and not over():
+                loop.call(run.cancel)
+                loop.pace.wait(over, PROCEDURE_TIMEOUT_S)
         finally:
             loop.end_procedure(run, self._zero)
             if not run.succeeded and not run.problem:

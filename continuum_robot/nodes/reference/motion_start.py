@@ -9,7 +9,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from std_msgs.msg import Bool
 
 from continuum_robot.nodes import qos
-from continuum_robot.nodes.choices import HOLD_TENSION
+from continuum_robot.nodes.choices import HOLD_TENSION, TIP
 from continuum_robot.nodes.diagnostics import values_of
 from continuum_robot.nodes.lifecycle import ManagedNode
 
@@ -24,6 +24,7 @@ class MotionStart:
     ----------
     node : the reference source
     on_driver : called where the driver stops obeying commands while it did, and where it obeys them again
+    on_controller : called where another controller commands and the driver obeys on
 
     Attributes
     ----------
@@ -33,12 +34,12 @@ class MotionStart:
     stopped : the driver has stopped, by a fault, an e-stop or the controller hold_tension, and does not follow yet
     """
 
-    def __init__(self, node: ManagedNode, on_driver: Callable[[], None]) -> None:
+    def __init__(self, node: ManagedNode, on_driver: Callable[[], None], on_controller: Callable[[], None]) -> None:
         self.holding = True
         self.driver = self.controller = ""
         self.stopped = False
         self._obeyed = False
-        self._on_driver = on_driver
+        self._on_driver, self._on_controller = on_driver, on_controller
         self._told = node.create_publisher(Bool, "reference_holding", qos.latched())
         node.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
         self._told.publish(Bool(data=True))
@@ -57,6 +58,11 @@ class MotionStart:
             return "the driver holds the tensions: switch to another controller first"
         return f"the driver is {self.driver}: reset the stack first"
 
+    @property
+    def leads_tip(self) -> bool:
+        """Whether the controller ``tip`` commands: the reference is only for the tip."""
+        return self.controller == TIP
+
     def set_holding(self, holding: bool) -> None:
         """Say whether it holds, where that is new.
 
@@ -69,12 +75,14 @@ class MotionStart:
             self._told.publish(Bool(data=holding))
 
     def _on_driver_status(self, message: DiagnosticStatus) -> None:
-        values = values_of(message)
+        values, led_tip = values_of(message), self.leads_tip
         self.driver, self.controller = values.get("state", ""), values.get("controller", "")
         obeys = self._obeys
         # Only a change counts: at a bring-up the driver's word on itself may come later than the activation.
         held = self.driver == "active" and self.controller == HOLD_TENSION
         if obeys == self._obeyed and (self.stopped or not held):
+            if obeys and self.leads_tip != led_tip:
+                self._on_controller()
             return
         before, self._obeyed = self.stopped, obeys
         self.stopped = not obeys

@@ -106,6 +106,7 @@ class TipWay:
         self._tip: Vector | None = None
         self._heard_s = 0.0
         self._tick_ns = 0
+        self._held: Vector | None = None
 
     def limit(self, limits: MotionLimits) -> None:
         """Move within these limits from now on."""
@@ -122,8 +123,24 @@ class TipWay:
         self._solver.forget()
         self._control.reset(here.position, here.velocity)
         self.limit(limits)
-        self._tip = None
+        self._tip = self._held = None
         self._tick_ns = 0
+
+    def hold(self, here: ClarkeReference, limits: MotionLimits) -> bool:
+        """Keep the tip where it is, without a step of the reference; False where the tip is not known.
+
+        Parameters
+        ----------
+        here : at rest, arrays of shape (2m,)
+        limits : of the motion
+        """
+        tip = self._fresh_tip()
+        if tip is None:
+            return False
+        self.start(here, limits)
+        self._tip, self._held = tip, here.position
+        self._solver.ask(tip, here.position, search=False)
+        return True
 
     def aim(self, place: Vector, here: ClarkeReference) -> None:
         """Go to a target, after :meth:`start`.
@@ -133,7 +150,7 @@ class TipWay:
         place : shape (3,), m, in the base frame
         here : the reference, arrays of shape (2m,)
         """
-        before = self._control.solution
+        before, self._held = self._control.solution, None
         start = here.position if before is None else before.clarke
         self._solver.ask(place, start, search=before is None or not self._control.near(before.target, place))
 
@@ -161,15 +178,20 @@ class TipWay:
         # After a stall the reference goes on from where it stood, it does not make up for it.
         step_s = step_s if 0 < step_s < 5 * period_s else period_s
         solution = self._solver.answer()
-        if solution is not None:
+        if solution is not None and self._held is not None:
+            control.keep(solution, self._held)
+        elif solution is not None:
             control.adopt(solution)
         if control.solution is None:
             return control.motion.along(np.zeros(self._count), step_s)
-        fresh = self._tip is not None and self._clock.monotonic_s() - self._heard_s < SHAPE_AGE_S
-        tip = self._tip if fresh else None
+        tip = self._fresh_tip()
         output = control.update(tip, measured, step_s)
         self._states.publish(control, output, tip, self._clock.now_ns())
         return output.reference
+
+    def _fresh_tip(self) -> Vector | None:
+        fresh = self._clock.monotonic_s() - self._heard_s < SHAPE_AGE_S
+        return self._tip if fresh else None
 
     def close(self) -> None:
         """End the thread that solves."""

@@ -141,17 +141,22 @@ class Managed:
         request.transition.id = transition
         self.problem = ""
         response = await self._waiting.call(self._change, request, timeout_s)
-        if response is None:
-            raise DeviceError(self.name, f"did not become {wanted} within {timeout_s:g} s", "Look at its log")
-        # It has just answered, so it is there, whatever the middleware says: see lose().
-        await self.refresh(VANISHED_S)
+        if response is not None and response.success:
+            self._presence.heard(time.monotonic())
+            self.state = wanted
+        else:
+            # Its answer may have been lost; and it is there, whatever the middleware says: see lose().
+            await self.refresh(VANISHED_S)
         if self.state == wanted:
             self._announced = wanted  # it may have announced it before it was listened to
         self._on_state()
-        if self.state != wanted:
-            await self._waiting.sleep(0.1)  # its diagnostics with the reason are under way
-            reason = self.problem or f"is {self.state} instead of {wanted}"
-            raise DeviceError(self.name, reason.rstrip("."), "Remove the cause, then bring the stack up again")
+        if self.state == wanted:
+            return
+        if response is None:
+            raise DeviceError(self.name, f"did not become {wanted} within {timeout_s:g} s", "Look at its log")
+        await self._waiting.sleep(0.1)  # its diagnostics with the reason are under way
+        reason = self.problem or f"is {self.state} instead of {wanted}"
+        raise DeviceError(self.name, reason.rstrip("."), "Remove the cause, then bring the stack up again")
 
     def heard(self, problem: str, state: str = "") -> None:
         """It spoke on /diagnostics.

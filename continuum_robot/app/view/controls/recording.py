@@ -19,6 +19,9 @@ from continuum_robot.app.view.controls.status import Status
 from continuum_robot.app.view.gui import Program, note, show
 from continuum_robot.robot.description import Robot
 
+GRACE_S = 30.0
+"""How long a recorder may take to end: where it is killed, the recording has no index."""
+
 
 class Recording:
     """A checkbox and a sentence, in the container that is open.
@@ -83,6 +86,6 @@ class Recording:
                 "directory": str(self._directory),
             }
             command = node_command("recorder", parameters, self._commander.namespace)
-            group = ProcessGroup({"recorder": command})
+            group = ProcessGroup({"recorder": command}, grace_s=GRACE_S)
             group.start()
             self._own = group
