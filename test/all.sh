@@ -10,6 +10,7 @@ python=$1 part=${2:-}
 long=${LONG:+or long}
 chosen="(not long ${long})"
 talks="pytest\.mark\.(ros|launch)"
+left_out="^pytestmark.*pytest\.mark\.${LONG:+nothing_is_}long"
 code=0
 
 dds() {  # MARKS <FILES: each in a process of its own, in DDS domains that begin at $domain
@@ -26,8 +27,8 @@ case $part in
   simulated)
     domain=$((1 + (PPID + 1) % 3 * 32))
     make --no-print-directory lint || code=1
-    # Those that are in real time as a whole are left out: to find nothing in them takes as long as a test.
-    dds "not real_time" < <(grep -lrE "$talks" test --include='test_*.py' | xargs grep -LE "^pytestmark.*real_time")
+    # Those that are in real time, or long, as a whole are left out: to find nothing in them takes as long as a test.
+    dds "not real_time" < <(grep -lrE "$talks" test --include='test_*.py' | xargs grep -LE "^pytestmark.*real_time|$left_out")
     exit "$code"
     ;;
   units)
@@ -47,7 +48,7 @@ set +m
 trap 'for group in "${running[@]}"; do kill -- "-$group" 2>/dev/null || true; done; rm -rf "$results"' EXIT
 
 domain=$((1 + $$ % 3 * 32))
-dds "real_time" < <(grep -lrE "$talks" test --include='test_*.py' | xargs grep -l "pytest\.mark\.real_time")
+dds "real_time" < <(grep -lrE "$talks" test --include='test_*.py' | xargs grep -l "pytest\.mark\.real_time" | xargs grep -LE "$left_out")
 
 # Nothing is left to be disturbed. Who may not raise a priority waits longer, where other programs run too.
 for group in "${running[@]}"; do renice -n 0 -g "$group" >/dev/null 2>&1 || true; done

@@ -5,14 +5,12 @@ import runpy
 import sys
 from functools import partial
 
-from ros_probe import PATIENT, PATIENT_CONTROLLER, patient_robot
+from ros_probe import PATIENT_STACK, patient_robot
 
 from continuum_robot import client
 
-PARAMETERS = {"tendon_driver": {"rate_hz": 250.0, **PATIENT}, "clarke_controller": PATIENT_CONTROLLER}
-
 if __name__ == "__main__":
-    patient = partial(client.Robot, parameters=PARAMETERS)
+    patient = partial(client.Robot, parameters=PATIENT_STACK)
     client.Robot = lambda name, **options: patient(patient_robot(name), **options)
     del sys.argv[0]
     runpy.run_path(sys.argv[0], run_name="__main__")

@@ -17,22 +17,26 @@ from continuum_robot.nodes.stack_options import StackOptions
 
 @contextmanager
 def touched_stack(
-    robot: str, contacts: str, folder: Path, parameters: Mapping[str, Mapping[str, Any]] | None = None
+    robot: str,
+    contacts: str,
+    folder: Path,
+    parameters: Mapping[str, Mapping[str, Any]] | None = None,
+    **options: Any,
 ) -> Iterator[tuple[ComposedStack, Probe]]:
     """The stack, up, and a probe that hears contacts, the truth about them, and shapes."""
     file = folder / "contacts.yaml"
     file.write_text(contacts)
-    options = StackOptions(
+    settings: dict[str, Any] = {"contact": True, "start_motion": True, **options}
+    stack_options = StackOptions(
         robot=robot,
-        contact=True,
         visualize=False,
         clock="lockstep",
         seed=1,
         run_s=SIMULATED_STEP_S,
-        start_motion=True,
         parameters={"simulator": {"contacts": str(file)}, **(parameters or {})},
+        **settings,
     )
-    with ComposedStack(options) as stack, Probe(stack=stack) as probe:
+    with ComposedStack(stack_options) as stack, Probe(stack=stack) as probe:
         probe.listen_to_stack()
         probe.listen(Contact, "contact")
         probe.listen(Contact, "simulated_contact")

@@ -8,6 +8,7 @@ import functools
 import tempfile
 import time
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from rcl_interfaces.srv import DescribeParameters, GetParameters, SetParameters,
 from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.parameter import Parameter
+from rclpy.serialization import deserialize_message
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
@@ -46,7 +48,11 @@ PATIENT = {
 }
 # The controller falls silent where states are old.
 PATIENT_CONTROLLER = {"state_timeout_s": 0.5}
+# A busy machine would be late for a loop at 1 kHz.
+PATIENT_STACK = {"tendon_driver": {"rate_hz": 250.0, **PATIENT}, "clarke_controller": PATIENT_CONTROLLER}
 PATIENT_LIMITS = {"command_timeout_s": 3.0, "reading_timeout_s": 2.0}
+# Gains of poles that are slower by this factor bear delays that are longer by it: near 30 ms instead of ten.
+SLOWER_POLES = 0.4
 SIMULATED_STEP_S = 0.05
 
 TRANSITIONS = {
@@ -62,9 +68,10 @@ FILES = tempfile.TemporaryDirectory(prefix="robots_of_tests_")
 
 @functools.cache
 def patient_robot(name: str = "opencr_five_tendon") -> str:
-    """A file of a shipped robot with timeouts for a busy machine, and without devices of its own."""
+    """A file of a shipped robot with timeouts and gains for a busy machine, and without devices of its own."""
     data = yaml.safe_load(find_robot_file(name).read_text(encoding="utf-8"))
     data["limits"] |= PATIENT_LIMITS
+    _bear_delays(data)
     data.pop("hardware", None)
     data["assumed"] = [key for key in data.get("assumed", []) if not key.startswith("hardware")]
     file = Path(FILES.name, f"{name}.yaml")
@@ -73,10 +80,47 @@ def patient_robot(name: str = "opencr_five_tendon") -> str:
 
 
 def patient_on_wires(data: dict[str, Any]) -> dict[str, Any]:
-    """The values of a robot file with timeouts for a busy machine; the driver still lets go before the boards do."""
+    """A robot file's values with timeouts and gains for a busy machine; the driver lets go before the boards do."""
     data["limits"] |= {**PATIENT_LIMITS, "command_timeout_s": 0.9}
     data["hardware"]["tendon_actuators"] |= {"receive_timeout_ms": 1000, "silent_after_s": 1.0}
+    _bear_delays(data)
     return data
+
+
+def _bear_delays(data: dict[str, Any]) -> None:
+    """A loop that is late in most of its cycles, as on a busy machine, shall not swing up."""
+    for gains in data.get("control", {}).get("gains", []):
+        for power, name in ((1, "d"), (2, "p"), (3, "i")):
+            gains[name] = SLOWER_POLES**power * gains.get(name, 0.0)
+
+
+class Received(Sequence[Any]):
+    """Messages of a topic, each read where somebody looks at it: nobody does at most of those that come at 1 kHz."""
+
+    def __init__(self) -> None:
+        self.kind: Any = None
+        self._messages: list[Any] = []
+
+    def append(self, data: bytes) -> None:
+        self._messages.append(data)
+
+    def clear(self) -> None:
+        self._messages.clear()
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self._read(place) for place in range(*index.indices(len(self._messages)))]
+        # From the front: others come meanwhile.
+        return self._read(index if index >= 0 else index + len(self._messages))
+
+    def _read(self, place: int) -> Any:
+        message = self._messages[place]
+        if isinstance(message, bytes):
+            message = self._messages[place] = deserialize_message(message, self.kind)
+        return message
 
 
 class Probe:
@@ -94,7 +138,7 @@ class Probe:
         self.node = Node("probe", context=self.context, namespace=namespace or None)
         self.spinner = Spinner([self.node], self.context)
         self.spinner.start()
-        self.received: dict[str, list[Any]] = defaultdict(list)
+        self.received: dict[str, Received] = defaultdict(Received)
         self._clients: dict[str, Any] = {}
         self._publishers: dict[str, Any] = {}
         self.diagnostics: dict[str, DiagnosticStatus] = {}
@@ -114,17 +158,19 @@ class Probe:
         self.close()
 
     def listen(self, kind: Any, topic: str, profile: Any = None) -> None:
-        def take(message: Any) -> None:
-            if isinstance(message, DiagnosticArray):
-                for status in message.status:
+        self.received[topic].kind = kind
+
+        def take(data: bytes) -> None:
+            self.received[topic].append(data)
+            if kind is DiagnosticArray:
+                for status in self.received[topic][-1].status:
                     self.diagnostics[status.name] = status
-            self.received[topic].append(message)
             self.heard[topic] += 1
 
         self.heard[topic] += 0
         if self.stack is not None and topic in qos.FLOW_TOPICS:
             profile = qos.lockstep()
-        self.node.create_subscription(kind, topic, take, profile or qos.every_state())
+        self.node.create_subscription(kind, topic, take, profile or qos.every_state(), raw=True)
 
     def listen_to_stack(self) -> None:
         self.listen(TendonStates, "tendon_states")
@@ -299,6 +345,28 @@ class Probe:
     def describe(self, node: str, name: str) -> Any:
         request = DescribeParameters.Request(names=[name])
         return self.call(DescribeParameters, f"{node}/describe_parameters", request).descriptors[0]
+
+
+@contextlib.contextmanager
+def patient_stack(**options: Any) -> Iterator[ComposedStack]:
+    """The five-tendon robot under control in real time, up, on a machine that may be busy."""
+    from continuum_robot.nodes.composition import ComposedStack  # noqa: PLC0415 - takes a second to load
+    from continuum_robot.nodes.stack_options import StackOptions  # noqa: PLC0415
+
+    given = StackOptions(robot=patient_robot(), visualize=False, parameters=PATIENT_STACK, **options)
+    with ComposedStack(given) as stack:
+        stack.wait_until_up(120.0)
+        yield stack
+
+
+@contextlib.contextmanager
+def listening_probe() -> Iterator[Probe]:
+    """Hears a stack in real time."""
+    with Probe() as probe:
+        probe.listen_to_stack()
+        probe.wait_for_message("tendon_states")
+        probe.wait_for_message("stack_status")
+        yield probe
 
 
 def pause(duration_s: float) -> None:

@@ -14,7 +14,7 @@ import yaml
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.srv import ManageStack
-from ros_probe import PATIENT, PATIENT_CONTROLLER, SIMULATED_STEP_S, Probe, patient_on_wires
+from ros_probe import PATIENT_STACK, SIMULATED_STEP_S, Probe, patient_on_wires
 
 from continuum_robot.app.process_stack import ProcessStack
 from continuum_robot.nodes.composition import ComposedStack
@@ -110,7 +110,7 @@ def test_the_program_of_a_controller_that_is_killed_is_replaced_by_a_hold_until_
         fake_level="mirror",
         controller="topic",
         visualize=False,
-        parameters={"tendon_driver": {"rate_hz": 250.0, **PATIENT}, "clarke_controller": PATIENT_CONTROLLER},
+        parameters=PATIENT_STACK,
     )
     with ProcessStack.server() as server, ProcessStack(options, server, respawns=0) as stack:
         stack.wait_until_up(120.0)

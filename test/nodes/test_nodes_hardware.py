@@ -34,6 +34,7 @@ pytestmark = [pytest.mark.ros, pytest.mark.real_time, pytest.mark.slow]
 SLACK_M = np.array([0.004, 0.001, 0.006, 0.002, 0.005])
 # A board sends a thousand frames a second of each kind; a quarter of them leaves a busy machine time.
 STEP_S = 0.004
+MOST_MISSED_PERCENT = 5.0
 SWITCH_ON = codec.encode_command(codec.CommandCode.ENABLE_SYSTEM, 1)
 SWITCH_OFF = codec.encode_command(codec.CommandCode.ENABLE_SYSTEM, 0)
 
@@ -118,6 +119,10 @@ def test_from_power_on_to_torque(driver, probe):
         status, result = Goal(probe, HomeTendons, "home_tendons").result()
         if status == GoalStatus.STATUS_SUCCEEDED:
             break
+    missed_percent = driver.loop.pace.report().missed_percent
+    if status != GoalStatus.STATUS_SUCCEEDED and missed_percent > MOST_MISSED_PERCENT:
+        # In lock-step it is homed on every machine: test_nodes_procedures.py.
+        pytest.skip(f"this machine missed {missed_percent:.0f} % of the driver's cycles: {result.message}")
     assert status == GoalStatus.STATUS_SUCCEEDED, result.message
     # Where dry friction lets the bent robot rest depends on stalls of the machine, the slack as a whole does not; how
     # near homing comes to the straight pose: test/unit/identification/test_procedures.py.
@@ -137,7 +142,13 @@ def test_from_power_on_to_torque(driver, probe):
     assert probe.transition("tendon_driver", "deactivate")
 
 
-def test_an_estop_while_a_silent_board_is_waited_for_acts_at_once(driver, probe, bench):
+@pytest.fixture
+def homed(driver):
+    if driver._homing.missing:
+        pytest.skip("no homing succeeded on this machine")
+
+
+def test_an_estop_while_a_silent_board_is_waited_for_acts_at_once(driver, probe, bench, homed):
     _, hardware = bench
     probe.wait(lambda: probe.trigger("reset_estop").success and not driver.newest_reading.device_faults, 20.0)
     logs = {channel: logged(board.wire) for channel, board in hardware.boards.items()}
@@ -178,7 +189,7 @@ def logged(wire):
     return heard
 
 
-def test_a_board_that_was_silent_comes_back_without_a_restart(driver, probe, bench):
+def test_a_board_that_was_silent_comes_back_without_a_restart(driver, probe, bench, homed):
     _, hardware = bench
     hardware.inject("board.silent", 2, duration_s=6.0)
     probe.wait(lambda: bool(driver.newest_reading.device_faults), 20.0)

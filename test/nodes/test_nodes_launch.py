@@ -30,7 +30,7 @@ from continuum_robot.simulation.wire.desk import Desk
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time, pytest.mark.slow]
 
-LONG_S = 90.0
+LONG_S = 240.0
 TOPICS = ("tendon_states", "clarke_state", "clarke_reference", "shape", "wrench")
 # The robot is not homed by hand, and a busy machine steps the boards late.
 PARAMETERS = {

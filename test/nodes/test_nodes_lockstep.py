@@ -22,7 +22,7 @@ from continuum_robot.runtime.clock import START_NS
 pytestmark = [pytest.mark.ros]
 
 NAMES = ["string_encoder", "shape_estimator", "contact_monitor", "reference_source", "recorder"]
-CYCLES = 1000
+CYCLES = 700
 ROBOT = "opencr_five_tendon"
 # The demo with contacts compares the recordings of two runs of this one, in processes: test_nodes_demo.py.
 SEGMENT = pytest.param("vanderbilt_segment", marks=pytest.mark.long)

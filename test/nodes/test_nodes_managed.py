@@ -12,6 +12,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 
 from continuum_robot.srv import ManageStack
 from lifecycle_msgs.msg import State, Transition, TransitionEvent
+from lifecycle_msgs.srv import ChangeState
 from rclpy.context import Context
 from rclpy.node import Node
 
@@ -27,15 +28,17 @@ pytestmark = [pytest.mark.ros]
 
 
 class Waits:
-    """Answers at once; time passes by itself."""
+    """Answers at once, that a transition was made or not, None: that answer is lost; time passes by itself."""
 
-    def __init__(self, label):
-        self.label = label
+    def __init__(self, label, made):
+        self.label, self.made = label, made
 
     async def sleep(self, duration_s):
         pass
 
-    async def call(self, _client, _request, _timeout_s):
+    async def call(self, _client, request, _timeout_s):
+        if isinstance(request, ChangeState.Request):
+            return None if self.made is None else SimpleNamespace(success=self.made)
         return SimpleNamespace(current_state=SimpleNamespace(label=self.label))
 
 
@@ -50,11 +53,11 @@ class Client:
         return self.hidden < 0
 
 
-def make(label, hidden):
+def make(label, hidden, made=True):
     supervisor = SimpleNamespace(
         create_client=lambda _kind, _name: Client(hidden), create_subscription=lambda *_args: None
     )
-    return Managed(supervisor, "clarke_controller", Waits(label), lambda: None)
+    return Managed(supervisor, "clarke_controller", Waits(label, made), lambda: None)
 
 
 def run(coroutine):
@@ -62,16 +65,26 @@ def run(coroutine):
         coroutine.send(None)
 
 
-def test_a_node_that_made_its_transition_is_there_though_its_service_seems_gone_for_a_moment():
-    node = make("inactive", hidden=3)
+def test_a_node_that_says_that_it_made_its_transition_is_asked_no_more():
+    node = make("unknown", hidden=10**9)
     run(node.change(Transition.TRANSITION_CONFIGURE, "inactive", 1.0))
     assert node.state == "inactive"
 
 
-def test_a_node_that_stays_away_after_a_transition_is_told(monkeypatch):
+@pytest.mark.parametrize("made", [None, False])
+def test_a_node_whose_answer_is_lost_or_that_was_there_already_is_asked_for_its_state(made):
+    node = make("inactive", hidden=3, made=made)
+    run(node.change(Transition.TRANSITION_CONFIGURE, "inactive", 1.0))
+    assert node.state == "inactive"
+
+
+@pytest.mark.parametrize(
+    ("made", "words"), [(None, "did not become inactive within 1 s"), (False, "is unknown instead of inactive")]
+)
+def test_a_node_that_stays_away_after_a_transition_is_told(monkeypatch, made, words):
     monkeypatch.setattr(managed, "VANISHED_S", 0.02)
-    node = make("inactive", hidden=10**9)
-    with pytest.raises(DeviceError, match="is unknown instead of inactive"):
+    node = make("inactive", hidden=10**9, made=made)
+    with pytest.raises(DeviceError, match=words):
         node.change(Transition.TRANSITION_CONFIGURE, "inactive", 1.0).send(None)
 
 

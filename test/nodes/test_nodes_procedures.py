@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import yaml
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
@@ -14,33 +13,26 @@ from continuum_robot.action import CalibrateTorque, CheckTendons, HomeTendons
 from continuum_robot.srv import InjectFault
 from rclpy.context import Context
 from ros_goal import Goal
-from ros_probe import PATIENT, Probe, patient_on_wires
+from ros_probe import Probe
 
 from continuum_robot.identification.procedures.record import load_record, record_path
 from continuum_robot.nodes.simulator import SimulatorNode
 from continuum_robot.nodes.spinning import Spinner, initialize
 from continuum_robot.nodes.string_encoder import StringEncoder
 from continuum_robot.nodes.tendon_driver import TendonDriver
-from continuum_robot.robot.loading import find_robot_file, load_robot
+from continuum_robot.robot.loading import load_robot
 
-pytestmark = [pytest.mark.ros, pytest.mark.real_time, pytest.mark.slow]
+pytestmark = [pytest.mark.ros, pytest.mark.slow]
 
+ROBOT = "opencr_five_tendon"
+# In lock-step: how the robot sways does not depend on the machine.
+OWN = {"robot": ROBOT, "fake_level": "wire", "clock": "lockstep", "seed": 1}
 SLACK_M = np.array([0.004, 0.001, 0.008, 0.002, 0.005])
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("calibration")
-
-
-@pytest.fixture(scope="module")
-def file(tmp_path_factory):
-    """The robot with boards that wait longer: a busy machine is late."""
-    data = patient_on_wires(yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8")))
-    data["hardware"]["tendon_actuators"]["current_mismatch_time_s"] = 2.0
-    file = tmp_path_factory.mktemp("robot") / "robot.yaml"
-    file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
-    return file
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +44,9 @@ def context(domain):
 
 
 @pytest.fixture(scope="module")
-def simulator(context, file):
+def simulator(context):
     """Boards and strings behind the wires."""
-    simulator = SimulatorNode(context=context, overrides={"robot": str(file), "fake_level": "wire"})
+    simulator = SimulatorNode(context=context, overrides=OWN)
     spinner = Spinner([simulator], context)
     spinner.start()
     spinner.run(simulator.trigger_configure)
@@ -65,11 +57,10 @@ def simulator(context, file):
 
 
 @pytest.fixture(scope="module")
-def driver(context, simulator, file, folder):
+def driver(context, simulator, folder):
     """A driver that insists on a homing, and the string encoder, both on simulated wires."""
-    own = {"robot": str(file), "fake_level": "wire", "homing": "required", "calibration_folder": str(folder)}
-    # Half the rate leaves a busy machine time.
-    driver = TendonDriver(context=context, overrides={**own, "rate_hz": 500.0, **PATIENT})
+    own = {**OWN, "homing": "required", "calibration_folder": str(folder)}
+    driver = TendonDriver(context=context, overrides=own)
     encoder = StringEncoder(context=context, overrides=own)
     spinner = Spinner([driver, encoder], context)
     spinner.start()
@@ -95,7 +86,7 @@ def slacken(simulator) -> None:
         simulator.simulator.inject("slack_tendon", tendon, float(slack_m))
 
 
-def test_procedures_come_before_the_first_closed_loop(driver, simulator, probe, file, folder):
+def test_procedures_come_before_the_first_closed_loop(driver, simulator, probe, folder):
     # 1. Not homed: the driver is not activated, and says what to do.
     assert not probe.transition("tendon_driver", "activate")
     assert "is not homed" in driver.last_error
@@ -117,14 +108,11 @@ def test_procedures_come_before_the_first_closed_loop(driver, simulator, probe, 
     status, result = goal.result()
     assert status == GoalStatus.STATUS_SUCCEEDED, result.message
     assert result.success
-    # Where dry friction lets the bent robot rest depends on stalls of the machine, the slack as a whole does not; how
-    # near homing comes to the straight pose: test/unit/identification/test_procedures.py.
-    np.testing.assert_allclose(result.zero, SLACK_M, atol=3e-3)
-    np.testing.assert_allclose(np.mean(result.zero), np.mean(SLACK_M), atol=5e-4)
+    np.testing.assert_allclose(result.zero, SLACK_M, atol=4e-4)
     assert len({feedback.phase for feedback in goal.feedback}) >= 3
     progress = [feedback.progress for feedback in goal.feedback]
     assert progress == sorted(progress)
-    robot = load_robot(str(file))
+    robot = load_robot(ROBOT)
     record = load_record(robot, record_path(robot, folder / "simulated"))
     np.testing.assert_array_equal(record.zero, result.zero)
     assert probe.transition("tendon_driver", "activate"), driver.last_error
@@ -185,15 +173,26 @@ def test_a_driver_that_starts_again_is_homed_where_the_boards_kept_their_power(d
     before = driver.loop
     start_again(probe)
     assert driver.loop is not before
-    probe.wait(lambda: driver.loop.actuators.aligned)
+    assert driver.loop.pace.wait(lambda: driver.loop.actuators.aligned, 5.0)
     assert probe.transition("tendon_driver", "activate"), driver.last_error
     assert probe.transition("tendon_driver", "deactivate")
+
+
+def test_a_driver_that_is_brought_down_ends_the_procedure_that_drives_it(driver, probe):
+    goal = Goal(probe, CheckTendons, "check_tendons")
+    probe.wait(lambda: driver.loop.procedure is not None)
+    assert probe.transition("tendon_driver", "cleanup")
+    status, result = goal.result()
+    assert status == GoalStatus.STATUS_ABORTED
+    assert not result.success
+    assert not driver.powered
+    assert probe.transition("tendon_driver", "configure")
 
 
 def test_a_board_that_lost_its_power_is_not_homed(driver, simulator, probe):
     probe.wait(lambda: driver.state == "inactive")
     simulator.simulator.inject("board.reboot", 0)
-    probe.wait(lambda: not driver.loop.actuators.aligned)
+    assert driver.loop.pace.wait(lambda: not driver.loop.actuators.aligned, 5.0)
     assert not probe.transition("tendon_driver", "activate")
     assert "lost its power" in driver.last_error
 

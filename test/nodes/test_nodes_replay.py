@@ -110,13 +110,14 @@ def runs(pid: str) -> bool:
         return False
 
 
-@pytest.mark.real_time
 def test_a_stack_that_was_killed_leaves_a_run_to_report_and_to_replay(domain, tmp_path):
     log = tmp_path / "log.txt"
     command = [*COMMAND, "up", "opencr_five_tendon", "--record", "--out", str(tmp_path / "runs")]
     with log.open("w") as stream:
         program = subprocess.Popen(
-            [*command, "--fake-level", "dynamics", "--no-contact", "--no-view"], stdout=stream, stderr=stream
+            [*command, "--fake-level", "dynamics", "--clock", "lockstep", "--no-contact", "--no-view"],
+            stdout=stream,
+            stderr=stream,
         )
     try:
         deadline_s = time.monotonic() + 180

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every way into the safe state, over ROS: ramped, latched, named in /diagnostics, and recovered without a restart."""
+"""Every way into the safe state, over ROS: ramped, latched, named in /diagnostics, and recovered without a restart.
+
+By what others command: test_nodes_command_safety.py.
+"""
 
 from __future__ import annotations
 
@@ -12,80 +15,31 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from continuum_robot.msg import EstopButton, TendonCommands
+from continuum_robot.msg import EstopButton
 from continuum_robot.srv import ManageStack, ReleaseEstop
 from rclpy.node import Node
-from ros_probe import PATIENT, PATIENT_CONTROLLER, Probe, patient_robot, pause
+from ros_probe import Probe, pause
+from ros_safe_state import ROBOT, SAFE_N, check_safe_state, recover, recovered
 from std_msgs.msg import Bool
 
 from continuum_robot.nodes import qos
-from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.diagnostics import values_of
-from continuum_robot.nodes.stack_options import StackOptions
-from continuum_robot.robot.loading import load_robot
 
-pytestmark = [pytest.mark.ros, pytest.mark.real_time]
+pytestmark = [pytest.mark.ros]
 
-ROBOT = load_robot("opencr_five_tendon")
-SAFE_N = ROBOT.limits.safe_n
-
-
-@pytest.fixture(scope="module")
-def stack(domain):
-    # With a controller on a topic, others can be heard there too.
-    driver = {"rate_hz": 250.0, "estop_button_timeout_s": 2.0, **PATIENT}
-    parameters = {"tendon_driver": driver, "clarke_controller": PATIENT_CONTROLLER}
-    options = StackOptions(robot=patient_robot(), visualize=False, controller="topic", parameters=parameters)
-    with ComposedStack(options) as stack:
-        stack.wait_until_up(120.0)
-        yield stack
-
-
-@pytest.fixture(scope="module")
-def shared_probe(stack):
-    with Probe() as probe:
-        probe.listen_to_stack()
-        probe.wait_for_message("tendon_states")
-        probe.wait_for_message("stack_status")
-        yield probe
+# With a controller on a topic, others can be heard there too.
+OPTIONS = {
+    "controller": "topic",
+    "visualize": False,
+    "start_motion": False,
+    "parameters": {"tendon_driver": {"rate_hz": 250.0, "estop_button_timeout_s": 2.0}},
+}
 
 
 @pytest.fixture
-def probe(shared_probe):
-    """The stack is up before each test, and every test recovers it in the same process."""
-    probe = shared_probe
-    if probe.stack_state() != "up":
-        recover(probe)
-    probe.wait(lambda: probe.driver_state() == "active")
-    yield probe
-    probe.inject("")
-    recover(probe)
-
-
-def recover(probe: Probe) -> None:
-    response = probe.manage(ManageStack.Request.RESET)
-    assert response.success, response.message
-    probe.wait(lambda: probe.stack_state() == "up" and probe.driver_state() == "active")
-    assert probe.faults() == []
-    before = probe.newest("tendon_states").sequence
-    probe.wait(lambda: probe.newest("tendon_commands").sequence > before, what="nobody commands after the recovery")
-
-
-def check_safe_state(probe: Probe, fault: str) -> None:
-    """Latched, named in three places, tensions at the safe value, commands ignored."""
-    probe.wait_for_fault(fault)
-    probe.wait(lambda: any(fault in f for f in probe.newest("stack_status").faults), what="not in stack_status")
-    assert probe.newest("stack_status").last_fault
-    probe.wait(lambda: fault in probe.health("/tendon_driver: driver"), what="not named in /diagnostics")
-    assert probe.diagnostics["/tendon_driver: driver"].level == b"\x02"
-    probe.wait(
-        lambda: np.allclose(probe.newest("tendon_states").commanded_tension, SAFE_N, atol=1e-9),
-        what="the tensions did not reach the safe value",
-    )
-    pause(0.3)
-    assert fault in probe.faults()  # it latches
-    np.testing.assert_allclose(probe.newest("tendon_states").commanded_tension, SAFE_N, atol=1e-9)
-    assert not probe.transition("tendon_driver", "activate")  # from active there is no such transition
+def probe(probe: Probe):
+    with recovered(probe):
+        yield probe
 
 
 def test_a_silent_controller(stack, probe):
@@ -114,34 +68,9 @@ def test_the_way_to_the_safe_tension_is_a_ramp(stack, probe):
     assert "estop" in probe.faults()
 
 
-def test_a_command_with_nan(stack, probe):
-    assert probe.transition("clarke_controller", "deactivate")
-    message = TendonCommands(tension=[math.nan] * ROBOT.tendon_count)
-    for _ in range(2000):
-        message.sequence = probe.newest("tendon_states").sequence
-        probe.publish(TendonCommands, "tendon_commands", message)
-        pause(0.002)
-        if probe.faults():
-            break
-    probe.stop_publishing("tendon_commands")
-    check_safe_state(probe, "command_not_finite")
-
-
-def test_a_command_of_the_wrong_size(stack, probe):
-    assert probe.transition("clarke_controller", "deactivate")
-    for _ in range(2000):
-        sequence = probe.newest("tendon_states").sequence
-        probe.publish(TendonCommands, "tendon_commands", TendonCommands(tension=[1.0, 1.0], sequence=sequence))
-        pause(0.002)
-        if probe.faults():
-            break
-    probe.stop_publishing("tendon_commands")
-    check_safe_state(probe, "command_wrong_size")
-
-
 def test_a_frozen_sensor(stack, probe):
     assert probe.trigger("reference_source/restart").success
-    pause(1.2)  # let it move along its trajectory
+    probe.pause(1.2)  # let it move along its trajectory
     assert probe.inject("freeze_sensor", tendon=0).success
     check_safe_state(probe, "frozen_reading")
 
@@ -155,7 +84,7 @@ def test_a_reading_that_is_nan(stack, probe):
     assert not response.success
     assert "NaN" in response.message
     assert probe.inject("").success
-    pause(0.1)
+    probe.pause(0.1)
     assert probe.trigger("reset_estop").success
 
 
@@ -288,62 +217,16 @@ def test_an_estop_in_every_lifecycle_state(stack, probe):
         recover(probe)
 
 
-def test_two_writers(stack, probe):
-    for _ in range(2000):
-        sequence = probe.newest("tendon_states").sequence
-        message = TendonCommands(tension=[1.0] * ROBOT.tendon_count, sequence=sequence)
-        probe.publish(TendonCommands, "tendon_commands", message)
-        pause(0.004)
-        if probe.faults():
-            break
-    probe.stop_publishing("tendon_commands")
-    check_safe_state(probe, "two_writers")
-
-
-def command(probe, tension_n):
-    """Publish once, without a sequence number, as a script does."""
-    message = TendonCommands(tension=[tension_n] * ROBOT.tendon_count)
-    probe.publish(TendonCommands, "tendon_commands", message)
-    pause(0.004)
-
-
-def test_the_first_writer_has_the_commands_without_sequence_numbers_too(stack, probe):
-    """A second one is refused from its first message on, named, and stops the driver."""
-
-    def obeyed(writer, tension_n):
-        command(writer, tension_n)
-        return bool(probe.faults()) or np.allclose(probe.newest("tendon_states").commanded_tension, tension_n)
-
-    def fight(first, second, done):
-        probe.received["tendon_states"].clear()
-        probe.wait(lambda: command(first, 5.0) or command(second, 19.0) or done())
-        assert np.nanmax([m.commanded_tension for m in list(probe.received["tendon_states"])]) <= 5.0
-
-    # Tensions that nobody controls: a loop over topics rings where the machine is busy.
-    assert probe.set_parameter("tendon_driver", "second_writer", "refuse").successful
-    with Probe() as other:
-        # Both are heard before the time without commands begins: on a busy machine that takes seconds.
-        for writer in (other, probe):
-            command(writer, 5.0)
-        assert probe.transition("clarke_controller", "deactivate")
-        # The controller is silent: half of the command timeout later its commands are whose that writes.
-        probe.wait(lambda: obeyed(other, 5.0), what="silence did not give the commands back")
-        claim = stack.driver._commands.owner.claim
-        before = claim.refused
-        fight(other, probe, lambda: claim.refused > before + 50)
-        assert probe.faults() == []
-        # Who leaves gives them back at once.
-        other.stop_publishing("tendon_commands")
-        probe.wait(lambda: obeyed(probe, 4.0), what="the commands of who left were not given back")
-        assert probe.faults() == []
-        assert probe.set_parameter("tendon_driver", "second_writer", "fault").successful
-        probe.wait(lambda: obeyed(probe, 5.0))
-        fight(probe, other, probe.faults)
-        other.stop_publishing("tendon_commands")
-    probe.stop_publishing("tendon_commands")
-    check_safe_state(probe, "two_writers")
-    words = "probe wrote tendon_commands too: refused"
-    probe.wait(lambda: words in probe.health("/tendon_driver: round_trip"), what=words)
+def test_a_driver_that_is_brought_down_while_others_have_their_turns_waits_for_none(stack, probe):
+    """The thread that brings it down is the one in which the others would answer."""
+    stack.driver.loop.pace.run_for(30.0)
+    cycles = len(probe.received["tendon_states"])
+    probe.wait_real(lambda: len(probe.received["tendon_states"]) > cycles + 20)
+    stack.run(stack.driver.trigger_deactivate)
+    assert stack.driver.state == "inactive"
+    assert stack.driver.loop.running, "the cycles ended"
+    stack.run(stack.driver.trigger_activate)
+    assert stack.driver.state == "active"
 
 
 def test_only_known_faults_can_be_injected(stack, probe):
@@ -352,17 +235,3 @@ def test_only_known_faults_can_be_injected(stack, probe):
     assert "freeze_sensor" in response.message
     assert not probe.inject("freeze_sensor", tendon=77).success
     assert stack.driver.faults == ()
-
-
-def test_an_old_command_is_not_obeyed(stack, probe):
-    """A command that answers a state of long ago does not keep the driver content."""
-    assert probe.transition("clarke_controller", "deactivate")
-    old = probe.newest("tendon_states").sequence
-    for _ in range(4000):
-        message = TendonCommands(tension=[5.0] * ROBOT.tendon_count, sequence=old)
-        probe.publish(TendonCommands, "tendon_commands", message)
-        pause(0.005)
-        if probe.faults():
-            break
-    probe.stop_publishing("tendon_commands")
-    check_safe_state(probe, "command_timeout")

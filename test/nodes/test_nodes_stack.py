@@ -14,10 +14,8 @@ from continuum_robot.msg import ClarkeState, TendonStates
 from continuum_robot.srv import ManageStack, TakeReference
 from rcl_interfaces.msg import Log
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from ros_probe import PATIENT, PATIENT_CONTROLLER, Probe, patient_robot
+from ros_probe import listening_probe, patient_stack
 
-from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.stack_options import StackOptions
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 
@@ -29,19 +27,13 @@ MANIFOLD = clarke_manifold(ROBOT)
 
 @pytest.fixture(scope="module")
 def stack(domain):
-    parameters = {"tendon_driver": {"rate_hz": 250.0, **PATIENT}, "clarke_controller": PATIENT_CONTROLLER}
-    options = StackOptions(robot=patient_robot(), visualize=False, start_motion=True, parameters=parameters)
-    with ComposedStack(options) as stack:
-        stack.wait_until_up(120.0)
+    with patient_stack(start_motion=True) as stack:
         yield stack
 
 
 @pytest.fixture(scope="module")
 def probe(stack):
-    with Probe() as probe:
-        probe.listen_to_stack()
-        probe.wait_for_message("tendon_states")
-        probe.wait_for_message("stack_status")
+    with listening_probe() as probe:
         probe.listen(Log, "/rosout")
         yield probe
 

@@ -9,14 +9,13 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from geometry_msgs.msg import PointStamped
-from ros_probe import patient_robot
 
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]
 
-ROBOT = patient_robot("mixed_routing")
+ROBOT = "mixed_routing"
 TIP_M = 3e-3
 
 

@@ -166,7 +166,7 @@ def test_pid_state_is_published_when_asked_for(stack, probe):
     probe.bring_up()
     probe.listen(PidState, "pid_state")
     probe.pause(0.3)
-    assert probe.received["pid_state"] == []
+    assert not probe.received["pid_state"]
     assert probe.set_parameter("clarke_controller", "publish_pid_state", True).successful
     message = probe.wait_for_message("pid_state")
     total = np.array(message.p_term) + message.i_term + message.d_term + message.feedforward

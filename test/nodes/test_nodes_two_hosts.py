@@ -23,7 +23,7 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from ros_probe import PATIENT, PATIENT_CONTROLLER, patient_robot
+from ros_probe import PATIENT_STACK, patient_robot
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time, pytest.mark.long]
 
@@ -250,8 +250,7 @@ def programs(cable, domain) -> Iterator[Callable[..., Program]]:
 
 
 def start_stack(programs: Callable[..., Program], **environment: str) -> Program:
-    parameters = {"tendon_driver": {"rate_hz": 250.0, **PATIENT}, "clarke_controller": PATIENT_CONTROLLER}
-    stack = programs(ROBOT_HOST, STACK, patient_robot(), json.dumps(parameters), **environment)
+    stack = programs(ROBOT_HOST, STACK, patient_robot(), json.dumps(PATIENT_STACK), **environment)
     stack.wait(lambda line: line["stack"] == "up", "the stack did not come up")
     return stack
 

@@ -14,7 +14,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from continuum_robot.msg import StringLengths
 from continuum_robot.srv import InjectFault, ManageStack
 from geometry_msgs.msg import WrenchStamped
-from ros_probe import PATIENT, PATIENT_CONTROLLER, Probe, patient_on_wires
+from ros_probe import PATIENT_STACK, Probe, patient_on_wires
 
 from continuum_robot.errors import DeviceError
 from continuum_robot.nodes.composition import ComposedStack
@@ -36,7 +36,7 @@ def stack(domain, tmp_path_factory):
         force=True,
         start_motion=True,
         # A busy machine would be late for boards that are read at 1 kHz.
-        parameters={"tendon_driver": {"rate_hz": 250.0, **PATIENT}, "clarke_controller": PATIENT_CONTROLLER},
+        parameters=PATIENT_STACK,
     )
     with ComposedStack(options) as stack:
         stack.wait_until_up(90.0)

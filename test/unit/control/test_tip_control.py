@@ -173,7 +173,7 @@ class _Plant:
 @given(st.floats(0.85, 1.1), st.lists(st.floats(-3e-4, 3e-4), min_size=4, max_size=4))
 @settings(max_examples=4)
 def test_the_steady_error_of_a_robot_that_the_model_does_not_know_vanishes(gain, offset):
-    control = TipControl(load_robot("two_segment"))
+    control = control_of("two_segment")
     control.reset(np.zeros(4))
     solution = control.set_target([0.1, 0.05, 0.33])
     plant = _Plant(control, gain, np.array(offset))
@@ -186,9 +186,34 @@ def test_the_steady_error_of_a_robot_that_the_model_does_not_know_vanishes(gain,
     assert not output.moving
 
 
+@given(st.floats(0.85, 1.1), st.lists(st.floats(-3e-4, 3e-4), min_size=4, max_size=4))
+@settings(max_examples=4)
+def test_a_tip_that_is_kept_stays_although_the_model_has_it_elsewhere(gain, offset):
+    control = control_of("two_segment")
+    clarke = np.array([2e-3, -1e-3, 1e-3, 2e-3])
+    plant = _Plant(control, gain, np.array(offset))
+    plant.clarke = clarke.copy()
+    kept = plant.step(clarke, 0.01)
+    control.reset(clarke)
+    control.keep(control.solve(kept, clarke, search=False), clarke)
+    tip = kept
+    for cycle in range(300):
+        output = control.update(tip, plant.clarke, 0.01)
+        if cycle == 0:
+            np.testing.assert_allclose(output.reference.position, clarke, atol=1e-6)
+        tip = plant.step(output.reference.position, 0.01)
+        assert np.linalg.norm(tip - kept) < 1e-4
+    assert output.arrived
+    plant.offset_m = plant.offset_m + 1e-4  # a load
+    for _ in range(800):
+        output = control.update(tip, plant.clarke, 0.01)
+        tip = plant.step(output.reference.position, 0.01)
+    assert np.linalg.norm(tip - kept) < 1e-5
+
+
 def test_a_controller_that_is_stuck_does_not_wind_the_correction_up():
     """The measured coordinates stand still: the model's way to the reference counts as done."""
-    control = TipControl(load_robot("two_segment"))
+    control = control_of("two_segment")
     control.reset(np.zeros(4))
     solution = control.set_target([0.1, 0.05, 0.33])
     stuck = 0.9 * solution.clarke
