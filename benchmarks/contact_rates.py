@@ -41,6 +41,7 @@ GRACE_S = 0.3  # after a push, in which a report is none of free motion
 PUSHES_A_RUN = 25
 SEEDS_A_PLANT = 10  # making one takes seconds; rotors turn with the motion in between
 FIRST_SEED = 90_000  # of no other run
+LEARNING_SEED = 80_000
 WATCH = WatchSettings(unknown_s=0.5, noise_m=1e-4)  # as the shape estimator's node
 SUSPECT_MOTION_M = 1e-4  # as the contact monitor's node
 
@@ -166,6 +167,18 @@ def free_motion(rig: Rig, seeds: int, duration_s: float) -> dict[str, Count]:
     return counts
 
 
+def learn(rig: Rig, duration_s: float) -> None:
+    """Let all monitors learn the free motion of one robot, as ``contact_monitor/learn_free_motion`` does."""
+    plant = rig.make_plant(rig.robot, rng=np.random.default_rng([LEARNING_SEED, 3]))
+    learning = set()
+    for _, method, _ in rig.run(LEARNING_SEED, SETTLE_S + duration_s, plant, still=False):
+        if method not in learning:
+            rig.monitors[method].learn_floor(True)
+            learning.add(method)
+    for monitor in rig.monitors.values():
+        monitor.learn_floor(False)
+
+
 def pushes(rig: Rig, number: int, force_n: tuple[float, float], still: bool) -> dict[str, Count]:
     """Felt and missed ones of as many pushes, with reports in between."""
     counts = {method: Count() for method in rig.monitors}
@@ -221,10 +234,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0, help="free motion of each seed")
     parser.add_argument("--pushes", type=int, default=50)
     parser.add_argument("--force", type=float, nargs=2, default=(3.0, 20.0), help="least and largest push, N")
+    parser.add_argument("--learn", type=float, default=0.0, help="free motion that is learnt first, s")
     parser.add_argument("--still", action="store_true", help="push the robot while it stands straight")
     parser.add_argument("--plant", choices=list(PLANTS), default="rod", help="our rod, or MuJoCo's chain of links")
     asked = parser.parse_args()
     rig = Rig(load_robot(asked.robot), asked.methods, PLANTS[asked.plant])
+    if asked.learn > 0:
+        learn(rig, asked.learn)
     for method, count in free_motion(rig, asked.seeds, asked.seconds).items():
         print(
             f"{method}: {count.false_alarms} false alarms and {count.blind} times blind in {count.free_s:.0f} s, "

@@ -274,7 +274,7 @@ class Supervisor(ManagedNode):
             await self._activate_all()
             await self._start_motion()
         except DeviceError:
-            await self._down(cleanup=True)
+            await self._try_down(cleanup=True)
             raise
         self._set_state("up")
 
@@ -343,7 +343,7 @@ class Supervisor(ManagedNode):
                 await node.appear(self._timeout("discovery"), self._check_abort)
             await self._activate_all()
         except DeviceError:
-            await self._down(cleanup=False)
+            await self._try_down(cleanup=False)
             raise
         self._set_state("up")
 
@@ -376,20 +376,41 @@ class Supervisor(ManagedNode):
             await self._waiting.sleep(TICK_S)
 
     async def _down(self, *, cleanup: bool) -> None:
-        """Deactivate all in reverse, what moves the robot first; failures are noted and do not stop the rest."""
+        """Deactivate all in reverse, what moves the robot first; failures are noted and do not stop the rest.
+
+        Raises
+        ------
+        DeviceError : a node that moves the robot does not answer and is not gone either
+        """
         reverse = list(reversed(self._nodes.values()))
         # A watcher would take the silence of the others for a fault.
         ranks = dict.fromkeys(ACTORS, 1) | dict.fromkeys(WATCHERS, 0)
         ordered = sorted(reverse, key=lambda node: ranks.get(node.name, 2))
-        for node in ordered:
-            await node.refresh()
-            if node.state == "active":
-                await self._try_change(node, Transition.TRANSITION_DEACTIVATE, "inactive")
+        # One that has no time to say that it is active moves the robot still.
+        end_s = time.monotonic() + self._timeout("transition")
+        silent = ordered
+        while silent:
+            ordered, silent = silent, []
+            for node in ordered:
+                answered = await node.refresh()
+                if node.state == "active":
+                    await self._try_change(node, Transition.TRANSITION_DEACTIVATE, "inactive")
+                elif node.name in ACTORS and not answered:
+                    silent.append(node)
+            if silent and time.monotonic() > end_s:
+                names = ", ".join(node.name for node in silent)
+                raise DeviceError(names, "does not answer: it may be active still", "End its process, then reset")
         if not cleanup:
             return
         for node in reverse:
             if node.state == "inactive":
                 await self._try_change(node, Transition.TRANSITION_CLEANUP, "unconfigured")
+
+    async def _try_down(self, *, cleanup: bool) -> None:
+        try:
+            await self._down(cleanup=cleanup)
+        except DeviceError as error:
+            self.get_logger().error(str(error))
 
     async def _change(self, node: Managed, transition: int, wanted: str) -> None:
         self._check_abort()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +13,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 
 from continuum_robot.srv import ManageStack
 from lifecycle_msgs.msg import State, Transition, TransitionEvent
-from lifecycle_msgs.srv import ChangeState
+from lifecycle_msgs.srv import ChangeState, GetState
 from rclpy.context import Context
 from rclpy.node import Node
 
@@ -191,6 +192,59 @@ def test_a_defect_in_a_task_of_the_supervisor_is_reported_and_does_not_end_the_p
         assert "resume_failed" in node.status().faults
     finally:
         spinner.stop()
+        node.destroy_node()
+        context.try_shutdown()
+
+
+class Slow(Node):
+    """A node that is active; it answers no question about its state for a while."""
+
+    def __init__(self, context, silent_s):
+        super().__init__("tendon_driver", context=context)
+        self.label, self._silent_s = "active", silent_s
+        self.create_service(GetState, "~/get_state", self._get)
+        self.create_service(ChangeState, "~/change_state", self._change)
+
+    def _get(self, _request, response):
+        silent_s, self._silent_s = self._silent_s, 0.0
+        time.sleep(silent_s)
+        response.current_state.label = self.label
+        return response
+
+    def _change(self, request, response):
+        assert request.transition.id == Transition.TRANSITION_DEACTIVATE
+        self.label, response.success = "inactive", True
+        return response
+
+
+@pytest.mark.parametrize(("silent_s", "timeout_s", "paused"), [(0.8, 60.0, True), (6.0, 0.2, False)])
+def test_a_driver_that_is_slow_to_answer_is_not_left_active(domain, monkeypatch, silent_s, timeout_s, paused):
+    monkeypatch.setattr(managed, "ANSWER_TIMEOUT_S", 0.2)
+    context = Context()
+    initialize([], context)
+    overrides = {"node_names": ["tendon_driver"], "autostart": False, "transition_timeout_s": timeout_s}
+    node, slow = Supervisor(context=context, overrides=overrides), Slow(context, silent_s)
+    monkeypatch.setattr(node, "_longest_ramp_s", lambda: 0.0)
+    spinners = [Spinner([one], context) for one in (node, slow)]
+    for spinner in spinners:
+        spinner.start()
+    try:
+        assert wait_for(lambda: spinners[0].run(node._nodes["tendon_driver"]._get.service_is_ready), 30.0)
+        asked = spinners[0].run(lambda: node._spawn(node._asked(ManageStack.Request.PAUSE)))
+        assert wait_for(asked.done, 60.0)
+        succeeded, message = asked.result()
+        assert succeeded == paused
+        if paused:
+            assert slow.label == "inactive"
+        else:
+            assert "tendon_driver" in message
+            assert "may be active still" in message
+            assert node.stack_state == "fault"
+            assert "pause_failed" in node.status().faults
+    finally:
+        for spinner in spinners:
+            spinner.stop()
+        slow.destroy_node()
         node.destroy_node()
         context.try_shutdown()
 

@@ -19,6 +19,7 @@ from continuum_robot.runtime.presence import Presence
 UNKNOWN = "unknown"
 HEARTBEAT_TIMEOUT_S = 4.0
 VANISHED_S = 1.2
+ANSWER_TIMEOUT_S = 2.0
 REPLACED_S = 2.5
 """A node that reports for so long to be unconfigured, where it was told to be more, is a new process. Beside a second
 stack of this name the nodes of this one report too, once a second.
@@ -69,26 +70,31 @@ class Managed:
         """It was lost, and counts as being there again."""
         self._presence.back()
 
-    async def refresh(self, patience_s: float = 0.0) -> None:
+    async def refresh(self, patience_s: float = 0.0) -> bool:
         """Ask it for its state.
 
         Parameters
         ----------
         patience_s : how long its service may seem not to be there, s
+
+        Returns
+        -------
+        False where its service is there and does not answer; its state then is unknown
         """
         end_s = time.monotonic() + patience_s
         while not self._get.service_is_ready():
             if time.monotonic() >= end_s:
                 self.state = UNKNOWN
-                return
+                return True
             await self._waiting.sleep(0.0)
-        response = await self._waiting.call(self._get, GetState.Request(), 2.0)
+        response = await self._waiting.call(self._get, GetState.Request(), ANSWER_TIMEOUT_S)
         self.state = UNKNOWN if response is None else str(response.current_state.label)
         if response is not None:
             # It may die before its first word on /diagnostics.
             self._presence.heard(time.monotonic(), same=not self._replaced(self.state))
             if self._announced == UNKNOWN:
                 self._announced = self.state
+        return response is not None
 
     async def ask_again(self) -> None:
         """The supervisor was away: what was not heard meanwhile does not count, and the node is asked for its state."""
