@@ -148,13 +148,28 @@ class Rig:
                     yield t, method, estimate
 
 
-def free_motion(rig: Rig, seeds: int, duration_s: float) -> dict[str, Count]:
+def learn(rig: Rig, plant: Plant, duration_s: float) -> None:
+    """Let all monitors learn the noise floor of a robot, as ``contact_monitor/learn_floor`` does."""
+    for monitor in rig.monitors.values():
+        monitor.use_floor(None)
+    if duration_s <= 0:
+        return
+    learning = set()
+    for _, method, _ in rig.run(LEARNING_SEED, SETTLE_S + duration_s, plant, still=False):
+        if method not in learning:
+            rig.monitors[method].learn_floor(True)
+            learning.add(method)
+    for monitor in rig.monitors.values():
+        monitor.learn_floor(False)
+
+
+def free_motion(rig: Rig, seeds: int, duration_s: float, learn_s: float) -> dict[str, Count]:
     """False alarms in as many motions."""
     counts = {method: Count() for method in rig.monitors}
-    plant = rig.make_plant(rig.robot, rng=np.random.default_rng([FIRST_SEED, 3]))
     for seed in range(FIRST_SEED, FIRST_SEED + seeds):
-        if seed > FIRST_SEED and (seed - FIRST_SEED) % SEEDS_A_PLANT == 0:
+        if (seed - FIRST_SEED) % SEEDS_A_PLANT == 0:
             plant = rig.make_plant(rig.robot, rng=np.random.default_rng([seed, 3]))
+            learn(rig, plant, learn_s)
         touched = dict.fromkeys(counts, False)
         blind = dict.fromkeys(counts, False)
         for _, method, estimate in rig.run(seed, SETTLE_S + duration_s, plant, still=False):
@@ -167,19 +182,7 @@ def free_motion(rig: Rig, seeds: int, duration_s: float) -> dict[str, Count]:
     return counts
 
 
-def learn(rig: Rig, duration_s: float) -> None:
-    """Let all monitors learn the free motion of one robot, as ``contact_monitor/learn_free_motion`` does."""
-    plant = rig.make_plant(rig.robot, rng=np.random.default_rng([LEARNING_SEED, 3]))
-    learning = set()
-    for _, method, _ in rig.run(LEARNING_SEED, SETTLE_S + duration_s, plant, still=False):
-        if method not in learning:
-            rig.monitors[method].learn_floor(True)
-            learning.add(method)
-    for monitor in rig.monitors.values():
-        monitor.learn_floor(False)
-
-
-def pushes(rig: Rig, number: int, force_n: tuple[float, float], still: bool) -> dict[str, Count]:
+def pushes(rig: Rig, number: int, force_n: tuple[float, float], still: bool, learn_s: float) -> dict[str, Count]:
     """Felt and missed ones of as many pushes, with reports in between."""
     counts = {method: Count() for method in rig.monitors}
     disks = len(rig.robot.disk_arc_lengths_m)
@@ -202,6 +205,7 @@ def pushes(rig: Rig, number: int, force_n: tuple[float, float], still: bool) -> 
                     end_s=start_s + PUSH_S,
                 )
             )
+        learn(rig, rig.make_plant(rig.robot, rng=np.random.default_rng([seed, 3])), learn_s)
         plant = rig.make_plant(rig.robot, rng=np.random.default_rng([seed, 3]), contacts=contacts)
         heard: dict[str, list[tuple[float, bool]]] = {method: [] for method in counts}
         for t, method, estimate in rig.run(seed, SETTLE_S + 0.5 + len(contacts) * PUSH_EVERY_S, plant, still):
@@ -234,20 +238,18 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0, help="free motion of each seed")
     parser.add_argument("--pushes", type=int, default=50)
     parser.add_argument("--force", type=float, nargs=2, default=(3.0, 20.0), help="least and largest push, N")
-    parser.add_argument("--learn", type=float, default=0.0, help="free motion that is learnt first, s")
+    parser.add_argument("--learn", type=float, default=0.0, help="free motion that each robot learns from first, s")
     parser.add_argument("--still", action="store_true", help="push the robot while it stands straight")
     parser.add_argument("--plant", choices=list(PLANTS), default="rod", help="our rod, or MuJoCo's chain of links")
     asked = parser.parse_args()
     rig = Rig(load_robot(asked.robot), asked.methods, PLANTS[asked.plant])
-    if asked.learn > 0:
-        learn(rig, asked.learn)
-    for method, count in free_motion(rig, asked.seeds, asked.seconds).items():
+    for method, count in free_motion(rig, asked.seeds, asked.seconds, asked.learn).items():
         print(
             f"{method}: {count.false_alarms} false alarms and {count.blind} times blind in {count.free_s:.0f} s, "
             f"largest residual {count.largest_ratio:.2f} of the threshold",
             flush=True,
         )
-    for method, count in pushes(rig, asked.pushes, tuple(asked.force), asked.still).items():
+    for method, count in pushes(rig, asked.pushes, tuple(asked.force), asked.still, asked.learn).items():
         delays_ms = [1e3 * delay for _, delay, _ in count.felt]
         print(f"{method}: {len(count.felt)} of {asked.pushes} pushes felt, {count.pieces} in more than one piece, ")
         print(f"  {count.false_alarms} reports in between")

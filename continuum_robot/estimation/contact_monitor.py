@@ -19,7 +19,7 @@ from continuum_robot.estimation.contact_settings import ForceLimits, MonitorSett
 from continuum_robot.estimation.contact_states import BLIND, SETTLING, TARING, ContactEstimate, ContactStates
 from continuum_robot.estimation.driven_rod import DrivenRod
 from continuum_robot.estimation.error_budget import SHARES, Budget
-from continuum_robot.estimation.free_motion import FreeMotionLearning, ResidualTare
+from continuum_robot.estimation.free_motion import Floor, FreeMotionLearning, ResidualTare
 from continuum_robot.estimation.momentum_observer import MomentumObserver
 from continuum_robot.estimation.residual_methods import MOTION_FILTER_S, CycleInput, MomentumResidual, residual_method
 from continuum_robot.estimation.seen_modes import SeenModes
@@ -41,6 +41,7 @@ _OF_THE_OBSERVERS = (
     "contact_type",
     "known_arc_length_m",
 )
+_DIRECTIONS = 18  # of half a turn
 _QUADRATURE_NODES = 3  # of the backbone's own mass, which is a small part of a robot with disks
 
 
@@ -190,6 +191,7 @@ class ContactMonitor:
     def _forget_motion(self) -> None:
         self._check.reset()
         self._last_momentum: Vector | None = None
+        self._jacobians: Vector | None = None
         self._motion: Vector = np.zeros(self.size)
 
     def tare(self) -> None:
@@ -208,11 +210,11 @@ class ContactMonitor:
     def learn_floor(self, learning: bool, margin: float = 1.2) -> None:
         """Begin (True) to learn from free motion, or end it (False) and use what was learnt.
 
-        The thresholds are raised above every residual that is seen. With the method ``kalman_disturbance_observer``,
-        all channels together then distinguish contacts from motion, and what the residual did in motion weighs the
-        wrench and the place, instead of the errors that the settings assume. What of it are constant shares of the
-        model's forces, of its stiffness in each plane, its masses and its friction, is taken off. Both are kept until
-        the method changes.
+        The thresholds are raised above every residual that was seen, once learning has ended. With the method
+        ``kalman_disturbance_observer``, all channels together then distinguish contacts from motion, and what the
+        residual did in motion weighs the wrench and the place, instead of the errors that the settings assume. What of
+        it are constant shares of the model's forces, of its stiffness in each plane, its masses and its friction, is
+        taken off. Both are kept until the method changes.
 
         Parameters
         ----------
@@ -223,6 +225,36 @@ class ContactMonitor:
             self._learning.begin(margin)
         else:
             self._learning.end(self._settings)
+
+    @property
+    def floor(self) -> Floor | None:
+        """What was learnt and is in use, None for nothing."""
+        return self._learning.floor
+
+    def use_floor(self, floor: Floor | None) -> None:
+        """Use what this method learnt of this robot at another time; None: forget what was learnt.
+
+        Raises
+        ------
+        ParameterError : a floor of another size
+        """
+        self._learning.use(floor)
+
+    def least_tip_force_n(self, estimate: ContactEstimate) -> float:
+        """Force across the backbone at the tip that is felt in any direction, in the shape of an estimate; NaN: none.
+
+        Parameters
+        ----------
+        estimate : of the newest update
+        """
+        if self._jacobians is None or not np.isfinite(estimate.contact_threshold).all():
+            return math.nan
+        across = self.locator.jacobian_at(self._jacobians, self.robot.length_m)[:2]
+        angles = np.linspace(0, np.pi, _DIRECTIONS, endpoint=False)
+        forces = np.column_stack([np.cos(angles), np.sin(angles)]) @ across
+        # A ratio is proportional to the force.
+        least = min(self._learning.ratio(force, estimate.contact_threshold, 1.0) for force in forces)
+        return 1 / least if least > 0 else math.inf
 
     # --- one cycle
 
@@ -327,6 +359,7 @@ class ContactMonitor:
         accelerating = bool((np.abs(self._motion) > bound).any())
         limits = self._limits[accelerating]
         residual = raw - self._tare.residual
+        self._jacobians = terms.jacobians
         location = self.locator.update(terms.jacobians, residual, covariance, dt, information=information)
         known = settings.known_arc_length_m >= 0
         assumed = not known and not location.observable

@@ -7,7 +7,7 @@ Derived here: shares of the model's forces by least squares with a prior, the re
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -102,7 +102,6 @@ class NoiseFloor:
         return FreeMotion(
             shares,
             covariance,
-            information,
             self._margin**2 * float(evidence.max()),
             self._margin * np.abs(rows).max(axis=0),
         )
@@ -115,16 +114,33 @@ class FreeMotion:
     Attributes
     ----------
     shares : by which the model's forces are off, (m,)
-    covariance, information : covariance of what is left without those, and its inverse, (n, n)
+    covariance : of what is left without those, (n, n), (N.m^2)^2
     evidence : r^T S^-1 r of what is left stays below it; dimensionless
     bound : each channel of what is left stays below it, (n,), N.m^2
     """
 
     shares: Vector
     covariance: Vector
-    information: Vector
     evidence: float
     bound: Vector
+    information: Vector = field(init=False, repr=False)  # inverse of the covariance
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "information", np.linalg.inv(self.covariance))
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What was learnt from free motion.
+
+    Attributes
+    ----------
+    bound : every channel of the residual stays below it, (n,), N.m^2
+    motion : of all channels together; None with methods that state no covariance
+    """
+
+    bound: Vector
+    motion: FreeMotion | None
 
 
 class ResidualTare:
@@ -183,6 +199,10 @@ class FreeMotionLearning:
     Parameters
     ----------
     rod : says which forces errors of its parameters scale
+
+    Attributes
+    ----------
+    floor : what was learnt and is in use
     """
 
     def __init__(self, rod: DrivenRod) -> None:
@@ -191,21 +211,36 @@ class FreeMotionLearning:
 
     def forget(self) -> None:
         """Unlearn everything."""
-        self._floor: NoiseFloor | None = None
-        self._known: FreeMotion | None = None
+        self._seen: NoiseFloor | None = None
         self._learning = False
+        self.floor: Floor | None = None
+
+    def use(self, floor: Floor | None) -> None:
+        """Use what was learnt at another time instead of anything learnt by now.
+
+        Raises
+        ------
+        ParameterError : a floor of another size
+        """
+        size = len(self._rod.stiffness)
+        if floor is not None and floor.bound.shape != (size,):
+            raise ParameterError("floor", floor.bound.shape, f"a bound for {size} channels")
+        self.forget()
+        self.floor = floor
 
     def begin(self, margin: float) -> None:
         """Learn from the coming residuals, besides what was learnt before.
+
+        Until the end, contacts are told as if nothing had been learnt.
 
         Parameters
         ----------
         margin : factor on the largest that is seen, from the first beginning on
         """
-        if self._floor is None:
+        if self._seen is None:
             rod = self._rod
-            self._floor = NoiseFloor(len(rod.stiffness), margin, rod.capstan_jacobian if rod.rubs else None)
-        self._learning, self._known = True, None
+            self._seen = NoiseFloor(len(rod.stiffness), margin, rod.capstan_jacobian if rod.rubs else None)
+        self._learning, self.floor = True, None
 
     def end(self, settings: MonitorSettings) -> None:
         """Use what was learnt; with the Kalman disturbance observer that of all channels together.
@@ -214,10 +249,14 @@ class FreeMotionLearning:
         ----------
         settings : in use
         """
-        self._learning, self._known = False, None
-        if self._floor is not None and settings.method == "kalman_disturbance_observer":
+        self._learning = False
+        if self._seen is None:
+            return
+        motion: FreeMotion | None = None
+        if settings.method == "kalman_disturbance_observer":
             shares = self._rod.uncertain_shares(settings.stiffness_error_share, settings.friction_error_share)
-            self._known = self._floor.free_motion(shares)
+            motion = self._seen.free_motion(shares)
+        self.floor = Floor(self._seen.bound, motion)
 
     def applied(self, found: Residual, errors: Budget, tare: Vector) -> tuple[Vector, Budget]:
         """A residual, (n,), N.m^2, and its errors with what was learnt; learns from it while that is asked for.
@@ -228,17 +267,17 @@ class FreeMotionLearning:
         errors : of it, with those of the motors
         tare : what is taken off, (n,), N.m^2
         """
-        raw = found.values
-        if self._floor is None:
+        raw, floor = found.values, self.floor
+        if self._learning and self._seen is not None:
+            forces = None if found.spread is None else self._rod.uncertain_forces(found.c, found.model)
+            self._seen.learn(raw - tare, forces)
+        if floor is None:
             return raw, errors
-        if self._known is None or found.spread is None:
-            if self._learning:
-                forces = None if found.spread is None else self._rod.uncertain_forces(found.c, found.model)
-                self._floor.learn(raw - tare, forces)
-            return raw, Budget(np.maximum(errors.bound, self._floor.bound), errors.covariance, errors.information)
-        raw = raw - self._known.shares @ self._rod.uncertain_forces(found.c, found.model)
-        covariance = self._known.covariance + found.spread
-        bound = np.maximum(errors.bound, self._known.bound)
+        if floor.motion is None or found.spread is None:
+            return raw, Budget(np.maximum(errors.bound, floor.bound), errors.covariance, errors.information)
+        raw = raw - floor.motion.shares @ self._rod.uncertain_forces(found.c, found.model)
+        covariance = floor.motion.covariance + found.spread
+        bound = np.maximum(errors.bound, floor.motion.bound)
         return raw, Budget(bound, covariance, np.asarray(np.linalg.inv(covariance)))
 
     def ratio(self, residual: Vector, threshold: Vector, factor: float) -> float:
@@ -250,7 +289,7 @@ class FreeMotionLearning:
         threshold : of each channel, (n,), N.m^2
         factor : of the threshold over the bound, a ratio
         """
-        known = self._known
-        if known is None:
+        motion = None if self.floor is None else self.floor.motion
+        if motion is None:
             return float((np.abs(residual) / threshold).max())
-        return math.sqrt(float(residual @ known.information @ residual) / known.evidence) / factor
+        return math.sqrt(float(residual @ motion.information @ residual) / motion.evidence) / factor
