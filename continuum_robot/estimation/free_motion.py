@@ -117,13 +117,14 @@ class FreeMotion:
     covariance : of what is left without those, (n, n), (N.m^2)^2
     evidence : r^T S^-1 r of what is left stays below it; dimensionless
     bound : each channel of what is left stays below it, (n,), N.m^2
+    information : inverse of the covariance, (n, n)
     """
 
     shares: Vector
     covariance: Vector
     evidence: float
     bound: Vector
-    information: Vector = field(init=False, repr=False)  # inverse of the covariance
+    information: Vector = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "information", np.linalg.inv(self.covariance))
