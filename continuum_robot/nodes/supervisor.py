@@ -274,7 +274,7 @@ class Supervisor(ManagedNode):
             await self._activate_all()
             await self._start_motion()
         except DeviceError:
-            await self._try_down(cleanup=True)
+            await self._noted(self._down(cleanup=True))
             raise
         self._set_state("up")
 
@@ -343,7 +343,7 @@ class Supervisor(ManagedNode):
                 await node.appear(self._timeout("discovery"), self._check_abort)
             await self._activate_all()
         except DeviceError:
-            await self._try_down(cleanup=False)
+            await self._noted(self._down(cleanup=False))
             raise
         self._set_state("up")
 
@@ -386,29 +386,36 @@ class Supervisor(ManagedNode):
         # A watcher would take the silence of the others for a fault.
         ranks = dict.fromkeys(ACTORS, 1) | dict.fromkeys(WATCHERS, 0)
         ordered = sorted(reverse, key=lambda node: ranks.get(node.name, 2))
-        # One that has no time to say that it is active moves the robot still.
+        silent = await self._deactivate(ordered)
+        for node in reverse if cleanup else ():
+            if node.state == "inactive":
+                await self._try_change(node, Transition.TRANSITION_CLEANUP, "unconfigured")
+        if silent:
+            names = ", ".join(node.name for node in silent)
+            raise DeviceError(names, "does not answer: it may be active still", "End its process, then reset")
+
+    async def _deactivate(self, nodes: Sequence[Managed]) -> list[Managed]:
+        """Deactivate in this order; which of those that move the robot gave no answer.
+
+        One that has no time to say that it is active moves the robot still: it is asked again.
+        """
         end_s = time.monotonic() + self._timeout("transition")
-        silent = ordered
-        while silent:
-            ordered, silent = silent, []
-            for node in ordered:
+        while True:
+            silent = []
+            for node in nodes:
                 answered = await node.refresh()
                 if node.state == "active":
                     await self._try_change(node, Transition.TRANSITION_DEACTIVATE, "inactive")
                 elif node.name in ACTORS and not answered:
                     silent.append(node)
-            if silent and time.monotonic() > end_s:
-                names = ", ".join(node.name for node in silent)
-                raise DeviceError(names, "does not answer: it may be active still", "End its process, then reset")
-        if not cleanup:
-            return
-        for node in reverse:
-            if node.state == "inactive":
-                await self._try_change(node, Transition.TRANSITION_CLEANUP, "unconfigured")
+            if not silent or time.monotonic() > end_s:
+                return silent
+            nodes = silent
 
-    async def _try_down(self, *, cleanup: bool) -> None:
+    async def _noted(self, operation: Awaitable[None]) -> None:
+        """What it fails of is in the log."""
         try:
-            await self._down(cleanup=cleanup)
+            await operation
         except DeviceError as error:
             self.get_logger().error(str(error))
 
@@ -421,9 +428,7 @@ class Supervisor(ManagedNode):
     async def _try_change(self, node: Managed, transition: int, wanted: str) -> None:
         abort, self._abort = self._abort, False
         try:
-            await self._change(node, transition, wanted)
-        except DeviceError as error:
-            self.get_logger().error(str(error))
+            await self._noted(self._change(node, transition, wanted))
         finally:
             self._abort = abort
 
