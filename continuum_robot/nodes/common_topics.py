@@ -31,10 +31,7 @@ class CommonTopics:
         self._joints = node.create_publisher(JointState, "joint_states", qos.visualization())
         self._tip = node.create_publisher(PoseStamped, "tip_pose", qos.visualization())
         self._wrench = node.create_publisher(WrenchStamped, "contact_wrench", qos.visualization())
-        self._names: list[str] = []
-        self._guides: Array = np.zeros((0, 3))
-        self._base = self._tip_frame = self._contact_frame = ""
-        self._states_sequence = self._shape_sequence = self._contact_sequence = -1
+        self.prepare({}, "")
 
     @property
     def wanted(self) -> bool:
@@ -50,7 +47,7 @@ class CommonTopics:
         prefix : in front of frames and joints
         """
         self._names = [f"{prefix}{name}" for name in tendons]
-        self._guides = np.array(list(tendons.values()))
+        self._guides = np.reshape(list(tendons.values()), (-1, 3))
         self._base, self._tip_frame, self._contact_frame = (f"{prefix}{name}" for name in ("base", "tip", "contact"))
         self._states_sequence = self._shape_sequence = self._contact_sequence = -1
 
