@@ -20,7 +20,7 @@ from continuum_robot.control.limits import TensionLimiter
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact_monitor import ContactMonitor
-from continuum_robot.estimation.contact_settings import MonitorSettings, default_settings
+from continuum_robot.estimation.contact_settings import KALMAN, MonitorSettings, default_settings
 from continuum_robot.estimation.sensor_watch import StandstillWatch, WatchSettings
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.description import Robot
@@ -149,16 +149,13 @@ class Rig:
 
 
 def learn(rig: Rig, plant: Plant, duration_s: float) -> None:
-    """Let all monitors learn the noise floor of a robot, as ``contact_monitor/learn_floor`` does."""
+    """Let all monitors learn the noise floor of a robot."""
     for monitor in rig.monitors.values():
         monitor.use_floor(None)
     if duration_s <= 0:
         return
-    learning = set()
     for _, method, _ in rig.run(LEARNING_SEED, SETTLE_S + duration_s, plant, still=False):
-        if method not in learning:
-            rig.monitors[method].learn_floor(True)
-            learning.add(method)
+        rig.monitors[method].learn_floor(True)
     for monitor in rig.monitors.values():
         monitor.learn_floor(False)
 
@@ -233,7 +230,7 @@ def main() -> None:
     """Run both and print."""
     parser = argparse.ArgumentParser(description="False alarms and missed pushes of the contact monitor")
     parser.add_argument("robot", help="robot file, or the name of a shipped one")
-    parser.add_argument("--methods", nargs="+", default=["kalman_disturbance_observer", "gmo"])
+    parser.add_argument("--methods", nargs="+", default=[KALMAN, "gmo"])
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=5.0, help="free motion of each seed")
     parser.add_argument("--pushes", type=int, default=50)

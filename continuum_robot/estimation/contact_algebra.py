@@ -115,7 +115,7 @@ class BudgetAlgebra:
         functions = [_kalman_budget(blocks, of), _gmo_budget(blocks, of), _jfd_budget(blocks, of)]
         made = compile_functions(functions, f"the error budgets of {name}", compile=compile, progress=progress)
         self.size = len(stiffness)
-        self._budgets = {method: made[f"{method}_budget"] for method in ("kalman_disturbance_observer", "gmo", "jfd")}
+        self._budgets = {method: made[f"{method}_budget"] for method in ("kalman", "gmo", "jfd")}
         self._friction_free = np.zeros(self.size)
 
     def kalman_budget(
@@ -139,7 +139,7 @@ class BudgetAlgebra:
         rod_by_rate : derivative of the rod's own forces by c_rate, (n, n)
         friction : generalised force, (n,), N.m^2; None: no friction
         """
-        return self._budget("kalman_disturbance_observer", shares, elastic, by_c, friction, rod_by_rate, spread)[0]
+        return self._budget("kalman", shares, elastic, by_c, friction, rod_by_rate, spread)[0]
 
     def gmo_budget(
         self,
@@ -404,7 +404,7 @@ def _kalman_budget(blocks: _Blocks, of: tuple[int, float]) -> ca.Function:
     common = _BudgetSymbols(blocks, of)
     rod_by_rate, spread = blocks.symbol("rod_by_rate"), blocks.symbol("spread")
     systematic = common.by_errors(common.by_c, rod_by_rate)
-    return common.function("kalman_disturbance_observer", [rod_by_rate, spread], systematic=systematic, spread=spread)
+    return common.function("kalman", [rod_by_rate, spread], systematic=systematic, spread=spread)
 
 
 def _gmo_budget(blocks: _Blocks, of: tuple[int, float]) -> ca.Function:

@@ -15,7 +15,13 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact_algebra import BudgetAlgebra, FilterAlgebra, PlaceAlgebra
 from continuum_robot.estimation.contact_channels import contact_channels
 from continuum_robot.estimation.contact_location import ContactLocator, LocationSettings
-from continuum_robot.estimation.contact_settings import ForceLimits, MonitorSettings, default_location, default_settings
+from continuum_robot.estimation.contact_settings import (
+    KALMAN,
+    ForceLimits,
+    MonitorSettings,
+    default_location,
+    default_settings,
+)
 from continuum_robot.estimation.contact_states import BLIND, SETTLING, TARING, ContactEstimate, ContactStates
 from continuum_robot.estimation.driven_rod import DrivenRod
 from continuum_robot.estimation.error_budget import SHARES, Budget
@@ -41,7 +47,6 @@ _OF_THE_OBSERVERS = (
     "contact_type",
     "known_arc_length_m",
 )
-_DIRECTIONS = 18  # of half a turn
 _QUADRATURE_NODES = 3  # of the backbone's own mass, which is a small part of a robot with disks
 
 
@@ -191,7 +196,6 @@ class ContactMonitor:
     def _forget_motion(self) -> None:
         self._check.reset()
         self._last_momentum: Vector | None = None
-        self._jacobians: Vector | None = None
         self._motion: Vector = np.zeros(self.size)
 
     def tare(self) -> None:
@@ -239,22 +243,6 @@ class ContactMonitor:
         ParameterError : a floor of another size
         """
         self._learning.use(floor)
-
-    def least_tip_force_n(self, estimate: ContactEstimate) -> float:
-        """Force across the backbone at the tip that is felt in any direction, in the shape of an estimate; NaN: none.
-
-        Parameters
-        ----------
-        estimate : of the newest update
-        """
-        if self._jacobians is None or not np.isfinite(estimate.contact_threshold).all():
-            return math.nan
-        across = self.locator.jacobian_at(self._jacobians, self.robot.length_m)[:2]
-        angles = np.linspace(0, np.pi, _DIRECTIONS, endpoint=False)
-        forces = np.column_stack([np.cos(angles), np.sin(angles)]) @ across
-        # A ratio is proportional to the force.
-        least = min(self._learning.ratio(force, estimate.contact_threshold, 1.0) for force in forces)
-        return 1 / least if least > 0 else math.inf
 
     # --- one cycle
 
@@ -304,11 +292,7 @@ class ContactMonitor:
             raise ParameterError("dt", dt, "a time step of at least 0 s")
         shape = np.asarray(c, dtype=float)
         rod, count = self._rod, self._rod.coefficient_count
-        rate = (
-            np.zeros(count)
-            if self.settings.method == "kalman_disturbance_observer"
-            else np.asarray(c_rate, dtype=float)
-        )
+        rate = np.zeros(count) if self.settings.method == KALMAN else np.asarray(c_rate, dtype=float)
         noise = np.asarray(c_covariance, dtype=float)
         extra = np.zeros(count) if other_force is None else np.asarray(other_force, dtype=float)
         if shape.shape != (count,) or rate.shape != (count,) or noise.shape != (count, count):
@@ -359,7 +343,6 @@ class ContactMonitor:
         accelerating = bool((np.abs(self._motion) > bound).any())
         limits = self._limits[accelerating]
         residual = raw - self._tare.residual
-        self._jacobians = terms.jacobians
         location = self.locator.update(terms.jacobians, residual, covariance, dt, information=information)
         known = settings.known_arc_length_m >= 0
         assumed = not known and not location.observable

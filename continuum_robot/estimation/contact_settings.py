@@ -15,7 +15,8 @@ from continuum_robot.estimation.wrench import CONTACT_TYPES
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity, quantity_of
 
-METHODS = ("gmo", "jfd", "kalman_disturbance_observer")
+KALMAN = "kalman_disturbance_observer"
+METHODS = ("gmo", "jfd", KALMAN)
 _WALK_SHARE = 0.15
 _COLLISION_SHARES = (0.25, 0.3)
 

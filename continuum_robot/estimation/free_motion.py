@@ -7,13 +7,13 @@ Derived here: shares of the model's forces by least squares with a prior, the re
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact_settings import MonitorSettings
+from continuum_robot.estimation.contact_settings import KALMAN, MonitorSettings
 from continuum_robot.estimation.driven_rod import DrivenRod
 from continuum_robot.estimation.error_budget import Budget
 from continuum_robot.estimation.residual_methods import Residual
@@ -102,6 +102,7 @@ class NoiseFloor:
         return FreeMotion(
             shares,
             covariance,
+            information,
             self._margin**2 * float(evidence.max()),
             self._margin * np.abs(rows).max(axis=0),
         )
@@ -114,20 +115,16 @@ class FreeMotion:
     Attributes
     ----------
     shares : by which the model's forces are off, (m,)
-    covariance : of what is left without those, (n, n), (N.m^2)^2
+    covariance, information : covariance of what is left without those, and its inverse, (n, n)
     evidence : r^T S^-1 r of what is left stays below it; dimensionless
     bound : each channel of what is left stays below it, (n,), N.m^2
-    information : inverse of the covariance, (n, n)
     """
 
     shares: Vector
     covariance: Vector
+    information: Vector
     evidence: float
     bound: Vector
-    information: Vector = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "information", np.linalg.inv(self.covariance))
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +229,7 @@ class FreeMotionLearning:
     def begin(self, margin: float) -> None:
         """Learn from the coming residuals, besides what was learnt before.
 
-        Until the end, contacts are told as if nothing had been learnt.
+        Until the end, contacts are reported as if nothing had been learnt.
 
         Parameters
         ----------
@@ -254,7 +251,7 @@ class FreeMotionLearning:
         if self._seen is None:
             return
         motion: FreeMotion | None = None
-        if settings.method == "kalman_disturbance_observer":
+        if settings.method == KALMAN:
             shares = self._rod.uncertain_shares(settings.stiffness_error_share, settings.friction_error_share)
             motion = self._seen.free_motion(shares)
         self.floor = Floor(self._seen.bound, motion)

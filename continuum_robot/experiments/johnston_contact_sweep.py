@@ -27,13 +27,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.estimation.contact_settings import KALMAN, METHODS
 from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.johnston_measurement import curvature_range
 from continuum_robot.experiments.johnston_sweep_monitors import PLACE_EVERY, Monitors
 from continuum_robot.experiments.johnston_sweep_rig import Rig, SweepSettings
 from continuum_robot.experiments.johnston_sweep_runs import (
     METHOD_NAMES,
-    METHODS,
     PLACES_M,
     Recording,
     Score,
@@ -126,7 +126,7 @@ def _run(settings: SweepSettings, progress: Progress) -> Result:
         for method in METHODS:
             scores[method].append(score(run, method))
             false_alarms[method] += scores[method][-1].early + score(free, method).early
-        found = scores["kalman_disturbance_observer"][-1]
+        found = scores[KALMAN][-1]
         progress(
             f"{run.name}: after {found.delay_ms:.0f} ms, {found.contact_error_n:.1f} N off, at {found.place_m:.3f} m"
         )

@@ -28,13 +28,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.estimation.contact_settings import KALMAN, METHODS
 from continuum_robot.estimation.disturbance_observer import DisturbanceObserver
 from continuum_robot.estimation.joint_force_deviation import SmoothedDifference
 from continuum_robot.estimation.momentum_observer import MomentumObserver, ramp_error_rms
 from continuum_robot.estimation.wrench import WrenchEstimator
 from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.johnston_segment import CapstanRobot, Loaded, point_force
-from continuum_robot.experiments.johnston_sweep_runs import METHOD_NAMES, METHODS
+from continuum_robot.experiments.johnston_sweep_runs import METHOD_NAMES
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
@@ -153,7 +154,7 @@ def _estimate(
     amplitude, seed = noise
     measured = exact.c + amplitude * np.random.default_rng(seed).uniform(-0.5, 0.5, exact.c.shape)
     dt, n = float(exact.time_s[1] - exact.time_s[0]), segment.size
-    if method == "kalman_disturbance_observer":
+    if method == KALMAN:
         return _kalman(segment, measured, amplitude, settings, dt)
     difference = SmoothedDifference(points)
     observer = MomentumObserver(settings.gain_per_s, size=n)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.estimation.contact_location import ContactLocator, LocationSettings
 from continuum_robot.estimation.contact_monitor import ContactMonitor
-from continuum_robot.estimation.contact_settings import MonitorSettings
+from continuum_robot.estimation.contact_settings import KALMAN, MonitorSettings
 from continuum_robot.estimation.contact_states import BLIND, ContactEstimate
 from continuum_robot.estimation.joint_force_deviation import BackwardGaussian, SmoothedDifference
 from continuum_robot.estimation.momentum_observer import MomentumObserver
@@ -63,7 +63,7 @@ class Monitors:
         self.monitor = ContactMonitor(
             self.robot.robot,
             MonitorSettings(
-                method="kalman_disturbance_observer",
+                method=KALMAN,
                 force_walk_n_per_sqrt_s=settings.force_walk_n_per_sqrt_s,
                 contact_factor_accelerating=1.0,  # what is learnt is that of motion already
                 hysteresis=RELEASE,
@@ -142,7 +142,7 @@ class Monitors:
     def statistics(self, cycle: Cycle) -> dict[str, float]:
         """How far each method is above its threshold; 1: on it."""
         found = {method: float(np.max(np.abs(r) / self.thresholds[method])) for method, r in cycle.found.items()}
-        return {**found, "kalman_disturbance_observer": cycle.estimate.ratio}
+        return {**found, KALMAN: cycle.estimate.ratio}
 
     def forces(self, cycle: Cycle, place_m: float) -> dict[str, Array]:
         """Force in x and y at the place of the run, by method.
@@ -157,7 +157,7 @@ class Monitors:
         """
         jacobian = self.robot.jacobian(cycle.c, place_m)
         simple = {method: point_force(r, jacobian) for method, r in cycle.found.items()}
-        return {**simple, "kalman_disturbance_observer": cycle.estimate.wrench.wrench[:2]}
+        return {**simple, KALMAN: cycle.estimate.wrench.wrench[:2]}
 
     def places(self, cycle: Cycle) -> dict[str, float]:
         """Most likely arc length by method; GMO and JFD by the same search, with all channels alike."""
@@ -166,9 +166,5 @@ class Monitors:
             method: locator.update(jacobians, cycle.found[method], self._even, dt).best_m
             for method, locator in self._locators.items()
         }
-        return {
-            **simple,
-            "kalman_disturbance_observer": math.nan
-            if cycle.estimate.location is None
-            else cycle.estimate.location.best_m,
-        }
+        location = cycle.estimate.location
+        return {**simple, KALMAN: math.nan if location is None else location.best_m}

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.estimation.contact_settings import KALMAN, METHODS
+
 Array = NDArray[np.float64]
 
-METHOD_NAMES = {"gmo": "GMO", "jfd": "JFD", "kalman_disturbance_observer": "Kalman disturbance observer"}
-METHODS = tuple(METHOD_NAMES)
+METHOD_NAMES = dict(zip(METHODS, ("GMO", "JFD", "Kalman disturbance observer"), strict=True))
 PLACES_M = (0.0585, 0.1100, 0.1618, 0.2133, 0.2650)
 # Direction, and for each disk from the base the speed of the capstan, deg/s: table 7.
 CASES = {
@@ -67,7 +68,7 @@ class Recording:
 
     def raised(self, method: str) -> NDArray[np.bool_]:
         """Where a method reports contact: after some cycles above its threshold, until below 0.7 of it, (k,)."""
-        if method == "kalman_disturbance_observer" and len(self.felt):
+        if method == KALMAN and len(self.felt):
             return self.felt & (self.time_s >= SETTLE_S)
         found, state, above = np.zeros(len(self.time_s), dtype=bool), False, 0
         for index, value in enumerate(self.statistic[method]):

@@ -23,7 +23,7 @@ from continuum_robot.control.tip_control import TipControl
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.robot_shape import rod_shape_estimator
 from continuum_robot.estimation.sensor_watch import WatchSettings
-from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
+from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
@@ -218,6 +218,5 @@ PLANTS_EXPERIMENT = Experiment(
     compute=_run,
     plot=_draw,
     package="mujoco",
-    # Motors with cogging: rounding grows, see muhmann_pid_pd.py.
-    tolerances={"*": Tolerance(relative=0.25, absolute=1e-3)},
+    tolerances={"*": OF_COGGING},
 )

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
-from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
+from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
 from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.robot.description import Robot
@@ -212,6 +212,5 @@ PRETENSION = Experiment(
     settings=PretensionSettings,
     compute=_compute,
     plot=_draw,
-    # Motors with cogging: rounding grows, see muhmann_pid_pd.py.
-    tolerances={"*": Tolerance(relative=0.25, absolute=1e-3)},
+    tolerances={"*": OF_COGGING},
 )

@@ -14,6 +14,7 @@ from typing import Any
 
 from continuum_robot.app.pages.markdown import table
 from continuum_robot.errors import ParameterError
+from continuum_robot.estimation.contact_settings import METHODS
 
 _CHAIN = re.compile(r"chain_of_(\d+)_tip_x_mm")
 
@@ -72,7 +73,7 @@ def _plants(folder: Path) -> list[str]:
 def _sweep(folder: Path) -> list[str]:
     plants = [_numbers(folder, f"johnston.contact_sweep.{name}") for name in ("rod", "mujoco")]
     rows = []
-    for method in ("gmo", "jfd", "kalman_disturbance_observer"):
+    for method in METHODS:
         for label, key, form in (
             ("detected", "detection_rate", "{:.0%}"),
             ("median delay", "median_detection_delay_ms", "{:.0f} ms"),

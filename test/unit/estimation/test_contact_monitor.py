@@ -199,23 +199,6 @@ def test_what_touches_while_the_floor_is_learnt_is_felt_as_before(monitor_of):
     assert touched(400).in_contact
 
 
-def test_the_least_force_at_the_tip_is_the_one_that_reaches_the_threshold(monitor_of):
-    monitor = monitor_of(MonitorSettings(method="gmo"))
-
-    def pushed(force):
-        monitor.reset()
-        rest = (np.zeros(6), np.zeros(6), NOISE, DT)
-        return [monitor.update(*rest, tension=np.full(4, 60.0), other_force=force) for _ in range(300)][-1]
-
-    free = pushed(np.zeros(6))
-    least_n = monitor.least_tip_force_n(free)
-    across = monitor.functions(np.zeros(6), np.zeros(6)).jacobians[-1][:2]
-    angles = np.radians(np.arange(0, 360, 15))
-    ratios = [pushed(least_n * np.array([math.cos(a), math.sin(a)]) @ across).ratio for a in angles]
-    # The threshold follows the state: with a residual it is a little higher.
-    assert 0.9 <= min(ratios) <= 1.02
-
-
 def test_a_floor_of_another_robot_is_refused(monitor_of):
     monitor = monitor_of(MonitorSettings(method="gmo"))
     with pytest.raises(ParameterError, match="bound for 6 channels"):

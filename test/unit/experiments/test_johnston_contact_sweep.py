@@ -4,10 +4,10 @@ import json
 import numpy as np
 import pytest
 
+from continuum_robot.estimation.contact_settings import METHODS
 from continuum_robot.experiments.johnston_sweep_runs import (
     CASES,
     DIRECTIONS,
-    METHODS,
     PLACES_M,
     Recording,
     cases,
