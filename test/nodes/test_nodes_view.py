@@ -212,9 +212,12 @@ def test_gains_and_pretension_are_set_within_the_nodes_ranges(shown: Shown, prob
     probe.wait(lambda: probe.get_parameter("clarke_controller", name) == pytest.approx(slider.value), LONG_S)
 
 
-def test_push_moves_the_simulated_robot_and_ends(shown: Shown) -> None:
+def test_push_moves_the_simulated_robot_and_ends(shown: Shown, probe: Probe) -> None:
     page, pushing = shown.page, shown.page.panel.pushing
     shown.wait(lambda: not pushing.push.disabled, "nobody listens to pushes")
+    # The pretension goes to another value slowly.
+    pretension_n = probe.get_parameter("clarke_controller", "pretension_n")
+    shown.wait(lambda: abs(page.snapshot.commanded_n.min() - pretension_n) < 0.01, "the pretension is not reached")
     shown.wait(lambda: np.abs(page.snapshot.velocity_m_per_s).max() < 1e-4, "the robot does not come to rest")
     before_n = page.snapshot.tension_n
 
