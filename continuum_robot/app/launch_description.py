@@ -23,7 +23,7 @@ from continuum_robot.app.launch_plan import Program, programs_of_stack
 from continuum_robot.app.processes import RESPAWN_DELAY_S
 from continuum_robot.app.rviz_view import write_scaled
 from continuum_robot.errors import ContinuumRobotError
-from continuum_robot.nodes.loopback import keep_to_loopback
+from continuum_robot.nodes.dds_environment import set_dds_environment
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.shipped_files import shipped_file
 
@@ -55,7 +55,7 @@ def _description(
     arguments: list[LaunchArgument], actions: Callable[[LaunchContext], list[Action]]
 ) -> LaunchDescription:
     def checked(context: LaunchContext) -> list[Action]:
-        keep_to_loopback(context.environment)
+        set_dds_environment(context.environment)
         notes = [LogInfo(msg=note) for note in misspelt(context.launch_configurations, arguments)]
         try:
             return [*notes, *actions(context)]

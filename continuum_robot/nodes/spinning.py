@@ -30,8 +30,7 @@ from rclpy.task import Future
 
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.loopback import keep_to_loopback
-from continuum_robot.nodes.shared_memory import avoid_dead_ports
+from continuum_robot.nodes.dds_environment import set_dds_environment
 from continuum_robot.runtime.periodic import ask_for_short_slices, give_way, use_exact_timers
 
 SPIN_TIMEOUT_S = 30.0
@@ -54,9 +53,8 @@ def initialize(args: Sequence[str] | None = None, context: Context | None = None
     ParameterError : a domain that does not exist
     DeviceError : DDS cannot be started
     """
-    keep_to_loopback(os.environ)
+    set_dds_environment(os.environ)
     _check_domain()
-    avoid_dead_ports(int(os.environ.get("ROS_DOMAIN_ID", "").strip() or 0))
     try:
         rclpy.init(args=args, context=context, signal_handler_options=SignalHandlerOptions.NO)
     except Exception as error:

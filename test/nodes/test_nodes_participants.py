@@ -16,7 +16,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from ros_probe import Probe
 from std_msgs.msg import String
 
-from continuum_robot.nodes import loopback, qos
+from continuum_robot.nodes import dds_environment, qos
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
@@ -55,6 +55,14 @@ def test_every_port_is_bound_to_the_loopback_alone() -> None:
     assert {address for address, _ in addresses} == {LOOPBACK}
 
 
+def test_nothing_is_in_shared_memory() -> None:
+    """A sender would wait for readers there that were killed."""
+    with Probe() as probe:
+        probe.listen(String, "greeting", qos.every_state())
+        mapped = Path("/proc/self/maps").read_text(encoding="utf-8")
+    assert "fastdds_" not in mapped
+
+
 def test_one_that_keeps_to_the_loopback_in_another_way_is_heard() -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("FASTDDS")}
     environment["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
@@ -90,23 +98,30 @@ def test_those_that_were_closed_leave_nothing_behind() -> None:
 )
 def test_what_the_user_set_stays(given: dict[str, str]) -> None:
     environment = dict(given)
-    loopback.keep_to_loopback(environment)
-    assert environment == given
+    dds_environment.set_dds_environment(environment)
+    profile = "FASTDDS_DEFAULT_PROFILES_FILE" in given
+    assert environment == given | ({} if profile else {"FASTDDS_BUILTIN_TRANSPORTS": "UDPv4"})
+
+
+def test_transports_that_the_user_chose_stay() -> None:
+    environment = {"FASTDDS_BUILTIN_TRANSPORTS": "DEFAULT"}
+    dds_environment.set_dds_environment(environment)
+    assert environment["FASTDDS_BUILTIN_TRANSPORTS"] == "DEFAULT"
 
 
 def test_a_middleware_that_would_not_read_the_profile_keeps_to_the_loopback_its_own_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(loopback.rclpy, "get_rmw_implementation_identifier", lambda: "rmw_cyclonedds_cpp")
+    monkeypatch.setattr(dds_environment.rclpy, "get_rmw_implementation_identifier", lambda: "rmw_cyclonedds_cpp")
     environment: dict[str, str] = {}
-    loopback.keep_to_loopback(environment)
-    assert environment == {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
+    dds_environment.set_dds_environment(environment)
+    assert environment == {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST", "FASTDDS_BUILTIN_TRANSPORTS": "UDPv4"}
 
 
 def test_it_may_be_asked_for_twice() -> None:
     environment: dict[str, str] = {}
-    loopback.keep_to_loopback(environment)
+    dds_environment.set_dds_environment(environment)
     once = dict(environment)
     environment["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
-    loopback.keep_to_loopback(environment)
+    dds_environment.set_dds_environment(environment)
     assert environment == once

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps DDS on this machine, unless the user opens it to the network.
+"""How DDS of this package's processes talks: on this machine unless the user opens it, and without shared memory.
 
 ROS 2's own way, ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST, looks for others on the loopback only, but rmw_fastrtps still
 binds its UDP ports to all addresses. A profile of ours asks for the same and binds them to the loopback.
+
+In shared memory a process that is killed leaves ports behind. Who sends to one waits up to a second for its reader, with
+the interpreter lock held since rclpy publishes so: a cycle in Python stands still, and an e-stop is not heard. And a
+process that is started again takes the port's number while others still write to the dead one. UDP has neither.
 """
 
 from __future__ import annotations
@@ -17,15 +21,22 @@ from continuum_robot.robot.shipped_files import shipped_file
 
 _RANGE = "ROS_AUTOMATIC_DISCOVERY_RANGE"
 _PROFILES = "FASTDDS_DEFAULT_PROFILES_FILE"
+_TRANSPORTS = "FASTDDS_BUILTIN_TRANSPORTS"
 
 
-def keep_to_loopback(environment: MutableMapping[str, str]) -> None:
-    """Set what keeps DDS on the loopback; what the user set in another way stays.
+def set_dds_environment(environment: MutableMapping[str, str]) -> None:
+    """Set what keeps DDS on the loopback and out of shared memory; what the user set in another way stays.
 
     Parameters
     ----------
     environment : of this process or of one that it will start, changed; before DDS is joined
     """
+    if _PROFILES not in environment:
+        environment.setdefault(_TRANSPORTS, "UDPv4")
+    _keep_to_loopback(environment)
+
+
+def _keep_to_loopback(environment: MutableMapping[str, str]) -> None:
     if "ROS_LOCALHOST_ONLY" in environment:
         return
     if environment.setdefault(_RANGE, "LOCALHOST") != "LOCALHOST" or environment.get("ROS_STATIC_PEERS"):
