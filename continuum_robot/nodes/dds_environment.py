@@ -4,9 +4,10 @@
 ROS 2's own way, ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST, looks for others on the loopback only, but rmw_fastrtps still
 binds its UDP ports to all addresses. A profile of ours asks for the same and binds them to the loopback.
 
-In shared memory a process that is killed leaves ports behind. Who sends to one waits up to a second for its reader, with
-the interpreter lock held since rclpy publishes so: a cycle in Python stands still, and an e-stop is not heard. And a
-process that is started again takes the port's number while others still write to the dead one. UDP has neither.
+In shared memory a process that is killed leaves ports behind. Who sends to one waits up to a second for its reader, and
+holds the interpreter lock meanwhile, since rclpy publishes so: a cycle in Python stands still, and an e-stop is not
+heard. And a process that is started again takes the port's number while others still write to the dead one. UDP has
+neither.
 """
 
 from __future__ import annotations
