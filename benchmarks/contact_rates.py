@@ -21,6 +21,7 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact_monitor import ContactMonitor
 from continuum_robot.estimation.contact_settings import KALMAN, MonitorSettings, default_settings
+from continuum_robot.estimation.floor_learning import FloorLearning
 from continuum_robot.estimation.sensor_watch import StandstillWatch, WatchSettings
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.description import Robot
@@ -97,7 +98,7 @@ class Rig:
         return MonitorSettings(**{name: getattr(values, name) for name in values.__slots__} | {"method": method})
 
     def run(self, seed: int, duration_s: float, plant: Plant, still: bool) -> Iterator[tuple]:
-        """Time, method and estimate of each shape after the robot has settled."""
+        """Time, method, estimate and displacements of each shape after the robot has settled."""
         rng = np.random.default_rng(seed)
         plant.reset()
         actuators = SimulatedTendonActuators(self.robot, plant, rng=rng)
@@ -145,19 +146,25 @@ class Rig:
                     suspects=suspects,
                 )
                 if t > SETTLE_S:
-                    yield t, method, estimate
+                    yield t, method, estimate, reading.displacement_m
 
 
 def learn(rig: Rig, plant: Plant, duration_s: float) -> None:
-    """Let all monitors learn the noise floor of a robot."""
+    """Let all monitors learn the noise floor of a robot; who feels something meanwhile learns nothing, and says so."""
     for monitor in rig.monitors.values():
         monitor.use_floor(None)
     if duration_s <= 0:
         return
-    for _, method, _ in rig.run(LEARNING_SEED, SETTLE_S + duration_s, plant, still=False):
-        rig.monitors[method].learn_floor(True)
-    for monitor in rig.monitors.values():
-        monitor.learn_floor(False)
+    sessions: dict[str, FloorLearning] = {}
+    for _, method, estimate, displacement_m in rig.run(LEARNING_SEED, SETTLE_S + duration_s + 1.0, plant, still=False):
+        if method not in sessions:
+            sessions[method] = FloorLearning(rig.monitors[method], duration_s)
+        sessions[method].take(estimate, displacement_m, SHAPE_EVERY * PERIOD_S)
+    for method, session in sessions.items():
+        if session.learnt is None:
+            print(f"{method}: nothing learnt: {session.problem or 'not enough of it was free of reports'}", flush=True)
+        else:
+            print(f"{method}: {session.learnt.sentence()}", flush=True)
 
 
 def free_motion(rig: Rig, seeds: int, duration_s: float, learn_s: float) -> dict[str, Count]:
@@ -169,7 +176,7 @@ def free_motion(rig: Rig, seeds: int, duration_s: float, learn_s: float) -> dict
             learn(rig, plant, learn_s)
         touched = dict.fromkeys(counts, False)
         blind = dict.fromkeys(counts, False)
-        for _, method, estimate in rig.run(seed, SETTLE_S + duration_s, plant, still=False):
+        for _, method, estimate, _ in rig.run(seed, SETTLE_S + duration_s, plant, still=False):
             count = counts[method]
             count.free_s += SHAPE_EVERY * PERIOD_S
             count.false_alarms += estimate.in_contact and not touched[method]
@@ -205,7 +212,7 @@ def pushes(rig: Rig, number: int, force_n: tuple[float, float], still: bool, lea
         learn(rig, rig.make_plant(rig.robot, rng=np.random.default_rng([seed, 3])), learn_s)
         plant = rig.make_plant(rig.robot, rng=np.random.default_rng([seed, 3]), contacts=contacts)
         heard: dict[str, list[tuple[float, bool]]] = {method: [] for method in counts}
-        for t, method, estimate in rig.run(seed, SETTLE_S + 0.5 + len(contacts) * PUSH_EVERY_S, plant, still):
+        for t, method, estimate, _ in rig.run(seed, SETTLE_S + 0.5 + len(contacts) * PUSH_EVERY_S, plant, still):
             heard[method].append((t, estimate.in_contact))
         for method, rows in heard.items():
             time_s, touched = (np.array(column) for column in zip(*rows, strict=True))

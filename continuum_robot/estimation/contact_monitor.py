@@ -37,8 +37,10 @@ from continuum_robot.rod.tendon_friction import TendonFriction
 
 Vector = NDArray[np.float64]
 
+_DIRECTIONS = 18  # of half a turn
+
 # Settings that make new observers when they change.
-_OF_THE_OBSERVERS = (
+OF_THE_OBSERVERS = (
     "method",
     "gain_per_s",
     "reset_cycles",
@@ -108,6 +110,7 @@ class ContactMonitor:
         self._filter = FilterAlgebra(self.size, robot.name, **self._how)
         self._places: dict[int, PlaceAlgebra] = {}  # by the number of directions
         self._check, self._states = ShapeCheck(self._rod.stiffness), ContactStates()
+        self._jacobians: Vector | None = None
         self._tare, self._learning = ResidualTare(self.size), FreeMotionLearning(self._rod)
         self._take(settings or default_settings(robot), rebuild=True)
         self.reset()
@@ -136,7 +139,7 @@ class ContactMonitor:
                 self._method.with_gain(gain)
             self._settings = settings
             return
-        rebuild = any(getattr(settings, name) != getattr(old, name) for name in _OF_THE_OBSERVERS)
+        rebuild = any(getattr(settings, name) != getattr(old, name) for name in OF_THE_OBSERVERS)
         self._take(settings, rebuild=rebuild)
         if rebuild:
             self._forget_motion()
@@ -244,6 +247,23 @@ class ContactMonitor:
         """
         self._learning.use(floor)
 
+    def least_tip_force_n(self, estimate: ContactEstimate) -> float:
+        """Force across the backbone at the tip that is felt in every direction; NaN before the first update.
+
+        Parameters
+        ----------
+        estimate : of the newest update: in its shape, over its thresholds
+        """
+        if self._jacobians is None or not np.isfinite(estimate.contact_threshold).all():
+            return math.nan
+        across = self.locator.jacobian_at(self._jacobians, self.robot.length_m)[:2]
+        angles = np.linspace(0, np.pi, _DIRECTIONS, endpoint=False)
+        forces = np.column_stack([np.cos(angles), np.sin(angles)]) @ across
+        factor = self._limits[estimate.accelerating].contact_factor
+        # A ratio is proportional to the force.
+        least = min(self._learning.ratio(force, estimate.contact_threshold, factor) for force in forces)
+        return 1 / least if least > 0 else math.inf
+
     # --- one cycle
 
     def update(
@@ -335,6 +355,7 @@ class ContactMonitor:
     ) -> ContactEstimate:
         """State, place and wrench for a residual before the tare."""
         settings, bound = self._settings, errors.bound
+        self._jacobians = terms.jacobians
         covariance, information = errors.covariance, errors.information
         if self._last_momentum is not None and dt > 0:
             share = dt / (MOTION_FILTER_S + dt)

@@ -7,7 +7,7 @@ Derived here: shares of the model's forces by least squares with a prior, the re
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -102,7 +102,6 @@ class NoiseFloor:
         return FreeMotion(
             shares,
             covariance,
-            information,
             self._margin**2 * float(evidence.max()),
             self._margin * np.abs(rows).max(axis=0),
         )
@@ -115,16 +114,19 @@ class FreeMotion:
     Attributes
     ----------
     shares : by which the model's forces are off, (m,)
-    covariance, information : covariance of what is left without those, and its inverse, (n, n)
+    covariance : of what is left without those, (n, n), (N.m^2)^2
     evidence : r^T S^-1 r of what is left stays below it; dimensionless
     bound : each channel of what is left stays below it, (n,), N.m^2
     """
 
     shares: Vector
     covariance: Vector
-    information: Vector
     evidence: float
     bound: Vector
+    information: Vector = field(init=False, repr=False)  # inverse of the covariance
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "information", np.asarray(np.linalg.inv(self.covariance)))
 
 
 @dataclass(frozen=True, slots=True)

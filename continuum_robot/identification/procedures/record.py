@@ -135,13 +135,18 @@ def record_path(robot: Robot, folder: Path | None = None, kind: str = "homing") 
     ----------
     robot : with a hardware section
     folder : of the records; None: :func:`calibration_folder`
-    kind : of the record: "homing" or "cogging"
+    kind : of the record, e.g. "homing"
 
     Raises
     ------
     RobotFileError : a robot without a hardware section
     """
-    plain = re.sub(r"[^A-Za-z0-9._-]", lambda match: f"%{ord(match.group()):x}", f"{robot.name}.{serial_number(robot)}")
+    return named_path(f"{robot.name}.{serial_number(robot)}", folder, kind)
+
+
+def named_path(name: str, folder: Path | None, kind: str) -> Path:
+    """The file of a record of something with this name; the rest as :func:`record_path`."""
+    plain = re.sub(r"[^A-Za-z0-9._-]", lambda match: f"%{ord(match.group()):x}", name)
     return (folder or calibration_folder()) / f"{plain}.{kind}.yaml"
 
 
