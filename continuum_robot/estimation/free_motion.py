@@ -114,7 +114,7 @@ class FreeMotion:
     Attributes
     ----------
     shares : by which the model's forces are off, (m,)
-    covariance : of what is left without those, (n, n), (N.m^2)^2
+    covariance, information : of what is left without those, and the inverse, (n, n), (N.m^2)^2
     evidence : r^T S^-1 r of what is left stays below it; dimensionless
     bound : each channel of what is left stays below it, (n,), N.m^2
     """
@@ -123,7 +123,7 @@ class FreeMotion:
     covariance: Vector
     evidence: float
     bound: Vector
-    information: Vector = field(init=False, repr=False)  # inverse of the covariance
+    information: Vector = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "information", np.asarray(np.linalg.inv(self.covariance)))

@@ -65,6 +65,7 @@ WITHOUT_FORMULAS = {
     "control/limits.py",
     "control/tendon_use.py",
     "estimation/contact_states.py",
+    "estimation/floor_learning.py",
     "estimation/robot_shape.py",
     "estimation/shape_check.py",
     "mechanisms/equilibrium_modulation/building.py",

@@ -166,6 +166,13 @@ def store_floor(record: FloorRecord, path: Path) -> None:
 def load_floor(robot: Robot, settings: MonitorSettings, devices: str, path: Path) -> FloorRecord:
     """Read a floor and make sure that it is this robot's, of this monitor.
 
+    Parameters
+    ----------
+    robot : with a file
+    settings : of the monitor that will use it
+    devices : hardware, or the level of the simulation
+    path : of the record
+
     Raises
     ------
     DeviceError : there is none, it cannot be read, or it belongs to something else; says to what

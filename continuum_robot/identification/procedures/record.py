@@ -145,7 +145,14 @@ def record_path(robot: Robot, folder: Path | None = None, kind: str = "homing") 
 
 
 def named_path(name: str, folder: Path | None, kind: str) -> Path:
-    """The file of a record of something with this name; the rest as :func:`record_path`."""
+    """The file of a record of something with a name.
+
+    Parameters
+    ----------
+    name : any text
+    folder : of the records; None: :func:`calibration_folder`
+    kind : of the record
+    """
     plain = re.sub(r"[^A-Za-z0-9._-]", lambda match: f"%{ord(match.group()):x}", name)
     return (folder or calibration_folder()) / f"{plain}.{kind}.yaml"
 
