@@ -43,6 +43,7 @@ PUSHES_A_RUN = 25
 SEEDS_A_PLANT = 10  # making one takes seconds; rotors turn with the motion in between
 FIRST_SEED = 90_000  # of no other run
 LEARNING_SEED = 80_000
+LEARNING_ROOM_S = 1.0  # for shapes that do not count as free motion
 WATCH = WatchSettings(unknown_s=0.5, noise_m=1e-4)  # as the shape estimator's node
 SUSPECT_MOTION_M = 1e-4  # as the contact monitor's node
 
@@ -156,8 +157,10 @@ def learn(rig: Rig, plant: Plant, duration_s: float) -> None:
     if duration_s <= 0:
         return
     sessions: dict[str, FloorLearning] = {}
-    for _, method, estimate, displacement_m in rig.run(LEARNING_SEED, SETTLE_S + duration_s + 1.0, plant, still=False):
-        if method not in sessions:
+    for _, method, estimate, displacement_m in rig.run(
+        LEARNING_SEED, SETTLE_S + duration_s + LEARNING_ROOM_S, plant, still=False
+    ):
+        if method not in sessions:  # not before the robot has settled
             sessions[method] = FloorLearning(rig.monitors[method], duration_s)
         sessions[method].take(estimate, displacement_m, SHAPE_EVERY * PERIOD_S)
     for method, session in sessions.items():

@@ -248,7 +248,7 @@ class ContactMonitor:
         self._learning.use(floor)
 
     def least_tip_force_n(self, estimate: ContactEstimate) -> float:
-        """Force across the backbone at the tip that is felt in every direction; NaN before the first update.
+        """Force across the backbone at the tip that is detected in every direction; NaN before the first update.
 
         Parameters
         ----------

@@ -19,7 +19,6 @@ Vector = NDArray[np.float64]
 
 LEAST_DURATION_S, LONGEST_DURATION_S = 2.0, 600.0
 LEAST_MOTION_M = 1e-3
-MARGIN = 1.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class Learnt:
     floor : in use from now on
     duration_s : of the motion, s
     moved_m : range of each tendon's displacement, (N,), m
-    least_tip_force_n, before_n : force across the backbone at the tip that is felt in every direction, in the last
+    least_tip_force_n, before_n : force across the backbone at the tip that is detected in every direction, in the last
         shape, and the same with the thresholds before
     """
 
@@ -45,15 +44,15 @@ class Learnt:
         """What was learnt, for people."""
         return (
             f"learnt from {self.duration_s:.0f} s, tendons moved by up to {1e3 * float(self.moved_m.max()):.1f} mm: at"
-            f" the tip {self.least_tip_force_n:.2g} N are felt in every direction, {self.before_n:.2g} N before"
+            f" the tip {self.least_tip_force_n:.2g} N are detected in every direction, {self.before_n:.2g} N before"
         )
 
 
 class FloorLearning:
     """Lets a monitor learn from the motion of the coming time, and ends with a floor or with the one before.
 
-    Contacts are told by the thresholds of the settings meanwhile. What touches too lightly for these is learnt as if it
-    were the robot's own.
+    Contacts are reported by the thresholds of the settings meanwhile. What touches too lightly for these is learnt as
+    if it were the robot's own.
 
     Parameters
     ----------
@@ -81,7 +80,7 @@ class FloorLearning:
         self.problem = ""
         self.learnt: Learnt | None = None
         monitor.use_floor(None)
-        monitor.learn_floor(True, MARGIN)
+        monitor.learn_floor(True)
 
     @property
     def running(self) -> bool:

@@ -6,26 +6,41 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot import __version__
-from continuum_robot.errors import DeviceError, RobotFileError
+from continuum_robot.errors import DeviceError
 from continuum_robot.identification.cogging_table import CoggingFit
 from continuum_robot.identification.procedures.hung_weight import nominal_lever_m
-from continuum_robot.identification.procedures.record import record_path, serial_number, write_record
+from continuum_robot.identification.procedures.record import (
+    RecordTexts,
+    RobotRecord,
+    origin,
+    read_record,
+    record_path,
+    refuse_foreign,
+    serial_number,
+    write_record,
+)
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.plain_yaml import YamlBounds, plain_yaml, read_yaml
-from continuum_robot.robot.schema import Source, quantity, read, refuse
+from continuum_robot.robot.plain_yaml import YamlBounds
+from continuum_robot.robot.schema import quantity, refuse
 
 Vector = NDArray[np.float64]
 
 # Two tables of 1440 entries for each of 64 motors.
 BOUNDS = YamlBounds(characters=1 << 22, values=200_000, expanded_characters=1 << 22)
 CALIBRATE_FIRST = "Calibrate it: continuum-robot calibrate-cogging."
+_TEXTS = RecordTexts(
+    "cogging record",
+    "has no table of its motors' cogging",
+    "has a table of cogging that cannot be used",
+    "has a table of cogging of another",
+    CALIBRATE_FIRST,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +63,10 @@ class MotorCogging:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CoggingRecord:
+class CoggingRecord(RobotRecord):
     """Cogging as it is stored, one file a robot."""
 
-    schema_version: int = quantity("version of this file", ge=1, le=1)
-    robot: str = quantity("name of the robot", filled=True)
     serial_number: str = quantity("of the robot", filled=True)
-    date: str = quantity("when, ISO 8601, UTC", filled=True)
-    program_version: str = quantity("of this package", filled=True)
     angle_known: bool = quantity("false: the motors were switched off since, and count from another zero", default=True)
     motors: tuple[MotorCogging, ...] = quantity("of every tendon, in order")
 
@@ -105,15 +116,7 @@ def make_cogging_record(robot: Robot, fit: CoggingFit, now: datetime | None = No
         )
         for j, name in enumerate(robot.tendon_names)
     )
-    date = (now or datetime.now(timezone.utc)).astimezone(timezone.utc).isoformat(timespec="seconds")
-    return CoggingRecord(
-        schema_version=1,
-        robot=robot.name,
-        serial_number=serial_number(robot),
-        date=date,
-        program_version=__version__,
-        motors=motors,
-    )
+    return CoggingRecord(**origin(robot, now), serial_number=serial_number(robot), motors=motors)
 
 
 def cogging_path(robot: Robot, folder: Path | None = None) -> Path:
@@ -138,25 +141,15 @@ def load_cogging(robot: Robot, path: Path) -> CoggingRecord:
     ------
     DeviceError : there is none, it cannot be read, it belongs to another robot or other gears, or its angles are lost
     """
-    if not path.is_file():
-        raise DeviceError(robot.name, f"has no table of its motors' cogging: there is no {path}", CALIBRATE_FIRST)
-    try:
-        mapping, lines = plain_yaml(read_yaml(path, "cogging record", BOUNDS), path, BOUNDS)
-        record: CoggingRecord = read(CoggingRecord, mapping, Source(path, lines))
-    except RobotFileError as error:
-        problem = " ".join(str(error).split())
-        raise DeviceError(
-            robot.name, f"has a table of cogging that cannot be used ({problem})", CALIBRATE_FIRST
-        ) from None
-    for what, stored, now in (
+    record = read_record(CoggingRecord, robot, path, _TEXTS, BOUNDS)
+    refuse_foreign(
+        record,
+        robot,
+        _TEXTS,
         ("robot", record.robot, robot.name),
         ("serial number", record.serial_number, serial_number(robot)),
         ("tendons", [motor.tendon for motor in record.motors], list(robot.tendon_names)),
-    ):
-        if stored != now:
-            raise DeviceError(
-                robot.name, f"has a table of cogging of another {what} ({stored}, now {now})", CALIBRATE_FIRST
-            )
+    )
     per_turn = spooled_per_turn_m(robot)
     if not np.allclose(record.m_per_turn, per_turn, rtol=1e-6):
         raise DeviceError(

@@ -5,26 +5,40 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot import __version__
-from continuum_robot.errors import DeviceError, RobotFileError
 from continuum_robot.estimation.contact_monitor import OF_THE_OBSERVERS
 from continuum_robot.estimation.contact_settings import METHODS, MonitorSettings
 from continuum_robot.estimation.floor_learning import Learnt
 from continuum_robot.estimation.free_motion import Floor, FreeMotion
-from continuum_robot.identification.procedures.record import file_sha256, named_path, record_path, write_record
+from continuum_robot.identification.procedures.record import (
+    RecordTexts,
+    RobotRecord,
+    file_sha256,
+    named_path,
+    origin,
+    read_record,
+    record_path,
+    refuse_foreign,
+    write_record,
+)
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.plain_yaml import plain_yaml, read_yaml
-from continuum_robot.robot.schema import Source, quantity, read, refuse
+from continuum_robot.robot.schema import quantity, refuse
 
 Vector = NDArray[np.float64]
 
 LEARN_FIRST = "Let its contact monitor learn from free motion first."
+_TEXTS = RecordTexts(
+    "record of free motion",
+    "has not learnt its free motion",
+    "has a record of its free motion that cannot be used",
+    "learnt its free motion on {date} with another",
+    LEARN_FIRST,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,20 +72,16 @@ class MotionRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FloorRecord:
+class FloorRecord(RobotRecord):
     """A floor as it is stored."""
 
-    schema_version: int = quantity("version of this file", ge=1, le=1)
-    robot: str = quantity("name of the robot", filled=True)
     robot_file_sha256: str = quantity("SHA-256 of the robot file with which it was learnt", filled=True)
     devices: str = quantity("hardware, or the level of the simulation", filled=True)
-    date: str = quantity("when, ISO 8601, UTC", filled=True)
-    program_version: str = quantity("of this package", filled=True)
     method: str = quantity("of the contact monitor", choices=METHODS)
     observer: ObserverSettings = quantity("its settings")
     duration_s: float = quantity("of the motion", "s", gt=0)
     moved_m: tuple[float, ...] = quantity("range of each tendon's displacement", "m", ge=0)
-    least_tip_force_n: float | None = quantity("at the tip, felt in every direction", "N", gt=0, default=None)
+    least_tip_force_n: float | None = quantity("at the tip, detected in every direction", "N", gt=0, default=None)
     bound: tuple[float, ...] = quantity("every channel of the residual stays below it", "N.m^2", ge=0)
     motion: MotionRecord | None = quantity("of all channels together", default=None)
 
@@ -115,14 +125,10 @@ def make_floor_record(
     RobotFileError : a robot that came from no file
     """
     motion = learnt.floor.motion
-    moment = (now or datetime.now(timezone.utc)).astimezone(timezone.utc)
     return FloorRecord(
-        schema_version=1,
-        robot=robot.name,
+        **origin(robot, now),
         robot_file_sha256=file_sha256(robot),
         devices=devices,
-        date=moment.isoformat(timespec="seconds"),
-        program_version=__version__,
         method=settings.method,
         observer=_observer(settings),
         duration_s=learnt.duration_s,
@@ -177,27 +183,15 @@ def load_floor(robot: Robot, settings: MonitorSettings, devices: str, path: Path
     ------
     DeviceError : there is none, it cannot be read, or it belongs to something else; says to what
     """
-    if not path.is_file():
-        raise DeviceError(robot.name, f"has not learnt its free motion: there is no {path}", LEARN_FIRST)
-    try:
-        mapping, lines = plain_yaml(read_yaml(path, "record of free motion"), path)
-        record: FloorRecord = read(FloorRecord, mapping, Source(path, lines))
-    except RobotFileError as error:
-        problem = " ".join(str(error).split())
-        raise DeviceError(
-            robot.name, f"has a record of its free motion that is of no use ({problem})", LEARN_FIRST
-        ) from None
-    for what, stored, now in (
+    record = read_record(FloorRecord, robot, path, _TEXTS)
+    refuse_foreign(
+        record,
+        robot,
+        _TEXTS,
         ("robot", record.robot, robot.name),
         ("robot file", record.robot_file_sha256[:12], file_sha256(robot)[:12]),
         ("devices", record.devices, devices),
         ("method", record.method, settings.method),
         ("settings", record.observer, _observer(settings)),
-    ):
-        if stored != now:
-            raise DeviceError(
-                robot.name,
-                f"learnt its free motion on {record.date} with another {what} ({stored}, now {now})",
-                LEARN_FIRST,
-            )
+    )
     return record

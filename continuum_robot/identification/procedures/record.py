@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import yaml
@@ -21,7 +21,7 @@ from continuum_robot import __version__
 from continuum_robot.errors import DeviceError, RecordingError, RobotFileError
 from continuum_robot.identification.procedures.homing import Homed
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.plain_yaml import plain_yaml, read_yaml
+from continuum_robot.robot.plain_yaml import BOUNDS, YamlBounds, plain_yaml, read_yaml
 from continuum_robot.robot.schema import Source, quantity, read
 from continuum_robot.robot.whole_file import write_whole
 
@@ -41,15 +41,62 @@ class StringZero:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HomingRecord:
-    """A homing as it is stored, one file a robot."""
+class RobotRecord:
+    """What every stored record of a robot says of its origin."""
 
     schema_version: int = quantity("version of this file", ge=1, le=1)
     robot: str = quantity("name of the robot", filled=True)
-    serial_number: str = quantity("of the robot", filled=True)
-    robot_file_sha256: str = quantity("SHA-256 of the robot file with which it was homed", filled=True)
     date: str = quantity("when, ISO 8601, UTC", filled=True)
     program_version: str = quantity("of this package", filled=True)
+
+
+def origin(robot: Robot, now: datetime | None = None) -> dict[str, Any]:
+    """The values of a :class:`RobotRecord` that is made at ``now``; None: at this moment."""
+    moment = (now or datetime.now(timezone.utc)).astimezone(timezone.utc)
+    return {
+        "schema_version": 1,
+        "robot": robot.name,
+        "date": moment.isoformat(timespec="seconds"),
+        "program_version": __version__,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class RecordTexts:
+    """What errors say of one kind of record, as predicates of the robot.
+
+    Attributes
+    ----------
+    kind : of the record, for errors of its YAML
+    missing, unusable, foreign : that there is none, that it cannot be read, that it belongs to another ...; "{date}" is
+        the record's
+    cure : what to do
+    """
+
+    kind: str
+    missing: str
+    unusable: str
+    foreign: str
+    cure: str
+
+
+_TEXTS = RecordTexts(
+    "homing record",
+    "is not homed",
+    "is not homed: its record cannot be used",
+    "was homed on {date} with another",
+    HOME_FIRST,
+)
+
+Record = TypeVar("Record", bound=RobotRecord)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomingRecord(RobotRecord):
+    """A homing as it is stored, one file a robot."""
+
+    serial_number: str = quantity("of the robot", filled=True)
+    robot_file_sha256: str = quantity("SHA-256 of the robot file with which it was homed", filled=True)
     tension_n: float = quantity("on every tendon at the straight pose", "N", gt=0, le=1e4)
     zero_m: tuple[float, ...] = quantity("reading of every tendon at the straight pose", "m", ge=-1e3, le=1e3)
     slack_m: tuple[float, ...] = quantity("slack that was taken up", "m", ge=-1e3, le=1e3)
@@ -82,14 +129,10 @@ def make_record(
     ------
     RobotFileError : no file or no hardware section
     """
-    moment = (now or datetime.now(timezone.utc)).astimezone(timezone.utc)
     return HomingRecord(
-        schema_version=1,
-        robot=robot.name,
+        **origin(robot, now),
         serial_number=serial_number(robot),
         robot_file_sha256=file_sha256(robot),
-        date=moment.isoformat(timespec="seconds"),
-        program_version=__version__,
         tension_n=homed.tension_n,
         zero_m=tuple(map(float, homed.zero_m)),
         slack_m=tuple(map(float, homed.slack_m)),
@@ -225,22 +268,58 @@ def load_record(robot: Robot, path: Path) -> HomingRecord:
     ------
     DeviceError : there is none, it cannot be read, or it belongs to another robot or another robot file; says which
     """
-    if not path.is_file():
-        raise DeviceError(robot.name, f"is not homed: there is no {path}", HOME_FIRST)
-    try:
-        mapping, lines = plain_yaml(read_yaml(path, "homing record"), path)
-        record: HomingRecord = read(HomingRecord, mapping, Source(path, lines))
-    except RobotFileError as error:
-        problem = " ".join(str(error).split())
-        raise DeviceError(robot.name, f"is not homed: its record cannot be used ({problem})", HOME_FIRST) from None
-    for what, stored, now in (
+    record = read_record(HomingRecord, robot, path, _TEXTS)
+    refuse_foreign(
+        record,
+        robot,
+        _TEXTS,
         ("serial number", record.serial_number, serial_number(robot)),
         ("robot", record.robot, robot.name),
         ("robot file", record.robot_file_sha256[:12], file_sha256(robot)[:12]),
         ("number of tendons", len(record.zero_m), robot.tendon_count),
-    ):
-        if stored != now:
-            raise DeviceError(
-                robot.name, f"was homed on {record.date} with another {what} ({stored}, now {now})", HOME_FIRST
-            )
+    )
     return record
+
+
+def read_record(
+    kind: type[Record], robot: Robot, path: Path, texts: RecordTexts, bounds: YamlBounds = BOUNDS
+) -> Record:
+    """Read a record of any kind from a file.
+
+    Parameters
+    ----------
+    kind : class of the record
+    robot : whose it should be
+    path : of the file
+    texts : for the errors
+    bounds : of the file
+
+    Raises
+    ------
+    DeviceError : there is none, or it cannot be read
+    """
+    if not path.is_file():
+        raise DeviceError(robot.name, f"{texts.missing}: there is no {path}", texts.cure)
+    try:
+        mapping, lines = plain_yaml(read_yaml(path, texts.kind, bounds), path, bounds)
+        record: Record = read(kind, mapping, Source(path, lines))
+    except RobotFileError as error:
+        problem = " ".join(str(error).split())
+        raise DeviceError(robot.name, f"{texts.unusable} ({problem})", texts.cure) from None
+    return record
+
+
+def refuse_foreign(record: RobotRecord, robot: Robot, texts: RecordTexts, *checks: tuple[str, Any, Any]) -> None:
+    """Raise :class:`DeviceError` at the first that is not as it was.
+
+    Parameters
+    ----------
+    record : as it was read
+    robot : now
+    texts : for the error
+    checks : name, value in the record, value now
+    """
+    for what, stored, now in checks:
+        if stored != now:
+            foreign = texts.foreign.format(date=record.date)
+            raise DeviceError(robot.name, f"{foreign} {what} ({stored}, now {now})", texts.cure)
