@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -201,13 +200,13 @@ class Slow(Node):
 
     def __init__(self, context, silent_s):
         super().__init__("tendon_driver", context=context)
-        self.label, self._silent_s = "active", silent_s
+        self.label, self._silent_s, self.let_go = "active", silent_s, threading.Event()
         self.create_service(GetState, "~/get_state", self._get)
         self.create_service(ChangeState, "~/change_state", self._change)
 
     def _get(self, _request, response):
         silent_s, self._silent_s = self._silent_s, 0.0
-        time.sleep(silent_s)
+        self.let_go.wait(silent_s)
         response.current_state.label = self.label
         return response
 
@@ -242,6 +241,7 @@ def test_a_driver_that_is_slow_to_answer_is_not_left_active(domain, monkeypatch,
             assert node.stack_state == "fault"
             assert "pause_failed" in node.status().faults
     finally:
+        slow.let_go.set()  # a spinner whose callback does not return is not stopped, and aborts the process at its end
         for spinner in spinners:
             spinner.stop()
         slow.destroy_node()
