@@ -63,6 +63,7 @@ class FloorLearning:
     ----------
     problem : why nothing was learnt, "" while it may still be; the floor is the one before then
     learnt : what was, None until it is
+    newest_state, newest_ratio : of the newest estimate, "" and NaN before the first
 
     Raises
     ------
@@ -79,6 +80,7 @@ class FloorLearning:
         self._highest: Vector = np.array([])
         self.problem = ""
         self.learnt: Learnt | None = None
+        self.newest_state, self.newest_ratio = "", math.nan
         monitor.use_floor(None)
         monitor.learn_floor(True)
 
@@ -103,6 +105,7 @@ class FloorLearning:
         """
         if not self.running:
             return
+        self.newest_state, self.newest_ratio = estimate.state, estimate.ratio
         if self._monitor.floor is not None:
             self._tell(self._monitor.floor, estimate)
         elif self._monitor.settings.method != self._method:

@@ -20,7 +20,7 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.estimation.contact_channels import contact_channels
-from continuum_robot.estimation.contact_monitor import ContactMonitor
+from continuum_robot.estimation.contact_monitor import OF_THE_OBSERVERS, ContactMonitor
 from continuum_robot.estimation.contact_settings import (
     MonitorSettings,
     default_location,
@@ -30,6 +30,7 @@ from continuum_robot.estimation.contact_states import BLIND, CLEAR, COLLISION, C
 from continuum_robot.estimation.sensor_watch import StandstillWatch
 from continuum_robot.msg import Shape, StringLengths, TendonStates
 from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.contact_floor import ContactFloor
 from continuum_robot.nodes.contact_publisher import ContactPublisher
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.flow import FlowTimer
@@ -101,6 +102,9 @@ class ContactMonitorNode(ManagedNode):
         )
         declare("tare_at_start", False, "tare first of all; nothing may touch the robot then", read_only=True)
         declare("base_frame", "base", "frame_id of the contact's place", read_only=True)
+        # Held while the monitor works: services wait for the end of an update, a fraction of a millisecond.
+        self._monitor_lock = threading.RLock()
+        self._floor = ContactFloor(self, lambda: self._monitor, self._monitor_lock, self._unable_to_learn)
         self._settings: Settings | None = None
         self._location: Settings | None = None
         self._robot: Robot | None = None
@@ -109,8 +113,6 @@ class ContactMonitorNode(ManagedNode):
         self._thread: threading.Thread | None = None
         self._heard_s, self._was_settled = 0.0, False
         self._wake = threading.Condition()
-        # Held while the monitor works: services wait for the end of an update, a fraction of a millisecond.
-        self._monitor_lock = threading.RLock()
         self._stopping = False
         self._newest: Shape | None = None
         self._power = conversions.PowerOn()
@@ -160,6 +162,7 @@ class ContactMonitorNode(ManagedNode):
         self._contacts.prepare(frame, monitor.size, len(robot.segments), pose)
         self._estimate = None
         self._monitor = monitor
+        self._floor.read()
 
     def activate(self) -> None:
         """Look for contacts from the next shape on.
@@ -181,6 +184,7 @@ class ContactMonitorNode(ManagedNode):
         self._power, self._settled = conversions.PowerOn(), False
         self._newest, self._missing, self._stopping = None, "", False
         self._heard_s, self._was_settled = self.clock.monotonic_s(), False
+        self._floor.begin()
         self._active = True
         if self._look is not None:
             self._look.start(self._timeout_s / 4)
@@ -191,6 +195,7 @@ class ContactMonitorNode(ManagedNode):
     def deactivate(self) -> None:
         """Fall silent."""
         self._active = False
+        self._floor.stop("the contact monitor was deactivated")
         if self._look is not None:
             self._look.cancel()
         thread, self._thread = self._thread, None
@@ -204,6 +209,11 @@ class ContactMonitorNode(ManagedNode):
         """Forget the monitor and its tare."""
         self.deactivate()
         self._monitor = self._estimate = None
+
+    def destroy_node(self) -> None:
+        """End the action, then destroy the node."""
+        self._floor.close()
+        super().destroy_node()
 
     # Messages, in the executor's thread
 
@@ -272,6 +282,7 @@ class ContactMonitorNode(ManagedNode):
         monitor = self._monitor
         if monitor is None:
             return
+        self._floor.stop("the tendons lost their power")
         with self._monitor_lock:
             if self._estimate is not None and self._estimate.state == BLIND:
                 monitor.reset()
@@ -325,6 +336,8 @@ class ContactMonitorNode(ManagedNode):
                 if stamp_ns < self._settling_until_ns and estimate.state in (CLEAR, CONTACT, COLLISION):
                     estimate = dataclasses.replace(estimate, state=SETTLING, reason=self._gap)
                 self._estimate = estimate
+                if not silent:
+                    self._floor.take(estimate, self._displacement, step_s)
         except ContinuumRobotError as error:
             self._missing = str(error)
             return False
@@ -396,6 +409,8 @@ class ContactMonitorNode(ManagedNode):
             response.message = "refused: activate the contact monitor first"
         elif estimate is not None and estimate.state == BLIND:
             response.message = f"refused: blind ({estimate.reason}); reset first"
+        elif self._floor.running:
+            response.message = "refused: it learns from free motion; wait for its end, or cancel that"
         else:
             with self._monitor_lock:
                 monitor.tare()
@@ -408,6 +423,7 @@ class ContactMonitorNode(ManagedNode):
         if monitor is None:
             response.message = "refused: configure the contact monitor first"
             return response
+        self._floor.stop("the contact monitor was reset")
         with self._monitor_lock:
             monitor.reset()
             self._missing = ""
@@ -454,7 +470,21 @@ class ContactMonitorNode(ManagedNode):
         self._standstill.moved_m = float(self.parameters.get("suspect_motion_m"))
         if self._monitor is not None and self._settings is not None:
             with self._monitor_lock:
+                old = self._monitor.settings
                 self._monitor.with_settings(self._settings.value)
+            if any(getattr(old, name) != getattr(self._settings.value, name) for name in OF_THE_OBSERVERS):
+                self._floor.replace()
+
+    def _unable_to_learn(self) -> str:
+        """Why nothing can be learnt now, "" where it can."""
+        estimate = self._estimate
+        if not self._active:
+            return "an active contact monitor"
+        if not self._was_settled or estimate is None:
+            return "driven tendons: activate the driver first"
+        if estimate.state != CLEAR:
+            return f"state {CLEAR}, not {estimate.state}: free the robot, or reset the contact monitor"
+        return ""
 
     def _diagnose(self, status: StatusBuilder) -> None:
         estimate = self._estimate
@@ -469,6 +499,7 @@ class ContactMonitorNode(ManagedNode):
         status.add("contact_state", estimate.state)
         status.add("blind_reason", estimate.reason)
         status.add("residual_share_of_threshold", float(estimate.ratio))
+        self._floor.diagnose(status)
         for name, count in self._counts.items():
             status.add(name, count)
         status.add("execution_mean_us", self._execution.mean_us)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from continuum_robot.estimation.floor_learning import LEAST_DURATION_S, LONGEST_DURATION_S
 from continuum_robot.robot.schema import checked, quantity
 
 _FACTOR = {"ge": -1.0, "le": 1e6, "default": -1.0}
@@ -90,6 +91,14 @@ class HomeTendonsGoal:
     tension: float = quantity("on every tendon at the straight pose, 0: the robot file's", "N", ge=0, le=1e4)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnFloorGoal:
+    """Of ``contact_monitor/learn_floor``."""
+
+    duration: float = quantity("of free motion", "s", ge=LEAST_DURATION_S, le=LONGEST_DURATION_S)
+    only_if_missing: bool = quantity("succeed at once where a floor is in use")
+
+
 REQUESTS: Mapping[str, type[Any]] = {
     "InjectFault": InjectFaultRequest,
     "ManageStack": ManageStackRequest,
@@ -100,6 +109,7 @@ REQUESTS: Mapping[str, type[Any]] = {
     "CalibrateTorque": CalibrateTorqueGoal,
     "CheckTendons": CheckTendonsGoal,
     "HomeTendons": HomeTendonsGoal,
+    "LearnFloor": LearnFloorGoal,
 }
 """By the name of the file in srv/ or action/: every one of them is here."""
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,16 +14,15 @@ from continuum_robot.drivers.protocols import StringEncoders, StringReading
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.identification.procedures.record import (
-    calibration_folder,
     load_record,
     record_path,
-    simulated_folder,
 )
 from continuum_robot.msg import StringLengths
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.choices import FAKE_LEVELS, HOMING_POLICIES, ON_WIRES
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.fault_injection import answer_injection
+from continuum_robot.nodes.records import declare_record_folder, record_folder
 from continuum_robot.nodes.sensor_node import SensorNode
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.description import Robot
@@ -62,7 +60,7 @@ class StringEncoder(SensorNode[StringReading]):
             rules=Quantity("", choices=HOMING_POLICIES),
             read_only=True,
         )
-        declare("calibration_folder", "", "where homings are kept, empty: in the user's data folder", read_only=True)
+        declare_record_folder(self.parameters)
         declare("serial_port", "", "port of the board instead of the robot file's, empty: that", read_only=True)
         self._fake: LinkedStringBoard | None = None
         self._zero = np.zeros(0)
@@ -136,10 +134,8 @@ class StringEncoder(SensorNode[StringReading]):
         if policy == "ignored" or (policy == "auto" and self.simulated):
             return
         robot = self.load_robot()
-        given = str(self.parameters.get("calibration_folder"))
-        folder = Path(given).expanduser() if given else calibration_folder()
         try:
-            record = load_record(robot, record_path(robot, simulated_folder(folder) if self.simulated else folder))
+            record = load_record(robot, record_path(robot, record_folder(self)))
             # A string that was not measured stays unknown.
             self._zero = record.string_zero(tuple(string.name for string in robot.strings))
         except ContinuumRobotError as error:

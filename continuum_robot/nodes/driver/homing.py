@@ -12,12 +12,11 @@ from continuum_robot.identification.procedures.cogging_record import forget_angl
 from continuum_robot.identification.procedures.record import (
     HOME_FIRST,
     HomingRecord,
-    calibration_folder,
     load_record,
     record_path,
-    simulated_folder,
 )
 from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.records import record_folder
 from continuum_robot.runtime.driver_loop import DriverLoop, configured
 
 
@@ -45,9 +44,7 @@ class StoredHoming:
     @property
     def folder(self) -> Path:
         """Where homings of this robot are kept."""
-        given = str(self._node.parameters.get("calibration_folder"))
-        folder = Path(given).expanduser() if given else calibration_folder()
-        return simulated_folder(folder) if self._node.simulated else folder
+        return record_folder(self._node)
 
     @property
     def required(self) -> bool:

@@ -7,6 +7,7 @@ import dataclasses
 
 from continuum_robot.nodes.choices import FAKE_LEVELS, HOLD_TENSION, HOMING_POLICIES, TIP
 from continuum_robot.nodes.parameters import ParameterServer, Settings
+from continuum_robot.nodes.records import declare_record_folder
 from continuum_robot.robot.actuation import Actuators, TensionLimits
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.machine import allowed_priority
@@ -98,7 +99,7 @@ def declare_parameters(parameters: ParameterServer) -> None:
         rules=Quantity("", choices=("", TIP, HOLD_TENSION)),
         read_only=True,
     )
-    declare("calibration_folder", "", "where homings are kept, empty: in the user's data folder", read_only=True)
+    declare_record_folder(parameters)
     declare("can_interface", "", "python-can interface instead of the robot file's, empty: that", read_only=True)
     declare(
         "take_up_share",
