@@ -27,6 +27,7 @@ from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.estimation.contact_channels import contact_channels
 from continuum_robot.models.making import robot_model
 from continuum_robot.nodes.composition import ComposedStack
+from continuum_robot.nodes.contact_floor import AT_START
 from continuum_robot.nodes.spinning import StopRequest
 from continuum_robot.nodes.stack_options import StackOptions
 from continuum_robot.robot.description import Robot
@@ -55,6 +56,7 @@ class Outcome:
 
 
 CONTACT_ROBOT = "vanderbilt_segment"
+LEARN_S, SETTLE_S = 8.0, 2.0
 # A robot that swings after a push feels a little of what is left of it: shares of the force across the tip that the
 # tendons balance, 5 and 8 N for vanderbilt_segment, which feels a newton or two.
 _LEAST_SHARES = {"contact_force_steady_n": 0.026, "contact_force_accelerating_n": 0.0413}
@@ -153,6 +155,12 @@ def run_demo(
         if sentence:
             console.print(sentence, markup=False, highlight=False, soft_wrap=True)
         folder = run_folder(out)
+        if touching is not None:
+            duration_s += LEARN_S + SETTLE_S
+            console.print(
+                f"{LEARN_S:g} s of free motion first, from which the contact monitor learns; then something touches",
+                highlight=False,
+            )
         options = StackOptions(
             robot=robot,
             fake_level=level.name,
@@ -182,8 +190,13 @@ def run_demo(
 
 def _parameters(robot: Robot, touching: Path | None, world: str) -> dict[str, dict[str, Any]]:
     """Parameters of the nodes where something may touch the robot."""
-    found: dict[str, dict[str, Any]] = {} if touching is None else {"simulator": {"contacts": str(touching)}}
-    return found | {"contact_monitor": contact_least(robot)} if touching is not None or world else found
+    if touching is not None:
+        return {
+            "simulator": {"contacts": str(touching), "contacts_after_s": LEARN_S + SETTLE_S},
+            "contact_monitor": {"free_motion": AT_START, "learn_s": LEARN_S},
+        }
+    # Obstacles stand beside the robot from the start: no motion there is known to be free.
+    return {"contact_monitor": contact_least(robot)} if world else {}
 
 
 def prepare_model(robot: Robot, console: Console, contacts: Sequence[Contact] = ()) -> None:

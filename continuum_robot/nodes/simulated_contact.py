@@ -45,11 +45,11 @@ class TrueContacts:
         plant.contacts_from_s = math.inf
 
     def start(self, since_s: float) -> None:
-        """The schedule begins, or has begun.
+        """The schedule begins.
 
         Parameters
         ----------
-        since_s : how long ago the driver was activated, s
+        since_s : how long ago, s; negative: that much later
         """
         # To a microsecond: the last digits of a difference of times depend on when it is taken.
         self._plant.contacts_from_s = round(self._plant.time_s - since_s, 6)

@@ -71,6 +71,13 @@ class SimulatorNode(ManagedNode):
             "file of what touches the simulated robot, by the time since the driver was activated; empty: nothing",
             read_only=True,
         )
+        declare(
+            "contacts_after_s",
+            0.0,
+            "by how much everything in that file comes later",
+            rules=Quantity("", "s", ge=0, le=3600),
+            read_only=True,
+        )
         declare("world", "", "file of obstacles around the robot, at fake_level mujoco; empty: none", read_only=True)
         declare("base_frame", "base", "frame_id of the place of simulated contacts", read_only=True)
         declare(
@@ -196,7 +203,8 @@ class SimulatorNode(ManagedNode):
             return
         if self._activated_ns != self._started_ns:
             self._started_ns = self._activated_ns
-            contacts.start((now_ns - self._activated_ns) * 1e-9)
+            late_s = float(self.parameters.get("contacts_after_s"))
+            contacts.start((now_ns - self._activated_ns) * 1e-9 - late_s)
         stamp_ns = now_ns
         if self._lockstep is None:
             stamp_ns += conversions.now_ns(self.get_clock()) - time.monotonic_ns()

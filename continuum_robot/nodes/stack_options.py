@@ -136,7 +136,7 @@ class StackOptions:
             "shape_estimator": {"base_frame": base_frame},
             "tip_tracker": {"base_frame": base_frame},
             "tip_approach": {"base_frame": base_frame},
-            "contact_monitor": {"base_frame": base_frame},
+            "contact_monitor": {"base_frame": base_frame, "fake_level": self.fake_level},
             "reference_source": {"base_frame": base_frame},
             # The supervisor activates them, not their own start.
             "robot_visualizer": {"prefix": self.prefix, "activate": False},

@@ -37,6 +37,7 @@ GOOD = {
     "CalibrateTorque": {"tendon": 1, "mass": 0.5},
     "CheckTendons": {"pull": 0.0},
     "HomeTendons": {"tension": 0.0},
+    "LearnFloor": {"duration": 10.0, "only_if_missing": False},
 }
 
 
