@@ -58,6 +58,7 @@ class FloorLearning:
     ----------
     monitor : learns; what it learnt before is put aside
     duration_s : how long it has to be seen in free motion, s
+    margin : factor of the thresholds on the largest that is seen
 
     Attributes
     ----------
@@ -70,7 +71,7 @@ class FloorLearning:
     ParameterError : a time that is too short or too long
     """
 
-    def __init__(self, monitor: ContactMonitor, duration_s: float) -> None:
+    def __init__(self, monitor: ContactMonitor, duration_s: float, margin: float = 1.2) -> None:
         if not LEAST_DURATION_S <= duration_s <= LONGEST_DURATION_S:
             raise ParameterError("duration", duration_s, f"{LEAST_DURATION_S:g} to {LONGEST_DURATION_S:g} s")
         self._monitor, self._duration_s = monitor, duration_s
@@ -82,7 +83,7 @@ class FloorLearning:
         self.learnt: Learnt | None = None
         self.newest_state, self.newest_ratio = "", math.nan
         monitor.use_floor(None)
-        monitor.learn_floor(True)
+        monitor.learn_floor(True, margin)
 
     @property
     def running(self) -> bool:

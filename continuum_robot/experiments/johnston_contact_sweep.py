@@ -114,7 +114,7 @@ def _run(settings: SweepSettings, progress: Progress) -> Result:
     monitors = Monitors(settings, rig, progress)
     length_m = monitors.robot.robot.length_m
     progress("free motion for the thresholds")
-    monitors.calibrate(rig.free(direction) for direction in ("+x", "+y"))
+    monitors.calibrate(list(rig.free(("+x", "+y"))))
     runs: list[Recording] = []
     scores: dict[str, list[Score]] = {method: [] for method in METHODS}
     false_alarms, free_s = dict.fromkeys(METHODS, 0), 0.0

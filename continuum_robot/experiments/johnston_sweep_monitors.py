@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from continuum_robot.estimation.contact_location import ContactLocator, Location
 from continuum_robot.estimation.contact_monitor import ContactMonitor
 from continuum_robot.estimation.contact_settings import KALMAN, MonitorSettings
 from continuum_robot.estimation.contact_states import BLIND, ContactEstimate
+from continuum_robot.estimation.floor_learning import FloorLearning
 from continuum_robot.estimation.joint_force_deviation import BackwardGaussian, SmoothedDifference
 from continuum_robot.estimation.momentum_observer import MomentumObserver
 from continuum_robot.experiments.experiment import Progress
@@ -117,24 +118,32 @@ class Monitors:
             raise ContinuumRobotError(f"the contact monitor is blind: {estimate.reason}")
         return Cycle(c, found, estimate)
 
-    def calibrate(self, runs: Iterable[Iterable[Sample]]) -> None:
-        """All thresholds from free motion.
+    def calibrate(self, samples: Sequence[Sample]) -> None:
+        """All thresholds from free motion; the contact monitor learns as in its node.
 
         Parameters
         ----------
-        runs : samples of each free motion
+        samples : of the motion
+
+        Raises
+        ------
+        ContinuumRobotError : the contact monitor felt something
         """
         rows: dict[str, list[Array]] = {"gmo": [], "jfd": []}
-        for run in runs:
-            self.reset()
-            for index, sample in enumerate(run):
-                settled = index >= SETTLE_S / self.dt
-                self.monitor.learn_floor(settled, self._margin)
-                cycle = self.update(sample)
-                if settled:
-                    for method, values in rows.items():
-                        values.append(cycle.found[method])
-        self.monitor.learn_floor(False)
+        settled = round(SETTLE_S / self.dt)
+        learning: FloorLearning | None = None
+        self.reset()
+        for index, sample in enumerate(samples):
+            if index == settled:
+                # One update more: the first with what was learnt.
+                learning = FloorLearning(self.monitor, (len(samples) - settled - 1) * self.dt, self._margin)
+            cycle = self.update(sample)
+            if learning is not None:
+                learning.take(cycle.estimate, sample.readings_m[: self.robot.capstans], self.dt)
+                for method, values in rows.items():
+                    values.append(cycle.found[method])
+        if learning is None or learning.learnt is None:
+            raise ContinuumRobotError(f"free motion: {'too short' if learning is None else learning.problem}")
         for method, values in rows.items():
             self.thresholds[method] = self._margin * np.abs(values).max(axis=0)
         self._even = np.eye(self.robot.size) * float(np.mean(np.square([*rows["gmo"], *rows["jfd"]])))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -122,19 +122,19 @@ class Rig:
         yield from motion.until(side, case.speed_deg, FARTHEST_DEG, PEAK_N)
         yield from motion.until(side, -case.speed_deg, 0.0)
 
-    def free(self, direction: str) -> Iterator[Sample]:
-        """Free motion in one plane for the thresholds.
+    def free(self, directions: Sequence[str]) -> Iterator[Sample]:
+        """Free motion for the thresholds, in one plane after the other.
 
         Parameters
         ----------
-        direction : of the plane, by name
+        directions : of the planes, by name
         """
-        stop = Stop(arc_length_m=0.1, direction=(1.0, 0.0, 0.0), offset_m=10.0)
-        motion, side = self._motion(stop), _side(direction)
-        for speed in CALIBRATION_DEG_PER_S:
-            yield from motion.until(side, speed, FARTHEST_DEG + 15)
-            yield from motion.until(side, -speed, -FARTHEST_DEG - 15)
-            yield from motion.until(side, speed, 0.0)
+        motion = self._motion(Stop(arc_length_m=0.1, direction=(1.0, 0.0, 0.0), offset_m=10.0))
+        for side in map(_side, directions):
+            for speed in CALIBRATION_DEG_PER_S:
+                yield from motion.until(side, speed, FARTHEST_DEG + 15)
+                yield from motion.until(side, -speed, -FARTHEST_DEG - 15)
+                yield from motion.until(side, speed, 0.0)
 
 
 class _Motion:

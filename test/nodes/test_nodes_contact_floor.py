@@ -48,7 +48,7 @@ def floor_of(stack):
 def test_a_floor_is_learnt_by_the_action_stored_and_refused_when_something_touches(domain, tmp_path):
     with stack_with(tmp_path, monitor={"free_motion": "stored"}) as (stack, probe):
         monitor = stack.nodes["contact_monitor"]
-        probe.wait(lambda: probe.moving(), 20.0, "the motion did not start")
+        probe.wait(probe.moving, 20.0, "the motion did not start")
         assert floor_of(stack) is None
         short = Goal(probe, LearnFloor, ACTION, duration=0.5)
         probe.wait(short._done.is_set, 20.0, "a bad goal was not refused")

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.action import CheckTendons, HomeTendons
+from continuum_robot.action import CheckTendons, HomeTendons, LearnFloor
 from continuum_robot.app.client.connection import Connection, bring_up, join
 from continuum_robot.app.client.motions import Motions
 from continuum_robot.app.client.recording import recorded
@@ -501,6 +501,24 @@ class Robot:
         if not nodes:
             raise DeviceError("tare", "neither contact monitor nor force sensor runs", "Bring them up, contact=True")
         return "; ".join(self.link.trigger(f"{name}/tare") for name in nodes)
+
+    def learn_floor(self, duration_s: float = 10.0, *, only_if_missing: bool = False) -> LearnFloor.Result:
+        """Let the contact monitor learn what its residual is without a contact, while the robot moves as in its work.
+
+        Parameters
+        ----------
+        duration_s : of free motion, s
+        only_if_missing : return at once where a floor is in use
+
+        Returns
+        -------
+        ``message`` says what was learnt, ``file`` where it is stored
+
+        Raises
+        ------
+        DeviceError : something touched the robot, or it did not move; the floor of before is in use
+        """
+        return self.link.learn_floor(duration_s, only_if_missing=only_if_missing)
 
     # Settings, faults, recording
 

@@ -32,6 +32,7 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 from visualization_msgs.msg import MarkerArray
 
+from continuum_robot.action import LearnFloor
 from continuum_robot.app.client.newest_messages import NewestMessages
 from continuum_robot.app.client.state import RobotState, state_of
 from continuum_robot.app.domain import absolute_namespace
@@ -390,7 +391,9 @@ class StackLink:
         response = self.call(ManageStack, "manage_stack", request, timeout_s, again_s=None)
         return _accepted("supervisor", response)
 
-    def run_action(self, kind: Any, name: str, goal: Any, timeout_s: float) -> Any:
+    def run_action(
+        self, kind: Any, name: str, goal: Any, timeout_s: float, on_feedback: Callable[[Any], None] | None = None
+    ) -> Any:
         """Run an action to its end, and return its result; it is cancelled where that takes too long or the wait is
         interrupted.
 
@@ -398,16 +401,18 @@ class StackLink:
         ----------
         kind : type of the action
         goal : the goal's message
+        on_feedback : gets every feedback, in a thread of the link
 
         Raises
         ------
         DeviceError : there is no server, it refused, or it failed
         RobotTimeoutError : it took too long
         """
+        told = None if on_feedback is None else (lambda message: on_feedback(message.feedback))
         with action_client(self.node, kind, name) as client:
             if not wait_for(client.server_is_ready, CALL_TIMEOUT_S):
                 raise RobotTimeoutError(name, "is not there", "Is the stack running?")
-            handle = self.wait_for_future(client.send_goal_async(goal), CALL_TIMEOUT_S, name)
+            handle = self.wait_for_future(client.send_goal_async(goal, feedback_callback=told), CALL_TIMEOUT_S, name)
             if not handle.accepted:
                 raise DeviceError(name, "was refused", "The driver's log says why")
             try:
@@ -431,6 +436,31 @@ class StackLink:
         if not done.wait(timeout_s):
             raise RobotTimeoutError(what, f"did not answer within {timeout_s:g} s", "Look at the log of its node")
         return future.result()
+
+    def learn_floor(
+        self,
+        duration_s: float,
+        *,
+        only_if_missing: bool = False,
+        on_feedback: Callable[[LearnFloor.Feedback], None] | None = None,
+    ) -> LearnFloor.Result:
+        """Let the contact monitor learn the floor of its residual from the motion under way; nothing may touch it.
+
+        Parameters
+        ----------
+        duration_s : of free motion, s
+        only_if_missing : return at once where a floor is in use
+        on_feedback : gets the progress
+
+        Raises
+        ------
+        DeviceError : something touches, nothing moves; the floor of before is in use
+        RobotTimeoutError : no contact monitor answers
+        """
+        goal = LearnFloor.Goal(duration=float(duration_s), only_if_missing=only_if_missing)
+        # The monitor itself gives up before.
+        timeout_s = CALL_TIMEOUT_S + 5.0 * duration_s
+        return self.run_action(LearnFloor, "contact_monitor/learn_floor", goal, timeout_s, on_feedback)
 
     def get_parameter(self, node: str, name: str, timeout_s: float = CALL_TIMEOUT_S) -> Any:
         """Value of a node's parameter; None where it is not declared. Raises RobotTimeoutError."""

@@ -320,6 +320,27 @@ def controller(
     raise typer.Exit(part("controller").run_controller(name, namespace))
 
 
+def learn_floor(
+    duration: Annotated[
+        float, typer.Option(metavar="S", min=2.0, max=600.0, help="Free motion to learn from, s.")
+    ] = 10.0,
+    *,
+    only_if_missing: Annotated[
+        bool, typer.Option("--only-if-missing", help="Do nothing where a floor is in use.")
+    ] = False,
+    namespace: Annotated[str, typer.Option(metavar="NS", help="ROS namespace of the stack.")] = "",
+) -> None:
+    """Let the contact monitor of a running stack learn what its residual is without a contact, and store it.
+
+    Start a motion like those of the work first, and let nothing touch the robot. Its thresholds are raised above what
+    free motion made; kalman_disturbance_observer learns the whole of its residual. The record is used where robot
+    file, devices and settings of the monitor are the same: see its parameter free_motion. Where something touches, or
+    nothing moves, nothing is learnt, and the floor of before is used on: exit code 2. Ctrl-C cancels.
+    """
+    module = part("learn_floor")
+    raise typer.Exit(module.run_learn_floor(duration, namespace, only_if_missing=only_if_missing))
+
+
 def teleop(
     *,
     keyboard: Annotated[

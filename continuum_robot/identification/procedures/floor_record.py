@@ -31,7 +31,7 @@ from continuum_robot.robot.schema import quantity, refuse
 
 Vector = NDArray[np.float64]
 
-LEARN_FIRST = "Let its contact monitor learn from free motion first."
+LEARN_FIRST = "Let its contact monitor learn while it moves freely: continuum-robot learn-floor."
 _TEXTS = RecordTexts(
     "record of free motion",
     "has not learnt its free motion",

@@ -32,6 +32,7 @@ COMMANDS = (
     "check-tendons",
     "calibrate-torque",
     "calibrate-cogging",
+    "learn-floor",
     "experiment",
     "identify",
     "identify-geometry",
