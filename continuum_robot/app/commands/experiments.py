@@ -47,9 +47,11 @@ def experiment(
     if every and not (check or store):
         raise ParameterError("--all", "alone", "--all --check or --all --store")
     if (check or store) and (every or name is not None):
-        own = own_options(context.args)
-        if own or (every and name is not None) or json_file is not None:
-            raise ParameterError("options", ", ".join(own) or str(name or json_file), "none with --check and --store")
+        beside = list(own_options(context.args))
+        beside += [str(name)] if every and name is not None else []
+        beside += ["--json"] if json_file is not None else []
+        if beside:
+            raise ParameterError("options", ", ".join(beside), "none with --check and --store")
         failed = module.run_stored([] if every else [name], store=store, plots=plots)
         raise typer.Exit(1 if failed else 0)
     if show_list or name is None:

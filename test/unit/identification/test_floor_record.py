@@ -103,5 +103,5 @@ def test_a_covariance_that_is_none_is_refused(tmp_path):
 
 
 def test_where_there_is_none_it_says_to_learn_it(tmp_path):
-    with pytest.raises(DeviceError, match="learn from free motion first"):
+    with pytest.raises(DeviceError, match="continuum-robot learn-floor"):
         load_floor(ROBOT, SETTINGS, "dynamics", floor_path(ROBOT, KALMAN, tmp_path))
