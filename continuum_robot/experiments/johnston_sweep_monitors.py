@@ -66,7 +66,6 @@ class Monitors:
             MonitorSettings(
                 method=KALMAN,
                 force_walk_n_per_sqrt_s=settings.force_walk_n_per_sqrt_s,
-                contact_factor_accelerating=1.0,  # what is learnt is that of motion already
                 hysteresis=RELEASE,
                 raise_after_s=CONFIRM * self.dt,
                 clear_after_s=0.0,
