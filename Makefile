@@ -38,7 +38,7 @@ else
 	@$(BIN)/python -c 'import json, sys; from pip._vendor import tomli; print("\n".join(r for r in tomli.load(open("pyproject.toml", "rb"))["build-system"]["requires"] if not r.startswith("cmake")))' > $(VENV)/build-requirements.txt
 	@$(PIP) -r $(VENV)/build-requirements.txt $(CMAKE_FROM_PYPI)
 	@echo "Building the messages ..."
-	@$(PIP) --no-build-isolation -e ".[ros,viz,mujoco,gamepad,docs,test]"
+	@$(PIP) --no-build-isolation -e ".[ros,viz,mujoco,gamepad,docs,cluster,test]"
 endif
 	@$(BIN)/python -m continuum_robot.runtime.compilation
 	@touch $(INSTALLED)

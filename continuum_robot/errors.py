@@ -8,7 +8,10 @@ from typing import Any
 
 
 class ContinuumRobotError(Exception):
-    """Base of every error that this project raises on purpose."""
+    """Base of every error that this project raises on purpose. They go from process to process whole."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args), self.__dict__
 
 
 class RobotFileError(ContinuumRobotError, ValueError):
@@ -99,3 +102,9 @@ def _printable(text: str) -> str:
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _restored(kind: type[ContinuumRobotError], args: tuple[Any, ...]) -> ContinuumRobotError:
+    error = kind.__new__(kind)
+    error.args = args
+    return error

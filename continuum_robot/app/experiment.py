@@ -6,6 +6,7 @@ from __future__ import annotations
 import difflib
 import importlib.util
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from rich.table import Table
 
 from continuum_robot.app.output import write_json
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.experiments.experiment import Experiment
+from continuum_robot.experiments.experiment import Experiment, Progress
 from continuum_robot.experiments.registry import experiments
-from continuum_robot.experiments.stored_numbers import STORED, deviations, read_stored, run_timed
+from continuum_robot.experiments.stored_numbers import STORED, StoredNumbers, deviations, read_stored, run_timed
+from continuum_robot.workers import HERE, TasksHere, WorkerOptions, tasks
 
 _SHOWN_DEVIATIONS = 5
 
@@ -85,6 +87,7 @@ def run_stored(
     store: bool = False,
     plots: Path | None = None,
     console: Console | None = None,
+    where: WorkerOptions = HERE,
 ) -> int:
     """Run experiments with their default options and compare them with the stored numbers, or store them.
 
@@ -95,6 +98,7 @@ def run_stored(
     store : write the numbers instead of comparing them
     plots : folder for the figures, None for none
     console : where to print
+    where : the experiments are shared out
 
     Returns
     -------
@@ -117,37 +121,76 @@ def run_stored(
         soft_wrap=True,
     )
     failed = 0
-    with console.status("") as status:
-        for place, one in enumerate(to_run, 1):
-            label = f"{place} of {len(to_run)}, {one.name}"
-            before = known[one.name]
-            try:
-                result, found = run_timed(one, lambda text, label=label: status.update(f"{label}: {escape(text)}"))
-            except ContinuumRobotError as error:
-                failed += 1
-                console.print(f"[red]failed[/red]  {one.name}: {escape(str(error))}", soft_wrap=True, highlight=False)
-                continue
-            if plots is not None:
-                one.draw(result, plots)
-            if store:
-                found.write(folder / f"{one.name}.json")
-                console.print(f"stored  {one.name}, {found.seconds:.0f} s", highlight=False)
-                continue
-            if before is None:
-                failed += 1
-                console.print(f"[red]not stored[/red]  {one.name}: run it with --store", highlight=False)
-                continue
-            different = deviations(before, found.numbers)
-            failed += bool(different)
-            word = "[red]differs[/red]" if different else "[green]same[/green]   "
-            console.print(f"{word} {one.name}, {found.seconds:.0f} s", highlight=False)
-            for deviation in different[:_SHOWN_DEVIATIONS]:
-                console.print(f"         {escape(str(deviation))}", soft_wrap=True, highlight=False)
-            if len(different) > _SHOWN_DEVIATIONS:
-                console.print(f"         and {len(different) - _SHOWN_DEVIATIONS} more", highlight=False)
+    with tasks(where) as runner, console.status("") as status:
+        ended: list[str] = []
+
+        def told(index: int, outcome: StoredNumbers | str) -> None:
+            nonlocal failed
+            one = to_run[index]
+            ended.append(one.name)
+            status.update(f"{len(ended)} of {len(to_run)} experiments")
+            failed += not _tell(one.name, known[one.name], outcome, folder if store else None, console)
+
+        def say(text: str) -> None:
+            status.update(f"{len(ended) + 1} of {len(to_run)}, {escape(text)}")
+
+        if isinstance(runner, TasksHere):
+            runner.run(lambda one: _run_one(_Run(one.name, plots), say), to_run, told)
+        else:
+            runner.run(_run_one, [_Run(one.name, plots) for one in to_run], told)
     for name, reason in skipped.items():
         console.print(f"skipped {name}: {escape(reason)}", soft_wrap=True, highlight=False)
     return failed
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A task: one experiment with its default options.
+
+    Attributes
+    ----------
+    name : of it
+    plots : folder for its figures, None for none
+    """
+
+    name: str
+    plots: Path | None
+
+
+def _run_one(run: _Run, say: Progress | None = None) -> StoredNumbers | str:
+    """Its numbers as they are stored; a sentence where it failed."""
+    one = experiments()[run.name]
+    try:
+        result, found = run_timed(one, None if say is None else lambda text: say(f"{run.name}: {text}"))
+    except ContinuumRobotError as error:
+        return str(error)
+    if run.plots is not None:
+        one.draw(result, run.plots)
+    return found
+
+
+def _tell(
+    name: str, before: StoredNumbers | None, outcome: StoredNumbers | str, folder: Path | None, console: Console
+) -> bool:
+    """Say what an experiment came to, and store its numbers where there is a folder; whether that is good."""
+    if isinstance(outcome, str):
+        console.print(f"[red]failed[/red]  {name}: {escape(outcome)}", soft_wrap=True, highlight=False)
+        return False
+    if folder is not None:
+        outcome.write(folder / f"{name}.json")
+        console.print(f"stored  {name}, {outcome.seconds:.0f} s", highlight=False)
+        return True
+    if before is None:
+        console.print(f"[red]not stored[/red]  {name}: run it with --store", highlight=False)
+        return False
+    different = deviations(before, outcome.numbers)
+    word = "[red]differs[/red]" if different else "[green]same[/green]   "
+    console.print(f"{word} {name}, {outcome.seconds:.0f} s", highlight=False)
+    for deviation in different[:_SHOWN_DEVIATIONS]:
+        console.print(f"         {escape(str(deviation))}", soft_wrap=True, highlight=False)
+    if len(different) > _SHOWN_DEVIATIONS:
+        console.print(f"         and {len(different) - _SHOWN_DEVIATIONS} more", highlight=False)
+    return not different
 
 
 def _reason_to_skip(experiment: Experiment) -> str:

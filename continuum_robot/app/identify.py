@@ -19,6 +19,7 @@ from continuum_robot.identification.recordings import read_recording
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.workers import HERE, WorkerOptions, tasks
 
 
 def run_identify_geometry(robot: str, data: Path, out: Path, console: Console | None = None) -> None:
@@ -65,6 +66,7 @@ def run_identify(
     json_file: Path | None = None,
     plot: Path | None = None,
     console: Console | None = None,
+    where: WorkerOptions = HERE,
 ) -> None:
     """Fit geometry, statics and friction in steps, print what each was worth, and write the fitted robot file.
 
@@ -76,6 +78,7 @@ def run_identify(
     json_file : where all numbers go, None for nowhere
     plot : picture of the steps and of the errors left, None for none
     console : where to print
+    where : the fits without a block are shared out
 
     Raises
     ------
@@ -85,8 +88,8 @@ def run_identify(
     console = console or Console()
     loaded = load_robot(robot)
     recording = read_recording(data)
-    with console.status(f"fitting {loaded.name} ...") as status:
-        fit = identify_displaced(loaded, recording, lambda text: status.update(escape(text)))
+    with tasks(where) as runner, console.status(f"fitting {loaded.name} ...") as status:
+        fit = identify_displaced(loaded, recording, lambda text: status.update(escape(text)), runner=runner)
     write_fitted_robot(loaded, fit, out)
     console.print(_steps(fit))
     numbers = fit.numbers()

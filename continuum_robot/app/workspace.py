@@ -21,10 +21,11 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.plotting import COLOURS, figure
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.design import Sensitivity, Workspace, sensitivity, workspace, workspace_tensions
+from continuum_robot.rod.design import Sensitivity, Workspace, sensitivity, tension_lines, workspace, workspace_tensions
 from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.strain_statics import equilibrium
 from continuum_robot.rod.tip_stiffness import tip_compliance
+from continuum_robot.workers import HERE, Tasks, WorkerOptions, tasks
 
 Vector = NDArray[np.float64]
 
@@ -68,6 +69,7 @@ def run_workspace(
     plot: Path | None,
     json_file: Path | None,
     console: Console | None = None,
+    where: WorkerOptions = HERE,
 ) -> None:
     """Compute and print the workspace of one robot, or of several side by side.
 
@@ -78,6 +80,7 @@ def run_workspace(
     plot : where to draw, PNG; None for nowhere
     json_file : where to write the numbers too, None for nowhere
     console : where to print
+    where : the tensions are shared out
 
     Raises
     ------
@@ -86,10 +89,11 @@ def run_workspace(
     """
     console = console or Console()
     found = []
-    for name in robots:
-        robot = load_robot(name)
-        with console.status(f"{robot.name} ...") as status:
-            found.append(_explore(robot, options, status.update))
+    with tasks(where) as runner:
+        for name in robots:
+            robot = load_robot(name)
+            with console.status(f"{robot.name} ...") as status:
+                found.append(_explore(robot, options, status.update, runner))
     numbers = {f"{one.robot.name}_{key}": value for one in found for key, value in _numbers(one).items()}
     table = Table(title="Workspace", title_justify="left", title_style="bold")
     table.add_column("")
@@ -106,15 +110,38 @@ def run_workspace(
         write_json(json_file, numbers)
 
 
-def _explore(robot: Robot, options: WorkspaceOptions, progress: Callable[[str], None]) -> _Found:
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A task: one list of growing tensions."""
+
+    robot: Robot
+    weightless: bool
+    tensions: Vector
+
+
+def _rod(robot: Robot, weightless: bool) -> StrainRod:
+    rod = StrainRod.from_robot(robot)
+    return rod.with_gravity((0.0, 0.0, 0.0)) if weightless else rod
+
+
+def _along(line: _Line) -> Workspace:
+    return workspace(_rod(line.robot, line.weightless), line.tensions)
+
+
+def _explore(robot: Robot, options: WorkspaceOptions, progress: Callable[[str], None], runner: Tasks) -> _Found:
     if not robot.segments:
         raise ParameterError("robot", robot.name, "a robot of elastic segments")
-    rod = StrainRod.from_robot(robot)
-    if options.weightless:
-        rod = rod.with_gravity((0.0, 0.0, 0.0))
+    rod = _rod(robot, options.weightless)
     largest_n = options.tension_n or (robot.limits.maximum_n if robot.limits is not None else _DEFAULT_TENSION_N)
     tensions = workspace_tensions(robot, largest_n, options.samples, routed=options.routed)
-    space = workspace(rod, tensions, progress=lambda text: progress(f"{robot.name}: {text}"))
+    items = [_Line(robot, options.weightless, line) for line in tension_lines(tensions)]
+    done: list[int] = []
+
+    def told(_index: int, part: Workspace) -> None:
+        done.append(len(part.tension) + part.failed)
+        progress(f"{robot.name}: {sum(done)} of {len(tensions)} tensions")
+
+    space = Workspace.joined(runner.run(_along, items, told))
     if not len(space.tip):
         raise ParameterError("tension", largest_n, f"tensions under which {robot.name} has an equilibrium, N")
     places_m = np.linspace(0, rod.length_m, 41)

@@ -21,16 +21,17 @@ detection, the wrench and the place.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.estimation.contact_settings import KALMAN, METHODS
+from continuum_robot.estimation.contact_settings import METHODS
 from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.johnston_measurement import curvature_range
-from continuum_robot.experiments.johnston_sweep_monitors import PLACE_EVERY, Monitors
+from continuum_robot.experiments.johnston_sweep_monitors import PLACE_EVERY, Calibration, Monitors
 from continuum_robot.experiments.johnston_sweep_rig import Rig, SweepSettings
 from continuum_robot.experiments.johnston_sweep_runs import (
     METHOD_NAMES,
@@ -41,6 +42,7 @@ from continuum_robot.experiments.johnston_sweep_runs import (
     score,
 )
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
+from continuum_robot.workers import WorkerOptions, tasks
 
 Array = NDArray[np.float64]
 
@@ -109,27 +111,58 @@ def _example(runs: list[Recording]) -> Recording:
     return max(runs, key=lambda run: (run.disk == EXAMPLE_DISK, run.direction == "+x"))
 
 
+@dataclass(frozen=True, slots=True)
+class _Contact:
+    """A task: one contact, and the same motion without it."""
+
+    settings: SweepSettings
+    number: int
+    case: Recording
+    calibration: Calibration
+
+
+@lru_cache(maxsize=1)
+def _bench(settings: SweepSettings) -> tuple[Rig, Monitors]:
+    rig = Rig(settings, lambda _: None)
+    return rig, Monitors(settings, rig, lambda _: None)
+
+
+def _contact(contact: _Contact) -> tuple[Recording, Recording]:
+    rig, monitors = _bench(contact.settings)
+    monitors.use(contact.calibration)
+    rig.begin(contact.number)
+    run = _record(rig, monitors, contact.case, present=True)
+    return run, _record(rig, monitors, contact.case, present=False)
+
+
 def _run(settings: SweepSettings, progress: Progress) -> Result:
-    rig = Rig(settings, progress)
-    monitors = Monitors(settings, rig, progress)
+    where = WorkerOptions(settings.workers, settings.scheduler)
+    settings = replace(settings, workers=0, scheduler="")
+    progress("the robot's model")
+    rig, monitors = _bench(settings)
     length_m = monitors.robot.robot.length_m
     progress("free motion for the thresholds")
+    rig.begin(0)
     monitors.calibrate(list(rig.free(("+x", "+y"))))
+    calibration = monitors.calibration
+    items = [_Contact(settings, number, case, calibration) for number, case in enumerate(cases(settings.cases), 1)]
+    done: list[int] = []
+
+    def told(number: int, _found: object) -> None:
+        done.append(number)
+        progress(f"{len(done)} of {len(items)} contacts")
+
+    with tasks(where) as runner:
+        recorded = runner.run(_contact, items, told)
     runs: list[Recording] = []
     scores: dict[str, list[Score]] = {method: [] for method in METHODS}
     false_alarms, free_s = dict.fromkeys(METHODS, 0), 0.0
-    for case in cases(settings.cases):
-        run = _record(rig, monitors, case, present=True)
-        free = _record(rig, monitors, case, present=False)
+    for run, free in recorded:
         free_s += float(free.time_s[-1])
         runs.append(run)
         for method in METHODS:
             scores[method].append(score(run, method))
             false_alarms[method] += scores[method][-1].early + score(free, method).early
-        found = scores[KALMAN][-1]
-        progress(
-            f"{run.name}: after {found.delay_ms:.0f} ms, {found.contact_error_n:.1f} N off, at {found.place_m:.3f} m"
-        )
     numbers: dict[str, object] = {}
     for method in METHODS:
         numbers.update(_numbers(method, runs, scores[method], length_m))

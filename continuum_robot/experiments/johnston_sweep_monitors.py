@@ -17,6 +17,7 @@ from continuum_robot.estimation.contact_monitor import ContactMonitor
 from continuum_robot.estimation.contact_settings import KALMAN, MonitorSettings
 from continuum_robot.estimation.contact_states import BLIND, ContactEstimate
 from continuum_robot.estimation.floor_learning import FloorLearning
+from continuum_robot.estimation.free_motion import Floor
 from continuum_robot.estimation.joint_force_deviation import BackwardGaussian, SmoothedDifference
 from continuum_robot.estimation.momentum_observer import MomentumObserver
 from continuum_robot.experiments.experiment import Progress
@@ -47,6 +48,22 @@ class Cycle:
     c: Array
     found: dict[str, Array]
     estimate: ContactEstimate
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What free motion taught.
+
+    Attributes
+    ----------
+    thresholds : of GMO and JFD, (n,) each, N.m^2
+    even : one covariance for both, (n, n), (N.m^2)^2
+    floor : of the contact monitor
+    """
+
+    thresholds: dict[str, Array]
+    even: Array
+    floor: Floor | None
 
 
 class Monitors:
@@ -116,6 +133,16 @@ class Monitors:
         if estimate.state == BLIND:
             raise ContinuumRobotError(f"the contact monitor is blind: {estimate.reason}")
         return Cycle(c, found, estimate)
+
+    @property
+    def calibration(self) -> Calibration:
+        """What :meth:`calibrate` found."""
+        return Calibration(self.thresholds, self._even, self.monitor.floor)
+
+    def use(self, calibration: Calibration) -> None:
+        """Use what other monitors of the same settings found."""
+        self.thresholds, self._even = dict(calibration.thresholds), calibration.even
+        self.monitor.use_floor(calibration.floor)
 
     def calibrate(self, samples: Sequence[Sample]) -> None:
         """All thresholds from free motion; the contact monitor learns as in its node.

@@ -22,6 +22,7 @@ from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.mujoco.plant import MujocoPlant
 from continuum_robot.simulation.plants import PLANTS, ROD
 from continuum_robot.simulation.string_encoders import StringEncoderModel, StringEncoderSettings
+from continuum_robot.workers import MOST_WORKERS
 
 Array = NDArray[np.float64]
 
@@ -57,6 +58,8 @@ class SweepSettings:
     seed: int = quantity("of errors and noise", default=1, ge=0, le=2**31)
     plant: str = quantity("what moves: our rod, or MuJoCo's chain of links", default=ROD, choices=tuple(PLANTS))
     cases: int = quantity("number of contacts, spread over the table", default=20, ge=1, le=20)
+    workers: int = quantity("processes to which the contacts are shared out", default=0, ge=0, le=MOST_WORKERS)
+    scheduler: str = quantity("address of a dask scheduler to whose workers they are shared out", default="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ class Rig:
     """The simulated robot, its encoders, and its motion on the bench."""
 
     def __init__(self, settings: SweepSettings, progress: Progress) -> None:
-        rng = np.random.default_rng(settings.seed)
+        rng = self._rng = np.random.default_rng(settings.seed)
         robot = load_robot(settings.robot)
         self.dt = 1 / settings.rate_hz
         self.settings = settings
@@ -101,6 +104,16 @@ class Rig:
         self.strings = string_matrix(robot)
         self.encoders = StringEncoderModel(len(self.strings), StringEncoderSettings(), rng)
         self.current = CommandedCurrent(self.plant.capstans, settings.torque_error, settings.gear_efficiency, rng)
+
+    def begin(self, number: int) -> None:
+        """Noise from here on depends on nothing that was done before.
+
+        Parameters
+        ----------
+        number : of what begins; contacts from 1
+        """
+        seed = (self.settings.seed, number)
+        self._rng.bit_generator.state = np.random.default_rng(seed).bit_generator.state
 
     def _motion(self, stop: Stop) -> _Motion:
         return _Motion(self, stop) if self.settings.plant == ROD else _ChainMotion(self, stop)

@@ -8,7 +8,7 @@ and a new recording does something else. Every model is fitted on all blocks but
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,20 +68,19 @@ class LeftOut:
         return np.asarray(np.sqrt((count - 1) / count * spread))
 
 
-def leave_out(block: Blocks, fit: Callable[[int, NDArray[np.bool_]], tuple[Array, Array]]) -> LeftOut:
-    """Fit without each block in turn.
+def leave_out(block: Blocks, fits: Sequence[tuple[Array, Array]]) -> LeftOut:
+    """Judge the fits without one block each.
 
     Parameters
     ----------
     block : number of the block of each sample, shape (T,), from 0
-    fit : gets the number of a block and its samples, shape (T,), and gives the parameters (p,) of a fit without them
-        and its error at all samples, shape (T, 3), m; NaN without a marker
+    fits : for each block the parameters (p,) of a fit without it, and the error of that at all samples, shape (T, 3),
+        m; NaN without a marker
     """
     vectors, by_block, counts = [], [], []
     error: Array = np.full((len(block), 3), np.nan)
-    for number in range(int(block.max()) + 1):
+    for number, (vector, everywhere) in enumerate(fits):
         inside = block == number
-        vector, everywhere = fit(number, inside)
         vectors.append(vector)
         error[inside] = everywhere[inside]
         if seen := int(np.isfinite(error[inside]).all(axis=1).sum()):

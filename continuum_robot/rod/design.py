@@ -7,8 +7,9 @@ At an equilibrium the Hessian H of the energy gives all of it: dc = H^-1 (J^T w 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,6 +113,16 @@ class Workspace:
     represented: NDArray[np.bool_]
     failed: int
 
+    @staticmethod
+    def joined(parts: Sequence[Workspace]) -> Workspace:
+        """One of several, in their order; of one rod, at least one."""
+        values: dict[str, Any] = {
+            field.name: np.concatenate([getattr(part, field.name) for part in parts])
+            for field in fields(Workspace)
+            if field.name != "failed"
+        }
+        return Workspace(**values, failed=sum(part.failed for part in parts))
+
     @property
     def unstable(self) -> int:
         """Number of equilibria that are not stable."""
@@ -198,12 +209,19 @@ def workspace_tensions(robot: Robot, maximum_n: float, samples: int, *, routed: 
     return np.hstack([tensions, np.zeros((len(tensions), robot.tendon_count - tensions.shape[1]))])
 
 
-def workspace(
-    rod: StrainRod,
-    tensions: Vector,
-    loads: Sequence[Load] = (),
-    progress: Callable[[str], None] | None = None,
-) -> Workspace:
+def tension_lines(tensions: Vector) -> list[Vector]:
+    """The tensions cut where they do not grow: along each piece a state of rest is the start for the next.
+
+    Parameters
+    ----------
+    tensions : (k, N), N
+    """
+    rows = np.atleast_2d(tensions)
+    cuts = np.flatnonzero(~(rows[1:] >= rows[:-1]).all(axis=1)) + 1
+    return list(np.split(rows, cuts))
+
+
+def workspace(rod: StrainRod, tensions: Vector, loads: Sequence[Load] = ()) -> Workspace:
     """Tip poses for many tensions; those without an equilibrium are counted and left out.
 
     Parameters
@@ -211,7 +229,6 @@ def workspace(
     rod : the rod, with its weight
     tensions : (k, N) N; a list along which they grow is solved fastest
     loads : besides the weight
-    progress : receives a line now and then
 
     Returns
     -------
@@ -220,19 +237,16 @@ def workspace(
     problem = StaticProblem(rod, loads)
     found: list[StrainEquilibrium] = []
     failed = 0
-    start: StrainEquilibrium | None = None
-    for index, tension in enumerate(np.atleast_2d(tensions)):
-        if progress is not None and index % 50 == 0:
-            progress(f"{index} of {len(tensions)} tensions")
-        grows = index > 0 and bool((tension >= tensions[index - 1]).all())
-        try:
-            state = equilibrium(problem, tension, start=start if grows else None)
-        except ConvergenceError:
-            failed += 1
-            start = None
-            continue
-        start = state
-        found.append(state)
+    for line in tension_lines(tensions):
+        start: StrainEquilibrium | None = None
+        for tension in line:
+            try:
+                start = equilibrium(problem, tension, start=start)
+            except ConvergenceError:
+                failed += 1
+                start = None
+                continue
+            found.append(start)
     tips = np.array([rod.poses(state.c, rod.length_m)[0] for state in found]).reshape(-1, 4, 4)
     return Workspace(
         tension=np.array([state.tension for state in found]).reshape(len(found), rod.tendon_count),

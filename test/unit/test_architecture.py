@@ -20,6 +20,7 @@ PACKAGE = ROOT / "continuum_robot"
 LEVELS = {
     "__init__": 0,
     "errors": 0,
+    "workers": 1,
     "geometry": 1,
     "robot": 2,
     "rod": 3,

@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
-from continuum_robot.app.commands.arguments import EXIT_REFUSED, JsonOption
+from continuum_robot.app.commands.arguments import EXIT_REFUSED, JsonOption, SchedulerOption, WorkersOption
 from continuum_robot.app.commands.parts import part
 from continuum_robot.errors import ParameterError
+from continuum_robot.workers import WorkerOptions
 
 
 def experiment(
@@ -32,6 +33,8 @@ def experiment(
     store: Annotated[
         bool, typer.Option("--store", help="Store the numbers, for --check and the papers' pages.")
     ] = False,
+    workers: WorkersOption = 0,
+    scheduler: SchedulerOption = "",
 ) -> None:
     """Run an experiment of a paper: print its numbers beside the paper's, write them as JSON, draw its figures.
 
@@ -52,12 +55,15 @@ def experiment(
         beside += ["--json"] if json_file is not None else []
         if beside:
             raise ParameterError("options", ", ".join(beside), "none with --check and --store")
-        failed = module.run_stored([] if every else [name], store=store, plots=plots)
+        where = WorkerOptions(workers, scheduler)
+        failed = module.run_stored([] if every else [name], store=store, plots=plots, where=where)
         raise typer.Exit(1 if failed else 0)
     if show_list or name is None:
         module.print_list()
         raise typer.Exit(0 if show_list else EXIT_REFUSED)
-    module.run_experiment(name, own_options(context.args), json_file, plots)
+    own = dict(own_options(context.args))
+    own |= {key: str(value) for key, value in (("workers", workers), ("scheduler", scheduler)) if value}
+    module.run_experiment(name, own, json_file, plots)
 
 
 def faults(
@@ -91,12 +97,15 @@ def faults(
         ),
     ] = 0.0,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the soak's results.")] = Path("runs"),
+    workers: WorkersOption = 0,
+    scheduler: SchedulerOption = "",
 ) -> None:
     """Break everything once, on a simulated robot that moves under control, and see whether it ends safe.
 
     The shipped drivers run against simulated wires. Each fault is injected at three moments of a motion; detection,
     time to the safe state and tensions are judged by the simulated robot's truth, and the robot has to move again
-    without a restart. docs/faults.md says what every fault looks like and what to do. Takes half an hour. Exit
+    without a restart. docs/faults.md says what every fault looks like and what to do. Takes half an hour. With
+    --workers the runs in virtual time are shared out, those of processes stay one after the other on this machine. Exit
     code 1 unless every run ended safe.
 
     With --soak, faults, kills and resets drawn by the seed come one after the other to a stack in processes, as up
@@ -118,6 +127,7 @@ def faults(
             seed=seed,
             json_file=json_file,
             processes=processes,
+            where=WorkerOptions(workers, scheduler),
         )
     )
 

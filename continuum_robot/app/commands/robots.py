@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from continuum_robot.app.commands.arguments import JsonOption, RobotArgument
+from continuum_robot.app.commands.arguments import JsonOption, RobotArgument, SchedulerOption, WorkersOption
 from continuum_robot.app.commands.parts import part
+from continuum_robot.workers import WorkerOptions
 
 
 def check(robot: RobotArgument, json_file: JsonOption = None) -> None:
@@ -42,6 +43,8 @@ def workspace(
     ] = 0.0,
     plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Draw shapes and tip positions here.")] = None,
     json_file: JsonOption = None,
+    workers: WorkersOption = 0,
+    scheduler: SchedulerOption = "",
 ) -> None:
     """Where the tip of a robot goes under the tensions of its tendons, how it turns, and how stiff it is.
 
@@ -52,7 +55,8 @@ def workspace(
     options = part("workspace").WorkspaceOptions(
         tension_n=tension, samples=samples, weightless=weightless, routed=routed, pretension_n=pretension
     )
-    part("workspace").run_workspace([robot, *(compare or [])], options, plot, json_file)
+    where = WorkerOptions(workers, scheduler)
+    part("workspace").run_workspace([robot, *(compare or [])], options, plot, json_file, where=where)
 
 
 def identify_geometry(
@@ -70,6 +74,8 @@ def identify(
     out: Annotated[Path, typer.Option(metavar="YAML", help="The robot file with the fitted values.")],
     plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Picture of the steps and of the errors.")] = None,
     json_file: JsonOption = None,
+    workers: WorkersOption = 0,
+    scheduler: SchedulerOption = "",
 ) -> None:
     """Fit a real robot whose servos hold its tendons at displacements: geometry, statics, friction.
 
@@ -77,7 +83,8 @@ def identify(
     were left out; a step that gains nothing there is not kept. A robot file without a `recording` section needs a
     recording in which every tendon is once pulled alone, to find which servo drives it. Takes a minute or two.
     """
-    part("identify").run_identify(robot, data, out, json_file=json_file, plot=plot)
+    where = WorkerOptions(workers, scheduler)
+    part("identify").run_identify(robot, data, out, json_file=json_file, plot=plot, where=where)
 
 
 def calibrate(

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -263,14 +264,40 @@ def _recover(stand: VirtualRobot, kind: FaultKind, tendon: int, *, stopped: bool
         return str(error)
 
 
-def run_campaign(
-    robot: Robot,
-    kinds: Sequence[FaultKind] = KINDS,
-    moment_count: int = len(MOMENTS),
-    seed: int = 0,
-    progress: Callable[[str], None] | None = None,
-) -> Iterator[FaultRecord]:
-    """All runs in virtual time, one after the other; the same for the same seed.
+@dataclass(frozen=True, slots=True)
+class VirtualRun:
+    """A task: one run in virtual time.
+
+    Attributes
+    ----------
+    robot : with actuators, limits and control
+    kind : name of the fault's kind
+    moment : a key of :data:`MOMENTS`
+    seed : of the run
+    campaign_seed : draws the plant's rotor angles
+    """
+
+    robot: Robot
+    kind: str
+    moment: str
+    seed: int
+    campaign_seed: int
+
+
+# Making a plant takes a second, a run a fraction of it.
+_plant = lru_cache(maxsize=1)(make_plant)
+
+
+def run_virtual(run: VirtualRun) -> FaultRecord:
+    """Do one run; the same for the same run, whatever was done before it."""
+    kind = next(kind for kind in KINDS if kind.name == run.kind)
+    return run_one(run.robot, _plant(run.robot, run.campaign_seed), kind, run.moment, run.seed)
+
+
+def virtual_runs(
+    robot: Robot, kinds: Sequence[FaultKind] = KINDS, moment_count: int = len(MOMENTS), seed: int = 0
+) -> list[VirtualRun]:
+    """All runs in virtual time.
 
     Parameters
     ----------
@@ -278,18 +305,13 @@ def run_campaign(
     kinds : those that need processes are left out
     moment_count : of :data:`MOMENTS`, the first ones
     seed : of the campaign
-    progress : receives a line where something takes long
-
-    Yields
-    ------
-    a record a run
     """
-    plant = make_plant(robot, seed, progress)
-    for number, kind in enumerate(KINDS):
-        if kind not in kinds or kind.action is None:
-            continue
-        for place, moment in enumerate(moments(moment_count)):
-            yield run_one(robot, plant, kind, moment, seed + 1000 * number + place)
+    return [
+        VirtualRun(robot, kind.name, moment, seed + 1000 * number + place, seed)
+        for number, kind in enumerate(KINDS)
+        if kind in kinds and kind.action is not None
+        for place, moment in enumerate(moments(moment_count))
+    ]
 
 
 def summary(records: Sequence[FaultRecord]) -> dict[str, float]:

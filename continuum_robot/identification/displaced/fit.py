@@ -15,7 +15,8 @@ through the weight alone: stiffnesses and friction are as good as the masses of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ from continuum_robot.identification.left_out_blocks import Blocks, blocks_of, le
 from continuum_robot.identification.recordings import TendonRecording
 from continuum_robot.identification.replay import marker_errors, rmse_m
 from continuum_robot.robot.description import Robot
+from continuum_robot.workers import IN_TURN, Tasks
 
 Array = NDArray[np.float64]
 Progress = Callable[[str], None]
@@ -49,6 +51,7 @@ def identify_displaced(
     *,
     steps: Sequence[str] = STEPS,
     blocks: int = 5,
+    runner: Tasks = IN_TURN,
 ) -> DisplacedFit:
     """Fit a robot to a recording.
 
@@ -60,6 +63,7 @@ def identify_displaced(
     progress : called with a line of text now and then
     steps : which to take, in the order of :data:`STEPS` and from its first on
     blocks : into how many the recording is cut, 2 or more
+    runner : does the fits without a block
 
     Returns
     -------
@@ -93,7 +97,8 @@ def identify_displaced(
     samples, block = Samples.of(robot, recording), blocks_of(recording.labels, blocks)
     taken: list[TakenStep] = []
     for name in steps:
-        taken.append(_take(name, [one for one in taken if one.worth.kept], start, samples, block, say=say))
+        kept = [one for one in taken if one.worth.kept]
+        taken.append(_take(name, kept, start, samples, block, say=say, runner=runner))
     return result_of(taken, recording, block)
 
 
@@ -123,8 +128,31 @@ def _check(robot: Robot, recording: TendonRecording) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Without:
+    """A task: the fit of a step to the recording without a block."""
+
+    model: DisplacedModel
+    free: Free
+    first: dict[str, Any]
+    rest: Samples
+    samples: Samples
+
+
+def _without(item: _Without) -> tuple[Array, Array]:
+    own, _ = solve(item.model, item.free, item.first, item.rest, evaluations=_EVALUATIONS_OF_A_BLOCK)
+    return item.free.vector(own), item.samples.error_m(item.model, own)
+
+
 def _take(
-    name: str, kept: Sequence[TakenStep], start: DisplacedModel, samples: Samples, block: Blocks, *, say: Progress
+    name: str,
+    kept: Sequence[TakenStep],
+    start: DisplacedModel,
+    samples: Samples,
+    block: Blocks,
+    *,
+    say: Progress,
+    runner: Tasks,
 ) -> TakenStep:
     """Fit what a step adds beside all that was kept before it, and judge it on blocks left out."""
     before = kept[-1] if kept else None
@@ -148,14 +176,17 @@ def _take(
     values, deviation = solve(model, free, values, thin, evaluations=_EVALUATIONS, progress=report)
     train_m = rmse_m(marker_errors(samples.error_m(model, values), np.zeros(3)))
 
-    def without(number: int, inside: NDArray[np.bool_]) -> tuple[Array, Array]:
-        report(f"block {number + 1} of {int(block.max()) + 1} left out")
+    items = []
+    for number in range(int(block.max()) + 1):
         first = values | (before.free.values(before.left_out.vectors[number]) if before else {})
-        rest = thin.without(inside[::every])
-        own, _ = solve(model, free, first, rest, evaluations=_EVALUATIONS_OF_A_BLOCK, progress=report)
-        return free.vector(own), samples.error_m(model, own)
+        items.append(_Without(model, free, first, thin.without((block == number)[::every]), samples))
+    done: list[int] = []
 
-    judged = leave_out(block, without)
+    def told(number: int, _fit: object) -> None:
+        done.append(number)
+        report(f"{len(done)} of {len(items)} blocks left out")
+
+    judged = leave_out(block, runner.run(_without, items, told))
     gains = before is None or judged.rmse_m < (1 - _LEAST_GAIN) * before.worth.held_out_rmse_m
     worth = FitStep(name, train_m, judged.rmse_m, judged.block_rmse_m, gains)
     report(f"{1e3 * train_m:.2f} mm, {1e3 * judged.rmse_m:.2f} mm on blocks left out" + ("" if gains else ": not kept"))

@@ -68,7 +68,7 @@ def solve(
     samples: Samples,
     *,
     evaluations: int,
-    progress: Callable[[str], None],
+    progress: Callable[[str], None] = lambda _: None,
 ) -> tuple[Values, Array]:
     """Fit the free parameters.
 

@@ -20,7 +20,14 @@ from continuum_robot.app.faults_page import page
 from continuum_robot.drivers import tendon_faults
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.experiments.fault_campaign import kind as table
-from continuum_robot.experiments.fault_campaign.campaign import MOMENTS, FaultRecord, moments, run_campaign, summary
+from continuum_robot.experiments.fault_campaign.campaign import (
+    MOMENTS,
+    FaultRecord,
+    moments,
+    run_virtual,
+    summary,
+    virtual_runs,
+)
 from continuum_robot.experiments.fault_campaign.families import can_frames
 from continuum_robot.experiments.fault_campaign.families.others import HOSTILE_FILES
 from continuum_robot.experiments.fault_campaign.judgement import judge, passive_tension_n
@@ -249,7 +256,7 @@ def test_a_tolerated_fault_must_leave_the_robot_near_its_reference() -> None:
 @pytest.fixture(scope="module")
 def records() -> list[FaultRecord]:
     names = "frame_lost,tendon_slack"
-    return list(run_campaign(ROBOT, kinds_by_name(names), 1, seed=7))
+    return [run_virtual(run) for run in virtual_runs(ROBOT, kinds_by_name(names), 1, seed=7)]
 
 
 def test_a_few_faults_end_safe_and_recover(records: list[FaultRecord]) -> None:
@@ -271,7 +278,8 @@ def test_the_records_say_who_found_it_and_what_was_told(records: list[FaultRecor
 
 
 def test_the_same_seed_gives_the_same_record(records: list[FaultRecord]) -> None:
-    (again,) = run_campaign(ROBOT, kinds_by_name("frame_lost"), 1, seed=7)
+    (run,) = virtual_runs(ROBOT, kinds_by_name("frame_lost"), 1, seed=7)
+    again = run_virtual(run)
     assert repr(again) == repr(records[0])
 
 

@@ -110,7 +110,5 @@ def test_wrong_ranges_are_refused(wrong):
 
 def test_a_workspace_counts_what_it_could_not_find():
     rod = cantilever(basis(2))
-    lines = []
-    space = workspace(rod, np.zeros((3, 0)), [PointWrench(s_m=LENGTH_M, force_n=(0, 0, -1e15))], lines.append)
+    space = workspace(rod, np.zeros((3, 0)), [PointWrench(s_m=LENGTH_M, force_n=(0, 0, -1e15))])
     assert space.failed + space.unstable + space.not_represented >= 3
-    assert lines
