@@ -20,7 +20,7 @@ else:
     from pip._vendor import tomli as tomllib
 
 FOLDER = Path(__file__).resolve().parent
-EXTRAS = ("ros", "viz", "mujoco", "gamepad", "docs", "test")
+EXTRAS = ("ros", "viz", "mujoco", "gamepad", "docs", "cluster", "test")
 """Of pyproject.toml, as in the Makefile."""
 FIRST = ("packaging", "setuptools", "wheel")
 """What packages without a wheel are built with: installed before the others."""

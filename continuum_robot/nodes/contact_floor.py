@@ -224,7 +224,12 @@ class ContactFloor:
                 self._end(learning)
 
     def diagnose(self, status: StatusBuilder) -> None:
-        """Say what is used and what is being learnt."""
+        """Say what is used and what is being learnt.
+
+        Parameters
+        ----------
+        status : of the contact monitor
+        """
         learning, monitor = self._learning, self._monitor()
         status.add("floor_in_use", monitor is not None and monitor.floor is not None)
         status.add("floor", self._told or self.missing)

@@ -13,7 +13,12 @@ _PARAMETER = "calibration_folder"
 
 
 def declare_record_folder(parameters: ParameterServer) -> None:
-    """Declare the parameter of :func:`record_folder`."""
+    """Declare the parameter of :func:`record_folder`.
+
+    Parameters
+    ----------
+    parameters : of the node
+    """
     parameters.declare(
         _PARAMETER, "", "where records of the robot are kept, empty: in the user's data folder", read_only=True
     )

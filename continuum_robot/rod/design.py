@@ -115,7 +115,12 @@ class Workspace:
 
     @staticmethod
     def joined(parts: Sequence[Workspace]) -> Workspace:
-        """One of several, in their order; of one rod, at least one."""
+        """Several as one.
+
+        Parameters
+        ----------
+        parts : in their order; of one rod, at least one
+        """
         values: dict[str, Any] = {
             field.name: np.concatenate([getattr(part, field.name) for part in parts])
             for field in fields(Workspace)
@@ -215,6 +220,10 @@ def tension_lines(tensions: Vector) -> list[Vector]:
     Parameters
     ----------
     tensions : (k, N), N
+
+    Returns
+    -------
+    the pieces, (k_i, N) each
     """
     rows = np.atleast_2d(tensions)
     cuts = np.flatnonzero(~(rows[1:] >= rows[:-1]).all(axis=1)) + 1
