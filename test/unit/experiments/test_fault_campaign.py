@@ -308,7 +308,7 @@ def test_the_command_writes_records_and_its_exit_code_tells(tmp_path: Path, monk
     assert record["detected_by"] == ["tendon_safety: estop"]
     assert record["ended_safe"] is True
     broken = FaultRecord(**(record | {"ended_safe": False, "problems": ["x"]}))
-    monkeypatch.setattr(command, "_records", lambda *_: iter([broken]))
+    monkeypatch.setattr(command.campaign, "run_virtual", lambda _: broken)
     assert command.run_faults("opencr_five_tendon", kinds="estop_service", moment_count=1, console=console) == 1
 
 
