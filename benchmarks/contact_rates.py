@@ -21,6 +21,7 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact_monitor import ContactMonitor
 from continuum_robot.estimation.contact_settings import KALMAN, MonitorSettings, default_settings
+from continuum_robot.estimation.contact_states import ContactEstimate
 from continuum_robot.estimation.floor_learning import FloorLearning
 from continuum_robot.estimation.sensor_watch import StandstillWatch, WatchSettings
 from continuum_robot.estimation.shape import ShapeEstimator
@@ -38,6 +39,7 @@ Vector = NDArray[np.float64]
 PERIOD_S, SHAPE_EVERY = 0.001, 10
 SETTLE_S = 1.0  # tendons are stretched and observers settle: as settle_s of the nodes, and half a second
 PUSH_EVERY_S, PUSH_S, RAMP_S = 2.0, 1.0, 0.2
+HELD_S = (0.5, 0.8)  # after a push began: observers have settled on it, and it has not begun to fall
 GRACE_S = 0.3  # after a push, in which a report is none of free motion
 PUSHES_A_RUN = 25
 SEEDS_A_PLANT = 10  # making one takes seconds; rotors turn with the motion in between
@@ -57,6 +59,8 @@ class Count:
     blind: int = 0
     felt: list[tuple[float, float]] = field(default_factory=list)
     missed: list[float] = field(default_factory=list)
+    force_error: list[float] = field(default_factory=list)  # share of the push
+    place_error_m: list[float] = field(default_factory=list)  # where a place is told
     largest_ratio: float = 0.0
     pieces: int = 0
 
@@ -192,7 +196,8 @@ def free_motion(rig: Rig, seeds: int, duration_s: float, learn_s: float) -> dict
 def pushes(rig: Rig, number: int, force_n: tuple[float, float], still: bool, learn_s: float) -> dict[str, Count]:
     """Felt and missed ones of as many pushes, with reports in between."""
     counts = {method: Count() for method in rig.monitors}
-    disks = len(rig.robot.disk_arc_lengths_m)
+    disks_m = rig.robot.disk_arc_lengths_m
+    disks = len(disks_m)
     for first in range(0, number, PUSHES_A_RUN):
         seed = FIRST_SEED + 10_000 + first
         rng = np.random.default_rng([seed, 2])
@@ -214,11 +219,12 @@ def pushes(rig: Rig, number: int, force_n: tuple[float, float], still: bool, lea
             )
         learn(rig, rig.make_plant(rig.robot, rng=np.random.default_rng([seed, 3])), learn_s)
         plant = rig.make_plant(rig.robot, rng=np.random.default_rng([seed, 3]), contacts=contacts)
-        heard: dict[str, list[tuple[float, bool]]] = {method: [] for method in counts}
+        heard: dict[str, list[tuple[float, ContactEstimate]]] = {method: [] for method in counts}
         for t, method, estimate, _ in rig.run(seed, SETTLE_S + 0.5 + len(contacts) * PUSH_EVERY_S, plant, still):
-            heard[method].append((t, estimate.in_contact))
+            heard[method].append((t, estimate))
         for method, rows in heard.items():
-            time_s, touched = (np.array(column) for column in zip(*rows, strict=True))
+            time_s = np.array([t for t, _ in rows])
+            touched = np.array([estimate.in_contact for _, estimate in rows])
             risen = time_s[1:][np.diff(touched.astype(int)) == 1]
             for contact in contacts:
                 size_n = float(np.linalg.norm(contact.force_n))
@@ -227,6 +233,8 @@ def pushes(rig: Rig, number: int, force_n: tuple[float, float], still: bool, lea
                 counts[method].pieces += max(0, len(reports) - 1)
                 if len(reports):
                     counts[method].felt.append((size_n, float(reports[0]) - contact.start_s, place))
+                    held = [e for t, e in rows if HELD_S[0] <= t - contact.start_s < HELD_S[1] and e.in_contact]
+                    judge(counts[method], contact, disks_m[place - 1], held)
                 else:
                     counts[method].missed.append((size_n, place))
             within = np.zeros(len(risen), dtype=bool)
@@ -234,6 +242,18 @@ def pushes(rig: Rig, number: int, force_n: tuple[float, float], still: bool, lea
                 within |= (risen >= contact.start_s) & (risen < contact.start_s + PUSH_S + GRACE_S)
             counts[method].false_alarms += int((~within).sum())
     return counts
+
+
+def judge(count: Count, contact: Contact, place_m: float, held: Sequence[ContactEstimate]) -> None:
+    """Errors of force and place while a felt push is held, as far as it was reported then."""
+    if not held:
+        return
+    force_n = np.mean([estimate.wrench.wrench[:3] for estimate in held], axis=0)
+    true_n = np.array(contact.force_n)
+    count.force_error.append(float(np.linalg.norm(force_n - true_n) / np.linalg.norm(true_n)))
+    placed = [estimate.wrench_arc_length_m for estimate in held if not estimate.wrench_place_assumed]
+    if placed:
+        count.place_error_m.append(abs(float(np.mean(placed)) - place_m))
 
 
 def main() -> None:
@@ -262,6 +282,12 @@ def main() -> None:
         print(f"  {count.false_alarms} reports in between")
         if delays_ms:
             print(f"  delay ms 10/50/90 %: {np.percentile(delays_ms, [10, 50, 90]).round()}")
+        if count.force_error:
+            shares = np.percentile(count.force_error, [50, 90])
+            print(f"  error of the force 50/90 %: {shares.round(2)} of the push")
+        if count.place_error_m:
+            errors_mm = 1e3 * np.percentile(count.place_error_m, [50, 90])
+            print(f"  error of the place 50/90 %: {errors_mm.round(1)} mm, told for {len(count.place_error_m)} pushes")
         for place in sorted({row[-1] for row in (*count.felt, *count.missed)}):
             felt = sorted(round(size, 2) for size, _, disk in count.felt if disk == place)
             missed = sorted(round(size, 2) for size, disk in count.missed if disk == place)

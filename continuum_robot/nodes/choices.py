@@ -12,3 +12,7 @@ CLOCKS = ("real", "lockstep")
 CLARKE, TIP, HOLD_TENSION, TOPIC = "clarke", "tip", "hold_tension", "topic"
 """Controllers, as the service ``switch_controller`` names them: in the driver's cycle, the tip's around it, the driver
 itself, and the program that writes ``tendon_commands``."""
+
+AUTO, STORED, IF_MISSING, AT_START, OFF = "auto", "stored", "if_missing", "at_start", "off"
+FLOOR_POLICIES = (AUTO, STORED, IF_MISSING, AT_START, OFF)
+"""Which floor of its residual the contact monitor uses."""

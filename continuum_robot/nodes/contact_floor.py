@@ -31,7 +31,7 @@ from continuum_robot.identification.procedures.floor_record import (
     make_floor_record,
     store_floor,
 )
-from continuum_robot.nodes.choices import FAKE_LEVELS
+from continuum_robot.nodes.choices import AT_START, AUTO, FAKE_LEVELS, FLOOR_POLICIES, IF_MISSING, OFF, STORED
 from continuum_robot.nodes.diagnostics import StatusBuilder
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.records import declare_record_folder, record_folder
@@ -41,8 +41,6 @@ from continuum_robot.robot.schema import Quantity
 
 Vector = NDArray[np.float64]
 
-AUTO, STORED, IF_MISSING, AT_START, OFF = "auto", "stored", "if_missing", "at_start", "off"
-POLICIES = (AUTO, STORED, IF_MISSING, AT_START, OFF)
 CANCELLED = "cancelled"
 FEEDBACK_PERIOD_S = 0.1
 # A motion that is clear for a third of its time is worth waiting for.
@@ -88,7 +86,7 @@ class ContactFloor:
             "which floor of the residual is used. stored: what was learnt and stored; auto: the same on hardware, none"
             " in simulation; if_missing: stored, else learnt from the first motion; at_start: learnt from the first"
             " motion; off: none but what is learnt by request",
-            rules=Quantity("", choices=POLICIES),
+            rules=Quantity("", choices=FLOOR_POLICIES),
             read_only=True,
         )
         declare(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from continuum_robot.nodes.choices import CLARKE, HOLD_TENSION, TIP, TOPIC
+from continuum_robot.nodes.choices import AUTO, CLARKE, HOLD_TENSION, IF_MISSING, TIP, TOPIC
 from continuum_robot.robot.loading import load_robot
 
 MANAGED_NODES = (
@@ -136,7 +136,12 @@ class StackOptions:
             "shape_estimator": {"base_frame": base_frame},
             "tip_tracker": {"base_frame": base_frame},
             "tip_approach": {"base_frame": base_frame},
-            "contact_monitor": {"base_frame": base_frame, "fake_level": self.fake_level},
+            "contact_monitor": {
+                "base_frame": base_frame,
+                "fake_level": self.fake_level,
+                # The motion that the supervisor starts is the first one.
+                "free_motion": IF_MISSING if self.start_motion and not self.simulated else AUTO,
+            },
             "reference_source": {"base_frame": base_frame},
             # The supervisor activates them, not their own start.
             "robot_visualizer": {"prefix": self.prefix, "activate": False},

@@ -85,9 +85,27 @@ def test_a_worker_that_is_killed_is_no_lost_run_and_a_task_that_kills_them_all_e
 
 @needs_dask
 def test_a_scheduler_that_is_not_there_is_named():
-    with pytest.raises(ParameterError, match="tcp://127.0.0.1:1 -- expected|tcp://127.0.0.1:1' -- expected"):
-        with tasks(WorkerOptions(scheduler="tcp://127.0.0.1:1")):
-            pass
+    absent = WorkerOptions(scheduler="tcp://127.0.0.1:1")
+    with pytest.raises(ParameterError, match="the address of a running dask scheduler") as caught, tasks(absent):
+        pass
+    assert (caught.value.name, caught.value.value) == ("--scheduler", absent.scheduler)
+
+
+@needs_dask
+def test_workers_of_this_machine_listen_on_the_loopback_and_speak_encrypted():
+    import psutil  # noqa: PLC0415
+
+    with tasks(WorkerOptions(1)) as runner:
+        own = psutil.Process()
+        heard = [
+            connection.laddr.ip
+            for process in (own, *own.children(recursive=True))
+            for connection in process.net_connections("inet")
+            if connection.status == psutil.CONN_LISTEN
+        ]
+        assert set(heard) == {"127.0.0.1"}
+        assert len(heard) >= 3
+        assert runner._client.scheduler.address.startswith("tls://127.0.0.1:")
 
 
 @needs_dask

@@ -127,6 +127,18 @@ def test_a_recording_goes_where_launch_was_called(tmp_path: Path, monkeypatch: p
     assert by_node["recorder"]["directory"] == str(tmp_path / "runs")
 
 
+@pytest.mark.parametrize(
+    ("kind", "start_motion", "expected"),
+    [("hardware", "true", "if_missing"), ("hardware", "false", "auto"), ("sim", "true", "auto")],
+)
+def test_a_robot_that_moves_by_itself_teaches_its_floor_where_none_is_stored(
+    kind: str, start_motion: str, expected: str
+) -> None:
+    plan = programs_of_stack(given(kind, contact="true", start_motion=start_motion))
+    by_node = {name: one.parameters for one in plan for name in one.nodes}
+    assert by_node["contact_monitor"]["free_motion"] == expected
+
+
 def test_a_misspelt_argument_is_told() -> None:
     arguments = [LaunchArgument("fake_level", "auto", "how much is simulated")]
     assert misspelt(["fake_levle", "fake_level", "other"], arguments) == [
