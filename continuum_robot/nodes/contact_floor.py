@@ -16,7 +16,7 @@ from rclpy.action.server import ServerGoalHandle
 from std_srvs.srv import Trigger
 
 from continuum_robot.action import LearnFloor
-from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.errors import ContinuumRobotError, DeviceError
 from continuum_robot.estimation.contact_monitor import ContactMonitor
 from continuum_robot.estimation.contact_states import CLEAR, ContactEstimate
 from continuum_robot.estimation.floor_learning import (
@@ -68,7 +68,7 @@ class ContactFloor:
     node : the contact monitor's: parameters, log, clock
     monitor : gives the monitor, None while not configured
     lock : held while the monitor works
-    idle : why it cannot learn now, "" where it can
+    idle : why it cannot learn now, None where it can
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class ContactFloor:
         node: ManagedNode,
         monitor: Callable[[], ContactMonitor | None],
         lock: threading.RLock,
-        idle: Callable[[], str],
+        idle: Callable[[], DeviceError | None],
     ) -> None:
         self._node, self._monitor, self._lock, self._idle = node, monitor, lock, idle
         declare = node.parameters.declare
@@ -251,10 +251,12 @@ class ContactFloor:
         ContinuumRobotError : it learns already, or cannot now
         """
         monitor, idle = self._monitor(), self._idle()
-        if monitor is None or idle:
-            raise ParameterError("state", self._node.state, idle or "a configured contact monitor")
+        if idle is not None:
+            raise idle
+        if monitor is None:
+            raise DeviceError("contact_monitor", "is not configured", "Configure it")
         if self.running:
-            raise ParameterError("learn_floor", "asked", "no other learning under way: wait for its end, or cancel it")
+            raise DeviceError("contact_monitor", "learns already", "Wait for its end, or cancel it")
         until_s = self._node.clock.monotonic_s() + _PATIENCE * duration_s + _PATIENCE_S
         learning = _Learning(FloorLearning(monitor, duration_s), stored, until_s)
         self._learning, self._awaits_motion = learning, False

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
-from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.estimation.contact_channels import contact_channels
 from continuum_robot.estimation.contact_monitor import OF_THE_OBSERVERS, ContactMonitor
 from continuum_robot.estimation.contact_settings import (
@@ -475,16 +475,19 @@ class ContactMonitorNode(ManagedNode):
             if any(getattr(old, name) != getattr(self._settings.value, name) for name in OF_THE_OBSERVERS):
                 self._floor.replace()
 
-    def _unable_to_learn(self) -> str:
-        """Why nothing can be learnt now, "" where it can."""
+    def _unable_to_learn(self) -> DeviceError | None:
+        """Why nothing can be learnt now, and what to do; None where it can."""
         estimate = self._estimate
         if not self._active:
-            return "an active contact monitor"
+            return DeviceError("contact_monitor", "is not active", "Activate it")
         if not self._was_settled or estimate is None:
-            return "driven tendons: activate the driver first"
+            return DeviceError("contact_monitor", "waits for power on the tendons", "Activate the driver")
+        if estimate.state == BLIND:
+            return DeviceError("contact_monitor", f"is blind: {estimate.reason}", "Reset it")
         if estimate.state != CLEAR:
-            return f"state {CLEAR}, not {estimate.state}: free the robot, or reset the contact monitor"
-        return ""
+            because = f" ({estimate.reason})" if estimate.reason else ""
+            return DeviceError("contact_monitor", f"is in the state {estimate.state}{because}", "Free the robot")
+        return None
 
     def _diagnose(self, status: StatusBuilder) -> None:
         estimate = self._estimate
