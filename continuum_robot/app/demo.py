@@ -150,7 +150,7 @@ def run_demo(
         ProcessStack.server() as server,
         claimed_domain(options.namespace, meanwhile=lambda: prepare_model(loaded, console, contacts)),
     ):
-        level = choose_level(fake_level, loaded, real_time=clock != LOCKSTEP)
+        level = choose_level(fake_level, loaded, real_time=clock != LOCKSTEP, world=world)
         clock, sentence = choose_clock(clock, level)
         if sentence:
             console.print(sentence, markup=False, highlight=False, soft_wrap=True)

@@ -31,6 +31,8 @@ LONGEST_MOST_S = 1.5e-3
 LARGEST_FRACTION = 0.8
 LARGEST_FRACTION_GENERAL = 0.5
 """Of a processor, which the simulated robot may take in real time."""
+LARGEST_FRACTION_WORLD = 0.25
+"""Of what is measured with nothing touching: each contact is more for MuJoCo's solver."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class FakeLevel:
         return not self.us_per_ms > self.allowed_us_per_ms
 
 
-def choose_level(wanted: str, robot: Robot, *, real_time: bool = True) -> FakeLevel:
+def choose_level(wanted: str, robot: Robot, *, real_time: bool = True, world: str = "") -> FakeLevel:
     """The level that is wanted, or the one that this machine can do.
 
     Parameters
@@ -66,6 +68,7 @@ def choose_level(wanted: str, robot: Robot, *, real_time: bool = True) -> FakeLe
         nodes, dynamics for a general rod, whose plant takes longer
     robot : to be simulated, its plant compiled
     real_time : it has to keep up; else every machine can do all, and auto is the same on all of them
+    world : of obstacles, which need mujoco; empty: none
 
     Raises
     ------
@@ -81,7 +84,8 @@ def choose_level(wanted: str, robot: Robot, *, real_time: bool = True) -> FakeLe
     if wanted == MUJOCO:
         mujoco_library()
         us_per_ms = 1e6 * measure_plant(robot, make=MujocoPlant)[1] if real_time else math.nan
-        return FakeLevel(MUJOCO, "mujoco, wire", us_per_ms, LARGEST_FRACTION_GENERAL * 1000.0)
+        fraction = LARGEST_FRACTION_WORLD if world else LARGEST_FRACTION_GENERAL
+        return FakeLevel(MUJOCO, "mujoco, wire", us_per_ms, fraction * 1000.0)
     if beyond_bending(robot) and wanted in (AUTO, DYNAMICS):
         if not real_time:
             return FakeLevel(DYNAMICS, "dynamics of a general rod, in lock-step")

@@ -61,7 +61,7 @@ def with_fake_level(options: StackOptions, robot: Robot) -> tuple[StackOptions, 
     if options.simulated:
         name, world = with_world(options.fake_level, options.world)
         options = dataclasses.replace(options, fake_level=name, world=world)
-        level = choose_level(options.fake_level, robot, real_time=options.clock != LOCKSTEP)
+        level = choose_level(options.fake_level, robot, real_time=options.clock != LOCKSTEP, world=world)
         clock, sentence = choose_clock(options.clock, level)
         return dataclasses.replace(options, fake_level=level.name, clock=clock), f"simulated: {level.reason}", sentence
     # The level is about simulated hardware only; the nodes take one all the same.

@@ -33,3 +33,12 @@ def test_it_is_said_whether_the_plant_keeps_up(took_s, said, clock, monkeypatch)
 def test_a_cycle_of_the_plant_is_measured():
     median_s, most_s = fake_level.measure_plant(load_robot("rucker_helical"), cycles=5)
     assert 0 < median_s <= most_s
+
+
+def test_obstacles_need_more_headroom_in_real_time(monkeypatch):
+    pytest.importorskip("mujoco", reason="mujoco is not installed: the extra mujoco")
+    monkeypatch.setattr(fake_level, "measure_plant", lambda *_, **__: (3e-4, 4e-4))
+    robot = load_robot("opencr_five_tendon")
+    assert fake_level.choose_level(fake_level.MUJOCO, robot).keeps_up
+    touched = fake_level.choose_level(fake_level.MUJOCO, robot, world="tube.yaml")
+    assert fake_level.choose_clock(fake_level.AUTO, touched)[0] == fake_level.LOCKSTEP
