@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
-from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
+from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
 from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.identification.cogging_table import CoggingFit
@@ -232,5 +232,6 @@ COGGING = Experiment(
     settings=CoggingSettings,
     compute=_compute,
     plot=_draw,
-    tolerances={"*": OF_COGGING},
+    # What a table misses hangs on where tendons stick while it is measured: rounding alone made it half as much again.
+    tolerances={"table_error_*": Tolerance(relative=0.6, absolute=1e-3), "*": OF_COGGING},
 )
