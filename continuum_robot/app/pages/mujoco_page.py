@@ -2,7 +2,7 @@
 """The generated parts of docs/mujoco.md: tables of what the experiments ``mujoco.*`` found.
 
 The numbers are those of docs/numbers/NAME.json, which ``continuum-robot experiment NAME --json docs/numbers/NAME.json``
-writes, of mujoco.statics with ``--data`` and SoRoSim's file; of johnston.contact_sweep with ``--cases 8``, one a plant.
+writes, of mujoco.statics with ``--data`` and SoRoSim's file; of johnston.contact_sweep, one a plant.
 """
 
 from __future__ import annotations
