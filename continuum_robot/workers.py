@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 Told = Callable[[int, Any], None]
 
 MOST_WORKERS = 256
-_CONNECT_TIMEOUT_S = 10.0
+_CONNECT_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,12 @@ def always_dies(_number: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.fixture(scope="module")
+def two_workers():
+    with tasks(WorkerOptions(2)) as runner:
+        yield runner
+
+
 def through(options: WorkerOptions, function: Any, items: Sequence[Any]) -> list[Any]:
     told: dict[int, Any] = {}
     with tasks(options) as runner:
@@ -66,21 +72,19 @@ def test_impossible_workers_are_refused(options):
 
 
 @needs_dask
-def test_workers_give_the_same_in_order_and_their_errors_whole():
-    with tasks(WorkerOptions(2)) as runner:
-        assert runner.run(drawn, range(20)) == [drawn(seed) for seed in range(20)]
-        with pytest.raises(ParameterError) as caught:
-            runner.run(refused, range(4))
-        assert (caught.value.name, caught.value.value) == ("number", 2)
+def test_workers_give_the_same_in_order_and_their_errors_whole(two_workers):
+    assert two_workers.run(drawn, range(20)) == [drawn(seed) for seed in range(20)]
+    with pytest.raises(ParameterError) as caught:
+        two_workers.run(refused, range(4))
+    assert (caught.value.name, caught.value.value) == ("number", 2)
 
 
 @needs_dask
-def test_a_worker_that_is_killed_is_no_lost_run_and_a_task_that_kills_them_all_ends(tmp_path):
-    with tasks(WorkerOptions(2)) as runner:
-        assert runner.run(partial(dies, tmp_path), range(8)) == [number**2 for number in range(8)]
-        assert len(list(tmp_path.glob("3.*"))) == 2
-        with pytest.raises(ContinuumRobotError, match="each worker that took it died"):
-            runner.run(always_dies, [1])
+def test_a_worker_that_is_killed_is_no_lost_run_and_a_task_that_kills_them_all_ends(two_workers, tmp_path):
+    assert two_workers.run(partial(dies, tmp_path), range(8)) == [number**2 for number in range(8)]
+    assert len(list(tmp_path.glob("3.*"))) == 2
+    with pytest.raises(ContinuumRobotError, match="each worker that took it died"):
+        two_workers.run(always_dies, [1])
 
 
 @needs_dask
@@ -92,20 +96,19 @@ def test_a_scheduler_that_is_not_there_is_named():
 
 
 @needs_dask
-def test_workers_of_this_machine_listen_on_the_loopback_and_speak_encrypted():
+def test_workers_of_this_machine_listen_on_the_loopback_and_speak_encrypted(two_workers):
     import psutil  # noqa: PLC0415
 
-    with tasks(WorkerOptions(1)) as runner:
-        own = psutil.Process()
-        heard = [
-            connection.laddr.ip
-            for process in (own, *own.children(recursive=True))
-            for connection in process.net_connections("inet")
-            if connection.status == psutil.CONN_LISTEN
-        ]
-        assert set(heard) == {"127.0.0.1"}
-        assert len(heard) >= 3
-        assert runner._client.scheduler.address.startswith("tls://127.0.0.1:")
+    own = psutil.Process()
+    heard = [
+        connection.laddr.ip
+        for process in (own, *own.children(recursive=True))
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    ]
+    assert set(heard) == {"127.0.0.1"}
+    assert len(heard) >= 3
+    assert two_workers._client.scheduler.address.startswith("tls://127.0.0.1:")
 
 
 @needs_dask
@@ -122,11 +125,11 @@ def test_a_scheduler_of_the_user_is_used():
 
 @needs_dask
 @pytest.mark.slow
-def test_workspace_and_campaign_do_not_depend_on_the_workers(tmp_path):
+def test_workspace_and_campaign_do_not_depend_on_the_workers(two_workers, tmp_path):
     options = WorkspaceOptions(samples=24, tension_n=2.0)
     for name, where in (("here", WorkerOptions()), ("workers", WorkerOptions(2))):
         run_workspace(["rucker"], options, None, tmp_path / f"{name}.json", Console(quiet=True), where)
     assert (tmp_path / "here.json").read_text() == (tmp_path / "workers.json").read_text()
-    runs = virtual_runs(load_robot("opencr_five_tendon"), kinds_by_name("frame_lost,estop_service"), 1, seed=3)
-    here, there = (through(where, run_virtual, runs) for where in (WorkerOptions(), WorkerOptions(2)))
+    runs = virtual_runs(load_robot("opencr_five_tendon"), kinds_by_name("estop_service"), 1, seed=3)
+    here, there = through(WorkerOptions(), run_virtual, runs), two_workers.run(run_virtual, runs)
     assert [repr(as_mapping(record)) for record in here] == [repr(as_mapping(record)) for record in there]
