@@ -212,7 +212,8 @@ class ContactMonitorNode(ManagedNode):
 
     def destroy_node(self) -> None:
         """End the action, then destroy the node."""
-        self._floor.close()
+        if hasattr(self, "_floor"):  # the constructor came that far
+            self._floor.close()
         super().destroy_node()
 
     # Messages, in the executor's thread

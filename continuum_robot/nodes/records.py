@@ -9,8 +9,6 @@ from continuum_robot.identification.procedures.record import calibration_folder,
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import ParameterServer
 
-_PARAMETER = "calibration_folder"
-
 
 def declare_record_folder(parameters: ParameterServer) -> None:
     """Declare the parameter of :func:`record_folder`.
@@ -19,9 +17,8 @@ def declare_record_folder(parameters: ParameterServer) -> None:
     ----------
     parameters : of the node
     """
-    parameters.declare(
-        _PARAMETER, "", "where records of the robot are kept, empty: in the user's data folder", read_only=True
-    )
+    meaning = "where records of the robot are kept, empty: in the user's data folder"
+    parameters.declare("calibration_folder", "", meaning, read_only=True)
 
 
 def record_folder(node: ManagedNode) -> Path:
@@ -31,6 +28,6 @@ def record_folder(node: ManagedNode) -> Path:
     ----------
     node : with the parameter
     """
-    given = str(node.parameters.get(_PARAMETER))
+    given = str(node.parameters.get("calibration_folder"))
     folder = Path(given).expanduser() if given else calibration_folder()
     return simulated_folder(folder) if node.simulated else folder
