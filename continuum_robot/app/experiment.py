@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from continuum_robot.app.output import write_json
+from continuum_robot.app.output import counting_bar, write_json
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.experiments.experiment import Experiment, Progress
 from continuum_robot.experiments.registry import experiments
@@ -121,18 +121,17 @@ def run_stored(
         soft_wrap=True,
     )
     failed = 0
-    with tasks(where) as runner, console.status("") as status:
-        ended: list[str] = []
+    with tasks(where) as runner, counting_bar(console) as progress:
+        bar = progress.add_task("experiments", total=len(to_run))
 
         def told(index: int, outcome: StoredNumbers | str) -> None:
             nonlocal failed
             one = to_run[index]
-            ended.append(one.name)
-            status.update(f"{len(ended)} of {len(to_run)} experiments")
+            progress.update(bar, advance=1)
             failed += not _tell(one.name, known[one.name], outcome, folder if store else None, console)
 
         def say(text: str) -> None:
-            status.update(f"{len(ended) + 1} of {len(to_run)}, {escape(text)}")
+            progress.update(bar, description=escape(text))
 
         if isinstance(runner, TasksHere):
             runner.run(lambda one: _run_one(_Run(one.name, plots), say), to_run, told)

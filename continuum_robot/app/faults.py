@@ -11,10 +11,9 @@ from pathlib import Path
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from continuum_robot.app.output import write_json
+from continuum_robot.app.output import counting_bar, write_json
 from continuum_robot.experiments.fault_campaign import campaign
 from continuum_robot.experiments.fault_campaign.campaign import FaultRecord, as_mapping, moments, summary
 from continuum_robot.experiments.fault_campaign.kind import PROCESSES, STACK, VIRTUAL, FaultKind
@@ -64,8 +63,7 @@ def run_faults(
     chosen = [kind for kind in kinds_by_name(kinds) if processes or kind.runs == VIRTUAL]
     total = len(chosen) * len(moments(moment_count))
     records: list[FaultRecord] = []
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with counting_bar(console) as progress:
         task = progress.add_task("faults", total=total)
 
         def told(record: FaultRecord) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that the command line leaves behind."""
+"""Files that the command line leaves behind, and the bar of long work."""
 
 from __future__ import annotations
 
@@ -10,8 +10,22 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.whole_file import write_whole
+
+
+def counting_bar(console: Console) -> Progress:
+    """A bar with what is being done, how many are done of how many, and the time; it goes when the work ends.
+
+    Parameters
+    ----------
+    console : where to draw
+    """
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True)
 
 
 def write_json(file: Path, numbers: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,10 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import Progress
 from rich.table import Table
 
-from continuum_robot.app.output import write_json
+from continuum_robot.app.output import counting_bar, write_json
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.plotting import COLOURS, figure
 from continuum_robot.robot.description import Robot
@@ -92,8 +93,8 @@ def run_workspace(
     with tasks(where) as runner:
         for name in robots:
             robot = load_robot(name)
-            with console.status(f"{robot.name} ...") as status:
-                found.append(_explore(robot, options, status.update, runner))
+            with counting_bar(console) as progress:
+                found.append(_explore(robot, options, progress, runner))
     numbers = {f"{one.robot.name}_{key}": value for one in found for key, value in _numbers(one).items()}
     table = Table(title="Workspace", title_justify="left", title_style="bold")
     table.add_column("")
@@ -128,18 +129,17 @@ def _along(line: _Line) -> Workspace:
     return workspace(_rod(line.robot, line.weightless), line.tensions)
 
 
-def _explore(robot: Robot, options: WorkspaceOptions, progress: Callable[[str], None], runner: Tasks) -> _Found:
+def _explore(robot: Robot, options: WorkspaceOptions, progress: Progress, runner: Tasks) -> _Found:
     if not robot.segments:
         raise ParameterError("robot", robot.name, "a robot of elastic segments")
     rod = _rod(robot, options.weightless)
     largest_n = options.tension_n or (robot.limits.maximum_n if robot.limits is not None else _DEFAULT_TENSION_N)
     tensions = workspace_tensions(robot, largest_n, options.samples, routed=options.routed)
     items = [_Line(robot, options.weightless, line) for line in tension_lines(tensions)]
-    done: list[int] = []
+    bar = progress.add_task(f"{robot.name}: tensions", total=len(tensions))
 
     def told(_index: int, part: Workspace) -> None:
-        done.append(len(part.tension) + part.failed)
-        progress(f"{robot.name}: {sum(done)} of {len(tensions)} tensions")
+        progress.update(bar, advance=len(part.tension) + part.failed)
 
     space = Workspace.joined(runner.run(_along, items, told))
     if not len(space.tip):
@@ -147,11 +147,12 @@ def _explore(robot: Robot, options: WorkspaceOptions, progress: Callable[[str], 
     places_m = np.linspace(0, rod.length_m, 41)
     step = max(1, len(space.coefficients) // _SHOWN_SHAPES)
     shapes = np.array([rod.poses(c, places_m)[:, :3, 3] for c in space.coefficients[::step]])
-    held = _held_stiffness(robot, space, options.pretension_n, progress)
+    progress.update(bar, description=f"{robot.name}: stiffness of the tip")
+    held = _held_stiffness(robot, space, options.pretension_n)
     return _Found(robot, rod, space, shapes, sensitivity(equilibrium(rod)), held)
 
 
-def _held_stiffness(robot: Robot, space: Workspace, pretension_n: float, progress: Callable[[str], None]) -> Vector:
+def _held_stiffness(robot: Robot, space: Workspace, pretension_n: float) -> Vector:
     """Least stiffness of the tip across its own axis under control, at some of the places, shape (k,), N/m.
 
     Empty for robots without a controller, and for those on whose tendons a pretension moves the rod.
@@ -161,7 +162,6 @@ def _held_stiffness(robot: Robot, space: Workspace, pretension_n: float, progres
     least_n = pretension_n or robot.control.pretension_n
     if least_n <= 0:
         return np.zeros(0)
-    progress(f"{robot.name}: stiffness of the tip under control")
     step = max(1, len(space.coefficients) // _SHOWN_SHAPES)
     found = []
     for c, tension in zip(space.coefficients[::step], space.tension[::step], strict=True):
