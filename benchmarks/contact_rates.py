@@ -60,7 +60,7 @@ class Count:
     felt: list[tuple[float, float]] = field(default_factory=list)
     missed: list[float] = field(default_factory=list)
     force_error: list[float] = field(default_factory=list)  # share of the push
-    place_error_m: list[float] = field(default_factory=list)  # where a place is told
+    place_error_m: list[float] = field(default_factory=list)  # where a place is found
     largest_ratio: float = 0.0
     pieces: int = 0
 

@@ -8,6 +8,7 @@ the items, are the same for any number of workers, and a task whose worker dies 
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from continuum_robot.errors import ContinuumRobotError, ParameterError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Told = Callable[[int, Any], None]
+OnResult = Callable[[int, Any], None]
 
 MOST_WORKERS = 256
 _CONNECT_TIMEOUT_S = 5.0
@@ -46,14 +47,16 @@ HERE = WorkerOptions()
 class Tasks(Protocol):
     """Does tasks."""
 
-    def run(self, function: Callable[[Item], Result], items: Sequence[Item], told: Told | None = None) -> list[Result]:
+    def run(
+        self, function: Callable[[Item], Result], items: Sequence[Item], on_result: OnResult | None = None
+    ) -> list[Result]:
         """The results in the order of the items.
 
         Parameters
         ----------
         function : of a module, so that another process finds it
         items : one for each task
-        told : called here with index and result of each, in the order in which they end
+        on_result : called here with index and result of each, in the order in which they end
 
         Raises
         ------
@@ -64,13 +67,15 @@ class Tasks(Protocol):
 class TasksHere:
     """One after the other, in this process."""
 
-    def run(self, function: Callable[[Item], Result], items: Sequence[Item], told: Told | None = None) -> list[Result]:
+    def run(
+        self, function: Callable[[Item], Result], items: Sequence[Item], on_result: OnResult | None = None
+    ) -> list[Result]:
         """See :class:`Tasks`."""
         results = []
         for index, item in enumerate(items):
             results.append(function(item))
-            if told is not None:
-                told(index, results[-1])
+            if on_result is not None:
+                on_result(index, results[-1])
         return results
 
 
@@ -89,7 +94,9 @@ class TasksOnWorkers:
     def __init__(self, client: Any) -> None:
         self._client = client
 
-    def run(self, function: Callable[[Item], Result], items: Sequence[Item], told: Told | None = None) -> list[Result]:
+    def run(
+        self, function: Callable[[Item], Result], items: Sequence[Item], on_result: OnResult | None = None
+    ) -> list[Result]:
         """See :class:`Tasks`."""
         from distributed import KilledWorker, as_completed  # noqa: PLC0415
 
@@ -101,8 +108,8 @@ class TasksOnWorkers:
             for future in as_completed(futures, loop=self._client.loop):
                 index = places[future.key]
                 results[index] = future.result()
-                if told is not None:
-                    told(index, results[index])
+                if on_result is not None:
+                    on_result(index, results[index])
         except KilledWorker as error:
             raise ContinuumRobotError(
                 f"task {index + 1} of {len(items)}: each worker that took it died, {error.allowed_failures + 1} of"
@@ -111,6 +118,19 @@ class TasksOnWorkers:
         finally:
             self._client.cancel(futures)
         return [results[index] for index in range(len(items))]
+
+
+def counted(say: Callable[[str], None], total: int, what: str) -> OnResult:
+    """Something to call with each result, which says how many there are by now.
+
+    Parameters
+    ----------
+    say : gets the line
+    total : number of tasks
+    what : they are, as a plural
+    """
+    done = itertools.count(1)
+    return lambda _index, _result: say(f"{next(done)} of {total} {what}")
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 import importlib.util
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.experiments.experiment import Experiment, Progress
 from continuum_robot.experiments.registry import experiments
 from continuum_robot.experiments.stored_numbers import STORED, StoredNumbers, deviations, read_stored, run_timed
-from continuum_robot.workers import HERE, TasksHere, WorkerOptions, tasks
+from continuum_robot.workers import HERE, WorkerOptions, tasks
 
 _SHOWN_DEVIATIONS = 5
 
@@ -133,38 +133,23 @@ def run_stored(
         def say(text: str) -> None:
             progress.update(bar, description=escape(text))
 
-        if isinstance(runner, TasksHere):
-            runner.run(lambda one: _run_one(_Run(one.name, plots), say), to_run, told)
-        else:
-            runner.run(_run_one, [_Run(one.name, plots) for one in to_run], told)
+        # Lines of progress come from this process alone.
+        run = partial(_run_one, plots=plots, say=say if where == HERE else None)
+        runner.run(run, [one.name for one in to_run], told)
     for name, reason in skipped.items():
         console.print(f"skipped {name}: {escape(reason)}", soft_wrap=True, highlight=False)
     return failed
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """A task: one experiment with its default options.
-
-    Attributes
-    ----------
-    name : of it
-    plots : folder for its figures, None for none
-    """
-
-    name: str
-    plots: Path | None
-
-
-def _run_one(run: _Run, say: Progress | None = None) -> StoredNumbers | str:
-    """Its numbers as they are stored; a sentence where it failed."""
-    one = experiments()[run.name]
+def _run_one(name: str, plots: Path | None, say: Progress | None) -> StoredNumbers | str:
+    """A task: the numbers of an experiment as they are stored; a sentence where it failed."""
+    one = experiments()[name]
     try:
-        result, found = run_timed(one, None if say is None else lambda text: say(f"{run.name}: {text}"))
+        result, found = run_timed(one, None if say is None else lambda text: say(f"{name}: {text}"))
     except ContinuumRobotError as error:
         return str(error)
-    if run.plots is not None:
-        one.draw(result, run.plots)
+    if plots is not None:
+        one.draw(result, plots)
     return found
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,7 @@ class _Line:
     tensions: Vector
 
 
+@lru_cache(maxsize=1)
 def _rod(robot: Robot, weightless: bool) -> StrainRod:
     rod = StrainRod.from_robot(robot)
     return rod.with_gravity((0.0, 0.0, 0.0)) if weightless else rod

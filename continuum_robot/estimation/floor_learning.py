@@ -48,6 +48,35 @@ class Learnt:
         )
 
 
+class MotionRange:
+    """How far each tendon has moved."""
+
+    def __init__(self) -> None:
+        self._lowest: Vector = np.array([])
+        self._highest: Vector = np.array([])
+
+    def take(self, displacement_m: ArrayLike) -> None:
+        """Take a measurement.
+
+        Parameters
+        ----------
+        displacement_m : of the tendons, (N,), m
+        """
+        displacement = np.asarray(displacement_m, dtype=float)
+        self._lowest = displacement if not self._lowest.size else np.fmin(self._lowest, displacement)
+        self._highest = displacement if not self._highest.size else np.fmax(self._highest, displacement)
+
+    @property
+    def moved_m(self) -> Vector:
+        """Range of each tendon's displacement, (N,), m; empty before the first."""
+        return self._highest - self._lowest
+
+    @property
+    def enough(self) -> bool:
+        """Whether it is a motion to learn from."""
+        return bool((self.moved_m >= LEAST_MOTION_M).any())
+
+
 class FloorLearning:
     """Lets a monitor learn from the motion of the coming time, and ends with a floor or with the one before.
 
@@ -77,8 +106,7 @@ class FloorLearning:
         self._monitor, self._duration_s = monitor, duration_s
         self._method, self._former = monitor.settings.method, monitor.floor
         self._seen_s, self._before_n = 0.0, math.nan
-        self._lowest: Vector = np.array([])
-        self._highest: Vector = np.array([])
+        self._range = MotionRange()
         self.problem = ""
         self.learnt: Learnt | None = None
         self.newest_state, self.newest_ratio = "", math.nan
@@ -119,9 +147,7 @@ class FloorLearning:
                 f" {estimate.ratio:.2g} of its threshold. Clear it, and learn again"
             )
         elif estimate.state == CLEAR:
-            displacement = np.asarray(displacement_m, dtype=float)
-            self._lowest = displacement if not self._lowest.size else np.fmin(self._lowest, displacement)
-            self._highest = displacement if not self._highest.size else np.fmax(self._highest, displacement)
+            self._range.take(displacement_m)
             self._seen_s += dt
             if self._seen_s >= self._duration_s - 1e-9:
                 self._end(estimate)
@@ -142,8 +168,9 @@ class FloorLearning:
 
     def _end(self, estimate: ContactEstimate) -> None:
         """Use what was learnt, if that is enough; the next update is the first with it."""
-        monitor, largest_m = self._monitor, float((self._highest - self._lowest).max())
-        if not largest_m >= LEAST_MOTION_M:
+        monitor = self._monitor
+        if not self._range.enough:
+            largest_m = float(self._range.moved_m.max())
             self.abort(
                 f"no tendon moved by more than {1e3 * largest_m:.2g} mm, expected at least {1e3 * LEAST_MOTION_M:g} mm."
                 " Start a motion like those of the work, and learn again"
@@ -156,6 +183,5 @@ class FloorLearning:
             self.abort(f"too few updates in {self._seen_s:.1f} s for {monitor.size} channels. Learn for longer")
 
     def _tell(self, floor: Floor, estimate: ContactEstimate) -> None:
-        moved_m = self._highest - self._lowest
         least_n = self._monitor.least_tip_force_n(estimate)
-        self.learnt = Learnt(floor, self._seen_s, moved_m, least_n, self._before_n)
+        self.learnt = Learnt(floor, self._seen_s, self._range.moved_m, least_n, self._before_n)

@@ -232,6 +232,6 @@ COGGING = Experiment(
     settings=CoggingSettings,
     compute=_compute,
     plot=_draw,
-    # What a table misses hangs on where tendons stick while it is measured: rounding alone made it half as much again.
+    # A table errs by where tendons stick while it is measured: rounding alone made that 1.5 times as large.
     tolerances={"table_error_*": Tolerance(relative=0.6, absolute=1e-3), "*": OF_COGGING},
 )

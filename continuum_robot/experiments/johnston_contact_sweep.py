@@ -42,7 +42,7 @@ from continuum_robot.experiments.johnston_sweep_runs import (
     score,
 )
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
-from continuum_robot.workers import WorkerOptions, tasks
+from continuum_robot.workers import WorkerOptions, counted, tasks
 
 Array = NDArray[np.float64]
 
@@ -146,14 +146,8 @@ def _run(settings: SweepSettings, progress: Progress) -> Result:
     monitors.calibrate(list(rig.free(("+x", "+y"))))
     calibration = monitors.calibration
     items = [_Contact(settings, number, case, calibration) for number, case in enumerate(cases(settings.cases), 1)]
-    done: list[int] = []
-
-    def told(number: int, _found: object) -> None:
-        done.append(number)
-        progress(f"{len(done)} of {len(items)} contacts")
-
     with tasks(where) as runner:
-        recorded = runner.run(_contact, items, told)
+        recorded = runner.run(_contact, items, counted(progress, len(items), "contacts"))
     runs: list[Recording] = []
     scores: dict[str, list[Score]] = {method: [] for method in METHODS}
     false_alarms, free_s = dict.fromkeys(METHODS, 0), 0.0

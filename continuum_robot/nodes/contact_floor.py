@@ -21,9 +21,9 @@ from continuum_robot.estimation.contact_monitor import ContactMonitor
 from continuum_robot.estimation.contact_states import CLEAR, ContactEstimate
 from continuum_robot.estimation.floor_learning import (
     LEAST_DURATION_S,
-    LEAST_MOTION_M,
     LONGEST_DURATION_S,
     FloorLearning,
+    MotionRange,
 )
 from continuum_robot.identification.procedures.floor_record import (
     floor_path,
@@ -106,9 +106,8 @@ class ContactFloor:
         self.missing = ""
         self._learning: _Learning | None = None
         self._awaits_motion = False
-        self._lowest: Vector = np.zeros(0)
-        self._highest: Vector = np.zeros(0)
-        self._told = ""
+        self._range = MotionRange()
+        self._newest_report = ""
         self._waiting = Waiting(node, FEEDBACK_PERIOD_S)
         self._server: Any = ActionServer(
             node,
@@ -178,7 +177,7 @@ class ContactFloor:
         monitor, policy = self._monitor(), self._policy
         missing = monitor is not None and monitor.floor is None
         self._awaits_motion = policy == AT_START or (policy == IF_MISSING and missing)
-        self._lowest = self._highest = np.zeros(0)
+        self._range = MotionRange()
 
     def take(self, estimate: ContactEstimate, displacement_m: Vector, dt: float) -> None:
         """What the monitor said, with the lock held and the tendons driven.
@@ -191,8 +190,10 @@ class ContactFloor:
         """
         learning = self._learning
         if learning is None or learning.ended.is_set():
-            if self._awaits_motion and estimate.state == CLEAR and self._moves(displacement_m):
-                self._awaits_motion = False
+            if not self._awaits_motion or estimate.state != CLEAR:
+                return
+            self._range.take(displacement_m)
+            if self._range.enough:
                 # What was learnt by itself in simulation is not kept: the next run is another robot's.
                 self._start(float(self._node.parameters.get("learn_s")), stored=not self._node.simulated)
             return
@@ -230,18 +231,11 @@ class ContactFloor:
         """
         learning, monitor = self._learning, self._monitor()
         status.add("floor_in_use", monitor is not None and monitor.floor is not None)
-        status.add("floor", self._told or self.missing)
+        status.add("floor", self._newest_report or self.missing)
         if learning is not None and learning.session.running:
             status.add("floor_learning_progress", learning.session.progress)
 
     # The learning
-
-    def _moves(self, displacement_m: Vector) -> bool:
-        if self._lowest.shape != displacement_m.shape:
-            self._lowest = self._highest = displacement_m
-        self._lowest = np.fmin(self._lowest, displacement_m)
-        self._highest = np.fmax(self._highest, displacement_m)
-        return bool((self._highest - self._lowest).max() > LEAST_MOTION_M)
 
     def _start(self, duration_s: float, *, stored: bool) -> _Learning:
         """Begin, with the lock held.
@@ -289,7 +283,7 @@ class ContactFloor:
 
     def _tell(self, learning: _Learning, message: str, succeeded: bool) -> None:
         learning.message, learning.succeeded = message, succeeded
-        self._told = message
+        self._newest_report = message
         if succeeded:
             self._node.get_logger().info(message)
         else:
@@ -362,6 +356,6 @@ class ContactFloor:
             return response
         with self._lock:
             monitor.use_floor(None)
-        self._told = ""
+        self._newest_report = ""
         response.success, response.message = True, "the floor of free motion is forgotten, and its record gone"
         return response

@@ -100,7 +100,11 @@ def test_a_floor_is_learnt_by_the_action_stored_and_refused_when_something_touch
 def test_a_floor_is_learnt_from_the_first_motion_and_a_goal_can_be_cancelled(domain, tmp_path):
     with stack_with(tmp_path, monitor={"free_motion": "at_start", "learn_s": 2.0}) as (stack, probe):
         probe.wait(lambda: floor_of(stack) is not None, 30.0, "nothing was learnt from the first motion")
-        probe.wait(lambda: "learnt from 2 s" in stack.nodes["contact_monitor"]._floor._told, 20.0, "nothing is told")
+        probe.wait(
+            lambda: "learnt from 2 s" in stack.nodes["contact_monitor"]._floor._newest_report,
+            20.0,
+            "nothing is reported",
+        )
         assert not (tmp_path / "records").exists()
         goal = Goal(probe, LearnFloor, ACTION, duration=60.0)
         probe.wait(lambda: goal.feedback and goal.feedback[-1].progress > 0, 20.0, "no progress")

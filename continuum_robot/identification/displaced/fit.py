@@ -31,7 +31,7 @@ from continuum_robot.identification.left_out_blocks import Blocks, blocks_of, le
 from continuum_robot.identification.recordings import TendonRecording
 from continuum_robot.identification.replay import marker_errors, rmse_m
 from continuum_robot.robot.description import Robot
-from continuum_robot.workers import IN_TURN, Tasks
+from continuum_robot.workers import IN_TURN, Tasks, counted
 
 Array = NDArray[np.float64]
 Progress = Callable[[str], None]
@@ -180,13 +180,7 @@ def _take(
     for number in range(int(block.max()) + 1):
         first = values | (before.free.values(before.left_out.vectors[number]) if before else {})
         items.append(_Without(model, free, first, thin.without((block == number)[::every]), samples))
-    done: list[int] = []
-
-    def told(number: int, _fit: object) -> None:
-        done.append(number)
-        report(f"{len(done)} of {len(items)} blocks left out")
-
-    judged = leave_out(block, runner.run(_without, items, told))
+    judged = leave_out(block, runner.run(_without, items, counted(report, len(items), "blocks left out")))
     gains = before is None or judged.rmse_m < (1 - _LEAST_GAIN) * before.worth.held_out_rmse_m
     worth = FitStep(name, train_m, judged.rmse_m, judged.block_rmse_m, gains)
     report(f"{1e3 * train_m:.2f} mm, {1e3 * judged.rmse_m:.2f} mm on blocks left out" + ("" if gains else ": not kept"))
