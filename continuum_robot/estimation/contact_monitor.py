@@ -32,7 +32,8 @@ from continuum_robot.estimation.seen_modes import SeenModes
 from continuum_robot.estimation.shape_check import ShapeCheck
 from continuum_robot.estimation.wrench import WrenchEstimator
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.contact_functions import ContactFunctions, ContactTerms, contact_model
+from continuum_robot.rod.contact_functions import ContactFunctions, ContactTerms
+from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.tendon_friction import TendonFriction
 
 Vector = NDArray[np.float64]
@@ -97,9 +98,13 @@ class ContactMonitor:
         self.robot = robot
         self.modes: SeenModes | None = None
         if functions is None:
-            self.modes = contact_channels(robot).modes
-            model = contact_model(robot, _QUADRATURE_NODES, None if self.modes is None else self.modes.shapes)
-            functions = ContactFunctions(model, compile=compile, progress=progress)
+            self.modes, shapes, quadrature_nodes = contact_channels(robot).modes, None, _QUADRATURE_NODES
+            if self.modes is not None:
+                shapes = self.modes.shapes
+                # Against torsion there is only the backbone's own inertia.
+                quadrature_nodes = max(2 + segment.basis.highest_order for segment in robot.segments)
+            model = RodModel(robot, quadrature_nodes=quadrature_nodes)
+            functions = ContactFunctions(model, shapes, compile=compile, progress=progress)
         self.functions, self.size, self.coefficient_count = functions, functions.size, robot.coefficient_count
         self._rod = DrivenRod(
             robot, functions, friction, modes=self.modes, motors=motors, compile=compile, progress=progress

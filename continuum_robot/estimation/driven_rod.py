@@ -128,13 +128,12 @@ class DrivenRod:
         progress: Callable[[str], None] | None,
     ) -> None:
         self._functions = functions
-        model = functions.model
         self._rod = functions.rod
         self._modes, self.coefficient_count = modes, robot.coefficient_count
         self._tendon_matrix = functions.lever
-        self.stiffness: Vector = np.asarray(model.stiffness)
+        self.stiffness: Vector = functions.stiffness
         strains = np.array([row for segment in robot.segments for row in segment.basis.rows])
-        whole = self.stiffness if self._rod is None else self._rod.stiffness
+        whole = functions.model.stiffness
         parts = np.array([np.where((strains == strain)[:, None], whole, 0.0) for strain in np.unique(strains)])
         self._elastic = parts if modes is None else modes.shapes.T @ parts
         self._torque_from_tension = torque_from_tension(robot)

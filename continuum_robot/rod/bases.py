@@ -22,36 +22,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import block_diag
 
 from continuum_robot.robot.basis import Basis
-from continuum_robot.robot.basis_families.chebyshev import shifted_chebyshev
-from continuum_robot.robot.segment import Segment
 
 Vector = NDArray[np.float64]
 
 STRAIN_COUNT = 6
-REFERENCE_STRAIN: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 BENDING_ROWS = (0, 1)
-
-
-def strain(basis: Basis, coefficients: Any, ratio: Any) -> list[Any]:
-    """The strain xi = xi* + B c at one place of a segment of a kind for bending alone, of any numeric type.
-
-    Parameters
-    ----------
-    basis : the segment's basis
-    coefficients : indexable of ``basis.coefficient_count`` numbers or CasADi scalars, 1/m
-    ratio : s / l in [0, 1], a number or a CasADi scalar
-
-    Returns
-    -------
-    six entries, angular (1/m) then linear (dimensionless), body frame
-    """
-    values: list[Any] = list(REFERENCE_STRAIN)
-    place = 0
-    for polynomial in shifted_chebyshev(ratio, basis.order):
-        for row in BENDING_ROWS:
-            values[row] = values[row] + polynomial * coefficients[place]
-            place += 1
-    return values
+REFERENCE_STRAIN: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 
 
 def basis_matrix(basis: Basis, ratio: float) -> Vector:
@@ -99,25 +75,6 @@ def gram(basis: Basis, weights: Any) -> Vector:
         for node, weight in zip(*gauss_legendre(basis.degree + 1, high - low), strict=True):
             rows = basis_matrix(basis, low + node)
             total += weight * rows.T @ (np.asarray(weights)[:, None] * rows)
-    return total
-
-
-def basis_integral(segment: Segment, end_m: float) -> Vector:
-    """Integral of B over the first ``end_m`` of a segment of a kind for bending alone; exact.
-
-    Parameters
-    ----------
-    segment : the segment
-    end_m : upper end of the integral, in [0, length_m], m
-
-    Returns
-    -------
-    shape (6, coefficients), m
-    """
-    nodes, weights = gauss_legendre(segment.basis.highest_order // 2 + 1, end_m / segment.length_m)
-    total = np.zeros((STRAIN_COUNT, segment.basis.coefficient_count))
-    for node, weight in zip(nodes, weights, strict=True):
-        total += segment.length_m * weight * basis_matrix(segment.basis, node)
     return total
 
 

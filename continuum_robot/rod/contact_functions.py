@@ -16,10 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.description import Robot
 from continuum_robot.rod.code_generation import compile_functions
 from continuum_robot.rod.contact_terms import Interval, NumericMarch, SymbolicMarch, all_terms, intervals_of
-from continuum_robot.rod.inertia import Parts, damping_matrix
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.tendon_friction import TendonFriction
@@ -53,84 +51,6 @@ class ContactTerms:
     force_by_c: Vector
     force_by_rate: Vector
     jacobians: Vector
-
-
-class ContactModel(Protocol):
-    """What the terms are made of: n coefficients.
-
-    Attributes
-    ----------
-    robot : a rod
-    size : n
-    parts : what has inertia
-    quadrature_nodes : for distributed mass, on a segment; None: chosen by the basis
-    stiffness, damping, axial_mass, actuator_mass : constant matrices of the coefficients, (n, n)
-    """
-
-    robot: Robot
-    size: int
-    parts: Parts
-    quadrature_nodes: int | None
-    stiffness: Vector
-    damping: Vector
-    axial_mass: Vector
-    actuator_mass: Vector
-
-
-class GeneralModel:
-    """A rod of any basis and routing; attributes as of :class:`ContactModel`.
-
-    Parameters
-    ----------
-    robot : a rod without capstans
-    quadrature_nodes : least number for distributed mass, on a segment
-    shapes : coefficients per coordinate of which the terms are wanted, (coefficients, n); None: of the coefficients
-
-    Attributes
-    ----------
-    rod : its kinematics and tendons
-    shapes : (coefficients, n)
-    """
-
-    def __init__(self, robot: Robot, quadrature_nodes: int | None = None, shapes: Vector | None = None) -> None:
-        rod = StrainRod.from_robot(robot)
-        B = np.eye(rod.size) if shapes is None else shapes
-        self.robot, self.rod, self.shapes, self.size = robot, rod, B, B.shape[1]
-        self.parts = Parts(rotational_energy=True)  # nothing else resists torsion
-        highest = max(segment.basis.highest_order for segment in robot.segments)
-        self.quadrature_nodes: int | None = max(quadrature_nodes or 0, 2 + highest)
-        self.stiffness, self.damping = B.T @ rod.stiffness @ B, B.T @ damping_matrix(robot) @ B
-        self.axial_mass = self.actuator_mass = np.zeros((self.size, self.size))
-
-    def elastic(self, c: Vector) -> Vector:
-        """Force of the stiffness on the coordinates, (n,).
-
-        Parameters
-        ----------
-        c : coefficients, (coefficients,)
-        """
-        return np.asarray(self.shapes.T @ (self.rod.stiffness @ c))
-
-
-def contact_model(
-    robot: Robot, quadrature_nodes: int | None = None, shapes: Vector | None = None
-) -> RodModel | GeneralModel:
-    """The model of a rod for a contact observer.
-
-    Parameters
-    ----------
-    robot : a rod
-    quadrature_nodes : for distributed mass, on a segment, more where the basis of a general rod needs them; None:
-        chosen by the basis
-    shapes : of a general rod, as of :class:`GeneralModel`
-
-    Raises
-    ------
-    ParameterError : a mechanism, which is no rod
-    """
-    if robot.segments and beyond_bending(robot):
-        return GeneralModel(robot, quadrature_nodes, shapes)
-    return RodModel(robot, quadrature_nodes=quadrature_nodes)
 
 
 class _Terms(Protocol):
@@ -174,43 +94,37 @@ class _GeneratedTerms:
 
 
 class _MarchedTerms:
-    """Of any rod: numbers handed from node to node."""
+    """Of any rod, per coordinate: numbers handed from node to node."""
 
     compiled, instructions = False, 0
 
-    def __init__(
-        self, model: GeneralModel, intervals: list[Interval], count: int, *, compile: str, progress: Progress | None
-    ) -> None:
-        del compile, progress
-        self._model, self.rod = model, model.rod
-        self._march = NumericMarch(model.rod, intervals, model.shapes, count)
+    def __init__(self, model: RodModel, intervals: list[Interval], shapes: Vector, count: int) -> None:
+        self._model, self._shapes = model, shapes
+        self.rod = StrainRod.from_robot(model.robot)
+        self._march = NumericMarch(self.rod, intervals, shapes, count)
         self._gravity = np.asarray(model.robot.gravity_m_per_s2, dtype=float)[:, None]
+        constant, stiffness, damping = (
+            shapes.T @ matrix @ shapes
+            for matrix in (model.axial_mass + model.actuator_mass, model.stiffness, model.damping)
+        )
+        self._matrices = {"constant_mass": constant, "stiffness": stiffness, "damping": damping}
 
     def evaluate(self, c: ArrayLike, c_rate: ArrayLike) -> tuple[Vector, ...]:
-        model = self._model
         shape, rate = np.asarray(c, dtype=float), np.asarray(c_rate, dtype=float)
-        if (shape.size, rate.size) != model.shapes.shape:
+        if (shape.size, rate.size) != self._shapes.shape:
             raise ParameterError("c, c_rate", (shape.shape, rate.shape), "as many as the model has")
+        elastic = self._shapes.T @ (self._model.stiffness @ shape)
         momentum, force, *others = all_terms(
-            self._march.at(shape),
-            self._gravity,
-            model.elastic(shape)[:, None],
-            rate[:, None],
-            constant_mass=model.axial_mass + model.actuator_mass,
-            stiffness=model.stiffness,
-            damping=model.damping,
+            self._march.at(shape), self._gravity, elastic[:, None], rate[:, None], **self._matrices
         )
         return momentum[:, 0], force[:, 0], *others
 
     def lever(self) -> Vector:
-        return self.rod.displacement_jacobian(np.zeros(self.rod.size)) @ self._model.shapes
+        return self.rod.displacement_jacobian(np.zeros(self.rod.size)) @ self._shapes
 
     def pose(self, progress: Progress | None) -> Callable[[Vector, float], Vector]:
         del progress
         return lambda c, s_m: self.rod.poses(c, [s_m])[0]
-
-
-_TERMS: dict[type, Callable[..., _Terms]] = {RodModel: _GeneratedTerms, GeneralModel: _MarchedTerms}
 
 
 class ContactFunctions:
@@ -219,6 +133,7 @@ class ContactFunctions:
     Parameters
     ----------
     model : of the rod; its choice of inertias is kept
+    shapes : coefficients per coordinate of which the terms are wanted, (coefficients, n); None: of the coefficients
     collocation_nodes : Gauss-Legendre nodes between two masses: with 2 the forces of a segment that bends by a right
         angle agree with those of ``model`` to about 1e-5, with 4 to better than 1e-6
     compile : "auto", "always" or "never", see :func:`~continuum_robot.rod.code_generation.compile_functions`
@@ -227,6 +142,7 @@ class ContactFunctions:
     Attributes
     ----------
     nodes_m : arc lengths of the Jacobians, from the base, increasing, the first 0, shape (k,), m
+    stiffness : of the coordinates, (n, n)
 
     Raises
     ------
@@ -235,7 +151,8 @@ class ContactFunctions:
 
     def __init__(
         self,
-        model: RodModel | GeneralModel,
+        model: RodModel,
+        shapes: Vector | None = None,
         *,
         collocation_nodes: int = 2,
         compile: str = "auto",
@@ -244,11 +161,16 @@ class ContactFunctions:
         if not 1 <= collocation_nodes <= 8:
             raise ParameterError("collocation_nodes", collocation_nodes, "1 to 8")
         self.model = model
-        self.size = model.size
+        B = np.eye(model.size) if shapes is None else shapes
+        self.size = B.shape[1]
         intervals = intervals_of(model.robot, model.parts, model.quadrature_nodes, collocation_nodes)
         self.nodes_m: Vector = np.array([0.0, *(interval.end_m for interval in intervals)])
-        self._damping = np.asarray(model.damping)
-        self._terms = _TERMS[type(model)](model, intervals, collocation_nodes, compile=compile, progress=progress)
+        self.stiffness, self._damping = B.T @ model.stiffness @ B, B.T @ model.damping @ B
+        self._terms: _Terms
+        if shapes is None and not beyond_bending(model.robot):
+            self._terms = _GeneratedTerms(model, intervals, collocation_nodes, compile=compile, progress=progress)
+        else:
+            self._terms = _MarchedTerms(model, intervals, B, collocation_nodes)
 
     @property
     def compiled(self) -> bool:

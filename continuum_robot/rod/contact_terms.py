@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.bases import basis_matrix
 from continuum_robot.rod.exponential import hat
-from continuum_robot.rod.frames import step_functions
 from continuum_robot.rod.inertia import Parts, Station, stations
+from continuum_robot.rod.moving_chain import SegmentSteps
 from continuum_robot.rod.strain_kinematics import hat as numeric_hat
 from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.tendons import coefficient_slices
@@ -80,8 +80,7 @@ def intervals_of(robot: Robot, parts: Parts, quadrature_nodes: int | None, collo
         rows = np.array(sorted(set(segment.basis.rows)))
         groups: dict[float, list[Station]] = {share * segment.length_m: [] for share in (*segment.basis.breaks, 1.0)}
         for station in stations(robot, index, parts, quadrature_nodes):
-            if station.total_mass_kg > 0 or station.turning:
-                groups.setdefault(min(station.s_m, segment.length_m), []).append(station)
+            groups.setdefault(min(station.s_m, segment.length_m), []).append(station)
         start_m = 0.0
         for end_m in sorted(groups):
             length_m = end_m - start_m
@@ -355,12 +354,15 @@ class SymbolicMarch:
         body_jacobians = []
         rotation, position = ca.SX.eye(3), ca.SX.zeros(3)
         jacobian = ca.SX(6, self._size)
+        steps = [
+            SegmentSteps(segment, c[place])
+            for segment, place in zip(robot.segments, coefficient_slices(robot), strict=True)
+        ]
         for at, interval in enumerate(intervals):
-            frame, base_m = step_functions(robot.segments[interval.segment]).frame, interval.end_m - interval.length_m
-            own, at_m, axes = c[interval.place], interval.start_m, []
+            at_m, axes, base_m = interval.start_m, [], interval.end_m - interval.length_m
             for target_m in [*interval.nodes_m, interval.end_m]:
                 end_m = interval.start_m + float(target_m) - base_m
-                turn, move = frame(own, at_m, end_m - at_m)
+                turn, move = steps[interval.segment].frame(at_m, end_m)
                 position, rotation, at_m = position + rotation @ move, rotation @ turn, end_m
                 axes.append(_axes(rotation, position, interval.rows))
             columns = [axis @ self._basis(B) for axis, B in zip(axes[:-1], interval.bases, strict=True)]
@@ -423,12 +425,8 @@ class SymbolicMarch:
         center, inertia = position, None
         if station.center_of_mass_m is not None:
             center = position + rotation @ self.kind.constant(station.center_of_mass_m)
-        across, along = station.total_inertia_kg_m2
-        if across > 0 or along > 0:
-            inertia = rotation @ self.kind.constant(np.diag([across, across, along])) @ rotation.T
         if station.tensor_kg_m2 is not None:
-            tensor = rotation @ self.kind.constant(station.tensor_kg_m2) @ rotation.T
-            inertia = tensor if inertia is None else inertia + tensor
+            inertia = rotation @ self.kind.constant(station.tensor_kg_m2) @ rotation.T
         return Mass(station.total_mass_kg, hat(center), inertia, jacobian)
 
 
@@ -472,7 +470,9 @@ class NumericMarch:
         self._center = np.array(
             [np.zeros(3) if body.center_of_mass_m is None else body.center_of_mass_m for body in bodies]
         )[:, :, None]
-        self._inertia = np.array([_inertia(body) for body in bodies])
+        self._inertia = np.array(
+            [np.zeros((3, 3)) if body.tensor_kg_m2 is None else body.tensor_kg_m2 for body in bodies]
+        )
         self._beyond = (self._ends >= np.repeat(np.arange(len(intervals)), count)[:, None]).astype(float)
         nodes_m = [float(place) for interval in intervals for place in interval.nodes_m]
         ends_m = [interval.end_m for interval in intervals]
@@ -524,10 +524,3 @@ class NumericMarch:
     @staticmethod
     def _integral(weights: Vector, columns: Vector) -> Vector:
         return np.asarray((weights @ columns.reshape(len(columns), -1)).reshape(-1, *columns.shape[1:]))
-
-
-def _inertia(body: Station) -> Vector:
-    """About its centre in its own axes, (3, 3)."""
-    across, along = body.total_inertia_kg_m2
-    own = np.diag([across, across, along])
-    return own if body.tensor_kg_m2 is None else own + body.tensor_kg_m2

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.basis_families.chebyshev import shifted_chebyshev
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.bases import basis_matrix
 from continuum_robot.rod.code_generation import FastFunction, compile_functions
 from continuum_robot.rod.inertia import PARTS
-from continuum_robot.rod.kinematics import magnus_step_count
 from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.moving_chain import longest_step, step_reach_rad
 from continuum_robot.rod.tendons import coefficient_slices
 
 Vector = NDArray[np.float64]
@@ -257,19 +257,14 @@ class RodDynamics:
     def check_reach(self, c: ArrayLike) -> None:
         """Raise ParameterError where ``c`` bends a segment beyond what the kinematics resolve to double precision."""
         coefficients = np.asarray(c, dtype=float)
-        for segment, place, reach_rad in zip(
-            self.robot.segments, coefficient_slices(self.robot), self.symbolic.reach_rad, strict=True
-        ):
-            own = coefficients[place]
-            steps = magnus_step_count(segment.basis)
-            sizes = np.array(shifted_chebyshev(np.linspace(0, 1, 4 * steps + 1), segment.basis.order))
-            curvature = np.hypot(own[0::2] @ sizes, own[1::2] @ sizes).max()
-            angle = curvature * segment.length_m / steps
-            if not angle <= reach_rad:
+        for segment, place in zip(self.robot.segments, coefficient_slices(self.robot), strict=True):
+            step, reach_rad = longest_step(segment.basis), step_reach_rad(segment.basis, 1.0)
+            rows = [basis_matrix(segment.basis, float(ratio))[:3] for ratio in np.linspace(0, 1, 1 + round(4 / step))]
+            curvature = np.linalg.norm(np.array(rows) @ coefficients[place], axis=1).max()
+            angle = float(curvature * segment.length_m)
+            if not angle * step <= reach_rad:
                 raise ParameterError(
-                    f"bending angle of {segment.name}",
-                    float(angle * steps),
-                    f"finite and at most {reach_rad * steps:.3g} rad",
+                    f"bending angle of {segment.name}", angle, f"finite and at most {reach_rad / step:.3g} rad"
                 )
 
     @cached_property

@@ -16,52 +16,23 @@ from typing import Any
 import casadi as ca
 
 
-class Frozen:
-    """Squared angles that stand as symbols of their own while derivatives are taken.
-
-    A Stumpff function f of x = x(c) enters an expression as f(x0) + f'(x0) (x - x0) + f''(x0) (x - x0)^2 / 2 with a
-    symbol x0, f' and f'' being Stumpff functions too. First and second derivatives of that expression at x0 = x are
-    those of f(x(c)), but no derivative of a polynomial is expanded for each coefficient: a third of the operations.
-    Every result must pass :meth:`thaw`, which puts x(c) in the place of x0; more derivatives may be taken after that.
-    """
-
-    def __init__(self) -> None:
-        self._symbols: list[Any] = []
-        self._values: list[Any] = []
-
-    def freeze(self, x: Any) -> Any:
-        """A symbol that stands for ``x``."""
-        symbol = ca.SX.sym(f"x{len(self._symbols)}")
-        self._symbols.append(symbol)
-        self._values.append(x)
-        return symbol
-
-    def thaw(self, expressions: Sequence[Any]) -> list[Any]:
-        """The expressions in terms of the coefficients alone."""
-        thawed: list[Any] = ca.substitute(list(expressions), self._symbols, self._values)
-        return thawed
-
-
-def stumpff(x: Any, reach_rad: float, frozen: Frozen | None = None) -> tuple[Any, Any, Any]:
+def stumpff(x: Any, reach_rad: float) -> tuple[Any, Any, Any]:
     """Stumpff functions c_1, c_2, c_3 of a squared angle, as polynomials.
 
     Parameters
     ----------
     x : squared angle, rad^2; a number, array or CasADi scalar
     reach_rad : largest angle for which the result must hold to double precision; beyond it the error grows smoothly
-    frozen : where to keep ``x`` while derivatives are taken; None: the result is a plain expression
-
-    Returns
-    -------
-    c_1, c_2, c_3
     """
-    if frozen is None:
-        return _stumpff_functions(x, reach_rad)[1:4]
-    return stumpff_around(x, frozen.freeze(x), reach_rad)
+    return _stumpff_functions(x, reach_rad)[1:4]
 
 
 def stumpff_around(x: Any, x_here: Any, reach_rad: float) -> tuple[Any, Any, Any]:
-    """The same by their first two derivatives at ``x_here``, a symbol that :class:`Frozen` explains.
+    """The same by their first two derivatives at ``x_here``, a symbol of its own while derivatives are taken.
+
+    A Stumpff function f of x = x(c) is f(x0) + f'(x0) (x - x0) + f''(x0) (x - x0)^2 / 2, f' and f'' being Stumpff
+    functions too. First and second derivatives of that at x0 = x are those of f(x(c)), but no derivative of a
+    polynomial is expanded for each coefficient: a third of the operations. Put x(c) for x0 in every result.
 
     Parameters
     ----------
@@ -70,14 +41,31 @@ def stumpff_around(x: Any, x_here: Any, reach_rad: float) -> tuple[Any, Any, Any
     """
     c = _stumpff_functions(x_here, reach_rad)
     step = x - x_here
+    slopes = [_slope(c, k) for k in range(6)]
+    return tuple(c[k] + step * (slopes[k] + step * _slope(slopes, k) / 2) for k in (1, 2, 3))
 
-    def first(k: int) -> Any:
-        return (k * c[k + 2] - c[k + 1]) / 2
 
-    def second(k: int) -> Any:
-        return (k * first(k + 2) - first(k + 1)) / 2
+def tangent_coefficients(x: Any, x_here: Any, reach_rad: float) -> tuple[Any, Any, Any, Any]:
+    """c_2 and c_3 with their derivatives by x, all by their own first derivative at ``x_here``, as for :func:`tangent`.
 
-    return tuple(c[k] + step * (first(k) + step * second(k) / 2) for k in (1, 2, 3))
+    Parameters
+    ----------
+    x, x_here, reach_rad : as of :func:`stumpff_around`
+    """
+    c = _stumpff_functions(x_here, reach_rad)
+    step = x - x_here
+    slopes = [_slope(c, k) for k in range(6)]
+    return (
+        c[2] + step * slopes[2],
+        c[3] + step * slopes[3],
+        slopes[2] + step * _slope(slopes, 2),
+        slopes[3] + step * _slope(slopes, 3),
+    )
+
+
+def _slope(c: Sequence[Any], k: int) -> Any:
+    """Derivative of c_k by x from the functions; the same relation holds between their derivatives one further."""
+    return (k * c[k + 2] - c[k + 1]) / 2
 
 
 def _stumpff_functions(x: Any, reach_rad: float) -> tuple[Any, ...]:
@@ -134,15 +122,27 @@ def exponential(twist: Any, coefficients: tuple[Any, Any, Any]) -> tuple[Any, An
     return ca.densify(rotation), translation
 
 
-def magnus_of_fourth_order(first: Any, second: Any, step_m: Any) -> Any:
-    """Twist (6,) of a step from the strains (6,) at its two Gauss nodes; Blanes, Casas and Ros (2000).
+def tangent(twist: Any, coefficients: tuple[Any, Any, Any, Any], sign: int) -> Any:
+    """Twist of the end of an exponential per change of its argument, (6, 6).
+
+    I + sign c_2 hat + c_3 hat^2 of the angle, with dual numbers for its entries.
 
     Parameters
     ----------
-    first, second : strains at step_m (1/2 -+ sqrt(3)/6), 1/m and dimensionless
-    step_m : length of the step, m
+    twist : (6,) expression, angular part (rad) first, then linear (m)
+    coefficients : of :func:`tangent_coefficients` for its squared angle
+    sign : 1: about the start's origin in the start's axes; -1: about the end's in the end's
     """
-    return step_m / 2 * (first + second) + math.sqrt(3) / 12 * step_m**2 * bracket(first, second)
+    c_2, c_3, slope_2, slope_3 = coefficients
+    omega, v = twist[:3], twist[3:]
+    along = ca.dot(omega, v)
+    turn, identity = hat(omega), ca.SX.eye(3)
+    square = omega @ omega.T - ca.sumsqr(omega) * identity
+    turning = identity + sign * c_2 * turn + c_3 * square
+    mixed = omega @ v.T
+    moving = sign * (c_2 * hat(v) + 2 * along * slope_2 * turn)
+    moving += c_3 * (mixed + mixed.T - 2 * along * identity) + 2 * along * slope_3 * square
+    return ca.vertcat(ca.horzcat(turning, ca.SX(3, 3)), ca.horzcat(moving, turning))
 
 
 def magnus_of_sixth_order(first: Any, second: Any, third: Any, step_m: Any) -> Any:

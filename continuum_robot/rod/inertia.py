@@ -19,6 +19,8 @@ Vector = NDArray[np.float64]
 BACKBONE, TENDONS, DISKS = "backbone", "tendons", "disks"
 PARTS = (BACKBONE, TENDONS, DISKS)
 
+_LUMPED_DEGREE = 11
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:
@@ -46,22 +48,15 @@ class Station:
     ----------
     s_m : arc length from the segment's start, m
     mass_kg : mass of each part there
-    inertia_kg_m2 : moments of inertia of each part about a diameter and about the backbone
-    center_of_mass_m : where the mass is in the backbone's frame at the station, (3,), m; None: on the backbone
-    tensor_kg_m2 : full inertia tensor about the centre of mass in the axes of that frame, (3, 3); None: none but
-        ``inertia_kg_m2``. It counts to the disks
+    tensors_kg_m2 : inertia of each part that turns, about the centre of mass in the axes of the backbone's frame at the
+        station, (3, 3)
+    center_of_mass_m : where the mass is in that frame, (3,), m; None: on the backbone
     """
 
     s_m: float
     mass_kg: dict[str, float] = field(default_factory=dict)
-    inertia_kg_m2: dict[str, tuple[float, float]] = field(default_factory=dict)
+    tensors_kg_m2: dict[str, Vector] = field(default_factory=dict)
     center_of_mass_m: Vector | None = None
-    tensor_kg_m2: Vector | None = None
-
-    @property
-    def turning(self) -> bool:
-        """Whether its motion needs the rotation of the backbone."""
-        return any(self.total_inertia_kg_m2) or self.center_of_mass_m is not None or self.tensor_kg_m2 is not None
 
     @property
     def total_mass_kg(self) -> float:
@@ -69,36 +64,50 @@ class Station:
         return sum(self.mass_kg.values())
 
     @property
-    def total_inertia_kg_m2(self) -> tuple[float, float]:
-        """Inertia of all parts about a diameter and about the backbone."""
-        moments = list(self.inertia_kg_m2.values())
-        return sum(moment[0] for moment in moments), sum(moment[1] for moment in moments)
+    def tensor_kg_m2(self) -> Vector | None:
+        """Inertia of all parts, (3, 3); None where none turns."""
+        return np.sum(list(self.tensors_kg_m2.values()), axis=0) if self.tensors_kg_m2 else None
 
 
-def quadrature_count(order: int) -> int:
-    """Gauss-Legendre nodes for the distributed mass of a segment with a basis of that order.
+def distributed_nodes(
+    segment: Segment, density_kg_per_m: float, quadrature_nodes: int | None = None
+) -> tuple[Vector, Vector]:
+    """Nodes (m, from the segment's start) and weights (m) of the quadrature of a segment's distributed mass.
 
-    With six nodes the backbone's energies of a constant-curvature segment that bends by 3.6 rad are right to 1e-6.
-    """
-    return 6 + order
-
-
-def stations(robot: Robot, index: int, parts: Parts, quadrature_nodes: int | None = None) -> list[Station]:
-    """Stations of segment ``index``, sorted, the last at the segment's end (massless if nothing is there).
+    Where the strain is constant and the base and equal disks make weights exact for polynomials of degree 11 that leave
+    mass at every disk, these are the nodes: no frame is computed for distributed mass alone then. Weights may be less
+    than nothing. Else Gauss-Legendre nodes, six and the basis' order. With either the backbone's energies of a
+    constant-curvature segment that bends by 3.6 rad are right to 1e-6.
 
     Parameters
     ----------
-    robot : the robot
-    index : of the segment, from 0
-    parts : what has inertia
-    quadrature_nodes : nodes for the distributed mass; None for :func:`quadrature_count`
+    segment : of the rod
+    density_kg_per_m : of all that is distributed, kg/m
+    quadrature_nodes : Gauss-Legendre nodes to take
     """
-    segment = robot.segments[index]
-    found: list[Station] = []
-    distributed: dict[str, tuple[float, float]] = {}  # mass per length; rho I about a diameter
+    basis, length_m, disks = segment.basis, segment.length_m, segment.disks
+    if quadrature_nodes is None and not basis.highest_order and disks.mass_kg:
+        places_m = np.unique([0.0, *disks.positions_m(length_m)])
+        powers = np.polynomial.legendre.legvander(2 * places_m / length_m - 1, _LUMPED_DEGREE).T
+        exact = np.eye(_LUMPED_DEGREE + 1)[0]
+        weights = length_m * np.linalg.lstsq(powers, exact, rcond=None)[0]
+        left_kg = weights[1:] * density_kg_per_m + disks.mass_kg
+        if np.abs(powers @ weights - length_m * exact).max() < 1e-12 and left_kg.min() > 0:
+            return places_m, weights
+    return gauss_legendre(quadrature_nodes or 6 + basis.highest_order, length_m)
+
+
+def distributed_mass(robot: Robot, index: int, parts: Parts) -> dict[str, tuple[float, float]]:
+    """Mass per length (kg/m) and rho I about a diameter (kg.m) of what lies all along segment ``index``, by part.
+
+    Parameters
+    ----------
+    parts : what has inertia
+    """
+    found = {}
     if parts.backbone_inertia:
-        backbone = segment.backbone
-        distributed[BACKBONE] = (backbone.linear_density_kg_per_m, backbone.rotary_inertia_kg_m)  # muhmann (10)
+        backbone = robot.segments[index].backbone
+        found[BACKBONE] = (backbone.linear_density_kg_per_m, backbone.rotary_inertia_kg_m)  # muhmann (10)
     if parts.tendon_inertia:
         # Tendons of this and of all later segments run through here; as in (11) at the backbone's place.
         passing = [later.tendons for later in passing_segments(robot, index)]
@@ -107,44 +116,58 @@ def stations(robot: Robot, index: int, parts: Parts, quadrature_nodes: int | Non
             tendons.count * tendons.mass_per_length_kg_per_m * tendons.diameter_m**2 / 16 for tendons in passing
         )
         if mass > 0:
-            distributed[TENDONS] = (mass, moment)  # muhmann (11)
-    if distributed:
-        count = quadrature_nodes or quadrature_count(segment.basis.order)
-        for node, weight in zip(*gauss_legendre(count, segment.length_m), strict=True):
-            station = Station(float(node))
-            for part, (mass, moment) in distributed.items():
-                station.mass_kg[part] = float(weight) * mass
-                if parts.rotational_energy:
-                    station.inertia_kg_m2[part] = (float(weight) * moment, 2 * float(weight) * moment)
-            found.append(station)
-    if parts.disk_inertia:
-        found += [_individual(disk, parts) for disk in segment.disks.individual]
-        for position, kilograms in zip(
-            segment.disks.positions_m(segment.length_m), segment.disks.masses_kg, strict=True
-        ):
-            if segment.disks.individual:
-                break
-            station = Station(float(position), {DISKS: float(kilograms)})
-            if parts.rotational_energy:
-                station.inertia_kg_m2[DISKS] = (
-                    segment.disks.inertia_transverse_kg_m2,
-                    segment.disks.inertia_axial_kg_m2,
-                )
-            found.append(station)  # muhmann (14)
-    found.sort(key=lambda station: station.s_m)
-    if not found or found[-1].s_m < segment.length_m * (1 - 1e-12):
-        found.append(Station(segment.length_m))
+            found[TENDONS] = (mass, moment)  # muhmann (11)
     return found
+
+
+def stations(robot: Robot, index: int, parts: Parts, quadrature_nodes: int | None = None) -> list[Station]:
+    """Stations of segment ``index`` that have mass, from its start on.
+
+    Parameters
+    ----------
+    robot : the robot
+    index : of the segment, from 0
+    parts : what has inertia
+    quadrature_nodes : as of :func:`distributed_nodes`
+    """
+    segment = robot.segments[index]
+    found: dict[float, Station] = {}
+    for k, start_m in ((index, 0.0), (index + 1, segment.length_m))[: len(robot.segments) - index]:
+        distributed = distributed_mass(robot, k, parts)
+        density_kg_per_m = sum(mass for mass, _ in distributed.values())
+        for node, weight in zip(*distributed_nodes(robot.segments[k], density_kg_per_m, quadrature_nodes), strict=True):
+            # What is at the base does not move; what is at the start of a segment moves with the end of that before.
+            if (k == index) == (node > 0):
+                station = found.setdefault(start_m + float(node), Station(start_m + float(node)))
+                for part, (mass, moment) in distributed.items():
+                    station.mass_kg[part] = station.mass_kg.get(part, 0.0) + float(weight) * mass
+                    if parts.rotational_energy:
+                        tensor = float(weight) * moment * np.diag([1.0, 1.0, 2.0])
+                        station.tensors_kg_m2[part] = station.tensors_kg_m2.get(part, 0.0) + tensor
+    found = {s_m: station for s_m, station in found.items() if station.mass_kg}
+    separate: list[Station] = []
+    if parts.disk_inertia:
+        disks = segment.disks
+        separate = [_individual(disk, parts) for disk in disks.individual]
+        if not separate:
+            own = np.diag([disks.inertia_transverse_kg_m2] * 2 + [disks.inertia_axial_kg_m2])
+            for position, kilograms in zip(disks.positions_m(segment.length_m), disks.masses_kg, strict=True):
+                station = found.setdefault(float(position), Station(float(position)))
+                station.mass_kg[DISKS] = float(kilograms)  # muhmann (14)
+                if parts.rotational_energy and own.any():
+                    station.tensors_kg_m2[DISKS] = own
+    return sorted([*found.values(), *separate], key=lambda station: station.s_m)
 
 
 def _individual(disk: Disk, parts: Parts) -> Station:
     """The station of a disk with its own centre of mass and tensor, johnston (17), (18)."""
     center_m = np.array(disk.center_of_mass_m)
+    turning = parts.rotational_energy and disk.inertia_tensor_kg_m2.any()
     return Station(
         disk.arc_length_m,
         {DISKS: disk.mass_kg},
+        {DISKS: disk.inertia_tensor_kg_m2} if turning else {},
         center_of_mass_m=center_m if center_m.any() else None,
-        tensor_kg_m2=disk.inertia_tensor_kg_m2 if parts.rotational_energy else None,
     )
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import casadi as ca
 import numpy as np
+from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.capstans import actuator_mass_matrix
-from continuum_robot.rod.frames import body_jacobian_at, frame_at
 from continuum_robot.rod.inertia import (
     PARTS,
     TENDONS,
@@ -21,9 +21,13 @@ from continuum_robot.rod.inertia import (
     stiffness_matrix,
     tendon_axial_mass_matrix,
 )
-from continuum_robot.rod.kinematics import step_reach_rad
 from continuum_robot.rod.lagrangian import Terms, inertial_terms
+from continuum_robot.rod.moving_chain import frame_at, moving_frame_at
+from continuum_robot.rod.path_lengths import PathLengths
+from continuum_robot.rod.strain_kinematics import stretches
 from continuum_robot.rod.tendons import string_matrix, tendon_matrix
+
+Vector = NDArray[np.float64]
 
 _OPTIONS = {"cse": True}
 
@@ -31,15 +35,17 @@ _OPTIONS = {"cse": True}
 class RodModel:
     """Symbolic kinematics, energies and equations of motion of a robot.
 
-    M(c) c'' + C(c, c') c' + g(c) + K c + D c' = G^T tension + generalised force, muhmann (22)-(25) in the strain
-    coefficients; G = dq/dc. Every attribute that is a ``casadi.Function`` takes column vectors in SI units:
+    M(c) c'' + C(c, c') c' + g(c) + K c + D c' = G(c)^T tension + generalised force, muhmann (22)-(25) in the strain
+    coefficients, whichever strains the rod has; G = dq/dc is constant where it only bends and all tendons are parallel
+    to it. Every attribute that is a ``casadi.Function`` takes column vectors in SI units:
     c (1/m), c_rate (1/(m.s)), c_acceleration (1/(m.s^2)), generalised force (N.m^2, work per 1/m).
 
     Parameters
     ----------
     robot : the robot
     rotational_energy : rotation of cross-sections and disks, second terms of (10), (11), (14), johnston (13), (18);
-        None: where the robot's disks are described one by one, with a tensor
+        None: where the robot's disks are described one by one, with a tensor, or the rod does
+        more than bend, as nothing else resists torsion
     tendon_inertia : mass of the tendons (11), (12), (17)
     actuator_inertia : inertia of capstans, a constant mass, johnston (22)-(24); without effect on a robot without any
     backbone_inertia : mass of the backbone (10), (16)
@@ -66,11 +72,10 @@ class RodModel:
             raise ParameterError("robot", robot.name, "a robot with segments: a mechanism is no rod")
         self.robot = robot
         if rotational_energy is None:
-            rotational_energy = any(segment.disks.individual for segment in robot.segments)
+            individual = any(segment.disks.individual for segment in robot.segments)
+            rotational_energy = individual or not all(segment.basis.bending_alone for segment in robot.segments)
         self.parts = Parts(rotational_energy, tendon_inertia, backbone_inertia, disk_inertia)
         self.size = robot.coefficient_count
-        self.tendon_matrix = tendon_matrix(robot)
-        self.string_matrix = string_matrix(robot)
         self.stiffness = stiffness_matrix(robot)
         self.damping = damping_matrix(robot)
         self.axial_mass = tendon_axial_mass_matrix(robot) if tendon_inertia else np.zeros((self.size, self.size))
@@ -82,19 +87,24 @@ class RodModel:
         self._force = ca.SX.sym("generalized_force", self.size)
         self._s = ca.SX.sym("s")
 
-    @property
-    def reach_rad(self) -> tuple[float, ...]:
-        """For each segment, the bending angle up to which the kinematics are exact to double precision, rad.
+    @cached_property
+    def tendon_matrix(self) -> Vector:
+        """dq/dc of parallel tendons on a rod that only bends, (N, n), m per (1/m); raises ParameterError for others."""
+        return tendon_matrix(self.robot)
 
-        For a basis of several functions this is a bound on the bending of one Magnus step.
-        """
-        return tuple(step_reach_rad(segment.basis) for segment in self.robot.segments)
+    @cached_property
+    def string_matrix(self) -> Vector:
+        """The same of the strings' extensions, (strings, n)."""
+        return string_matrix(self.robot)
 
     # --- terms of the equations of motion
 
     @cached_property
     def _terms(self) -> Terms:
         return inertial_terms(self.robot, self.parts, self._c, self._rate, self.quadrature_nodes)
+
+    def _bias(self, rate: Any, weight: bool) -> Any:
+        return inertial_terms(self.robot, self.parts, self._c, rate, self.quadrature_nodes, weight=weight).bias
 
     @property
     def _constant_mass(self) -> Any:
@@ -107,12 +117,7 @@ class RodModel:
     @cached_property
     def _load(self) -> Any:
         """Everything on the left of the equations of motion but M c''."""
-        return (
-            self._terms.coriolis
-            + self._terms.gravity
-            + _sparse(self.stiffness) @ self._c
-            + _sparse(self.damping) @ self._rate
-        )
+        return self._terms.bias + _sparse(self.stiffness) @ self._c + _sparse(self.damping) @ self._rate
 
     @cached_property
     def _kinetic(self) -> Any:
@@ -142,7 +147,12 @@ class RodModel:
         c, rate = ca.MX.sym("c", self.size), ca.MX.sym("c_rate", self.size)
         tension = ca.MX.sym("tension", self.robot.tendon_count)
         force = ca.MX.sym("generalized_force", self.size)
-        total = ca.MX(ca.DM(self.tendon_matrix.T)) @ tension + force  # muhmann (27), summed over segments by (13)
+        pulled: Any
+        if self._paths.linear:
+            pulled = ca.MX(ca.DM(self.tendon_matrix.T)) @ tension
+        else:
+            pulled = self.displacement_jacobian(c).T @ tension
+        total = pulled + force  # muhmann (27), summed over segments by (13)
         return ca.Function(
             "forward_dynamics",
             [c, rate, tension, force],
@@ -181,13 +191,18 @@ class RodModel:
     def coriolis_force(self) -> ca.Function:
         """(c, c_rate) -> C(c, c_rate) c_rate, shape (n,)."""
         return self._function(
-            "coriolis_force", [self._c, self._rate], [ca.densify(self._terms.coriolis)], ["c", "c_rate"], ["force"]
+            "coriolis_force",
+            [self._c, self._rate],
+            [ca.densify(self._bias(self._rate, False))],
+            ["c", "c_rate"],
+            ["force"],
         )
 
     @cached_property
     def gravity_force(self) -> ca.Function:
         """Of c: g, the gradient of the potential energy in gravity, shape (n,)."""
-        return self._function("gravity_force", [self._c], [ca.densify(self._terms.gravity)], ["c"], ["force"])
+        value = self._bias(ca.SX(self.size, 1), True)
+        return self._function("gravity_force", [self._c], [ca.densify(value)], ["c"], ["force"])
 
     @cached_property
     def momentum(self) -> ca.Function:
@@ -256,19 +271,29 @@ class RodModel:
     @cached_property
     def body_jacobian(self) -> ca.Function:
         """(c, s) -> Jacobian of the twist (linear, angular) of the frame at s in its own axes, (6, n)."""
-        value = body_jacobian_at(self.robot, self._c, self._s)
+        turning, moving = ca.vertsplit(moving_frame_at(self.robot, self._c, self._s).jacobian, 3)
+        value = ca.densify(ca.vertcat(moving, turning))
         return self._function("body_jacobian", [self._c, self._s], [value], ["c", "s"], ["jacobian"])
+
+    @cached_property
+    def _paths(self) -> PathLengths:
+        return PathLengths(stretches(self.robot), self.robot.tendon_paths)
+
+    @cached_property
+    def _displaced(self) -> Any:
+        """Displacements of the tendons, expression (N,)."""
+        return ca.DM(self._paths.rest_m) - self._paths.expression(self._c)
 
     @cached_property
     def displacement(self) -> ca.Function:
         """Of c: q, displacement of every tendon, pulled in positive, m."""
-        return self._function("displacement", [self._c], [ca.DM(self.tendon_matrix) @ self._c], ["c"], ["q"])
+        return self._function("displacement", [self._c], [self._displaced], ["c"], ["q"])
 
     @cached_property
     def displacement_jacobian(self) -> ca.Function:
         """Of c: dq/dc, shape (tendons, n), m per (1/m)."""
         return self._function(
-            "displacement_jacobian", [self._c], [ca.SX(ca.DM(self.tendon_matrix))], ["c"], ["jacobian"]
+            "displacement_jacobian", [self._c], [ca.densify(ca.jacobian(self._displaced, self._c))], ["c"], ["jacobian"]
         )
 
     def _function(

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
+import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.robot.routing import RoutedPath
-from continuum_robot.rod.bases import gauss_legendre
-from continuum_robot.rod.step import step_functions
+from continuum_robot.rod.bases import REFERENCE_STRAIN, gauss_legendre
+from continuum_robot.rod.code_generation import Batch
+from continuum_robot.rod.step import step_functions, tendon_tangent
 from continuum_robot.rod.strain_kinematics import Stretch, basis_matrices
 
 Vector = NDArray[np.float64]
@@ -38,6 +42,7 @@ class PathLengths:
     running_m : (m, N) weight of each node for each path, 0 where it does not run
     basis, rest : (m, 6, n), (m, 6) strain at the nodes
     places : (m, N, 4) position of each path in the cross-section and its slope: x, y (m), x', y'
+    linear : whether the lengths are linear in the coefficients: bending alone, with paths parallel to the rod
     """
 
     def __init__(self, stretches: Sequence[Stretch], paths: Sequence[RoutedPath]) -> None:
@@ -80,16 +85,45 @@ class PathLengths:
         self._rows = self.basis.reshape(-1, self.size)
         self._at = np.repeat(np.arange(len(self.nodes_m)), self.count)
         self._weight, self._place = self.running_m.reshape(-1, 1), self.places.reshape(-1, 4)
-        self._path = step_functions()["rod_path"]
-        self.rest_m = self.lengths(np.zeros(self.size))
+        straight = np.array_equal(self.rest, np.tile(REFERENCE_STRAIN, (len(self.rest), 1)))
+        self.linear = straight and not self.basis[:, 2:].any() and not self.places[..., 2:].any()
+        if self.linear:
+            # The tangent is (0, 0, 1 + kappa_x y - kappa_y x): muhmann (4), (8), (13).
+            arms = self.running_m[..., None] * self.places[..., :2]
+            self.rest_m = self.running_m.sum(axis=0)
+            self._slope = arms[..., 1].T @ self.basis[:, 0] - arms[..., 0].T @ self.basis[:, 1]
+            across = np.einsum("mj,mn->mjn", self.places[..., 1], self.basis[:, 0])
+            across -= np.einsum("mj,mn->mjn", self.places[..., 0], self.basis[:, 1])
+            self._stretch = across.reshape(-1, self.size)  # of each path at each node, less 1
+        else:
+            self.rest_m = self.lengths(np.zeros(self.size))
+
+    @cached_property
+    def _path(self) -> Batch:
+        return step_functions()["rod_path"]
 
     def lengths(self, c: Vector) -> Vector:
         """Length of every path between its ends, (N,), m."""
-        return self._terms(c, np.zeros(self.count))[0]
+        return self._along(c) if self._is_linear(c) else self._at_nodes(c, np.zeros(self.count))[0]
+
+    def shortening(self, c: Vector) -> Vector:
+        """How much shorter than at c = 0 every path is, (N,), m."""
+        return -self._slope @ c if self._is_linear(c) else self.rest_m - self.lengths(c)
 
     def jacobian(self, c: Vector) -> Vector:
         """Derivative of the lengths, (N, n), m per unit of the coefficients."""
-        return self._terms(c, np.zeros(self.count))[1]
+        return self._slope if self._is_linear(c) else self._at_nodes(c, np.zeros(self.count))[1]
+
+    def expression(self, c: Any) -> Any:
+        """The lengths (N,), m, as an expression of the coefficients (n,)."""
+        if self.linear:
+            return ca.DM(self.rest_m) + ca.SX(ca.sparsify(ca.DM(self._slope))) @ c
+        total = ca.SX(self.count, 1)
+        for basis, rest, places, weights in zip(self.basis, self.rest, self.places, self.running_m, strict=True):
+            strain = ca.SX(ca.sparsify(ca.DM(basis))) @ c + ca.DM(rest)
+            for path in np.flatnonzero(weights).tolist():
+                total[path] += weights[path] * ca.norm_2(tendon_tangent(strain, ca.DM(places[path])))
+        return total
 
     def weighted(self, c: Vector, tension: Vector) -> tuple[Vector, Vector, Vector, Vector]:
         """The lengths, their Jacobian, and gradient and Hessian of the energy sum of tension times length.
@@ -103,11 +137,20 @@ class PathLengths:
         -------
         (N,) m; (N, n); (n,); (n, n)
         """
-        lengths, jacobian, curve = self._terms(c, tension)
+        if self._is_linear(c):
+            return self._along(c), self._slope, tension @ self._slope, np.zeros((self.size, self.size))
+        lengths, jacobian, curve = self._at_nodes(c, tension)
         hessian = self._rows.T @ (curve @ self.basis).reshape(-1, self.size)
         return lengths, jacobian, tension @ jacobian, hessian
 
-    def _terms(self, c: Vector, tension: Vector) -> tuple[Vector, Vector, Vector]:
+    def _is_linear(self, c: Vector) -> bool:
+        """Whether the lengths are linear there: no path is so near the centre of the bend that its side changes."""
+        return self.linear and bool((self._stretch @ c).min(initial=0.0) > -1)
+
+    def _along(self, c: Vector) -> Vector:
+        return np.asarray(self.rest_m + self._slope @ c)
+
+    def _at_nodes(self, c: Vector, tension: Vector) -> tuple[Vector, Vector, Vector]:
         """Lengths, their Jacobian, and the Hessian of tension times length by the strain of every node, (m, 6, 6)."""
         nodes = len(self.nodes_m)
         strain = (self.rest + (self._rows @ c).reshape(-1, 6))[self._at]

@@ -13,13 +13,22 @@ matrix column by column, then the position.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import casadi as ca
 
 from continuum_robot.rod.code_generation import Batch, compile_batches
-from continuum_robot.rod.exponential import bracket, exponential, magnus_of_sixth_order, stumpff_around
+from continuum_robot.rod.exponential import (
+    bracket,
+    exponential,
+    magnus_of_sixth_order,
+    stumpff,
+    stumpff_around,
+    tangent,
+    tangent_coefficients,
+)
 
 _REACH_RAD = 2.5  # turn of one step to double precision
 GAUSS_RATIOS = (0.5 - math.sqrt(15) / 10, 0.5, 0.5 + math.sqrt(15) / 10)
@@ -36,18 +45,6 @@ def magnus(strain: Any, length: Any) -> Any:
     return magnus_of_sixth_order(first, second, third, length)
 
 
-def _frame(omega: Any, square_here: Any) -> tuple[Any, Any]:
-    """Rotation and translation of exp(omega), with a symbol for the squared angle as :class:`.exponential.Frozen`."""
-    return exponential(omega, stumpff_around(ca.sumsqr(omega[:3]), square_here, _REACH_RAD))
-
-
-def _exponential_twist(omega: Any, rate: Any, square_here: Any) -> tuple[Any, Any, Any]:
-    """Rotation and translation of exp(omega), and the twist of its end in the frame of its start at a rate of omega."""
-    rotation, shift = _frame(omega, square_here)
-    spin = _axis(ca.jtimes(rotation, omega, rate) @ rotation.T)
-    return rotation, shift, ca.vertcat(spin, ca.jtimes(shift, omega, rate) - ca.cross(spin, shift))
-
-
 def frame_change(strain: Any, length: Any) -> tuple[Any, Any, Any]:
     """Rotation and translation of a step, and the twist of its end in its start's frame per change of Omega, (6, 6).
 
@@ -56,18 +53,127 @@ def frame_change(strain: Any, length: Any) -> tuple[Any, Any, Any]:
     strain : (18,) at the nodes, 1/m and dimensionless
     length : of the step, m
     """
-    omega, rate, square = ca.SX.sym("omega", 6), ca.SX.sym("rate", 6), ca.SX.sym("square")
-    rotation, shift, twist = _exponential_twist(omega, rate, square)
-    step = magnus(strain, length)
-    rotation, shift, tangent = ca.substitute(
-        [rotation, shift, ca.jacobian(twist, rate)], [omega, square], [step, ca.sumsqr(step[:3])]
+    here = _Step(_ALL, _REACH_RAD)
+    rotation, shift, by_omega = ca.substitute(
+        here.at([here.turn, here.shift, here.tangent(1)]), [here.nodal, here.length], [strain, length]
     )
-    return rotation, shift, tangent
+    return rotation, shift, by_omega
 
 
 def frame_parts(frame: Any) -> tuple[Any, Any]:
     """Rotation (3, 3) and position (3,) of a frame (12,)."""
     return ca.reshape(frame[:9], 3, 3), frame[9:]
+
+
+@dataclass(frozen=True)
+class StrainPattern:
+    """Which strains a step has, of six: those alone are arguments of its functions.
+
+    Attributes
+    ----------
+    constant : rows with one strain all along the step
+    varying : rows with a strain of its own at each node
+    rest : (6,) strain in the other rows, 1/m and dimensionless
+    """
+
+    constant: tuple[int, ...]
+    varying: tuple[int, ...]
+    rest: tuple[float, ...]
+
+    @property
+    def constant_alone(self) -> bool:
+        """Whether the strain is the same at all nodes."""
+        return not self.varying
+
+    @property
+    def picked(self) -> tuple[int, ...]:
+        """Which of the eighteen nodal strains are arguments: (m,)."""
+        return (*self.constant, *(row + 6 * node for node in range(len(GAUSS_RATIOS)) for row in self.varying))
+
+    def strains(self, nodal: Any) -> Any:
+        """All eighteen nodal strains.
+
+        Parameters
+        ----------
+        nodal : those picked, (m,)
+        """
+        values: list[Any] = list(self.rest) * len(GAUSS_RATIOS)
+        for at, value in zip(self.picked, ca.vertsplit(nodal), strict=True):
+            for node in range(len(GAUSS_RATIOS)) if at in self.constant else (0,):
+                values[at + 6 * node] = value
+        return ca.vertcat(*values)
+
+    def magnus(self, nodal: Any, length: Any) -> Any:
+        """Twist Omega (6,) of a step.
+
+        Parameters
+        ----------
+        nodal : the strains picked, (m,)
+        length : of the step, m
+        """
+        strains = self.strains(nodal)
+        return length * strains[:6] if self.constant_alone else magnus(strains, length)
+
+
+_ALL = StrainPattern((), tuple(range(6)), (0.0,) * 6)
+
+
+@cache
+def frame_function(pattern: StrainPattern, reach_rad: float) -> ca.Function:
+    """Of the strains picked (m,) and the step's length (m): rotation (3, 3) and position (3,) of its end in its start.
+
+    Parameters
+    ----------
+    reach_rad : turn of the step to which that holds to double precision, rad
+    """
+    nodal, length = ca.SX.sym("nodal", len(pattern.picked)), ca.SX.sym("length")
+    step = pattern.magnus(nodal, length)
+    results = exponential(step, stumpff(ca.sumsqr(step[:3]), reach_rad))
+    return ca.Function("rod_step_frame", [nodal, length], [ca.densify(value) for value in results], _inlining(pattern))
+
+
+@cache
+def tangent_function(pattern: StrainPattern, reach_rad: float) -> ca.Function:
+    """Of the strains picked (m,) and the step's length (m): where its end is, and how the strains move that.
+
+    Rotation (3, 3) and position (3,) of its end in its start, and the twist of its end against its start in the end's
+    axes per strain rate, (6, m).
+
+    Parameters
+    ----------
+    reach_rad : turn of the step to which that holds to double precision, rad
+    """
+    here = _Step(pattern, reach_rad)
+    by_strain = ca.jacobian(here.step, here.nodal)
+    return ca.Function(
+        "rod_step_tangent",
+        [here.nodal, here.length],
+        [ca.densify(value) for value in here.at([here.turn, here.shift, here.tangent(-1) @ by_strain])],
+        _inlining(pattern),
+    )
+
+
+@cache
+def drift_function(pattern: StrainPattern, reach_rad: float) -> ca.Function:
+    """Of the strains picked (m,), their rates and the step's length (m): derivative of the twist of its end, (6,).
+
+    At constant strain rates, the twist being that of the end against the start in the end's axes.
+
+    Parameters
+    ----------
+    reach_rad : turn of the step to which that holds to double precision, rad
+    """
+    here = _Step(pattern, reach_rad)
+    step_drift = ca.jtimes(here.step_rate, here.nodal, here.rate)
+    by_omega, known = here.tangent(-1), ca.SX.sym("step_rate", 6)
+    turned = ca.jtimes(by_omega @ known, here.omega, known)
+    (value,) = here.at([ca.substitute(turned, known, here.step_rate) + by_omega @ step_drift])
+    return ca.Function("rod_step_drift", [here.nodal, here.rate, here.length], [ca.densify(value)], _inlining(pattern))
+
+
+def _inlining(pattern: StrainPattern) -> dict[str, bool]:
+    """Where the strain is constant, copies of the code shrink to what the step's numbers leave of it."""
+    return {**_OPTIONS, "never_inline": not pattern.constant_alone}
 
 
 def _spread_function() -> ca.Function:
@@ -94,14 +200,15 @@ def _curvature_function() -> ca.Function:
     wrench, moved, twist = ca.SX.sym("wrench", 6), ca.SX.sym("moved", 6), ca.SX.sym("twist", 6)
     rotation, position = frame_parts(frame)
     local = ca.vertcat(rotation.T @ (wrench[:3] - ca.cross(position, wrench[3:])), rotation.T @ wrench[3:])
-    omega, rate, force, square = (ca.SX.sym(*of) for of in (("omega", 6), ("rate", 6), ("force", 6), ("square",)))
-    on_omega = ca.gradient(ca.dot(force, _exponential_twist(omega, rate, square)[2]), rate)
-    step = magnus(strain, length)
+    here, force = _Step(_ALL, _REACH_RAD), ca.SX.sym("force", 6)
+    on_omega = here.tangent(1).T @ force
     by_omega, on_step = ca.substitute(
-        [ca.jacobian(on_omega, omega), on_omega], [omega, force, square], [step, local, ca.sumsqr(step[:3])]
+        here.at([ca.jacobian(on_omega, here.omega), on_omega]),
+        [here.nodal, here.length, force],
+        [strain, length, local],
     )
     weight = ca.SX.sym("weight", 6)
-    bent = ca.substitute(ca.hessian(ca.dot(weight, step), strain)[0], weight, on_step)
+    bent = ca.substitute(ca.hessian(ca.dot(weight, magnus(strain, length)), strain)[0], weight, on_step)
     by_start = ca.jacobian(ca.gradient(ca.dot(wrench, bracket(moved, twist)), twist), moved)
     return ca.Function(
         "rod_curvature",
@@ -121,18 +228,18 @@ def _inertia_function() -> ca.Function:
     return ca.Function("rod_inertia", [frame, own], [ca.densify(to_body.T @ own @ to_body)], _OPTIONS)
 
 
-def own_motion_function() -> ca.Function:
-    """What a step of the moving rod does by itself, from the nodal strains (18,), their rates and the step's length.
+@cache
+def own_motion_function(pattern: StrainPattern) -> ca.Function:
+    """What a step of the moving rod does by itself, from the strains picked (m,), their rates and the step's length.
 
     Rotation (9,) and translation (3,) from its start to its end, and the twist (6,) of its end against its start in the
     end's axes.
     """
-    turn, shift, own, here = _own_motion()
-    strain, strain_rate, length = here.arguments
+    here = _Step(pattern, _REACH_RAD)
     return ca.Function(
         "rod_own_motion",
-        [strain, strain_rate, length],
-        [ca.densify(value) for value in here.at([ca.vec(turn), shift, own])],
+        [here.nodal, here.rate, here.length],
+        [ca.densify(value) for value in here.at([ca.vec(here.turn), here.shift, here.tangent(-1) @ here.step_rate])],
         _OPTIONS,
     )
 
@@ -157,55 +264,59 @@ def carry_functions() -> tuple[ca.Function, ca.Function]:
     return out, ca.Function("rod_back", [turn, shift, wrench], [before], _OPTIONS)
 
 
-def step_force_function() -> ca.Function:
-    """The parts of dT/dc_rate (18,), and of dT/dc with the generalised force of W (18,), on the strains at a step.
+@cache
+def step_force_function(pattern: StrainPattern) -> ca.Function:
+    """The parts of dT/dc_rate (m,), and of dT/dc with the generalised force of W (m,), on the strains at a step.
 
-    From the twist (6,) of the step's start in its own axes, nodal strains (18,), their rates, length, momentum wrench
-    L (6,) and force wrench W (6,) on what lies beyond the step, in its end's axes.
+    From the twist (6,) of the step's start in its own axes, the strains picked (m,), their rates, length, momentum
+    wrench L (6,) and force wrench W (6,) on what lies beyond the step, in its end's axes.
     """
-    turn, shift, own, here = _own_motion()
-    strain, strain_rate, length = here.arguments
+    here = _Step(pattern, _REACH_RAD)
     twist, momentum, wrench = (ca.SX.sym(name, 6) for name in ("twist", "momentum", "wrench"))
-    end = _carried(turn, shift, twist) + own
-    pressed, loaded = ca.dot(momentum, end), ca.dot(wrench, end)
-    on_rate, on_omega = here.at(
-        [ca.gradient(pressed, here.rate), ca.gradient(pressed, here.omega) + ca.gradient(loaded, here.rate)]
-    )
+    by_omega, step_rate = here.tangent(-1), ca.SX.sym("step_rate", 6)
+    end = _carried(here.turn, here.shift, twist) + by_omega @ step_rate
+    on_rate, loaded = by_omega.T @ momentum, by_omega.T @ wrench
+    on_omega = ca.gradient(ca.dot(momentum, end), here.omega) + loaded
     a, b = ca.SX.sym("a", 6), ca.SX.sym("b", 6)
-    by_rate = ca.jtimes(here.step, strain, a, True)
-    by_strain = ca.gradient(ca.dot(a, here.step_rate) + ca.dot(b, here.step), strain)
-    results = ca.substitute([by_rate, by_strain], [a, b], [on_rate, on_omega])
+    by_rate = ca.jtimes(here.step, here.nodal, a, True)
+    by_strain = ca.gradient(ca.dot(a, here.step_rate) + ca.dot(b, here.step), here.nodal)
+    found = here.at(ca.substitute([on_rate, on_omega], [step_rate], [here.step_rate]))
+    results = ca.substitute([by_rate, by_strain], [a, b], found)
     return ca.Function(
         "rod_step_force",
-        [twist, strain, strain_rate, length, momentum, wrench],
+        [twist, here.nodal, here.rate, here.length, momentum, wrench],
         [ca.densify(value) for value in results],
         _OPTIONS,
     )
 
 
 class _Step:
-    """The twist Omega of a step and its rate, as symbols to differentiate by, and what they are."""
+    """A step in symbols of its Omega, to differentiate by, with what that is in the strains picked (m,).
 
-    def __init__(self) -> None:
-        self.omega, self.rate, self.square = (ca.SX.sym(*of) for of in (("omega", 6), ("rate", 6), ("square",)))
-        strain, strain_rate = ca.SX.sym("strain", NODAL), ca.SX.sym("strain_rate", NODAL)
-        length = ca.SX.sym("length")
-        self.arguments = strain, strain_rate, length
-        self.step = magnus(strain, length)
-        self.step_rate = ca.jtimes(self.step, strain, strain_rate)
+    Parameters
+    ----------
+    pattern : which strains are picked
+    reach_rad : turn of the step to which all holds to double precision, rad
+    """
+
+    def __init__(self, pattern: StrainPattern, reach_rad: float) -> None:
+        count = len(pattern.picked)
+        self.nodal, self.rate, self.length = ca.SX.sym("nodal", count), ca.SX.sym("rate", count), ca.SX.sym("length")
+        self.step = pattern.magnus(self.nodal, self.length)
+        self.step_rate = ca.jtimes(self.step, self.nodal, self.rate)
+        self.omega, self._square, self._reach_rad = ca.SX.sym("omega", 6), ca.SX.sym("square"), reach_rad
+        self.turn, self.shift = exponential(
+            self.omega, stumpff_around(ca.sumsqr(self.omega[:3]), self._square, reach_rad)
+        )
+
+    def tangent(self, sign: int) -> Any:
+        """Twist of the end per change of Omega, (6, 6), as :func:`.exponential.tangent`."""
+        return tangent(self.omega, tangent_coefficients(ca.sumsqr(self.omega[:3]), self._square, self._reach_rad), sign)
 
     def at(self, values: list[Any]) -> list[Any]:
-        """The values in the nodal strains."""
-        known = [self.step, self.step_rate, ca.sumsqr(self.step[:3])]
-        return list(ca.substitute(values, [self.omega, self.rate, self.square], known))
-
-
-def _own_motion() -> tuple[Any, Any, Any, _Step]:
-    """Rotation and translation of a step, and the twist of its end against its start in the end's axes."""
-    here = _Step()
-    turn, shift = _frame(here.omega, here.square)
-    spin = _axis(turn.T @ ca.jtimes(turn, here.omega, here.rate))
-    return turn, shift, ca.vertcat(spin, turn.T @ ca.jtimes(shift, here.omega, here.rate)), here
+        """The values in the strains."""
+        known = [self.step, ca.sumsqr(self.step[:3])]
+        return list(ca.substitute(values, [self.omega, self._square], known))
 
 
 def _carried(turn: Any, shift: Any, twist: Any) -> Any:
@@ -306,7 +417,3 @@ def step_functions() -> dict[str, Batch]:
     """
     functions = [_spread_function(), _curvature_function(), _inertia_function(), _load_function(), _path_function()]
     return compile_batches(functions, "the general rod")
-
-
-def _axis(skew: Any) -> Any:
-    return ca.vertcat(skew[2, 1], skew[0, 2], skew[1, 0])

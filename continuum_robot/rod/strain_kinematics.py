@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.robot.basis import Basis
+from continuum_robot.robot.description import Robot
 from continuum_robot.rod.bases import REFERENCE_STRAIN, basis_matrix
-from continuum_robot.rod.step import GAUSS_RATIOS, NODAL, step_functions
+from continuum_robot.rod.step import GAUSS_RATIOS, NODAL, StrainPattern, step_functions
 
 Vector = NDArray[np.float64]
 
@@ -51,6 +52,18 @@ class Stretch:
         Gauss-Lobatto nodes on each piece between breaks of the basis: no step goes over a break.
         """
         return _lobatto_pieces((0.0, *self.basis.breaks, 1.0), self.steps)
+
+
+def stretches(robot: Robot) -> tuple[Stretch, ...]:
+    """The segments of a robot as a chain sees them.
+
+    Parameters
+    ----------
+    robot : a rod
+    """
+    return tuple(
+        Stretch(segment.length_m, segment.basis, steps=4 + segment.basis.highest_order) for segment in robot.segments
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +143,16 @@ class MagnusChain:
         functions = step_functions()
         self._spread, self._curvature = functions["rod_spread"], functions["rod_curvature"]
         self._inertia = functions["rod_inertia"]
+
+    @cached_property
+    def pattern(self) -> StrainPattern:
+        """Which strains the steps have, and which of them vary within one."""
+        nodes = self.nodal.reshape(len(self.nodal), len(GAUSS_RATIOS), -1, self.size)
+        rest = self.rest[:, : nodes.shape[2]]
+        needed = nodes.any(axis=(0, 1, 3)) | (np.ptp(rest, axis=0) > 0)
+        changing = np.ptp(nodes, axis=1).max(axis=(0, 2)) > 0
+        constant, varying = (np.flatnonzero(rows).tolist() for rows in (needed & ~changing, changing))
+        return StrainPattern(tuple(constant), tuple(varying), tuple(rest[0].tolist()))
 
     def indices(self, s_m: Sequence[float]) -> NDArray[np.int_]:
         """Stations at arc lengths that the chain was made with.

@@ -320,7 +320,7 @@ class StrainRod:
 
     def tendon_displacement(self, c: ArrayLike) -> Vector:
         """Displacement of every tendon against c = 0, pulled in positive, (N,), m."""
-        return self.tendons.rest_m - self.tendon_lengths(c)
+        return self.tendons.shortening(self.coefficients(c))
 
     def displacement_jacobian(self, c: ArrayLike) -> Vector:
         """dq/dc, (N, n)."""
@@ -328,7 +328,7 @@ class StrainRod:
 
     def string_extension(self, c: ArrayLike) -> Vector:
         """Extension of every string against c = 0, positive when it left the body, (strings,), m."""
-        return np.asarray(self.strings.rest_m - self.strings.lengths(self.coefficients(c)))
+        return self.strings.shortening(self.coefficients(c))
 
     def string_jacobian(self, c: ArrayLike) -> Vector:
         """Derivative of the strings' extensions, (strings, n)."""

@@ -25,7 +25,6 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.rod.code_generation import compile_functions
 from continuum_robot.rod.step import (
-    NODAL,
     carry_functions,
     local_load_function,
     own_motion_function,
@@ -504,12 +503,14 @@ def _motion(dynamics: StrainDynamics, c: Any, rate: Any) -> tuple[Any, Any]:
     """Momentum, and dT/dc with the force of the loads, expressions (n,)."""
     chain, loads = dynamics.chain, dynamics.loaded
     steps = len(chain.step_m)
-    nodal = _sparse(chain.nodal.reshape(-1, dynamics.size))
+    pattern = chain.pattern
+    picked = list(pattern.picked)
+    nodal = _sparse(chain.nodal[:, picked].reshape(-1, dynamics.size))
     at_nodes = _product_function("rod_at_nodes", nodal)
-    strain = ca.reshape(at_nodes(c) + ca.DM(chain.rest.reshape(-1)), NODAL, steps)
-    strain_rate = ca.reshape(at_nodes(rate), NODAL, steps)
+    strain = ca.reshape(at_nodes(c) + ca.DM(chain.rest[:, picked].reshape(-1)), len(picked), steps)
+    strain_rate = ca.reshape(at_nodes(rate), len(picked), steps)
     lengths = ca.DM(chain.step_m.reshape(1, -1))
-    turns, shifts, own = own_motion_function().map(steps)(strain, strain_rate, lengths)
+    turns, shifts, own = own_motion_function(pattern).map(steps)(strain, strain_rate, lengths)
     turn, shift, own = (ca.horzsplit(value) for value in (turns, shifts, own))
     out, back = carry_functions()
     load = local_load_function()
@@ -529,7 +530,7 @@ def _motion(dynamics: StrainDynamics, c: Any, rate: Any) -> tuple[Any, Any]:
             loaded += load(rotation[k + 1], ca.DM(law))
         momenta[k], wrenches[k] = pressed, loaded
         pressed, loaded = back(turn[k], shift[k], pressed), back(turn[k], shift[k], loaded)
-    on_rate, on_strain = step_force_function().map(steps)(
+    on_rate, on_strain = step_force_function(pattern).map(steps)(
         ca.horzcat(*twist[:-1]), strain, strain_rate, lengths, ca.horzcat(*momenta), ca.horzcat(*wrenches)
     )
     from_nodes = _product_function("rod_from_nodes", nodal.T)

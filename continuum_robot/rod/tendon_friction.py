@@ -30,8 +30,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segment import Segment
 from continuum_robot.rod.capstans import Drive, capstan_jacobian, drives
 from continuum_robot.rod.code_generation import FastFunction, compile_functions
-from continuum_robot.rod.exponential import Frozen
-from continuum_robot.rod.kinematics import stretch_frame
+from continuum_robot.rod.moving_chain import SegmentSteps
 from continuum_robot.rod.tendons import coefficient_slices
 
 Vector = NDArray[np.float64]
@@ -87,15 +86,15 @@ def strand_share(segment: Segment, own: Any, angle_rad: float, friction_coeffici
     radius_m = segment.tendons.pitch_radius_m
     hole = ca.DM([radius_m * math.cos(angle_rad), radius_m * math.sin(angle_rad), 0.0])
     straight = ca.SX.zeros(2)
-    frozen = Frozen()
+    steps = SegmentSteps(segment, own)
     chords: list[Any] = []  # for each stretch between disks: direction at its start and at its end, in those planes
     places_m = [0.0, *(float(place) for place in segment.disks.positions_m(segment.length_m) if place > 0)]
     for start_m, end_m in pairwise(places_m):
-        rotation, position = stretch_frame(segment, own, start_m, end_m - start_m, frozen)
+        rotation, position = steps.frame(start_m, end_m)
         chord = position + rotation @ hole - hole
         chord = chord / ca.sqrt(ca.dot(chord, chord))
         chords += [chord[:2], (rotation.T @ chord)[:2]]
-    planes = [straight, *frozen.thaw(chords), straight]
+    planes = [straight, *chords, straight]
     share: Any = ca.SX(1)
     for before, after in zip(planes[::2], planes[1::2], strict=True):
         share *= bushing_share(before, after, friction_coefficient)

@@ -12,13 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.tendons import beyond_bending
-from continuum_robot.simulation.bending_body import BendingBody
 from continuum_robot.simulation.contact import Contact, ContactLoad, Kinematics, PlantContacts
+from continuum_robot.simulation.explicit_body import ExplicitBody
+from continuum_robot.simulation.implicit_body import ImplicitBody
 from continuum_robot.simulation.motors import MotorModel
 from continuum_robot.simulation.plant_body import Drive, PlantBody
-from continuum_robot.simulation.strain_body import StrainBody
 
 Vector = NDArray[np.float64]
 
@@ -57,7 +56,7 @@ class Plant:
     calls.
 
     A robot whose rod does more than bend, or whose tendons or strings are not parallel to it, is integrated in implicit
-    steps by simulation/strain_body.py, which needs a compiler; all others by simulation/bending_body.py.
+    steps by simulation/implicit_body.py; all others by simulation/explicit_body.py.
 
     Parameters
     ----------
@@ -83,7 +82,7 @@ class Plant:
     ------
     ParameterError : unknown actuation, no actuators, or a contact at a place that the robot does not have; capstans on
         a general rod
-    ContinuumRobotError : a general rod without a compiler
+    ContinuumRobotError : ``compile="always"`` and no C compiler
     """
 
     def __init__(
@@ -114,7 +113,7 @@ class Plant:
         self.reset()
 
     def _make_body(self, progress: Callable[[str], None] | None, compile: str) -> PlantBody:
-        kind = StrainBody if beyond_bending(self.robot) else BendingBody
+        kind = ImplicitBody if beyond_bending(self.robot) else ExplicitBody
         return kind(self.robot, self.motor, self._contacts, progress=progress, compile=compile)
 
     # --- running it
@@ -130,7 +129,7 @@ class Plant:
         ------
         ParameterError : wrong shape or not finite
         """
-        start = self._body.rest() if c is None else np.asarray(c, dtype=float)
+        start = self._body.rest if c is None else np.asarray(c, dtype=float)
         if start.shape != (self._size,) or not np.isfinite(start).all():
             raise ParameterError("c", c, f"{self._size} finite coefficients")
         self._body.reset(start)
@@ -309,8 +308,3 @@ class Plant:
     def friction_torque(self) -> Vector:
         """Friction that resists each capstan, shape (capstans,), N.m; empty for a robot without."""
         return self._body.friction_torque(self.tension, self.velocity)
-
-    @property
-    def model(self) -> RodModel:
-        """The rod's symbolic model."""
-        return self._body.model

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.model import RodModel
 from continuum_robot.simulation.contact import Kinematics
 
 Vector = NDArray[np.float64]
@@ -51,6 +50,7 @@ class PlantBody(Protocol):
     substep_s: float
     compiled: bool
 
+    @property
     def rest(self) -> Vector:
         """Equilibrium without tension under gravity alone, (n,)."""
 
@@ -96,10 +96,6 @@ class PlantBody(Protocol):
 
     def reach(self) -> Kinematics:
         """Of the rod, for a push anywhere, with contacts or without."""
-
-    @property
-    def model(self) -> RodModel:
-        """The rod's symbolic model; raises ContinuumRobotError where it has none."""
 
 
 def diverged(robot: Robot, time_s: float, remedy: str) -> ContinuumRobotError:

@@ -9,8 +9,8 @@ import pytest
 from continuum_robot.control.delay_margin import linear_plant, sampled_loop
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.bending_body import BendingBody
 from continuum_robot.simulation.contact import PlantContacts
+from continuum_robot.simulation.explicit_body import ExplicitBody
 from continuum_robot.simulation.motors import MotorModel
 
 
@@ -27,7 +27,7 @@ def linearised(robot):
         for segment in robot.segments
     )
     robot = dataclasses.replace(robot, segments=segments)
-    A, B = BendingBody(robot, motor, PlantContacts(robot, ()), compile="never").linearised()
+    A, B = ExplicitBody(robot, motor, PlantContacts(robot, ()), compile="never").linearised()
     manifold, count = clarke_manifold(robot), robot.tendon_count
     # The tensions of least norm that give a generalised force.
     tension = np.linalg.pinv(manifold.displacement_matrix.T)

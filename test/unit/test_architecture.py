@@ -245,9 +245,7 @@ def test_algorithms_import_without_ros() -> None:
 
 # What a robot is made of is asked where parts are made, and nowhere else: robot/traits.py tells what it can do, the
 # model in models/ gives its parts.
-KIND = re.compile(
-    r"\.mechanism\b|beyond_bending\(|isinstance\([^)]*\b(RollingJoint|EquilibriumModulation|GeneralModel)\b"
-)
+KIND = re.compile(r"\.mechanism\b|beyond_bending\(|isinstance\([^)]*\b(RollingJoint|EquilibriumModulation)\b")
 MAKES_PARTS = {
     "app/fake_level.py",  # how long a general rod takes here
     "estimation/contact_channels.py",

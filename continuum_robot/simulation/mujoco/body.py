@@ -19,7 +19,6 @@ from continuum_robot.errors import ContinuumRobotError, ConvergenceError, Parame
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.capstans import capstan_jacobian, tension_from_torque, torque_from_tension
 from continuum_robot.rod.code_generation import FastFunction
-from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.tendon_friction import TendonFriction
 from continuum_robot.simulation.contact import FRICTION_SPEED_M_PER_S as SLIP_SPEED
 from continuum_robot.simulation.contact import Contact, ContactLoad, Kinematics, PlantContacts
@@ -142,6 +141,7 @@ class ChainBody:
 
     # --- moving it
 
+    @property
     def rest(self) -> Vector:
         """Equilibrium without tension, (n,), in the units of the coefficients."""
         return self._rest
@@ -329,11 +329,6 @@ class ChainBody:
     def reach(self) -> Kinematics:
         """Kinematics of the chain as it is now."""
         return self.kinematics
-
-    @property
-    def model(self) -> RodModel:
-        """None; raises ContinuumRobotError."""
-        raise ContinuumRobotError(f"MuJoCo's chain of {self.robot.name} has no symbolic model of a rod")
 
     def energy(self) -> Energy:
         """Energy now."""

@@ -10,7 +10,7 @@ from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import find_robot_file, load_robot, parse_robot
 from continuum_robot.robot.routing import HolesRouting
-from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.strain_rod import StrainRod
 
 RUCKER = find_robot_file("rucker").read_text(encoding="utf-8")
@@ -81,9 +81,10 @@ def test_a_string_may_be_routed_and_is_checked_too():
 
 
 @pytest.mark.parametrize("name", ["rucker", "rucker_helical"])
-def test_the_model_of_bending_refuses_what_it_does_not_have(name):
+def test_displacements_that_are_not_linear_have_no_matrix(name):
+    model = RodModel(load_robot(name))
     with pytest.raises(ParameterError, match="bending alone"):
-        RodDynamics(load_robot(name), compile="never")
+        _ = model.tendon_matrix
 
 
 def test_a_basis_lists_its_functions():

@@ -9,10 +9,8 @@ from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.basis_families.chebyshev import shifted_chebyshev
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.bases import (
-    basis_integral,
     basis_matrix,
     gauss_legendre,
-    strain,
     strain_matrix,
 )
 
@@ -31,28 +29,10 @@ def test_polynomials_are_numpys_chebyshev(order):
     np.testing.assert_allclose(ours, theirs, atol=1e-13)
 
 
-@pytest.mark.parametrize("order", [0, 3])
-def test_strain_is_reference_plus_matrix_times_coefficients(order):
-    basis = segment_of_order(order).basis
-    c = np.random.default_rng(1).normal(size=basis.coefficient_count)
-    for ratio in RATIOS:
-        expected = np.array([0, 0, 0, 0, 0, 1]) + basis_matrix(basis, ratio) @ c
-        np.testing.assert_allclose(strain(basis, c, ratio), expected, atol=1e-14)
-
-
 def test_raising_the_order_keeps_the_meaning_of_the_first_coefficients():
     low, high = segment_of_order(1).basis, segment_of_order(4).basis
     for ratio in RATIOS:
         np.testing.assert_array_equal(basis_matrix(high, ratio)[:, :4], basis_matrix(low, ratio))
-
-
-@pytest.mark.parametrize("order", [0, 1, 2, 5])
-@pytest.mark.parametrize("share", [0.3, 1.0])
-def test_integral_of_the_basis_is_exact(order, share):
-    segment = segment_of_order(order)
-    nodes, weights = gauss_legendre(30, share)
-    expected = sum(w * segment.length_m * basis_matrix(segment.basis, x) for x, w in zip(nodes, weights, strict=True))
-    np.testing.assert_allclose(basis_integral(segment, share * segment.length_m), expected, atol=1e-15)
 
 
 @pytest.mark.parametrize("order", [0, 1, 2, 5])

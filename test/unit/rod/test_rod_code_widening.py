@@ -8,7 +8,9 @@ import pytest
 from continuum_robot.rod.code_generation import compile_batches, compile_functions, find_compiler, generate_c
 from continuum_robot.rod.code_splitting import split_functions
 from continuum_robot.rod.code_widening import WIDTH, widen_loops
-from continuum_robot.rod.step import own_motion_function, path_rates_function, step_force_function
+from continuum_robot.rod.step import StrainPattern, own_motion_function, path_rates_function, step_force_function
+
+PATTERN = StrainPattern((2,), (0, 1), (0.0, 0.0, 0.0, 0.0, 0.0, 1.0))
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +25,9 @@ def columns(function, count):
 
 
 @pytest.mark.parametrize("count", [1, WIDTH, 11])
-@pytest.mark.parametrize("function", [own_motion_function(), step_force_function(), path_rates_function(2)])
+@pytest.mark.parametrize(
+    "function", [own_motion_function(PATTERN), step_force_function(PATTERN), path_rates_function(2)]
+)
 def test_a_mapped_function_gives_what_it_gives_for_each_column(function, count):
     mapped = function.map(count)
     assert ("_wide(" in widen_loops(generate_c([mapped]))) == (count >= WIDTH)
@@ -39,7 +43,7 @@ def test_a_mapped_function_gives_what_it_gives_for_each_column(function, count):
 
 
 def test_a_batch_gives_what_it_gives_column_by_column():
-    function = step_force_function()
+    function = step_force_function(PATTERN)
     batch = compile_batches([function], "force", compile="always")[function.name()]
     given = [value.T.copy() for value in columns(function, 9)]
     together = batch(*given)
@@ -59,7 +63,7 @@ def test_functions_that_branch_or_call_others_stay_as_they_are():
 
 
 def test_long_functions_are_split_after_widening():
-    source = widen_loops(generate_c([step_force_function().map(10)]))
+    source = widen_loops(generate_c([step_force_function(PATTERN).map(10)]))
     split = split_functions(source, 50)
     assert "_wide_part3(" in split
     assert "casadi_wide kept[" in split

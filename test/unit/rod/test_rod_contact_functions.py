@@ -7,7 +7,7 @@ import pytest
 from rod_robots import load_robot, shapes, uneven, with_basis
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.rod.contact_functions import ContactFunctions, FrictionTerms, GeneralModel
+from continuum_robot.rod.contact_functions import ContactFunctions, FrictionTerms
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.strain_dynamics import StrainDynamics
 from continuum_robot.rod.tendon_friction import TendonFriction
@@ -51,7 +51,7 @@ def test_terms_are_those_of_the_lagrangian(robot, tendon_inertia):
 
 @pytest.fixture(scope="module", params=["rucker_helical", "mixed_routing"])
 def general(request):
-    model = GeneralModel(load_robot(request.param))
+    model = RodModel(load_robot(request.param), quadrature_nodes=6)
     return model, ContactFunctions(model, collocation_nodes=4)
 
 
@@ -65,8 +65,8 @@ def general_states(rod, count=3):
 def test_terms_of_any_strain_are_those_of_the_discrete_chain(general):
     """Another formulation: momentum and force by the exact derivatives of a chain of Magnus steps."""
     model, functions = general
-    dynamics = StrainDynamics(model.rod, damping=model.damping)
-    for c, rate in general_states(model.rod):
+    dynamics = StrainDynamics(functions.rod, damping=model.damping)
+    for c, rate in general_states(functions.rod):
         terms = functions(c, rate)
         close(terms.momentum, dynamics.momentum(c, rate), 2e-5)
         close(terms.mass, dynamics.mass_matrix(c), 2e-5)
@@ -76,8 +76,8 @@ def test_terms_of_any_strain_are_those_of_the_discrete_chain(general):
 
 def test_derivatives_by_any_strain_are_those_of_the_terms(general):
     model, functions = general
-    scale = 1e-6 / model.rod.strain_scale
-    ((c, rate),) = general_states(model.rod, 1)
+    scale = 1e-6 / functions.rod.strain_scale
+    ((c, rate),) = general_states(functions.rod, 1)
     terms = functions(c, rate)
 
     def close_to_column(found, matrix, k):
@@ -95,17 +95,18 @@ def test_derivatives_by_any_strain_are_those_of_the_terms(general):
 
 
 def test_jacobians_of_any_strain_are_those_of_the_rod(general):
-    model, functions = general
-    ((c, rate),) = general_states(model.rod, 1)
+    _, functions = general
+    ((c, rate),) = general_states(functions.rod, 1)
     jacobians = functions(c, rate).jacobians
     for s_m, jacobian in list(zip(functions.nodes_m, jacobians, strict=True))[1:]:
-        close(jacobian, model.rod.body_jacobian(c, float(s_m)), 1e-5)
+        close(jacobian, functions.rod.body_jacobian(c, float(s_m)), 1e-5)
 
 
 def test_a_rod_that_only_bends_has_the_same_terms_in_numbers():
     robot = load_robot("opencr_five_tendon")
-    symbolic = ContactFunctions(RodModel(robot, rotational_energy=True), collocation_nodes=4, compile="never")
-    numbers = ContactFunctions(GeneralModel(robot, quadrature_nodes=6), collocation_nodes=4)
+    model = RodModel(robot, rotational_energy=True, quadrature_nodes=6)
+    symbolic = ContactFunctions(model, collocation_nodes=4, compile="never")
+    numbers = ContactFunctions(model, np.eye(model.size), collocation_nodes=4)
     for c, rate in shapes(robot, 3, 2, bending_rad=1.0):
         one, other = symbolic(c, rate), numbers(c, rate)
         for name in ("momentum", "known_force", "mass", "momentum_by_c", "force_by_c"):

@@ -10,6 +10,7 @@ import pytest
 from continuum_robot.drivers.protocols import StringEncoders, TendonActuators
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.model import RodModel
 from continuum_robot.simulation import faults
 from continuum_robot.simulation.mirror import Mirror
 from continuum_robot.simulation.plant import Plant
@@ -346,7 +347,7 @@ def test_a_device_fault_is_reported_takes_the_current_and_latches(device, plant)
 def test_the_mirror_rests_at_the_linear_static_response(name):
     robot = load_robot(name)
     mirror = Mirror(robot)
-    model = Plant(robot, actuation="ideal", compile="never").model
+    model = RodModel(robot)
     tension = np.linspace(0.5, 2.5, robot.tendon_count)
     for _ in range(400):
         mirror.advance(tension, 0.1)

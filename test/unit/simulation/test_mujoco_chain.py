@@ -261,8 +261,6 @@ def test_a_mechanism_has_no_chain():
         Chain(load_robot("rolling_five_link"))
     with pytest.raises(ParameterError, match="links"):
         Chain(ROBOT, links=0)
-    with pytest.raises(ContinuumRobotError, match="no symbolic model"):
-        _ = MujocoPlant(ROBOT, links=4).model
 
 
 def test_a_missing_package_is_named_with_the_command(monkeypatch):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated robot whose rod is general: any strains, any routing, with its motors, in implicit steps."""
+"""A simulated rod in implicit steps: any strains, any routing, however stiff, with its motors."""
 
 from __future__ import annotations
 
@@ -12,18 +12,16 @@ import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.errors import ContinuumRobotError, ConvergenceError, ParameterError
+from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.inertia import damping_matrix
-from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.strain_dynamics import StrainDynamics
 from continuum_robot.rod.strain_motion import SDIRK_SHARE
-from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.strain_statics import equilibrium
 from continuum_robot.rod.strain_step import Extrapolation, Spools, Stage, StageSolver
-from continuum_robot.simulation.contact import Kinematics, PlantContacts
+from continuum_robot.simulation.contact import PlantContacts
 from continuum_robot.simulation.motors import MotorModel, tendon_tension
 from continuum_robot.simulation.plant_body import Drive, diverged
+from continuum_robot.simulation.rod_body import RodBody
 
 Vector = NDArray[np.float64]
 
@@ -65,22 +63,12 @@ class _Given(NamedTuple):
     contacts: Vector | None
 
 
-class StrainBody:
+class ImplicitBody(RodBody):
     """Rod, tendons and motors in steps of the L-stable method of rod/strain_motion.py, all solved together.
 
     Parameters
     ----------
-    robot : of any basis and routing, without capstans
-    motor : of the tendons; None: the tensions are given
-    contacts : what touches the rod
-    progress : receives a line when something is not as the robot's file says
-    compile : "auto", "always" or "never"
-
-    Attributes
-    ----------
-    substep_s : its longest step, s
-    compiled : whether it is machine code
-    kinematics : of the rod
+    robot, motor, contacts, progress, compile : as of :class:`RodBody`; a robot without capstans
 
     Raises
     ------
@@ -104,9 +92,7 @@ class StrainBody:
                 raise ParameterError(
                     f"capstans of {segment.name}", segment.capstans, "none on a rod that does more than bend"
                 )
-        self._robot, self._motor, self._contacts = robot, motor, contacts
-        self._rod = StrainRod.from_robot(robot)
-        self.kinematics = _Kinematics(robot, self._rod)
+        super().__init__(robot, motor, contacts, progress=progress, compile=compile)
         self._spools = None if motor is None else _MotorSpools(robot, motor)
         self._solver = StageSolver(
             StrainDynamics(self._rod, damping=damping_matrix(robot)),
@@ -118,26 +104,21 @@ class StrainBody:
         self.compiled = self._solver.compiled
         self._rates = Extrapolation(_GUESSED_FROM)
         self._time_s = 0.0
-        self._rest = equilibrium(self._rod).c
-        self.reset(self._rest)
+        self.reset(self.rest)
         if progress is not None and robot.simulation.substep_s != LONGEST_STEP_S:
             progress(
                 f"the plant of {robot.name} takes implicit steps of {LONGEST_STEP_S:g} s instead of"
                 f" simulation.substep_s = {robot.simulation.substep_s:g} s: its rod is general"
             )
 
-    def rest(self) -> Vector:
-        """Equilibrium without tension, (n,)."""
-        return self._rest
-
     def reset(self, c: Vector) -> None:
         """Be at rest at coefficients ``c`` (n,), in their units, tendons straight and without tension."""
         self._solver.forget()
         self._rates.clear()
         self._time_s = 0.0
-        zero, none = np.zeros(self._rod.size), np.zeros(self._robot.tendon_count)
+        zero, none = np.zeros(self._size), np.zeros(self._tendons)
         wound = none if self._motor is None else self._rod.tendon_displacement(c)
-        self._at = _State(np.concatenate([c, zero, zero, wound, none, none, none]), self._rod.size)
+        self._at = _State(np.concatenate([c, zero, zero, wound, none, none, none]), self._size)
 
     def advance(self, drive: Drive, duration_s: float) -> None:
         """Integrate for a duration of more than 0 s.
@@ -174,37 +155,9 @@ class StrainBody:
         """Tendon wound on each spool (m), its rate (m/s) and the motor's current (A), (3, N); with motors."""
         return np.array([self._at.wound_m, self._at.speed_m_per_s, self._at.current_a])
 
-    @property
-    def rod_displacement(self) -> Vector:
-        """Displacement of the tendons at the rod, (N,), m."""
-        return self._rod.tendon_displacement(self._at.c)
-
-    @property
-    def rod_velocity(self) -> Vector:
-        """Its rate, (N,), m/s."""
-        return np.asarray(self._rod.displacement_jacobian(self._at.c) @ self._at.c_rate)
-
-    @property
-    def string_extension(self) -> Vector:
-        """Extension of every string, (strings,), m."""
-        return self._rod.string_extension(self._at.c)
-
     def tension(self, _drive: Drive) -> Vector:
         """Tensions at the end of the latest step, (N,), N."""
         return self._at.tension_n.copy()
-
-    def friction_torque(self, _tension_n: Vector, _velocity: Vector) -> Vector:
-        """Empty: there are no capstans, (0,), N.m."""
-        return np.zeros(0)
-
-    def reach(self) -> Kinematics:
-        """Kinematics of the rod."""
-        return self.kinematics
-
-    @property
-    def model(self) -> RodModel:
-        """None; raises ContinuumRobotError."""
-        raise ContinuumRobotError(f"{self._robot.name} has a general rod, see continuum_robot.rod.strain_rod")
 
     def _parts(self, state: _State, given: _Given, step_s: float, halvings: int) -> _State:
         begun_s = self._time_s
@@ -223,7 +176,7 @@ class StrainBody:
         self._time_s += g
         first = self._stage(state, given, g)
         share = (1 - SDIRK_SHARE) / SDIRK_SHARE
-        base = _State(state.values + share * (first.values - state.values), self._rod.size)
+        base = _State(state.values + share * (first.values - state.values), self._size)
         self._time_s += h - g
         return self._stage(base, given, g)
 
@@ -231,7 +184,7 @@ class StrainBody:
         rate = self._rates.at(self._time_s)
         guess = base.c + g * (base.c_rate if rate is None else rate)
         drive, free = given.drive, given.drive.motor_free > 0
-        end = _State(np.empty_like(base.values), self._rod.size)
+        end = _State(np.empty_like(base.values), self._size)
         pull: Vector | Spools
         if self._motor is None or self._spools is None:
             pull = drive.stiffness_share * np.maximum(drive.wanted, 0.0)
@@ -285,11 +238,3 @@ class _MotorSpools:
         rows = self._rows
         rows[0], rows[1], rows[2], rows[3] = current, drive.offset_m, drive.stiffness_share, drive.motor_free > 0
         return self._values
-
-
-class _Kinematics:
-    """The rod as contacts and pushes ask for it."""
-
-    def __init__(self, robot: Robot, rod: StrainRod) -> None:
-        self.robot = robot
-        self.poses, self.body_jacobian = rod.poses, rod.body_jacobian

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.errors import ParameterError
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.loads import PointWrench
@@ -48,9 +48,7 @@ def test_the_same_trajectory_as_the_plant_of_a_bending_rod(actuation):
     """Within 0.5 % of the way that the tendons go; the other rod may twist, by a degree, as the bend goes round."""
     robots = with_basis(FORMER), with_basis(replace(SAME, torsion_order=0))
     former, general = (Plant(robot, actuation=actuation) for robot in robots)
-    assert former.model.size == former.c.size < general.c.size
-    with pytest.raises(ContinuumRobotError, match="general rod"):
-        _ = general.model
+    assert former.c.size < general.c.size
     phase = 2 * np.pi * np.arange(5) / 5
     rows = []
     for k in range(400):
@@ -147,5 +145,3 @@ def test_what_it_cannot_do_is_refused(helical):
     plant = Plant(helical)
     with pytest.raises(ParameterError, match="tension_command"):
         plant.advance([1.0], CYCLE_S)
-    with pytest.raises(ContinuumRobotError, match="general rod"):
-        _ = plant.model

@@ -1,28 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated robot whose rod only bends, with parallel tendons and its motors, in explicit compiled steps."""
+"""A simulated rod in explicit compiled steps: one that only bends, with parallel tendons, which is not stiff."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import casadi as ca
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.capstans import drives, tension_from_torque, torque_from_tension
 from continuum_robot.rod.code_generation import FastFunction, compile_functions
-from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.integration import rk4_step
-from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.strain_statics import equilibrium
 from continuum_robot.rod.tendon_friction import TendonFriction
-from continuum_robot.simulation.contact import Kinematics, PlantContacts
+from continuum_robot.simulation.contact import PlantContacts
 from continuum_robot.simulation.motors import MotorModel, tendon_tension
 from continuum_robot.simulation.plant_body import Drive, diverged
+from continuum_robot.simulation.rod_body import RodBody
 
 Vector = NDArray[np.float64]
 
@@ -32,22 +31,16 @@ BLOCK_S = 1e-3
 STABLE_PRODUCT = 1.5
 
 
-class BendingBody:
+class ExplicitBody(RodBody):
     """Rod, tendons and motors in equal steps of the classical Runge-Kutta method; capstans with their friction.
 
     Parameters
     ----------
-    robot : whose displacements are linear in the coefficients
-    motor : of the tendons; None: the tensions are given
-    contacts : what touches the rod
-    progress : receives a line when something takes long or is not as the robot's file says
-    compile : "auto", "always" or "never", as in rod/code_generation.py
+    robot, motor, contacts, progress, compile : as of :class:`RodBody`; displacements are linear in the coefficients
 
     Attributes
     ----------
     substep_s : the robot file's, or a fraction of it where that would be unstable, s
-    compiled : whether it runs as machine code
-    model : the rod's symbolic model
     derivative : (y, parameters) -> y'; y is c, c_rate and with motors wound length, speed, current; parameters are
         input (N), generalised force (n), offset, stiffness share, free (N), and those of the contacts
     """
@@ -61,42 +54,38 @@ class BendingBody:
         progress: Callable[[str], None] | None = None,
         compile: str = "auto",
     ) -> None:
-        self._robot, self._motor, self._contacts = robot, motor, contacts
-        self._size, self._tendons = robot.coefficient_count, robot.tendon_count
-        # With motors the capstans' inertia is that of the rotors.
-        self._dynamics = RodDynamics(robot, actuator_inertia=motor is None, compile="never")
-        self.model = self._dynamics.symbolic
+        super().__init__(robot, motor, contacts, progress=progress, compile=compile)
         self._friction = TendonFriction(robot, compile="never")
-        self._jacobian = np.array(self.model.tendon_matrix, dtype=float)  # parallel tendons: constant
-        self._strings = np.array(self.model.string_matrix, dtype=float)
+        self._jacobian = self._rod.displacement_jacobian(np.zeros(self._size))  # parallel tendons: constant
         self._untouched = np.zeros(contacts.size)
         self.derivative = self._derivative()
-        self._rest = self._at_rest()
         self.substep_s = self._stable_substep(progress)
         self._block = max(1, round(BLOCK_S / self.substep_s))
         single = rk4_step(self.derivative, name="plant_step")
-        many = _repeated(single, self._block, "plant_block")
-        made = [single, many, *([self.model.pose, self.model.body_jacobian] if contacts.contacts else [])]
+        made = [single, _repeated(single, self._block, "plant_block")]
         functions = compile_functions(made, f"the plant of {robot.name}", compile=compile, progress=progress)
-        self.kinematics = _Kinematics(robot, functions.get("pose"), functions.get("body_jacobian"))
         self._single: FastFunction = functions["plant_step"]
         self._many: FastFunction = functions["plant_block"]
         self.compiled = self._many.compiled
-        self.reset(self._rest)
+        self.reset(self.rest)
 
+    @cached_property
     def rest(self) -> Vector:
-        """Equilibrium without tension, (n,); straight where gravity allows it."""
-        return self._rest
+        """As of :class:`RodBody`; straight where gravity allows it."""
+        straight = np.zeros(self._size)
+        if np.abs(np.array(self._model.gravity_force(straight))).max() < 1e-12:
+            return straight
+        return equilibrium(self._rod, settle=False).c
 
     def reset(self, c: Vector) -> None:
-        """Be at rest at coefficients ``c`` (n,), 1/m, without tension and current, no tendon slack."""
+        """As of :class:`RodBody`."""
         parts = [c, np.zeros(self._size)]
         if self._motor is not None:
             parts += [self._jacobian @ c, np.zeros(2 * self._tendons)]
         self._y = np.concatenate(parts)
 
     def advance(self, drive: Drive, duration_s: float) -> None:
-        """Integrate for a duration of more than 0 s; raises ContinuumRobotError where it diverges."""
+        """As of :class:`RodBody`."""
         steps = max(1, math.ceil(duration_s / self.substep_s * (1 - 1e-9)))
         h = duration_s / steps
         wanted, force, *fixed, time_s, contacts_from_s = drive
@@ -139,23 +128,8 @@ class BendingBody:
         """Tendon wound on each spool (m), its rate (m/s) and the motor's current (A), shape (3, N); with motors."""
         return self._y[2 * self._size :].reshape(3, self._tendons).copy()
 
-    @property
-    def rod_displacement(self) -> Vector:
-        """Displacement of the tendons at the rod, shape (N,), m."""
-        return self._jacobian @ self.c
-
-    @property
-    def rod_velocity(self) -> Vector:
-        """Its rate, shape (N,), m/s."""
-        return self._jacobian @ self.c_rate
-
-    @property
-    def string_extension(self) -> Vector:
-        """Extension of every string, shape (strings,), m."""
-        return self._strings @ self.c
-
     def tension(self, drive: Drive) -> Vector:
-        """True tensions, shape (N,), N; of what is given, offsets and shares of the tendons count."""
+        """As of :class:`RodBody`."""
         if self._motor is None:
             return drive.wanted.copy()
         wound, speed, _ = self.spools
@@ -164,19 +138,13 @@ class BendingBody:
         return np.array(value, dtype=float).reshape(-1)
 
     def friction_torque(self, tension_n: Vector, velocity: Vector) -> Vector:
-        """Friction that resists each capstan, shape (capstans,), N.m, for tensions (N,) and rates (N,), m/s."""
+        """As of :class:`RodBody`; johnston (37)."""
         if not self._friction.capstan_count:
             return np.zeros(0)
         torque = torque_from_tension(self._robot) @ tension_n
         speed = _speed_of_capstans(self._robot) @ velocity
         value = self._friction.resistance(self.c, speed, torque, self._friction.coefficients)
         return np.array(value, dtype=float).reshape(-1)
-
-    def reach(self) -> Kinematics:
-        """Kinematics of the rod for a push anywhere."""
-        needed = [self.model.pose, self.model.body_jacobian]
-        made = compile_functions(needed, f"pushes on {self._robot.name}", compile="never")
-        return _Kinematics(self._robot, made["pose"], made["body_jacobian"])
 
     # --- making it
 
@@ -192,7 +160,7 @@ class BendingBody:
         if self._contacts.size:
             force = force + self._contacts.expression(c, rate, parameters[own:])
         to_force = ca.MX(ca.DM(self._jacobian.T))
-        acceleration = self.model.acceleration
+        acceleration = self._model.acceleration
         if self._motor is None:
             tension = share * ca.fmax(wanted, 0)
             if self._friction.capstan_count:
@@ -222,12 +190,6 @@ class BendingBody:
         torque = ca.DM(torque_from_tension(self._robot)) @ tension
         return self._friction.resistance(c, capstan_speed, torque, ca.DM(self._friction.coefficients))
 
-    def _at_rest(self) -> Vector:
-        _, gradient, _ = self._dynamics.potential(np.zeros(self._size))
-        if np.abs(gradient).max() < 1e-12:
-            return np.zeros(self._size)
-        return equilibrium(StrainRod.from_robot(self._robot), settle=False).c
-
     def _stable_substep(self, progress: Callable[[str], None] | None) -> float:
         """The robot file's substep, or the largest whole fraction of it that the fastest mode allows."""
         wanted = self._robot.simulation.substep_s
@@ -248,32 +210,15 @@ class BendingBody:
         """
         n, N = self._size, self._tendons
         parameters = np.concatenate([np.zeros(N + n + N), np.ones(2 * N), self._untouched])
-        state = np.concatenate([self._rest, np.zeros(n)])
+        state = np.concatenate([self.rest, np.zeros(n)])
         if self._motor is not None:
-            state = np.concatenate([state, self._jacobian @ self._rest + 1e-3, np.zeros(2 * N)])
+            state = np.concatenate([state, self._jacobian @ self.rest + 1e-3, np.zeros(2 * N)])
         # One direction at a time: the function of all at once takes longer to make than all else of the plant.
         along, value = self.derivative.forward(1), self.derivative(state, parameters)
         directions = np.eye(state.size + parameters.size)
         columns = [along(state, parameters, value, d[: state.size], d[state.size :]) for d in directions]
         jacobian = np.array(ca.horzcat(*columns), dtype=float)
         return jacobian[:, : state.size], jacobian[:, state.size :]
-
-
-class _Kinematics:
-    """Pose and body Jacobian for contacts and pushes."""
-
-    def __init__(self, robot: Robot, pose: FastFunction | None, jacobian: FastFunction | None) -> None:
-        self.robot, self._pose, self._jacobian = robot, pose, jacobian
-
-    def poses(self, c: ArrayLike, s: ArrayLike) -> Vector:
-        if self._pose is None:
-            raise ContinuumRobotError("the plant was made without contacts")
-        return np.array([self._pose(c, place) for place in np.atleast_1d(np.asarray(s, dtype=float))])
-
-    def body_jacobian(self, c: ArrayLike, s: float) -> Vector:
-        if self._jacobian is None:
-            raise ContinuumRobotError("the plant was made without contacts")
-        return self._jacobian(c, s)
 
 
 def _speed_of_capstans(robot: Robot) -> Vector:
