@@ -13,7 +13,8 @@ from typing import Protocol
 import numpy as np
 
 from continuum_robot.estimation.seen_modes import SeenModes, force_balanced_at_tip_n, seen_modes
-from continuum_robot.estimation.shape import ShapeSettings, sensor_accuracy
+from continuum_robot.estimation.shape import sensor_accuracy
+from continuum_robot.estimation.shape_estimate import ShapeSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.tendons import beyond_bending
 

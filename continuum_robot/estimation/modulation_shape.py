@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.estimation.robot_shape import MechanismShapeEstimator
-from continuum_robot.estimation.shape import ShapeEstimate, ShapeSettings
+from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettings
 from continuum_robot.mechanisms.equilibrium_modulation.drawing import ModulationParts
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot

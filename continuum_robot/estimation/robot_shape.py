@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the nodes ask of the estimator of a robot's shape, what those of mechanisms share, and which one a rod has."""
+"""What the nodes ask of the estimator of a robot's shape, and what those of mechanisms share."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.sensor_watch import SensorWatch, WatchSettings
-from continuum_robot.estimation.shape import ShapeEstimate, ShapeEstimator
-from continuum_robot.estimation.strain_shape import StrainShapeEstimator
-from continuum_robot.robot.description import Robot
-from continuum_robot.rod.tendons import beyond_bending
+from continuum_robot.estimation.sensor_watch import SensorWatch
+from continuum_robot.estimation.shape_estimate import ShapeEstimate
 
 Vector = NDArray[np.float64]
 
@@ -96,17 +93,3 @@ class MechanismShapeEstimator(ABC):
     @abstractmethod
     def _estimate(self, displacement: Vector, velocity: Vector) -> ShapeEstimate:
         """From known displacements and their rates."""
-
-
-def rod_shape_estimator(robot: Robot, watch: WatchSettings) -> AnyShapeEstimator:
-    """The estimator of a rod's shape.
-
-    Parameters
-    ----------
-    robot : a rod
-    watch : over the sensors of a robot that needs its strings
-    """
-    if beyond_bending(robot):
-        return StrainShapeEstimator(robot)
-    estimator = ShapeEstimator(robot)
-    return ShapeEstimator(robot, watch=watch) if estimator.needs_strings else estimator

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.estimation.robot_shape import MechanismShapeEstimator
-from continuum_robot.estimation.shape import ShapeEstimate, ShapeSettings
+from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettings
 from continuum_robot.mechanisms.rolling_joint.building import make_linkage, rolling_joint_of
 from continuum_robot.mechanisms.rolling_joint.drawing import pose_in_space
 from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics

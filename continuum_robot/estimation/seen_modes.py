@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.modal_filter import ModalKalmanFilter
-from continuum_robot.estimation.shape import ShapeSettings
+from continuum_robot.estimation.shape_estimate import ShapeSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.strain_problem import StaticProblem
 from continuum_robot.rod.strain_rod import StrainRod

@@ -21,8 +21,8 @@ from continuum_robot.control.limits import TensionLimiter
 from continuum_robot.control.references import ClarkeReference, make_reference
 from continuum_robot.control.tip_control import TipControl
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.robot_shape import rod_shape_estimator
 from continuum_robot.estimation.sensor_watch import WatchSettings
+from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
 from continuum_robot.models.making import robot_model
@@ -96,7 +96,7 @@ class _Loop:
         self.controller = ClarkeController(robot, robot_model(robot).feedforward())
         self.limiter = TensionLimiter(robot.limits, robot.tendon_count)
         self.limiter.reset(np.zeros(robot.tendon_count))
-        self.estimator = rod_shape_estimator(robot, WatchSettings(unknown_s=0.5, noise_m=1e-4))
+        self.estimator = ShapeEstimator(robot, watch=WatchSettings(unknown_s=0.5, noise_m=1e-4))
         self.actuators.read(0.0)
         self.actuators.enable()
         self.tip = np.full(3, np.nan)

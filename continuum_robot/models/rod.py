@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError
 from continuum_robot.estimation.contact_monitor import ContactMonitor
-from continuum_robot.estimation.robot_shape import AnyShapeEstimator, rod_shape_estimator
 from continuum_robot.estimation.sensor_watch import WatchSettings
+from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.models.robot_model import Feedforward, Progress, RigidPart, Summary, plate_and_tip
 from continuum_robot.models.rod_drawing import RodDrawing
 from continuum_robot.robot.description import Robot
@@ -51,9 +51,9 @@ class RodRobotModel:
         decade = 10.0 ** math.floor(math.log10(force))
         return next(step * decade for step in (1.0, 2.0, 5.0, 10.0) if step * decade >= force)
 
-    def shape_estimator(self, watch: WatchSettings) -> AnyShapeEstimator:
+    def shape_estimator(self, watch: WatchSettings) -> ShapeEstimator:
         """From tendons, and strings where the tendons alone do not tell the shape; ``watch`` is over these sensors."""
-        return rod_shape_estimator(self.robot, watch)
+        return ShapeEstimator(self.robot, watch=watch)
 
     def feedforward(self, progress: Progress | None = None) -> Feedforward:
         """Elasticity and gravity, muhmann (25)."""

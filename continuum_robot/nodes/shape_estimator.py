@@ -16,7 +16,7 @@ from std_srvs.srv import Trigger
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.estimation.robot_shape import AnyShapeEstimator
 from continuum_robot.estimation.sensor_watch import WatchSettings
-from continuum_robot.estimation.shape import ShapeEstimate
+from continuum_robot.estimation.shape_estimate import ShapeEstimate
 from continuum_robot.models.making import robot_model
 from continuum_robot.msg import Shape, StringLengths, TendonStates
 from continuum_robot.nodes import conversions, qos

@@ -7,7 +7,7 @@ from virtual_loop import VirtualLoop, rmse
 
 from continuum_robot.control.references import RestToRest
 from continuum_robot.control.tip_control import TipControl
-from continuum_robot.estimation.strain_shape import StrainShapeEstimator
+from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.tendon_modes import controlled_manifold
@@ -42,7 +42,7 @@ class TipReference:
 
     def __init__(self, loop, target):
         self.loop, self.control = loop, TipControl(loop.robot, compile="never")
-        self.estimator = StrainShapeEstimator(loop.robot)
+        self.estimator = ShapeEstimator(loop.robot)
         self.control.reset(self._measured())
         self.solution = self.control.set_target(target)
         self.output, self.calls = None, 0

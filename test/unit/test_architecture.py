@@ -249,7 +249,7 @@ KIND = re.compile(r"\.mechanism\b|beyond_bending\(|isinstance\([^)]*\b(RollingJo
 MAKES_PARTS = {
     "app/fake_level.py",  # how long a general rod takes here
     "estimation/contact_channels.py",
-    "estimation/robot_shape.py",
+    "estimation/shape.py",
     "mechanisms/equilibrium_modulation/building.py",
     "mechanisms/rolling_joint/building.py",
     "rod/contact_functions.py",

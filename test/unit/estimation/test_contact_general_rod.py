@@ -10,7 +10,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact_channels import contact_channels
 from continuum_robot.estimation.contact_monitor import ContactMonitor
 from continuum_robot.estimation.contact_settings import default_settings
-from continuum_robot.estimation.strain_shape import StrainShapeEstimator
+from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.loads import PointWrench
 from continuum_robot.rod.strain_statics import equilibrium
@@ -27,8 +27,8 @@ class Felt:
     def __init__(self, name, **settings):
         self.robot = load_robot(name)
         self.plant = Plant(self.robot)
-        self.estimator = StrainShapeEstimator(self.robot)
-        self.rod = self.estimator.rod
+        self.estimator = ShapeEstimator(self.robot)
+        self.rod = self.estimator.fit.rod
         self.monitor = ContactMonitor(self.robot, replace(default_settings(self.robot), **settings))
         self.tension = np.full(self.robot.tendon_count, REST_N)
         self.plant.advance(self.tension, 3.0)
@@ -92,8 +92,8 @@ def test_every_method_finds_a_push_in_the_middle(method):
 
 def at_equilibrium(robot, tension, *loads, **settings):
     """What the monitor says of a robot that rests under loads."""
-    estimator = StrainShapeEstimator(robot)
-    rod = estimator.rod
+    estimator = ShapeEstimator(robot)
+    rod = estimator.fit.rod
     c = equilibrium(rod, tension, loads=loads).c
     wound = rod.tendon_displacement(c) + tension / robot.simulation.tendon_stiffness_n_per_m
     monitor = ContactMonitor(robot, replace(default_settings(robot), known_arc_length_m=robot.length_m, **settings))

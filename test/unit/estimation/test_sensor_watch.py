@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.sensor_watch import SensorWatch, StandstillWatch, WatchSettings
-from continuum_robot.estimation.shape import ShapeEstimator, ShapeSettings
+from continuum_robot.estimation.shape import ShapeEstimator
+from continuum_robot.estimation.shape_estimate import ShapeSettings
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.model import RodModel
 from continuum_robot.simulation.string_encoders import StringEncoderModel, StringEncoderSettings
@@ -214,7 +215,7 @@ def test_a_robot_at_rest_may_show_the_same_reading_for_ever():
 def test_without_a_watch_only_nan_makes_blind():
     estimator, motion = ShapeEstimator(ROBOT, compile="never"), Motion(5)
     readings = motion.readings(0.0)
-    assert estimator.needs_strings
+    assert estimator.fit.needs_strings
     assert not estimator.update(readings[:TENDONS], None, readings[TENDONS:], DT).is_blind
     lost = estimator.update(readings[:TENDONS], None, None, DT)
     assert lost.is_blind

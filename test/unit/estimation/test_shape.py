@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.shape import ShapeEstimator, ShapeSettings, coefficient_names
+from continuum_robot.estimation.observability import coefficient_names
+from continuum_robot.estimation.shape import ShapeEstimator
+from continuum_robot.estimation.shape_estimate import ShapeSettings
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.tendons import String

@@ -10,7 +10,7 @@ import pytest
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.sensor_watch import WatchSettings
-from continuum_robot.estimation.strain_shape import StrainShapeEstimator
+from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.tendons import String
@@ -24,25 +24,25 @@ REST = np.zeros(ROBOT.tendon_count)
 TENSION = np.array([2.0, 0.5, 0.7, 0.5])
 
 
-def wound(estimator: StrainShapeEstimator, tension: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def wound(estimator: ShapeEstimator, tension: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients at tensions, and how far the spools have to turn for them."""
-    c = equilibrium(estimator.rod, tension).c
-    return c, estimator.rod.tendon_displacement(c) + tension / ROBOT.simulation.tendon_stiffness_n_per_m
+    c = equilibrium(estimator.fit.rod, tension).c
+    return c, estimator.fit.rod.tendon_displacement(c) + tension / ROBOT.simulation.tendon_stiffness_n_per_m
 
 
 def test_it_finds_the_equilibrium_that_made_the_displacements():
     estimator = robot_model(ROBOT).shape_estimator(WatchSettings())
-    assert isinstance(estimator, StrainShapeEstimator)
+    assert isinstance(estimator, ShapeEstimator)
     c, displacement = wound(estimator, TENSION)
     found = estimator.update(displacement, REST)
     assert found.coefficients == pytest.approx(c, abs=1e-4 * np.abs(c).max())
-    assert found.tip == pytest.approx(estimator.rod.poses(c, [ROBOT.length_m])[0], abs=1e-6)
+    assert found.tip == pytest.approx(estimator.fit.rod.poses(c, [ROBOT.length_m])[0], abs=1e-6)
     assert found.sensor_count == 4
     assert not found.is_blind
 
 
 def test_rates_and_covariance_are_the_slope_by_the_displacements():
-    estimator = StrainShapeEstimator(ROBOT)
+    estimator = ShapeEstimator(ROBOT)
     _, displacement = wound(estimator, TENSION)
     velocity, step = np.array([0.01, -0.02, 0.005, 0.0]), 1e-3
     found = estimator.update(displacement, velocity)
@@ -54,7 +54,7 @@ def test_rates_and_covariance_are_the_slope_by_the_displacements():
 
 
 def test_a_slack_tendon_tells_nothing_but_that_it_is_slack():
-    estimator = StrainShapeEstimator(ROBOT)
+    estimator = ShapeEstimator(ROBOT)
     c, displacement = wound(estimator, np.array([2.0, 0.0, 0.0, 0.0]))
     displacement[1:] -= 5e-3
     assert estimator.update(displacement, REST).coefficients == pytest.approx(c, abs=1e-4 * np.abs(c).max())
@@ -62,15 +62,15 @@ def test_a_slack_tendon_tells_nothing_but_that_it_is_slack():
 
 def test_strings_measure_how_far_it_is_off():
     string = String(name="s", start_m=0.0, anchor_m=ROBOT.length_m, pitch_radius_m=0.008, angle_rad=0.3)
-    estimator = StrainShapeEstimator(replace(ROBOT, strings=(string,)))
+    estimator = ShapeEstimator(replace(ROBOT, strings=(string,)))
     c, displacement = wound(estimator, TENSION)
-    extension = estimator.rod.string_extension(c)
+    extension = estimator.fit.rod.string_extension(c)
     assert estimator.update(displacement, REST, extension).residual_m == pytest.approx(0.0, abs=1e-6)
     assert estimator.update(displacement, REST, extension + 1e-3).residual_m == pytest.approx(1e-3, rel=1e-2)
 
 
 def test_an_unknown_tendon_makes_it_blind_and_it_recovers():
-    estimator = StrainShapeEstimator(ROBOT)
+    estimator = ShapeEstimator(ROBOT)
     c, displacement = wound(estimator, TENSION)
     blind = estimator.update(np.array([np.nan, *displacement[1:]]), REST)
     assert blind.is_blind
@@ -83,14 +83,14 @@ def test_an_unknown_tendon_makes_it_blind_and_it_recovers():
 
 def pushed(estimator, *loads):
     """Coefficients under loads, and what the sensors read."""
-    rod = estimator.rod
+    rod = estimator.fit.rod
     c = equilibrium(rod, TENSION, loads=loads).c
     wound = rod.tendon_displacement(c) + TENSION / ROBOT.simulation.tendon_stiffness_n_per_m
     return c, wound, rod.string_extension(c)
 
 
 def missed_m(estimator, found, c):
-    tips = [estimator.rod.poses(shape, [ROBOT.length_m])[0][:3, 3] for shape in (found.coefficients, c)]
+    tips = [estimator.fit.rod.poses(shape, [ROBOT.length_m])[0][:3, 3] for shape in (found.coefficients, c)]
     return np.linalg.norm(tips[0] - tips[1])
 
 
@@ -98,10 +98,10 @@ PUSH = PointWrench(s_m=ROBOT.length_m, force_n=(0.05, 0.03, 0.0))
 
 
 def test_a_push_does_not_falsify_the_shape_where_the_tensions_are_known():
-    estimator = StrainShapeEstimator(WITH_STRINGS)
+    estimator = ShapeEstimator(WITH_STRINGS)
     c, displacement, extension = pushed(estimator, PUSH)
     free, _, _ = pushed(estimator)
-    tips = estimator.rod.poses(c, [ROBOT.length_m])[0] - estimator.rod.poses(free, [ROBOT.length_m])[0]
+    tips = estimator.fit.rod.poses(c, [ROBOT.length_m])[0] - estimator.fit.rod.poses(free, [ROBOT.length_m])[0]
     moved_m = np.linalg.norm(tips[:3, 3])
     assert moved_m > 0.02
     known = estimator.update(displacement, REST, extension, 0.01, TENSION)
@@ -113,11 +113,11 @@ def test_a_push_does_not_falsify_the_shape_where_the_tensions_are_known():
 def test_errors_of_the_sensors_stay_errors_and_do_not_bend_the_rod():
     """Sensors that contradict each other were fitted by shapes that no rod has, or by none."""
     robot = load_robot("mixed_routing")
-    estimator, rod = StrainShapeEstimator(robot), StrainRod.from_robot(robot)
+    estimator, rod = ShapeEstimator(robot), StrainRod.from_robot(robot)
     tension = np.full(robot.tendon_count, 2.0)
     c = equilibrium(rod, tension).c
     wound = rod.tendon_displacement(c) + tension / robot.simulation.tendon_stiffness_n_per_m
-    rng, sigma_m = np.random.default_rng(5), estimator.modes.sigma_m
+    rng, sigma_m = np.random.default_rng(5), estimator.fit.modes.sigma_m
     errors = []
     for _ in range(40):
         noise = sigma_m * rng.normal(size=len(sigma_m))
@@ -125,11 +125,11 @@ def test_errors_of_the_sensors_stay_errors_and_do_not_bend_the_rod():
         assert not found.is_blind
         difference = found.coefficients - c
         errors.append(difference @ np.linalg.solve(found.covariance, difference))
-    assert np.mean(errors) < 2 * estimator.modes.count  # of the size that the covariance says
+    assert np.mean(errors) < 2 * estimator.fit.modes.count  # of the size that the covariance says
 
 
 def test_without_a_string_what_it_shows_is_named():
-    estimator = StrainShapeEstimator(WITH_STRINGS)
+    estimator = ShapeEstimator(WITH_STRINGS)
     _, displacement, extension = pushed(estimator, PUSH)
     assert not estimator.update(displacement, REST, extension, 0.01, TENSION).is_blind
     lost = estimator.update(displacement, REST, np.array([*extension[:4], np.nan]), 0.01, TENSION)
@@ -142,8 +142,8 @@ def test_without_a_string_what_it_shows_is_named():
 
 
 def test_rates_follow_the_readings_at_a_constant_speed():
-    estimator = StrainShapeEstimator(WITH_STRINGS)
-    rod = estimator.rod
+    estimator = ShapeEstimator(WITH_STRINGS)
+    rod = estimator.fit.rod
     slow, fast = (equilibrium(rod, TENSION + pull).c for pull in (0.0, np.array([0.3, 0.0, 0.0, 0.0])))
     for k in range(200):
         share = k / 200
@@ -151,7 +151,7 @@ def test_rates_follow_the_readings_at_a_constant_speed():
         pull = TENSION + share * np.array([0.3, 0.0, 0.0, 0.0])
         wound = rod.tendon_displacement(c) + pull / ROBOT.simulation.tendon_stiffness_n_per_m
         found = estimator.update(wound, REST, rod.string_extension(c), 0.01, pull)
-    modes = estimator.modes.coordinates
+    modes = estimator.fit.modes.coordinates
     rate = modes @ (fast - slow) / 2.0
     np.testing.assert_allclose(modes @ found.coefficient_rates, rate, atol=0.02 * np.abs(rate).max())
     assert found.motion.covariance.shape == (72, 72)

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.estimation.modal_filter import ModalState
 from continuum_robot.estimation.seen_modes import seen_modes
-from continuum_robot.estimation.sensor_watch import SensorWatch
-from continuum_robot.estimation.shape import ShapeEstimate, ShapeSettings
+from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.strain_inverse import hold
 from continuum_robot.rod.strain_problem import StaticProblem, downhill
@@ -50,7 +49,7 @@ class _Readings:
     tension: Vector | None
 
 
-class StrainShapeEstimator:
+class StaticFit:
     """Shape of least energy that fits tendons and strings, followed from one reading to the next.
 
     Parameters
@@ -60,14 +59,14 @@ class StrainShapeEstimator:
 
     Attributes
     ----------
-    watch : None: only the mechanics ties one sensor to another
+    needs_strings : False: only the mechanics ties one sensor to another, so none can be judged by the others
+    rod : of the robot
     modes : what the sensors see of the shape
     """
 
-    watch: SensorWatch | None = None
+    needs_strings = False
 
-    def __init__(self, robot: Robot, settings: ShapeSettings | None = None) -> None:
-        settings = settings or ShapeSettings()
+    def __init__(self, robot: Robot, settings: ShapeSettings) -> None:
         self._robot = robot
         self.rod = StrainRod.from_robot(robot)
         self._problem = StaticProblem(self.rod)
@@ -85,58 +84,36 @@ class StrainShapeEstimator:
         self._held = np.zeros(len(self._sigma_m))
         self._filter.reset()
 
-    def update(
-        self,
-        displacement: Vector,
-        velocity: Vector,
-        string_extension: Vector | None = None,
-        dt: float = 0.0,
-        tension: Vector | None = None,
-    ) -> ShapeEstimate:
-        """One estimate.
+    def update(self, readings: Vector, velocity: Vector | None, tension: Vector | None, dt: float) -> ShapeEstimate:
+        """Arguments as of :class:`~continuum_robot.estimation.shape.ShapeFit`.
 
-        Parameters
-        ----------
-        displacement : of the tendons at the spools, shape (N,), m; NaN where unknown
-        velocity : its rate, shape (N,), m/s; used where the tensions are not known
-        string_extension : shape (strings,), m; None or NaN: unknown, and only used where the tensions are known
-        dt : time since the previous estimate, s; 0 at the first
-        tension : of the tendons, shape (N,), N; None or NaN: unknown
-
-        Returns
-        -------
-        coefficients, their rates, and the covariance that the sensors' errors make; NaN where a displacement is
-
-        Raises
-        ------
-        ParameterError : a displacement of another shape
+        A tendon's displacement has to be known; strings are used where the tensions are known, the velocities where
+        they are not.
         """
-        wound = np.asarray(displacement, dtype=float)
-        if wound.shape != self._stiffness.shape:
-            raise ParameterError("displacement", wound.shape, f"shape {self._stiffness.shape}")
+        wound, extension = readings[: len(self._stiffness)], readings[len(self._stiffness) :]
         if not np.isfinite(wound).all():
             return ShapeEstimate.unseen(self.rod.size, _BLIND)
-        readings = self._read(wound, string_extension, tension)
+        seen = self._read(wound, extension, tension)
         try:
-            self._c, hessian, pull = self._settle(self._c + min(dt, _LONGEST_LOOK_S) * self._rate, readings)
+            self._c, hessian, pull = self._settle(self._c + min(dt, _LONGEST_LOOK_S) * self._rate, seen)
         except ConvergenceError:
             try:
                 self._c = hold(self._problem, wound, tendon_stiffness_n_per_m=self._stiffness).state.c
-                self._c, hessian, pull = self._settle(self._c, readings)
+                self._c, hessian, pull = self._settle(self._c, seen)
             except ConvergenceError:
                 self.reset()
                 return ShapeEstimate.unseen(self.rod.size, _LOST)
         slope = np.asarray(np.linalg.solve(hessian, pull), dtype=float)
         covariance: Vector
         motion: ModalState | None = None
-        if readings.tension is None:
-            rates, self._rate = slope @ velocity, np.zeros(self.rod.size)
+        if seen.tension is None:
+            rates, self._rate = slope @ (np.nan if velocity is None else velocity), np.zeros(self.rod.size)
         else:
             motion = self._moved(slope, dt)
             rates = self._rate = motion.c_rate
-        missed = readings.extension - self.rod.string_extension(self._c)
+        missed = seen.extension - self.rod.string_extension(self._c)
         missed = missed[np.isfinite(missed)]
-        if readings.tension is None:
+        if seen.tension is None:
             errors = slope * self._sigma_m[: len(wound)]
             covariance = errors @ errors.T
         else:
@@ -149,14 +126,10 @@ class StrainShapeEstimator:
             sensor_count=len(wound) + int(missed.size),
             tip=self.rod.poses(self._c, [self.rod.length_m])[0],
             motion=motion,
-            blind=self._blind_to(covariance, readings),
+            blind=self._blind_to(covariance, seen),
         )
 
-    def _read(self, wound: Vector, string_extension: Vector | None, tension: Vector | None) -> _Readings:
-        count = len(wound)
-        extension = np.full(len(self._sigma_m) - count, np.nan)
-        if string_extension is not None and len(string_extension):
-            extension = np.asarray(string_extension, dtype=float)
+    def _read(self, wound: Vector, extension: Vector, tension: Vector | None) -> _Readings:
         if tension is None or not np.isfinite(tension).all():
             return _Readings(wound, extension, np.isfinite(np.concatenate([wound, extension])), None)
         pull = np.maximum(tension, 0.0)
