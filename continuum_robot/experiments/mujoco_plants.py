@@ -23,7 +23,7 @@ from continuum_robot.control.tip_control import TipControl
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.estimation.shape import ShapeEstimator
-from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
+from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
@@ -218,5 +218,6 @@ PLANTS_EXPERIMENT = Experiment(
     compute=_run,
     plot=_draw,
     package="mujoco",
-    tolerances={"*": OF_COGGING},
+    # Where the tip rests beside its target hangs on stiction: the least change of the start moves the mean by a third.
+    tolerances={"*_tip_error_*": Tolerance(relative=0.5, absolute=1e-3), "*": OF_COGGING},
 )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The generated parts of docs/mujoco.md: tables of what the experiments ``mujoco.*`` found.
 
-The numbers are those of docs/numbers/NAME.json, which ``continuum-robot experiment NAME --json docs/numbers/NAME.json``
-writes, of mujoco.statics with ``--data`` and SoRoSim's file; of johnston.contact_sweep, one a plant.
+Those of mujoco.plants are stored by ``continuum-robot experiment mujoco.plants --store``. The others are in
+docs/numbers/NAME.json, which ``continuum-robot experiment NAME --json docs/numbers/NAME.json`` writes: mujoco.statics
+with ``--data`` and SoRoSim's file, johnston.contact_sweep once for each plant.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 from continuum_robot.app.pages.markdown import table
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact_settings import METHODS
+from continuum_robot.experiments.stored_numbers import read_stored
 
 _CHAIN = re.compile(r"chain_of_(\d+)_tip_x_mm")
 
@@ -31,7 +33,7 @@ def page(text: str, folder: Path) -> str:
     ------
     ParameterError : a page without the places of its parts
     """
-    for name, lines in (("statics", _statics(folder)), ("plants", _plants(folder)), ("sweep", _sweep(folder))):
+    for name, lines in (("statics", _statics(folder)), ("plants", _plants()), ("sweep", _sweep(folder))):
         begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
         before, opened, rest = text.partition(begin)
         _, closed, after = rest.partition(end)
@@ -56,8 +58,11 @@ def _statics(folder: Path) -> list[str]:
     return table(header, rows)
 
 
-def _plants(folder: Path) -> list[str]:
-    found = _numbers(folder, "mujoco.plants")
+def _plants() -> list[str]:
+    stored = read_stored("mujoco.plants")
+    if stored is None:
+        raise ParameterError("stored numbers", None, "docs/papers/numbers/mujoco.plants.json")
+    found: dict[str, Any] = stored.numbers
     rows = [
         ("tracking RMSE of q_Re, q_Im", *(_pair(found[f"{name}_tracking_rmse_m"]) for name in ("rod", "mujoco"))),
     ]
