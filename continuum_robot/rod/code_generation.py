@@ -37,6 +37,7 @@ _COMPILE_TIMEOUT_S = 600.0
 # half the time of -O2. Above this many instructions that is 20 s and more; -O0 takes a third, and runs several times
 # slower.
 _LARGE_INSTRUCTIONS = 350_000
+_LONG_CODE = 500_000  # bytes
 _PART_STATEMENTS = 250
 
 
@@ -475,17 +476,26 @@ def build_library(
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="build_") as folder:
         text, library = Path(folder) / "functions.c", Path(folder) / "functions.so"
         text.write_text(code(), encoding="utf-8")
-        answer = subprocess.run(
-            [compiler, *flags, str(text), "-o", str(library), "-lm"],
-            capture_output=True,
-            text=True,
-            timeout=_COMPILE_TIMEOUT_S,
-            check=False,
-        )
+        for more in _several_at_once(compiler, text.stat().st_size), []:
+            answer = subprocess.run(
+                [compiler, *flags, *more, str(text), "-o", str(library), "-lm"],
+                capture_output=True,
+                text=True,
+                timeout=_COMPILE_TIMEOUT_S,
+                check=False,
+            )
+            if answer.returncode == 0 or not more:
+                break
         if answer.returncode != 0 or not library.is_file():
             raise CompilationError(f"{compiler} failed: {answer.stderr.strip()[-400:]}")
         library.replace(target)
     return target
+
+
+def _several_at_once(compiler: str, size: int) -> list[str]:
+    """Flags that let gcc work on parts of long code (bytes) on all cores; what comes out computes the same."""
+    cores = len(os.sched_getaffinity(0))
+    return [f"-flto={cores}"] if "gcc" in Path(compiler).name and cores > 1 and size > _LONG_CODE else []
 
 
 def load_library(path: Path) -> ctypes.CDLL:

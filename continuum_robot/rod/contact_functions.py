@@ -260,7 +260,7 @@ def _contact_terms(model: RodModel, intervals: list[Interval], count: int) -> ca
     found = list(
         all_terms(
             SymbolicMarch(model.robot, intervals, c, count),
-            ca.DM(np.asarray(model.robot.gravity_m_per_s2, dtype=float)),
+            ca.sparsify(ca.DM(np.asarray(model.robot.gravity_m_per_s2, dtype=float))),
             stiffness @ c,
             rate,
             constant_mass=constant,
@@ -268,8 +268,6 @@ def _contact_terms(model: RodModel, intervals: list[Interval], count: int) -> ca
             damping=damping,
         )
     )
-    for k in (2, 4):  # symmetric to the last bit
-        found[k] = ca.tril2symm(ca.tril(found[k]))
     names = ["momentum", "known_force", "mass", "momentum_by_c", "force_by_c", "jacobians"]
     return ca.Function(
         "contact_terms", [c, rate], [ca.densify(value) for value in found], ["c", "c_rate"], names, {"cse": True}
@@ -290,9 +288,12 @@ class FrictionTerms:
     ) -> None:
         n, k = friction.robot.coefficient_count, friction.capstan_count
         c, rate, torque = ca.SX.sym("c", n), ca.SX.sym("c_rate", n), ca.SX.sym("capstan_torque", k)
-        lost = friction.symbolic(c, rate, torque, ca.DM(friction.coefficients))
-        force = ca.mtimes(ca.SX(ca.sparsify(ca.DM(friction.jacobian))).T, lost)  # johnston (38)
-        outputs = [force, ca.jacobian(force, c), ca.jacobian(force, rate)]
+        coefficients, to_capstans = ca.DM(friction.coefficients), ca.SX(ca.sparsify(ca.DM(friction.jacobian)))
+        shares = ca.SX.sym("shares", k, 2)
+        force = to_capstans.T @ friction.torque_of(shares, to_capstans @ rate, torque, friction.sign)  # johnston (38)
+        by_shares = ca.jacobian(force, ca.vec(shares))
+        by_c = by_shares @ ca.vertcat(*friction.share_jacobian(c, coefficients))
+        outputs = ca.substitute([force, by_c, ca.jacobian(force, rate)], [shares], [friction.shares(c, coefficients)])
         function = ca.Function(
             "friction_terms", [c, rate, torque], [ca.densify(value) for value in outputs], {"cse": True}
         )

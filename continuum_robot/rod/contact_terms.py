@@ -19,7 +19,9 @@ differentiation; the tests hold one against the other. Integrals are by Gauss-Le
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import casadi as ca
@@ -31,6 +33,7 @@ from continuum_robot.rod.bases import basis_matrix
 from continuum_robot.rod.exponential import hat
 from continuum_robot.rod.inertia import Parts, Station, stations
 from continuum_robot.rod.moving_chain import SegmentSteps
+from continuum_robot.rod.shared_code import SharedCode
 from continuum_robot.rod.strain_kinematics import hat as numeric_hat
 from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.tendons import coefficient_slices
@@ -142,7 +145,7 @@ class Mass:
     ----------
     mass_kg : its mass
     turn : cross-product matrix of its centre, (3, 3)
-    inertia : about that, (3, 3); None for none
+    inertia : about that, (3, 3)
     jacobian : J there, (6, n)
     """
 
@@ -185,12 +188,24 @@ class March(Protocol):
 
 
 class _Symbols:
-    """What the formulas need of CasADi's expressions."""
+    """What the formulas need of CasADi's expressions; one for each model."""
 
-    zeros = staticmethod(ca.SX)
     hat = staticmethod(hat)
     below = staticmethod(ca.vertcat)
     beside = staticmethod(ca.horzcat)
+    lower = staticmethod(ca.tril)
+
+    def __init__(self) -> None:
+        self._shared = SharedCode()
+
+    def apply(self, formula: Callable[..., tuple[Any, ...]], *given: Any) -> tuple[Any, ...]:
+        """Results of a formula, whose code exists once for all nodes or masses that are alike."""
+        return self._shared(f"contact{formula.__name__}", partial(formula, self), *given)
+
+    @staticmethod
+    def zeros(rows: int, columns: int) -> Any:
+        """A matrix to add to."""
+        return ca.SX(rows, columns)
 
     @staticmethod
     def constant(matrix: Vector) -> Any:
@@ -212,12 +227,21 @@ class _Symbols:
         """What one node or mass gives."""
         return value
 
+    @staticmethod
+    def symmetric(lower: Any) -> Any:
+        """A matrix from its lower triangle, symmetric to the last bit."""
+        return ca.tril2symm(ca.tril(lower))
+
 
 class _Numbers:
     """The same of stacks of arrays."""
 
     zeros = staticmethod(lambda *shape: np.zeros(shape))
-    constant = staticmethod(np.asarray)
+    constant = lower = symmetric = staticmethod(np.asarray)
+
+    def apply(self, formula: Callable[..., tuple[Any, ...]], *given: Any) -> tuple[Any, ...]:
+        """Results of a formula for all nodes or masses of a stack."""
+        return formula(self, *given)
 
     @staticmethod
     def hat(column: Vector) -> Vector:
@@ -264,61 +288,83 @@ def all_terms(
     constant_mass, stiffness, damping : matrices of the coefficients, (n, n)
     """
     kind, n = march.kind, rate.shape[0]
-    momenta, weights = [], []
-    for mass in march.masses:
-        impulse, turning = _impulse(kind, mass, rate)
-        weight = mass.mass_kg * gravity_m_per_s2
-        momenta.append(kind.below(impulse, turning))
-        weights.append(kind.below(weight, mass.turn @ weight))
+    bodies = [(mass.mass_kg, mass.turn, mass.inertia, mass.jacobian) for mass in march.masses]
+    loads = [kind.apply(_loads, *body, rate, gravity_m_per_s2) for body in bodies]
+    beyond, weights = (march.beyond(list(wrenches)) for wrenches in zip(*loads, strict=True))
     # Y at the nodes and masses: the same quadrature as J's, of - ad(A B) V.
-    at_nodes, at_masses = march.integrals([_ad(kind, node.axes, node.jacobian @ rate) for node in march.nodes])
+    changes = [kind.apply(_bracket, node.axes, node.jacobian, rate)[0] for node in march.nodes]
+    at_nodes, at_masses = march.integrals(changes)
     gradient, by_rate = kind.zeros(n, 1), kind.zeros(n, n)
-    half, mass_matrix, transport, curvature = (kind.zeros(n, n) for _ in range(4))
-    for node, Y, H, W in zip(march.nodes, at_nodes, march.beyond(momenta), march.beyond(weights), strict=True):
-        z, y = _ad_transposed(kind, node.axes, H), _ad_transposed(kind, node.axes, W)  # (r, 6)
-        z_J, y_J, B = z @ node.jacobian, y @ node.jacobian, kind.transposed(node.weighted)
-        gradient[node.place, :] += kind.total(B @ (kind.transposed(node.axes) @ W - z_J @ rate))
-        by_rate[node.place, :] -= kind.total(B @ z_J)
-        half[node.place, :] -= kind.total(B @ (z @ Y + y_J / 2))
-    for mass, Y in zip(march.masses, at_masses, strict=True):
-        J, weight = mass.jacobian, mass.mass_kg
-        (_, J_turning), (_, Y_turning) = kind.halves(J), kind.halves(Y)
-        moved, drifted = _at_center(kind, mass, J), _at_center(kind, mass, Y)
-        across, turned = kind.transposed(moved), kind.transposed(J_turning)
-        mass_matrix += kind.total(weight * (across @ moved))
-        transport += kind.total(weight * (across @ drifted))
-        curvature += kind.total(weight * (kind.transposed(drifted) @ drifted))
-        half -= kind.total(weight / 2 * ((turned @ kind.hat(gravity_m_per_s2)) @ moved))
-        if mass.inertia is not None:
-            mass_matrix += kind.total(turned @ (mass.inertia @ J_turning))
-            along = mass.inertia @ Y_turning
-            transport += kind.total(turned @ along)
-            curvature += kind.total(kind.transposed(Y_turning) @ along)
-    mass_matrix = mass_matrix + constant_mass
+    half = kind.zeros(n, n)
+    for node, *of_node in zip(march.nodes, at_nodes, beyond, weights, strict=True):
+        found = kind.apply(_of_node, node.axes, node.weighted, node.jacobian, *of_node, rate)
+        for total, part in zip((gradient, by_rate, half), found, strict=True):
+            total[node.place, :] += kind.total(part)
+    of_masses = [kind.apply(_of_mass, *body, Y, gravity_m_per_s2) for body, Y in zip(bodies, at_masses, strict=True)]
+    mass_matrix, transport, curvature, more = (
+        sum((kind.total(part) for part in parts), kind.zeros(n, n)) for parts in zip(*of_masses, strict=True)
+    )
+    half += more
+    mass_matrix = kind.symmetric(mass_matrix + constant_mass)
     return (
         mass_matrix @ rate,  # johnston (43)
         gradient - elastic - damping @ rate,
         mass_matrix,
         transport + by_rate.T,
-        curvature + half + half.T - stiffness,
+        kind.symmetric(curvature + half + half.T - stiffness),
         march.body_jacobians,
     )
 
 
-def _impulse(kind: Any, mass: Mass, rate: Any) -> tuple[Any, Any]:
-    """Linear and angular momentum about the base's origin, (3, 1) each."""
-    twist = mass.jacobian @ rate
-    impulse = mass.mass_kg * _at_center(kind, mass, twist)
-    turning = mass.turn @ impulse
-    if mass.inertia is not None:
-        turning = turning + mass.inertia @ kind.halves(twist)[1]
-    return impulse, turning
+def _loads(
+    kind: Any, mass_kg: Any, turn: Any, inertia: Any, jacobian: Any, rate: Any, gravity_m_per_s2: Any
+) -> tuple[Any, Any]:
+    """Momentum and weight of a mass as wrenches (force, moment) about the base's origin, (6, 1) each."""
+    twist = jacobian @ rate
+    impulse = mass_kg * _at_center(kind, turn, twist)
+    weight = mass_kg * gravity_m_per_s2
+    turning = turn @ impulse + inertia @ kind.halves(twist)[1]
+    return kind.below(impulse, turning), kind.below(weight, turn @ weight)
 
 
-def _at_center(kind: Any, mass: Mass, twists: Any) -> Any:
-    """Velocities of the centre of mass for twists about the origin, (6, k) to (3, k)."""
+def _of_node(
+    kind: Any, axes: Any, weighted: Any, jacobian: Any, Y: Any, H: Any, W: Any, rate: Any
+) -> tuple[Any, Any, Any]:
+    """What a node gives to dL/dc (k, 1), its derivative by the rate (k, n), and half of that by c (k, n)."""
+    z, y = _ad_transposed(kind, axes, H), _ad_transposed(kind, axes, W)  # (r, 6)
+    z_J, B = z @ jacobian, kind.transposed(weighted)
+    return (
+        B @ (kind.transposed(axes) @ W - z_J @ rate),
+        -(B @ z_J),
+        -(B @ (z @ Y + (y @ jacobian) / 2)),
+    )
+
+
+def _of_mass(
+    kind: Any, mass_kg: Any, turn: Any, inertia: Any, jacobian: Any, Y: Any, gravity_m_per_s2: Any
+) -> tuple[Any, Any, Any, Any]:
+    """What a mass gives to M, dp/dc, the symmetric part of d2L/dc2 and half of the rest, (n, n) each."""
+    (_, J_turning), (_, Y_turning) = kind.halves(jacobian), kind.halves(Y)
+    moved, drifted = _at_center(kind, turn, jacobian), _at_center(kind, turn, Y)
+    across, turned = kind.transposed(moved), kind.transposed(J_turning)
+    pulled, along = mass_kg * drifted, inertia @ Y_turning
+    return (
+        kind.lower(across @ (mass_kg * moved) + turned @ (inertia @ J_turning)),
+        across @ pulled + turned @ along,
+        kind.lower(kind.transposed(drifted) @ pulled + kind.transposed(Y_turning) @ along),
+        (turned @ kind.hat(-mass_kg / 2 * gravity_m_per_s2)) @ moved,
+    )
+
+
+def _at_center(kind: Any, turn: Any, twists: Any) -> Any:
+    """Velocities of a centre of mass for twists about the origin, (6, k) to (3, k)."""
     moving, turning = kind.halves(twists)
-    return moving - mass.turn @ turning
+    return moving - turn @ turning
+
+
+def _bracket(kind: Any, axes: Any, jacobian: Any, rate: Any) -> tuple[Any]:
+    """Brackets ad(e) V of all axes of a node with the twist there, (6, r)."""
+    return (_ad(kind, axes, jacobian @ rate),)
 
 
 def _ad(kind: Any, axes: Any, twist: Any) -> Any:
@@ -344,9 +390,8 @@ class SymbolicMarch:
     collocation_nodes : with which the intervals were made
     """
 
-    kind = _Symbols
-
     def __init__(self, robot: Robot, intervals: list[Interval], c: Any, collocation_nodes: int) -> None:
+        self.kind = _Symbols()
         self._intervals, self._size = intervals, c.shape[0]
         self._shares, self._inner = collocation(collocation_nodes)[1:]
         self.nodes, self.masses = [], []
@@ -422,7 +467,7 @@ class SymbolicMarch:
         return found
 
     def _body(self, station: Station, rotation: Any, position: Any, jacobian: Any) -> Mass:
-        center, inertia = position, None
+        center, inertia = position, ca.SX(3, 3)
         if station.center_of_mass_m is not None:
             center = position + rotation @ self.kind.constant(station.center_of_mass_m)
         if station.tensor_kg_m2 is not None:
@@ -447,7 +492,7 @@ class NumericMarch:
     collocation_nodes : with which the intervals were made
     """
 
-    kind = _Numbers
+    kind = _Numbers()
 
     def __init__(self, rod: StrainRod, intervals: list[Interval], shapes: Vector, collocation_nodes: int) -> None:
         shares, inner = collocation(collocation_nodes)[1:]

@@ -17,7 +17,8 @@ a share of its tension that depends on the shape alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -66,7 +67,7 @@ def bushing_share(before: Any, after: Any, friction_coefficient: Any, rounding: 
     return ca.fmin((1 - square * aa) / (1 - square * ab + root), 1)
 
 
-def strand_share(segment: Segment, own: Any, angle_rad: float, friction_coefficient: Any) -> Any:
+def strand_share(segment: Segment, frames: Sequence[tuple[Any, Any]], angle_rad: float, mu: Any) -> Any:
     """Share of its tension with which a strand ends that runs out through all disks, and back.
 
     The bushings are one in the base plate, one in each disk, and the same again on the way back: 2 (n_d + 1) of (36).
@@ -75,9 +76,9 @@ def strand_share(segment: Segment, own: Any, angle_rad: float, friction_coeffici
     Parameters
     ----------
     segment : the segment; with two strands a tendon runs out and back, else out only
-    own : (k,) its coefficients, CasADi expression
+    frames : rotation (3, 3) and position (3,) of every disk in the frame of the one before, the first in the base's
     angle_rad : of the tendon from +x
-    friction_coefficient : mu
+    mu : friction coefficient
 
     Returns
     -------
@@ -86,20 +87,17 @@ def strand_share(segment: Segment, own: Any, angle_rad: float, friction_coeffici
     radius_m = segment.tendons.pitch_radius_m
     hole = ca.DM([radius_m * math.cos(angle_rad), radius_m * math.sin(angle_rad), 0.0])
     straight = ca.SX.zeros(2)
-    steps = SegmentSteps(segment, own)
     chords: list[Any] = []  # for each stretch between disks: direction at its start and at its end, in those planes
-    places_m = [0.0, *(float(place) for place in segment.disks.positions_m(segment.length_m) if place > 0)]
-    for start_m, end_m in pairwise(places_m):
-        rotation, position = steps.frame(start_m, end_m)
+    for rotation, position in frames:
         chord = position + rotation @ hole - hole
         chord = chord / ca.sqrt(ca.dot(chord, chord))
         chords += [chord[:2], (rotation.T @ chord)[:2]]
     planes = [straight, *chords, straight]
     share: Any = ca.SX(1)
     for before, after in zip(planes[::2], planes[1::2], strict=True):
-        share *= bushing_share(before, after, friction_coefficient)
+        share *= bushing_share(before, after, mu)
         if segment.tendons.strands > 1:
-            share *= bushing_share(-after, -before, friction_coefficient)
+            share *= bushing_share(-after, -before, mu)
     return share
 
 
@@ -149,6 +147,7 @@ class TendonFriction:
             (self.coefficients >= 0) & (self.coefficients < 1)
         ):
             raise ParameterError("coefficients", coefficients, f"{self.capstan_count} values in [0, 1)")
+        self.sign = sign
         self.shares = self._shares()
         self.resistance = self._resistance(sign)
         self.symbolic = self._torque()
@@ -188,30 +187,64 @@ class TendonFriction:
     def _shares(self) -> ca.Function:
         c = ca.SX.sym("c", self.robot.coefficient_count)
         coefficients = ca.SX.sym("coefficients", self.capstan_count)
-        rows = [self._of_drive(drive, c, coefficients[k]) for k, drive in enumerate(self._drives)]
+        frames = [[steps.frame(*ends) for ends in between] for steps, between in self._steps(c)]
+        rows = [
+            ca.horzcat(*(strand_share(segment, frames[drive.segment], angle, coefficients[k]) for angle in angles))
+            for k, (drive, segment, angles) in enumerate(self._strands())
+        ]
         value = ca.vertcat(*rows) if rows else ca.SX(0, 2)
         return ca.Function("shares", [c, coefficients], [value], ["c", "coefficients"], ["shares"], {"cse": True})
 
-    def _of_drive(self, drive: Drive, c: Any, coefficient: Any) -> Any:
-        segment = self.robot.segments[drive.segment]
-        own = c[coefficient_slices(self.robot)[drive.segment]]
-        angles = segment.tendons.angles_rad
-        first = self.robot.tendon_slices[drive.segment].start
-        sides = [float(angles[tendon - first]) for tendon in (drive.pulled, drive.released)]
-        return ca.horzcat(*(strand_share(segment, own, angle, coefficient) for angle in sides))
+    @cached_property
+    def share_jacobian(self) -> ca.Function:
+        """(c, coefficients) -> derivative by c of the shares of pulled and released strands, (k, n) each.
+
+        By the twists of the disks against one another: a strand's share takes them all in one sweep back, and how c
+        moves the disks is the same for all strands.
+        """
+        c = ca.SX.sym("c", self.robot.coefficient_count)
+        coefficients = ca.SX.sym("coefficients", self.capstan_count)
+        moving = [[steps.motion(*ends) for ends in between] for steps, between in self._steps(c)]
+        places = coefficient_slices(self.robot)
+        found = [ca.SX(self.capstan_count, c.shape[0]) for _ in range(2)]
+        for k, (drive, segment, angles) in enumerate(self._strands()):
+            steps = moving[drive.segment]
+            twists = [ca.SX.sym("twist", 6) for _ in steps]
+            frames = [
+                (step.rotation @ (ca.SX.eye(3) + ca.skew(twist[:3])), step.position + step.rotation @ twist[3:])
+                for step, twist in zip(steps, twists, strict=True)
+            ]
+            for jacobian, angle in zip(found, angles, strict=True):
+                share = strand_share(segment, frames, angle, coefficients[k])
+                still = ca.vertcat(*twists)
+                by_twist = ca.substitute(ca.gradient(share, still), still, ca.SX.zeros(still.shape[0]))
+                rows = zip(ca.vertsplit(by_twist, 6), steps, strict=True)
+                jacobian[k, places[drive.segment]] = sum(row.T @ step.tangent for row, step in rows)
+        names = ["pulled", "released"]
+        return ca.Function("share_jacobian", [c, coefficients], found, ["c", "coefficients"], names, {"cse": True})
+
+    def _steps(self, c: Any) -> list[tuple[SegmentSteps, list[tuple[float, float]]]]:
+        """For each segment its steps, and the ends of those from disk to disk, m."""
+        found = []
+        for segment, place in zip(self.robot.segments, coefficient_slices(self.robot), strict=True):
+            places_m = [0.0, *(float(at) for at in segment.disks.positions_m(segment.length_m) if at > 0)]
+            found.append((SegmentSteps(segment, c[place]), list(pairwise(places_m))))
+        return found
+
+    def _strands(self) -> list[tuple[Drive, Segment, list[float]]]:
+        """For each drive its segment, and the angles of the pulled and the released strand, rad."""
+        found = []
+        for drive in self._drives:
+            segment, first = self.robot.segments[drive.segment], self.robot.tendon_slices[drive.segment].start
+            angles = [float(segment.tendons.angles_rad[at - first]) for at in (drive.pulled, drive.released)]
+            found.append((drive, segment, angles))
+        return found
 
     def _resistance(self, sign: str) -> ca.Function:
         k = self.capstan_count
         c, speed = ca.SX.sym("c", self.robot.coefficient_count), ca.SX.sym("capstan_speed", k)
         torque, coefficients = ca.SX.sym("capstan_torque", k), ca.SX.sym("coefficients", k)
-        shares = self.shares(c, coefficients)
-        radii = ca.DM([drive.capstans.radius_m for drive in self._drives])
-        pretensions = ca.DM([drive.capstans.pretension_n for drive in self._drives])
-        # Which of the two strands is pulled follows from the sign of the torque, so (32) is this for both signs.
-        pulled, released = ca.fmax(pretensions + torque / radii, 0), ca.fmax(pretensions - torque / radii, 0)
-        lost = (1 - shares[:, 0]) * pulled + (1 - shares[:, 1]) * released  # johnston (33), (36)
-        direction = ca.sign(speed) if sign == "sign" else ca.tanh(TANH_PER_RADIAN * speed)
-        value = direction * radii * lost  # johnston (37)
+        value = self.torque_of(self.shares(c, coefficients), speed, torque, sign)
         return ca.Function(
             "friction_resistance",
             [c, speed, torque, coefficients],
@@ -220,6 +253,24 @@ class TendonFriction:
             ["friction_torque"],
             {"cse": True},
         )
+
+    def torque_of(self, shares: Any, speed: Any, torque: Any, sign: str = "tanh") -> Any:
+        """Friction torque of the capstans, expression (k,), N.m.
+
+        Parameters
+        ----------
+        shares : what pulled and released strand of each keep, (k, 2)
+        speed : of the capstans, (k,), rad/s
+        torque : on them, (k,), N.m
+        sign : as of the class
+        """
+        radii = ca.DM([drive.capstans.radius_m for drive in self._drives])
+        pretensions = ca.DM([drive.capstans.pretension_n for drive in self._drives])
+        # Which of the two strands is pulled follows from the sign of the torque, so (32) is this for both signs.
+        pulled, released = ca.fmax(pretensions + torque / radii, 0), ca.fmax(pretensions - torque / radii, 0)
+        lost = (1 - shares[:, 0]) * pulled + (1 - shares[:, 1]) * released  # johnston (33), (36)
+        direction = ca.sign(speed) if sign == "sign" else ca.tanh(TANH_PER_RADIAN * speed)
+        return direction * radii * lost  # johnston (37)
 
     def _torque(self) -> ca.Function:
         c, c_rate = (ca.SX.sym(name, self.robot.coefficient_count) for name in ("c", "c_rate"))

@@ -58,6 +58,7 @@ WITHOUT_FORMULAS = {
     "rod/code_splitting.py",
     "rod/code_widening.py",
     "rod/loads.py",
+    "rod/shared_code.py",
     "rod/strain_benchmark.py",
     "rod/strain_motion_benchmark.py",
     "control/cogging.py",

@@ -130,6 +130,24 @@ def test_a_compiler_that_fails_is_not_fatal(monkeypatch, tmp_path):
         code_generation.find_compiler.cache_clear()
 
 
+def test_a_compiler_that_cannot_work_on_parts_takes_the_whole(monkeypatch, tmp_path):
+    real, _ = code_generation.find_compiler()
+    whole = tmp_path / "gcc"
+    whole.write_text(f'#!/bin/sh\ncase "$*" in *-flto*) echo no >&2; exit 1;; esac\nexec {real} "$@"\n')
+    whole.chmod(0o755)
+    monkeypatch.setenv("CC", str(whole))
+    monkeypatch.setenv("CONTINUUM_ROBOT_CACHE", str(tmp_path))
+    monkeypatch.setattr(code_generation, "_LONG_CODE", 0)
+    monkeypatch.setattr(code_generation.os, "sched_getaffinity", lambda _pid: {0, 1})
+    code_generation.find_compiler.cache_clear()
+    try:
+        function = compile_functions([example()], "an example", compile="always")["example"]
+        assert function.compiled
+        check_example(function)
+    finally:
+        code_generation.find_compiler.cache_clear()
+
+
 def test_a_cache_folder_that_cannot_be_written_is_not_fatal(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("CONTINUUM_ROBOT_CACHE", str(tmp_path / "file" / "below"))
