@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from continuum_robot.experiments import (
+    control_comparison,
     cosserat_two_segment,
     drive_cogging,
     ftdcr,
@@ -47,6 +48,7 @@ def experiments() -> dict[str, Experiment]:
         muhmann_pid_pd.PID_PD,
         drive_cogging.COGGING,
         stiffness_pretension.PRETENSION,
+        control_comparison.COMPARISON,
         ftdcr.REPLAY,
         ftdcr.VALIDATE,
         johnston_state_uncertainty.STATE_UNCERTAINTY,

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.control.clarke_controller import ClarkeController
+from continuum_robot.control.controller import Controller
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.identification.procedures.cogging_calibration import CoggingCalibration
@@ -18,6 +20,7 @@ from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.assembly import PERIOD_S, QuietWatcher, make_loop
 from continuum_robot.runtime.controller_cycle import ControllerCycle
+from continuum_robot.runtime.foreign_controller import ForeignController
 from continuum_robot.runtime.pace import VirtualPace
 from continuum_robot.runtime.reference_input import ReferenceInput
 from continuum_robot.simulation.plant import Plant
@@ -38,6 +41,7 @@ class VirtualStack(QuietWatcher):
     robot : as the simulated one is
     plant : of that robot
     believed : as driver and controller know it; None: the same
+    controller : in the driver's cycle; None: the Clarke controller of the robot file
     seed : of the sensors' noise
 
     Attributes
@@ -47,7 +51,15 @@ class VirtualStack(QuietWatcher):
     faults : that latched, with their times
     """
 
-    def __init__(self, robot: Robot, plant: Plant, *, believed: Robot | None = None, seed: int = 1) -> None:
+    def __init__(
+        self,
+        robot: Robot,
+        plant: Plant,
+        *,
+        believed: Robot | None = None,
+        controller: Controller | None = None,
+        seed: int = 1,
+    ) -> None:
         self.robot, self.plant = believed or robot, plant
         self.actuators = SimulatedTendonActuators(robot, plant, np.random.default_rng(seed))
         self.faults: list[tuple[float, str]] = []
@@ -59,7 +71,11 @@ class VirtualStack(QuietWatcher):
         self.actuators.open()
         self.actuators.read(0.0)
         self.loop = make_loop(self.robot, self.actuators, self, lambda _cycle, _form: self._pace)
-        self.controller = ClarkeController(self.robot, robot_model(self.robot).feedforward())
+        self.controller: Any = (
+            ClarkeController(self.robot, robot_model(self.robot).feedforward())
+            if controller is None
+            else ForeignController(controller, self.robot)
+        )
         control = self.robot.control
         timeout_s = 0.02 if control is None else control.state_timeout_s
         self.loop.cycle.attach(ControllerCycle(self.controller, self._input, timeout_s, PERIOD_S))

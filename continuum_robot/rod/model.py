@@ -211,6 +211,19 @@ class RodModel:
             "momentum", [self._c, self._rate], [self._mass @ self._rate], ["c", "c_rate"], ["momentum"]
         )
 
+    @cached_property
+    def momentum_balance(self) -> ca.Function:
+        """(c, c_rate) -> (p, p' less the generalised force on the coefficients): what a momentum observer needs.
+
+        p' = M' c_rate + M c'' with M c'' from the equations of motion, muhmann (25); it is dL/dc - D c_rate of johnston
+        (43), (44).
+        """
+        momentum = self._mass @ self._rate
+        balance = ca.jtimes(momentum, self._c, self._rate) - self._load
+        return self._function(
+            "momentum_balance", [self._c, self._rate], [momentum, balance], ["c", "c_rate"], ["momentum", "balance"]
+        )
+
     # --- energies
 
     @cached_property

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inverse dynamics on the Clarke manifold with PD, and a disturbance observer that feeds forward what is left.
+
+muhmann (25) in Clarke coordinates q, with the motors' rotors moving along, c = S q and generalised forces u = S^T f:
+
+    u = S^T f(S q_r, S q_r', S q_r'') + M_m q_r'' + d_m q_r' + friction(q_r') + p e + d e' - r
+
+The residual r is that of the momentum observer of johnston (43) to (47), of the force that the measured tensions make:
+what tensions were limited to, by whomever, is what the observer sees, so nothing winds up. It takes the place of the
+integral. The observer's form with the tensions as inputs is derived here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.control.controller import MeasuredTendons
+from continuum_robot.control.references import ClarkeReference
+from continuum_robot.control.tendon_forces import distribute
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.schema import quantity
+from continuum_robot.rod.capstans import drives
+from continuum_robot.rod.code_generation import compile_functions
+from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
+
+Vector = NDArray[np.float64]
+
+_START_FADE_S = 0.5  # with which a start that the model does not explain goes away
+_DRY_M_PER_S = 1e-3  # below this speed dry friction is rounded off
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InverseDynamicsSettings:
+    """What is not in the robot file's ``control`` section, whose gains p and d, bounds and pretension hold."""
+
+    observer_rate_per_s: float = quantity("bandwidth of the disturbance observer; 0: none", "1/s", default=25.0, ge=0)
+    friction: float = quantity("fraction of the motors' dry friction fed forward", "", default=0.7, ge=0, le=1)
+
+
+class InverseDynamicsController:
+    """Model and PD on the Clarke coordinates; a :class:`~continuum_robot.control.controller.Controller`.
+
+    Parameters
+    ----------
+    robot : a rod with ``control`` settings; with ``actuators`` their inertia and friction are fed forward too
+    settings : of the observer and the friction
+    compile, progress : as of :func:`~continuum_robot.rod.code_generation.compile_functions`
+
+    Attributes
+    ----------
+    residual : estimated disturbance of the last update, shape (2m,), N
+
+    Raises
+    ------
+    ParameterError : a robot that is no rod, or has no control settings
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        settings: InverseDynamicsSettings | None = None,
+        *,
+        compile: str = "auto",
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        if robot.control is None:
+            raise ParameterError("robot.control", None, f"control settings in the file of robot {robot.name!r}")
+        self._settings, self._control = settings or InverseDynamicsSettings(), robot.control
+        self._manifold = controlled_manifold(robot)
+        model = RodModel(robot)
+        functions = [model.inverse_dynamics, model.momentum_balance]
+        made = compile_functions(functions, f"inverse dynamics of {robot.name}", compile=compile, progress=progress)
+        self._rod_force, self._rod_momentum = made["inverse_dynamics"], made["momentum_balance"]
+        self._shape = coefficients_from_clarke(robot)
+        per_entry = robot.coordinate_count // len(robot.part_names)
+        gains = {name: [getattr(one, name) for one in robot.control.gains] for name in _GAINS}
+        self._p, self._d, self._least, self._largest = (np.repeat(gains[name], per_entry) for name in _GAINS)
+        pull = np.asarray(self._manifold.displacement_matrix)
+        size = robot.coordinate_count
+        self._pull, self._mass, self._viscous, self._dry_n = pull, np.zeros((size, size)), np.zeros((size, size)), 0.0
+        actuators = robot.actuators
+        if actuators is not None:
+            turns_per_m = actuators.gear_ratio / actuators.spool_radius_m
+            if not drives(robot):  # capstans have their inertia in the model of the rod
+                self._mass = actuators.reflected_mass_kg * pull.T @ pull
+            self._viscous = actuators.viscous_friction_nms * turns_per_m**2 * pull.T @ pull
+            self._dry_n = self._settings.friction * actuators.coulomb_friction_nm * turns_per_m
+        self.residual = np.zeros(size)
+        self._momentum = self._offset = self.residual
+
+    def reset(self, reading: MeasuredTendons, tension: Vector, reference: ClarkeReference) -> None:
+        """Start so that the first update asks for about the given tensions; arguments as :meth:`Controller.reset`."""
+        clarke, rate = self._measured(reading)
+        self.residual = np.zeros(len(clarke))
+        self._momentum = self._moving(clarke, rate)[0]
+        pulled = np.where(np.isfinite(tension), tension, 0.0)
+        self._offset = self._pull.T @ pulled - self._wanted(clarke, rate, reference)
+
+    def update(self, reading: MeasuredTendons, reference: ClarkeReference, dt: float) -> Vector:
+        """Answer a state; arguments as :meth:`Controller.update`.
+
+        Returns
+        -------
+        tensions, shape (N,), N
+        """
+        clarke, rate = self._measured(reading)
+        self._observe(clarke, rate, reading.tension_n, dt)
+        self._offset = math.exp(-dt / _START_FADE_S) * self._offset
+        force = self._wanted(clarke, rate, reference) + self._offset - self.residual
+        force = np.minimum(np.maximum(force, self._least), self._largest)
+        return distribute(self._control.tendon_forces, force, self._manifold, self._control.pretension_n)
+
+    def _measured(self, reading: MeasuredTendons) -> tuple[Vector, Vector]:
+        """Clarke coordinates (m) and their rates (m/s), muhmann (2)."""
+        return self._manifold.clarke(reading.displacement_m), self._manifold.clarke(reading.velocity_m_per_s)
+
+    def _wanted(self, clarke: Vector, rate: Vector, reference: ClarkeReference) -> Vector:
+        """Force of model and PD, (2m,), N."""
+        shape = self._shape
+        rod = self._rod_force(shape @ reference.position, shape @ reference.velocity, shape @ reference.acceleration)
+        motors = self._mass @ reference.acceleration + self._rubbed(reference.velocity)
+        error, error_rate = reference.position - clarke, reference.velocity - rate
+        return np.asarray(shape.T @ rod + motors + self._p * error + self._d * error_rate)
+
+    def _rubbed(self, rate: Vector) -> Vector:
+        """Friction of the motors at rates of the coordinates, (2m,), N."""
+        return self._viscous @ rate + self._dry_n * (self._pull.T @ np.tanh(self._pull @ rate / _DRY_M_PER_S))
+
+    def _moving(self, clarke: Vector, rate: Vector) -> tuple[Vector, Vector]:
+        """Momentum of rod and motors, (2m,), N.s, and its rate less the force of the tensions, N."""
+        momentum, balance = self._rod_momentum(self._shape @ clarke, self._shape @ rate)
+        return (
+            self._shape.T @ momentum.reshape(-1) + self._mass @ rate,
+            self._shape.T @ balance.reshape(-1) - self._rubbed(rate),
+        )
+
+    def _observe(self, clarke: Vector, rate: Vector, tension: Vector, dt: float) -> None:
+        """Residual of the momentum observer, johnston (47), for the tensions that were measured."""
+        gain = self._settings.observer_rate_per_s
+        pulled = self._pull.T @ tension
+        if not gain or not math.isfinite(float(pulled.sum())):
+            return
+        momentum, balance = self._moving(clarke, rate)
+        # Of the interval before, at whose end this state is: implicit in r, so that any gain and step are stable.
+        expected = self._momentum + dt * (pulled + balance)
+        self.residual = (self.residual + gain * (momentum - expected)) / (1 + gain * dt)
+        self._momentum = momentum
+
+
+_GAINS = ("p", "d", "u_clamp_min", "u_clamp_max")
