@@ -23,6 +23,7 @@ from continuum_robot.control.controller import MeasuredTendons
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tendon_forces import distribute
 from continuum_robot.errors import ParameterError
+from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.capstans import drives
@@ -56,6 +57,7 @@ class InverseDynamicsController:
     Attributes
     ----------
     residual : estimated disturbance of the last update, shape (2m,), N
+    pretension : least tension that is left on every tendon now, N
 
     Raises
     ------
@@ -72,18 +74,19 @@ class InverseDynamicsController:
     ) -> None:
         if robot.control is None:
             raise ParameterError("robot.control", None, f"control settings in the file of robot {robot.name!r}")
-        self._settings, self._control = settings or InverseDynamicsSettings(), robot.control
+        self._settings = settings or InverseDynamicsSettings()
+        self._size = robot.coordinate_count
+        self._per_entry = self._size // len(robot.part_names)
+        self.pretension = robot.control.pretension_n
+        self.set_settings(robot.control)
         self._manifold = controlled_manifold(robot)
         model = RodModel(robot)
         functions = [model.inverse_dynamics, model.momentum_balance]
         made = compile_functions(functions, f"inverse dynamics of {robot.name}", compile=compile, progress=progress)
         self._rod_force, self._rod_momentum = made["inverse_dynamics"], made["momentum_balance"]
         self._shape = coefficients_from_clarke(robot)
-        per_entry = robot.coordinate_count // len(robot.part_names)
-        gains = {name: [getattr(one, name) for one in robot.control.gains] for name in _GAINS}
-        self._p, self._d, self._least, self._largest = (np.repeat(gains[name], per_entry) for name in _GAINS)
         pull = np.asarray(self._manifold.displacement_matrix)
-        size = robot.coordinate_count
+        size = self._size
         self._pull, self._mass, self._viscous, self._dry_n = pull, np.zeros((size, size)), np.zeros((size, size)), 0.0
         actuators = robot.actuators
         if actuators is not None:
@@ -94,6 +97,40 @@ class InverseDynamicsController:
             self._dry_n = self._settings.friction * actuators.coulomb_friction_nm * turns_per_m
         self.residual = np.zeros(size)
         self._momentum = self._offset = self.residual
+
+    def set_settings(self, settings: ControlSettings) -> None:
+        """Go on with other gains, bounds and pretension.
+
+        Parameters
+        ----------
+        settings : with one entry of gains a segment
+
+        Raises
+        ------
+        ParameterError : another number of entries
+        """
+        entries = len(settings.gains) * self._per_entry
+        if entries != self._size:
+            raise ParameterError("control.gains", len(settings.gains), f"{self._size // self._per_entry} entries")
+        self._control, self._asked_n = settings, settings.pretension_n
+        self._p, self._d, self._least, self._largest = (
+            np.repeat([getattr(one, name) for one in settings.gains], self._per_entry) for name in _GAINS
+        )
+
+    def ask_pretension(self, pretension_n: float) -> None:
+        """Go to another pretension at the settings' rate, in the null space of the tensions.
+
+        Parameters
+        ----------
+        pretension_n : least tension that is left on every tendon, N
+
+        Raises
+        ------
+        ParameterError : negative or not finite
+        """
+        if not 0 <= pretension_n < math.inf:
+            raise ParameterError("pretension_n", pretension_n, "a tension of at least 0 N")
+        self._asked_n = float(pretension_n)
 
     def reset(self, reading: MeasuredTendons, tension: Vector, reference: ClarkeReference) -> None:
         """Start so that the first update asks for about the given tensions; arguments as :meth:`Controller.reset`."""
@@ -115,7 +152,9 @@ class InverseDynamicsController:
         self._offset = math.exp(-dt / _START_FADE_S) * self._offset
         force = self._wanted(clarke, rate, reference) + self._offset - self.residual
         force = np.minimum(np.maximum(force, self._least), self._largest)
-        return distribute(self._control.tendon_forces, force, self._manifold, self._control.pretension_n)
+        step_n = self._control.pretension_rate_n_per_s * dt
+        self.pretension += min(max(self._asked_n - self.pretension, -step_n), step_n)
+        return distribute(self._control.tendon_forces, force, self._manifold, self.pretension)
 
     def _measured(self, reading: MeasuredTendons) -> tuple[Vector, Vector]:
         """Clarke coordinates (m) and their rates (m/s), muhmann (2)."""

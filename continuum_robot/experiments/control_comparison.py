@@ -130,6 +130,10 @@ def cases(robot: Robot, settings: ComparisonSettings) -> dict[str, Robot]:
     ----------
     robot : of the file
     settings : how far the others differ
+
+    Raises
+    ------
+    ParameterError : a robot without actuators
     """
     actuators = robot.actuators
     if actuators is None:
@@ -170,6 +174,10 @@ def with_payload(robot: Robot, mass_kg: float) -> Robot:
     ----------
     robot : with a disk at its tip
     mass_kg : kg
+
+    Raises
+    ------
+    ParameterError : a robot whose disks are described one by one
     """
     last = robot.segments[-1]
     disks = last.disks
@@ -287,7 +295,7 @@ def _draw(result: Result, folder: Path) -> list[Path]:
                     frequencies, [1e3 * run.rmse_m for run in of[name]], "o-", color=colour, label=label, markersize=3
                 )
             axis.axvline(frequencies[fastest], color="0.7", linewidth=0.8, zorder=0)
-            axis.set(xlabel="circles a second", title=case, yscale="log", xscale="log")
+            axis.set(xlabel="circles a second", title=case, yscale="log")
         axes[0].set_ylabel("RMSE in mm")
         legend_below(drawing, axes[0])
     return [file]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.controller import Controller
+from continuum_robot.control.laws import control_law
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.identification.procedures.cogging_calibration import CoggingCalibration
@@ -41,7 +42,7 @@ class VirtualStack(QuietWatcher):
     robot : as the simulated one is
     plant : of that robot
     believed : as driver and controller know it; None: the same
-    controller : in the driver's cycle; None: the Clarke controller of the robot file
+    controller : in the driver's cycle; None: the one that the robot file asks for
     seed : of the sensors' noise
 
     Attributes
@@ -71,10 +72,11 @@ class VirtualStack(QuietWatcher):
         self.actuators.open()
         self.actuators.read(0.0)
         self.loop = make_loop(self.robot, self.actuators, self, lambda _cycle, _form: self._pace)
+        law = control_law(self.robot) if controller is None else controller
         self.controller: Any = (
             ClarkeController(self.robot, robot_model(self.robot).feedforward())
-            if controller is None
-            else ForeignController(controller, self.robot)
+            if law is None
+            else ForeignController(law, self.robot)
         )
         control = self.robot.control
         timeout_s = 0.02 if control is None else control.state_timeout_s

@@ -9,6 +9,7 @@ from continuum_robot.robot.schema import quantity, refuse
 
 ANTIWINDUP_STRATEGIES = ("none", "back_calculation", "conditional_integration")
 TENDON_FORCE_STRATEGIES = ("shift", "redistribute", "clip", "least_sum")
+PID_LAW = "pid"
 REFERENCE_KINDS = ("chirp", "steps", "circle", "rest_to_rest", "hold", "csv")
 
 
@@ -47,6 +48,11 @@ class ControlSettings:
     """The Clarke controller of a robot."""
 
     gains: tuple[PidGains, ...] = quantity("one entry a segment")
+    law: str = quantity(
+        "what turns states into tensions: pid, inverse_dynamics, or the name of an installed controller",
+        default=PID_LAW,
+        filled=True,
+    )
     tendon_forces: str = quantity(
         "how negative tendon forces are avoided", default="shift", choices=TENDON_FORCE_STRATEGIES
     )

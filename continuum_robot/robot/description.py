@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.robot.actuation import Actuators, TensionLimits
-from continuum_robot.robot.control_settings import ControlSettings, ReferenceSettings
+from continuum_robot.robot.control_settings import PID_LAW, ControlSettings, ReferenceSettings
 from continuum_robot.robot.displaced_tendons import DisplacedTendons
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.hardware import Hardware
@@ -232,7 +232,11 @@ class Robot:
         if self.mechanism is not None:
             return self.mechanism.traits
         one = len(self.segments) == 1 and not self.without_clarke
-        return Traits(coordinate_names=("q_Re", "q_Im") if one else ())
+        law = PID_LAW if self.control is None else self.control.law
+        return Traits(
+            coordinate_names=("q_Re", "q_Im") if one else (),
+            without_compiled_cycle="" if law == PID_LAW else f"the controller {law} is Python code",
+        )
 
     @property
     def coordinates_name(self) -> str:

@@ -32,13 +32,14 @@ class ForeignController:
     Attributes
     ----------
     needs_python : always
+    settings : of the robot's file, or those given since
     tension, clarke, clarke_rate, force : as of :class:`ClarkeController`
     """
 
     needs_python = True
 
     def __init__(self, controller: Controller, robot: Robot) -> None:
-        self.controller = controller
+        self.controller, self.settings = controller, robot.control
         self.manifold = controlled_manifold(robot)
         coordinates, tendons = self.manifold.coordinate_count, self.manifold.tendon_count
         self.tension, self.force = [math.nan] * tendons, [math.nan] * coordinates
@@ -103,7 +104,7 @@ class ForeignController:
         )
 
     def set_settings(self, settings: ControlSettings) -> None:
-        """Refuse: gains and strategies are those of the Clarke controller.
+        """Hand settings on.
 
         Parameters
         ----------
@@ -111,9 +112,36 @@ class ForeignController:
 
         Raises
         ------
-        ParameterError : always
+        ParameterError : a controller without ``set_settings``, or settings that it does not take
         """
-        raise ParameterError("control", settings, f"settings of {type(self.controller).__name__} itself")
+        if settings == self.settings:
+            return
+        self._method("set_settings", "control", settings)(settings)
+        self.settings = settings
+
+    def ask_pretension(self, pretension_n: float) -> None:
+        """Hand on a pretension that is asked for.
+
+        Parameters
+        ----------
+        pretension_n : N
+
+        Raises
+        ------
+        ParameterError : a controller without ``ask_pretension``, or a pretension that it does not take
+        """
+        self._method("ask_pretension", "pretension_n", pretension_n)(pretension_n)
+
+    @property
+    def pretension(self) -> float:
+        """Pretension of the controller now, N; NaN where it tells none."""
+        return float(getattr(self.controller, "pretension", math.nan))
+
+    def _method(self, name: str, what: str, value: Any) -> Any:
+        method = getattr(self.controller, name, None)
+        if method is None:
+            raise ParameterError(what, value, f"a controller with {name}: {type(self.controller).__name__} has its own")
+        return method
 
     def _measured(self) -> TendonReading:
         if self._reading is None:

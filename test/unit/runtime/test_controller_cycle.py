@@ -276,5 +276,9 @@ def test_a_controller_of_ones_own_takes_the_place_of_the_clarke_controller():
     own.answer = np.ones(4)
     with pytest.raises(ParameterError, match="tension"):
         loop.state()
+    loop.cycle.set_settings(robot.control)  # as they are
+    assert np.isnan(loop.cycle.pretension)
     with pytest.raises(ParameterError, match="Spring"):
-        loop.cycle.set_settings(robot.control)
+        loop.cycle.set_settings(dataclasses.replace(robot.control, pretension_n=2.0))
+    with pytest.raises(ParameterError, match="Spring"):
+        loop.cycle.ask_pretension(2.0)

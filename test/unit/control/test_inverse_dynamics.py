@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inverse dynamics with a disturbance observer: on plants without motors, where the model is all there is."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from continuum_robot.control import laws
+from continuum_robot.control.inverse_dynamics import InverseDynamicsController, InverseDynamicsSettings
+from continuum_robot.control.references import ClarkeReference
+from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.errors import ParameterError
+from continuum_robot.experiments.control_comparison import with_payload
+from continuum_robot.experiments.virtual_stack import VirtualStack
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
+from continuum_robot.simulation.plant import Plant
+
+ROBOT = load_robot("opencr_five_tendon")
+MOTORLESS = dataclasses.replace(ROBOT, actuators=None)
+SOFT = dataclasses.replace(  # gains that suit a robot without the motors' inertia
+    MOTORLESS,
+    control=dataclasses.replace(
+        ROBOT.control, gains=tuple(dataclasses.replace(one, p=1000.0, d=30.0) for one in ROBOT.control.gains)
+    ),
+)
+CYCLE_S = 1e-3
+MANIFOLD = controlled_manifold(ROBOT)
+
+
+def reading(displacement, velocity, tension, stamp_s=0.0):
+    count = len(displacement)
+    return TendonReading(
+        stamp_s, displacement, velocity, tension, np.full(count, np.nan), np.full(count, np.nan), np.zeros(count), ()
+    )
+
+
+def reference(position, velocity=(0.0, 0.0), acceleration=(0.0, 0.0)):
+    return ClarkeReference(*(np.array(part, dtype=float) for part in (position, velocity, acceleration)))
+
+
+def controller(robot=SOFT, **settings):
+    return InverseDynamicsController(robot, InverseDynamicsSettings(**settings), compile="never")
+
+
+class Loop:
+    """A controller on ideal tension sources, which may be limited; measured tensions are those applied."""
+
+    def __init__(self, own, robot=SOFT, largest_n=math.inf):
+        self.own, self.largest_n = own, largest_n
+        self.plant = Plant(robot, actuation="ideal", compile="never")
+        self.tension = np.full(5, 3.0)
+        own.reset(self.measured(), self.tension, reference([0, 0]))
+
+    def measured(self):
+        return reading(self.plant.rod_displacement, self.plant._body.rod_velocity, self.tension)
+
+    @property
+    def clarke(self):
+        return MANIFOLD.clarke(self.plant.rod_displacement)
+
+    def run(self, wanted, duration_s, force=None):
+        for k in range(round(duration_s / CYCLE_S)):
+            asked = self.own.update(self.measured(), wanted(k * CYCLE_S), CYCLE_S)
+            self.tension = np.minimum(asked, self.largest_n)
+            self.plant.advance(self.tension, CYCLE_S, force)
+
+
+def test_the_tensions_give_the_acceleration_of_the_reference():
+    own, model = controller(observer_rate_per_s=0.0), RodDynamics(MOTORLESS, compile="never")
+    shape = coefficients_from_clarke(ROBOT)
+    rng = np.random.default_rng(4)
+    for _ in range(5):
+        position, velocity, acceleration = (
+            5e-3 * rng.normal(size=2),
+            0.03 * rng.normal(size=2),
+            0.3 * rng.normal(size=2),
+        )
+        wanted = reference(position, velocity, acceleration)
+        state = reading(
+            MANIFOLD.displacement_matrix @ position, MANIFOLD.displacement_matrix @ velocity, np.full(5, 3.0)
+        )
+        own.reset(state, np.full(5, 3.0), wanted)
+        own._offset = np.zeros(2)
+        tension = own.update(state, wanted, CYCLE_S)
+        found = model.forward_dynamics(shape @ position, shape @ velocity, tension)
+        np.testing.assert_allclose(found, shape @ acceleration, rtol=1e-7, atol=1e-7)
+
+
+def test_the_first_answer_is_near_the_tensions_it_is_given():
+    own = controller(ROBOT)
+    state = reading(np.zeros(5), np.zeros(5), np.full(5, 3.0))
+    given = np.array([5.0, 3.0, 4.0, 3.0, 6.0])
+    own.reset(state, given, reference([1e-3, 0]))
+    force = MANIFOLD.generalized_force(own.update(state, reference([1e-3, 0]), 0.0))
+    np.testing.assert_allclose(force, MANIFOLD.generalized_force(given), atol=1e-9)
+
+
+def test_a_force_that_nobody_reports_is_found_and_leaves_no_error():
+    own = controller(observer_rate_per_s=30.0)
+    loop = Loop(own)
+    pushed = np.array([0.004, -0.002])  # on the coefficients
+    loop.run(lambda _time_s: reference([2e-3, 1e-3]), 3.0, pushed)
+    found = coefficients_from_clarke(ROBOT).T @ pushed
+    np.testing.assert_allclose(own.residual, found, rtol=2e-3, atol=1e-3 * np.abs(found).max())
+    np.testing.assert_allclose(loop.clarke, [2e-3, 1e-3], atol=2e-6)
+    without = Loop(controller(observer_rate_per_s=0.0))
+    without.run(lambda _time_s: reference([2e-3, 1e-3]), 3.0, pushed)
+    assert np.abs(without.clarke - [2e-3, 1e-3]).max() > 1e-4
+
+
+def test_tensions_that_others_limit_wind_nothing_up():
+    """A place that 4 N do not reach is asked for; the observer explains where the robot stays and holds no more."""
+    own = controller(observer_rate_per_s=30.0)
+    loop = Loop(own, largest_n=4.0)
+    loop.run(lambda _time_s: reference([8e-3, 0]), 3.0)
+    assert loop.clarke[0] < 6e-3
+    assert np.abs(own.residual).max() < 0.05
+    loop.run(lambda _time_s: reference([1e-3, 0]), 0.4)
+    np.testing.assert_allclose(loop.clarke, [1e-3, 0], atol=1e-4)
+
+
+def test_pretension_and_gains_change_while_it_runs():
+    own = controller()
+    loop = Loop(own)
+    loop.run(lambda _time_s: reference([1e-3, 0]), 1.0)
+    stood, least = loop.clarke, loop.tension.min()
+    own.ask_pretension(5.0)
+    loop.run(lambda _time_s: reference([1e-3, 0]), 0.2)
+    assert own.pretension == pytest.approx(3.0 + 0.2 * ROBOT.control.pretension_rate_n_per_s)
+    loop.run(lambda _time_s: reference([1e-3, 0]), 1.0)
+    assert loop.tension.min() == pytest.approx(least + 2.0, abs=0.01)
+    np.testing.assert_allclose(loop.clarke, stood, atol=1e-7)
+    with pytest.raises(ParameterError, match="pretension_n = -1"):
+        own.ask_pretension(-1.0)
+    with pytest.raises(ParameterError, match=r"control\.gains = 2 -- expected 1 entries"):
+        own.set_settings(dataclasses.replace(ROBOT.control, gains=ROBOT.control.gains * 2))
+
+
+def test_an_unknown_tension_leaves_the_observer_as_it_is():
+    own = controller()
+    loop = Loop(own)
+    loop.run(lambda _time_s: reference([1e-3, 0]), 0.5)
+    before = own.residual.copy()
+    unknown = dataclasses.replace(loop.measured(), tension_n=np.full(5, np.nan))
+    assert np.isfinite(own.update(unknown, reference([1e-3, 0]), CYCLE_S)).all()
+    np.testing.assert_array_equal(own.residual, before)
+
+
+def test_a_robot_file_names_its_controller():
+    model = dataclasses.replace(ROBOT, control=dataclasses.replace(ROBOT.control, law="inverse_dynamics"))
+    assert "inverse_dynamics is Python code" in model.traits.without_compiled_cycle
+    assert not ROBOT.traits.without_compiled_cycle
+    plant = Plant(model, rng=np.random.default_rng(1))
+    stack = VirtualStack(model, plant)
+    try:
+        stack.activate()
+        stack.follow(lambda _time_s: reference([2e-3, 0]), 1.5)
+        np.testing.assert_allclose(MANIFOLD.clarke(plant.displacement), [2e-3, 0], atol=1e-4)
+        assert isinstance(stack.controller.controller, InverseDynamicsController)
+    finally:
+        stack.close()
+
+
+def test_controllers_of_other_packages_are_found_by_their_entry_point(monkeypatch):
+    class Entry:
+        name = "mine"
+
+        def load(self):
+            return lambda robot: ("made for", robot.name)
+
+    monkeypatch.setattr(laws, "entry_points", lambda group: [Entry()] if group == laws.ENTRY_POINTS else [])
+
+    def law(name):
+        return laws.control_law(dataclasses.replace(ROBOT, control=dataclasses.replace(ROBOT.control, law=name)))
+
+    assert law("pid") is None
+    assert law("mine") == ("made for", ROBOT.name)
+    with pytest.raises(ParameterError, match=r"control\.law = 'yours' -- expected one of pid, inverse_dynamics, mine"):
+        law("yours")
+
+
+def test_a_payload_sits_at_the_tip():
+    loaded, plain = RodDynamics(with_payload(ROBOT, 0.02), compile="never"), RodDynamics(ROBOT, compile="never")
+    c, rate = np.array([1.0, -2.0]), np.array([3.0, 1.0])
+    tip = ROBOT.length_m
+    more = loaded.energies(c, rate).kinetic_translational - plain.energies(c, rate).kinetic_translational
+    velocity = plain.body_jacobian(c, tip)[:3] @ rate
+    assert more == pytest.approx(0.01 * velocity @ velocity, rel=1e-5)
