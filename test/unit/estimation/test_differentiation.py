@@ -3,9 +3,10 @@
 
 import numpy as np
 import pytest
+from rate_filters import KalmanDifferentiator, PolynomialDerivative
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.differentiation import FilteredDerivative, KalmanDifferentiator, PolynomialDerivative
+from continuum_robot.estimation.differentiation import FilteredDerivative
 
 DT = 1e-3
 TIMES = np.arange(4000) * DT

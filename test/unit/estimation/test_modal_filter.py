@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rate_comparison import compare_rate_filters, usual_filters
+from rate_filters import GaussianDerivative, KalmanDifferentiator
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.differentiation import GaussianDerivative, KalmanDifferentiator
 from continuum_robot.estimation.modal_filter import ModalKalmanFilter
-from continuum_robot.estimation.rate_comparison import compare_rate_filters, usual_filters
 from continuum_robot.simulation.string_encoders import StringEncoderModel, StringEncoderSettings
 
 DT = 0.01

@@ -10,9 +10,9 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from rate_filters import GaussianDerivative, KalmanDifferentiator, PolynomialDerivative
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.differentiation import GaussianDerivative, KalmanDifferentiator, PolynomialDerivative
 
 Array = NDArray[np.float64]
 Sensor = Callable[[Array], Array]
