@@ -24,7 +24,6 @@ from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
 from continuum_robot.experiments.virtual_stack import VirtualStack
-from continuum_robot.robot.backbone import Disk
 from continuum_robot.robot.control_settings import ControlSettings, ReferenceSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
@@ -160,42 +159,11 @@ def cases(robot: Robot, settings: ComparisonSettings) -> dict[str, Robot]:
     )
     return {
         "nominal": robot,
-        "payload": with_payload(robot, settings.payload_kg),
+        "payload": robot.changed(payload_kg=settings.payload_kg),
         "cogging": motors(cogging_amplitude_nm=settings.cogging * actuators.cogging_amplitude_nm),
         "friction": motors(coulomb_friction_nm=settings.friction * actuators.coulomb_friction_nm),
         "model": dataclasses.replace(robot, segments=heavy),
     }
-
-
-def with_payload(robot: Robot, mass_kg: float) -> Robot:
-    """The robot with a mass at the tip, a small sphere.
-
-    Parameters
-    ----------
-    robot : with a disk at its tip
-    mass_kg : kg
-
-    Raises
-    ------
-    ParameterError : a robot whose disks are described one by one
-    """
-    last = robot.segments[-1]
-    disks = last.disks
-    if disks.mass_kg is None:
-        raise ParameterError("disks", disks, "equal disks")
-    across, along = disks.inertia_transverse_kg_m2, disks.inertia_axial_kg_m2
-    tensor = (max(across, 1e-12), 0.0, 0.0, 0.0, max(across, 1e-12), 0.0, 0.0, 0.0, max(along, 1e-12))
-    places_m = disks.positions_m(last.length_m)
-    each = tuple(
-        Disk(
-            arc_length_m=float(at),
-            mass_kg=disks.mass_kg + (mass_kg if at == places_m[-1] else 0.0),
-            inertia_kg_m2=tensor,
-        )
-        for at in places_m
-    )
-    loaded = dataclasses.replace(last, disks=dataclasses.replace(disks, mass_kg=None, count=None, individual=each))
-    return dataclasses.replace(robot, segments=(*robot.segments[:-1], loaded))
 
 
 def _compute(settings: ComparisonSettings, progress: Progress) -> Result:

@@ -156,6 +156,8 @@ def stations(robot: Robot, index: int, parts: Parts, quadrature_nodes: int | Non
                 station.mass_kg[DISKS] = float(kilograms)  # muhmann (14)
                 if parts.rotational_energy and own.any():
                     station.tensors_kg_m2[DISKS] = own
+    if parts.disk_inertia and robot.payload_kg and index == len(robot.segments) - 1:
+        separate.append(Station(segment.length_m, {DISKS: robot.payload_kg}))
     return sorted([*found.values(), *separate], key=lambda station: station.s_m)
 
 

@@ -36,12 +36,14 @@ def moving_stations(
     frame = base
     for index, place in enumerate(coefficient_slices(robot)):
         segment = robot.segments[index]
+        borne = stations(robot, index, parts, quadrature_nodes)
+        ends_m = step_ends(segment.basis, segment.length_m, [station.s_m for station in borne])
         here: dict[float, list[Station]] = {}
-        for station in stations(robot, index, parts, quadrature_nodes):
-            here.setdefault(station.s_m, []).append(station)
+        for station in borne:  # steps end where masses are, to rounding
+            here.setdefault(min(ends_m, key=lambda end_m: abs(end_m - station.s_m)), []).append(station)
         steps = SegmentSteps(segment, c[place], c_rate[place])
         start_m = 0.0
-        for end_m in step_ends(segment.basis, segment.length_m, list(here)):
+        for end_m in ends_m:
             frame = frame.moved(steps.motion(start_m, end_m), place)
             start_m = end_m
             for station in here.get(end_m, []):

@@ -151,7 +151,7 @@ class StrainRod:
 
     @classmethod
     def from_robot(cls, robot: Robot, *, magnus_steps: int | None = None) -> StrainRod:
-        """The rod of a robot file: backbone, disks, tendons, strings, gravity.
+        """The rod of a robot file: backbone, disks, payload, tendons, strings, gravity.
 
         Tendons bend with the backbone, as in :func:`continuum_robot.rod.inertia.section_stiffness`; their mass is
         neglected. Tendons are in the order of :attr:`Robot.tendon_paths`.
@@ -195,6 +195,8 @@ class StrainRod:
                     )
                     for s, mass in zip(disks.positions_m(segment.length_m), disks.masses_kg, strict=True)
                 ]
+        if robot.payload_kg:
+            masses.append(LumpedMass(s_m=robot.length_m, mass_kg=robot.payload_kg))
         return cls(
             segments,
             robot.tendon_paths,

@@ -229,6 +229,8 @@ class Chain:
                     center = center + disks.individual[k].center_of_mass_m
                     tensor = disks.individual[k].inertia_tensor_kg_m2
                 parts.append((float(mass), center, tensor))
+        if robot.payload_kg and start_m == self.start_m(self.link_at(robot.length_m)):
+            parts.append((robot.payload_kg, np.array([0.0, 0.0, robot.length_m - start_m]), np.zeros((3, 3))))
         mass = sum(part[0] for part in parts)
         if not mass > 0:
             expected = "mass on every link: a backbone with a density, or a disk on each link"

@@ -12,7 +12,6 @@ from continuum_robot.control.inverse_dynamics import InverseDynamicsController, 
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
-from continuum_robot.experiments.control_comparison import with_payload
 from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.dynamics import RodDynamics
@@ -181,12 +180,3 @@ def test_controllers_of_other_packages_are_found_by_their_entry_point(monkeypatc
     assert law("mine") == ("made for", ROBOT.name)
     with pytest.raises(ParameterError, match=r"control\.law = 'yours' -- expected one of pid, inverse_dynamics, mine"):
         law("yours")
-
-
-def test_a_payload_sits_at_the_tip():
-    loaded, plain = RodDynamics(with_payload(ROBOT, 0.02), compile="never"), RodDynamics(ROBOT, compile="never")
-    c, rate = np.array([1.0, -2.0]), np.array([3.0, 1.0])
-    tip = ROBOT.length_m
-    more = loaded.energies(c, rate).kinetic_translational - plain.energies(c, rate).kinetic_translational
-    velocity = plain.body_jacobian(c, tip)[:3] @ rate
-    assert more == pytest.approx(0.01 * velocity @ velocity, rel=1e-5)
