@@ -70,7 +70,7 @@ class Station:
 
 
 def distributed_nodes(
-    segment: Segment, density_kg_per_m: float, quadrature_nodes: int | None = None
+    segment: Segment, density_kg_per_m: float, disk_kg: float, quadrature_nodes: int | None = None
 ) -> tuple[Vector, Vector]:
     """Nodes (m, from the segment's start) and weights (m) of the quadrature of a segment's distributed mass.
 
@@ -83,15 +83,16 @@ def distributed_nodes(
     ----------
     segment : of the rod
     density_kg_per_m : of all that is distributed, kg/m
+    disk_kg : mass of each of its equal disks that counts, kg; 0 where none does
     quadrature_nodes : Gauss-Legendre nodes to take
     """
     basis, length_m, disks = segment.basis, segment.length_m, segment.disks
-    if quadrature_nodes is None and not basis.highest_order and disks.mass_kg:
+    if quadrature_nodes is None and not basis.highest_order and disk_kg:
         places_m = np.unique([0.0, *disks.positions_m(length_m)])
         powers = np.polynomial.legendre.legvander(2 * places_m / length_m - 1, _LUMPED_DEGREE).T
         exact = np.eye(_LUMPED_DEGREE + 1)[0]
         weights = length_m * np.linalg.lstsq(powers, exact, rcond=None)[0]
-        left_kg = weights[1:] * density_kg_per_m + disks.mass_kg
+        left_kg = weights[1:] * density_kg_per_m + disk_kg
         if np.abs(powers @ weights - length_m * exact).max() < 1e-12 and left_kg.min() > 0:
             return places_m, weights
     return gauss_legendre(quadrature_nodes or 6 + basis.highest_order, length_m)
@@ -135,7 +136,9 @@ def stations(robot: Robot, index: int, parts: Parts, quadrature_nodes: int | Non
     for k, start_m in ((index, 0.0), (index + 1, segment.length_m))[: len(robot.segments) - index]:
         distributed = distributed_mass(robot, k, parts)
         density_kg_per_m = sum(mass for mass, _ in distributed.values())
-        for node, weight in zip(*distributed_nodes(robot.segments[k], density_kg_per_m, quadrature_nodes), strict=True):
+        disk_kg = (robot.segments[k].disks.mass_kg or 0.0) if parts.disk_inertia else 0.0
+        nodes = distributed_nodes(robot.segments[k], density_kg_per_m, disk_kg, quadrature_nodes)
+        for node, weight in zip(*nodes, strict=True):
             # What is at the base does not move; what is at the start of a segment moves with the end of that before.
             if (k == index) == (node > 0):
                 station = found.setdefault(start_m + float(node), Station(start_m + float(node)))
