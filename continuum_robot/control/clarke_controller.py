@@ -12,7 +12,7 @@ import numpy as np
 from cython.cimports.libc.math import isfinite
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.control.controller import ClarkeOutput
+from continuum_robot.control.controller import ClarkeOutput, checked_pretension
 from continuum_robot.control.pid import Pid
 from continuum_robot.control.pid_parameters import PidParameters
 from continuum_robot.control.references import ClarkeReference
@@ -185,9 +185,7 @@ class ClarkeController:
         ------
         ParameterError : negative or not finite
         """
-        if not 0 <= pretension_n < math.inf:
-            raise ParameterError("pretension_n", pretension_n, "a tension of at least 0 N")
-        self.asked_pretension_n = float(pretension_n)
+        self.asked_pretension_n = checked_pretension(pretension_n)
 
     @property
     def pretension(self) -> float:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,8 +12,25 @@ from numpy.typing import NDArray
 
 from continuum_robot.control.pid_parameters import PidTerms
 from continuum_robot.control.references import ClarkeReference
+from continuum_robot.errors import ParameterError
 
 Vector = NDArray[np.float64]
+
+
+def checked_pretension(pretension_n: float) -> float:
+    """A pretension that is asked for, checked.
+
+    Parameters
+    ----------
+    pretension_n : N
+
+    Raises
+    ------
+    ParameterError : negative or not finite
+    """
+    if not 0 <= pretension_n < math.inf:
+        raise ParameterError("pretension_n", pretension_n, "a tension of at least 0 N")
+    return float(pretension_n)
 
 
 class MeasuredTendons(Protocol):

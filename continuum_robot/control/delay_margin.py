@@ -261,7 +261,7 @@ def _spools(robot: Robot, W: Vector, pull: Vector, speed: Vector, driven: Vector
     if robot.actuators is None:
         raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
     motor = robot.actuators
-    viscous = motor.viscous_friction_nms * (motor.gear_ratio / motor.spool_radius_m) ** 2
+    viscous = motor.viscous_ns_per_m
     spool: Vector = np.asarray(
         np.linalg.solve(motor.reflected_mass_kg * W, driven - pull - viscous * W @ speed), dtype=np.float64
     )

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.control.controller import MeasuredTendons
+from continuum_robot.control.controller import MeasuredTendons, checked_pretension
+from continuum_robot.control.pid_parameters import PidParameters
 from continuum_robot.control.references import ClarkeReference
-from continuum_robot.control.tendon_forces import distribute
+from continuum_robot.control.tendon_forces import TendonForces
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
@@ -30,6 +31,7 @@ from continuum_robot.rod.capstans import drives
 from continuum_robot.rod.code_generation import compile_functions
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
+from continuum_robot.stepped.buffers import vector
 
 Vector = NDArray[np.float64]
 
@@ -57,7 +59,6 @@ class InverseDynamicsController:
     Attributes
     ----------
     residual : estimated disturbance of the last update, shape (2m,), N
-    pretension : least tension that is left on every tendon now, N
 
     Raises
     ------
@@ -77,9 +78,9 @@ class InverseDynamicsController:
         self._settings = settings or InverseDynamicsSettings()
         self._size = robot.coordinate_count
         self._per_entry = self._size // len(robot.part_names)
-        self.pretension = robot.control.pretension_n
-        self.set_settings(robot.control)
         self._manifold = controlled_manifold(robot)
+        self._forces = TendonForces(self._manifold, robot.control.tendon_forces, robot.control.pretension_n)
+        self.set_settings(robot.control)
         model = RodModel(robot)
         functions = [model.inverse_dynamics, model.momentum_balance]
         made = compile_functions(functions, f"inverse dynamics of {robot.name}", compile=compile, progress=progress)
@@ -90,11 +91,10 @@ class InverseDynamicsController:
         self._pull, self._mass, self._viscous, self._dry_n = pull, np.zeros((size, size)), np.zeros((size, size)), 0.0
         actuators = robot.actuators
         if actuators is not None:
-            turns_per_m = actuators.gear_ratio / actuators.spool_radius_m
             if not drives(robot):  # capstans have their inertia in the model of the rod
                 self._mass = actuators.reflected_mass_kg * pull.T @ pull
-            self._viscous = actuators.viscous_friction_nms * turns_per_m**2 * pull.T @ pull
-            self._dry_n = self._settings.friction * actuators.coulomb_friction_nm * turns_per_m
+            self._viscous = actuators.viscous_ns_per_m * pull.T @ pull
+            self._dry_n = self._settings.friction * actuators.coulomb_n
         self.residual = np.zeros(size)
         self._momentum = self._offset = self.residual
 
@@ -112,10 +112,9 @@ class InverseDynamicsController:
         entries = len(settings.gains) * self._per_entry
         if entries != self._size:
             raise ParameterError("control.gains", len(settings.gains), f"{self._size // self._per_entry} entries")
-        self._control, self._asked_n = settings, settings.pretension_n
-        self._p, self._d, self._least, self._largest = (
-            np.repeat([getattr(one, name) for one in settings.gains], self._per_entry) for name in _GAINS
-        )
+        self._forces.set(settings.tendon_forces, self._forces.pretension_n)
+        self._gains = PidParameters.from_gains(settings.gains, self._per_entry)
+        self._rate_n_per_s, self._asked_n = settings.pretension_rate_n_per_s, settings.pretension_n
 
     def ask_pretension(self, pretension_n: float) -> None:
         """Go to another pretension at the settings' rate, in the null space of the tensions.
@@ -128,9 +127,12 @@ class InverseDynamicsController:
         ------
         ParameterError : negative or not finite
         """
-        if not 0 <= pretension_n < math.inf:
-            raise ParameterError("pretension_n", pretension_n, "a tension of at least 0 N")
-        self._asked_n = float(pretension_n)
+        self._asked_n = checked_pretension(pretension_n)
+
+    @property
+    def pretension(self) -> float:
+        """Least tension that is left on every tendon now, N."""
+        return float(self._forces.pretension_n)
 
     def reset(self, reading: MeasuredTendons, tension: Vector, reference: ClarkeReference) -> None:
         """Start so that the first update asks for about the given tensions; arguments as :meth:`Controller.reset`."""
@@ -151,10 +153,10 @@ class InverseDynamicsController:
         self._observe(clarke, rate, reading.tension_n, dt)
         self._offset = math.exp(-dt / _START_FADE_S) * self._offset
         force = self._wanted(clarke, rate, reference) + self._offset - self.residual
-        force = np.minimum(np.maximum(force, self._least), self._largest)
-        step_n = self._control.pretension_rate_n_per_s * dt
-        self.pretension += min(max(self._asked_n - self.pretension, -step_n), step_n)
-        return distribute(self._control.tendon_forces, force, self._manifold, self.pretension)
+        force = np.minimum(np.maximum(force, self._gains.u_clamp_min), self._gains.u_clamp_max)
+        self._forces.approach(self._asked_n, self._rate_n_per_s * dt)
+        self._forces.step(vector(force))
+        return np.array(self._forces.tension)
 
     def _measured(self, reading: MeasuredTendons) -> tuple[Vector, Vector]:
         """Clarke coordinates (m) and their rates (m/s), muhmann (2)."""
@@ -166,7 +168,7 @@ class InverseDynamicsController:
         rod = self._rod_force(shape @ reference.position, shape @ reference.velocity, shape @ reference.acceleration)
         motors = self._mass @ reference.acceleration + self._rubbed(reference.velocity)
         error, error_rate = reference.position - clarke, reference.velocity - rate
-        return np.asarray(shape.T @ rod + motors + self._p * error + self._d * error_rate)
+        return np.asarray(shape.T @ rod + motors + self._gains.p * error + self._gains.d * error_rate)
 
     def _rubbed(self, rate: Vector) -> Vector:
         """Friction of the motors at rates of the coordinates, (2m,), N."""
@@ -191,6 +193,3 @@ class InverseDynamicsController:
         expected = self._momentum + dt * (pulled + balance)
         self.residual = (self.residual + gain * (momentum - expected)) / (1 + gain * dt)
         self._momentum = momentum
-
-
-_GAINS = ("p", "d", "u_clamp_min", "u_clamp_max")

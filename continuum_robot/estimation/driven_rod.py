@@ -45,13 +45,12 @@ class _Motors:
         actuators = robot.actuators
         if actuators is None:
             return None
-        turns_per_m = actuators.gear_ratio / actuators.spool_radius_m
         both = tendon_matrix.T @ tendon_matrix
         mass = np.zeros_like(both) if drives(robot) else actuators.reflected_mass_kg * both
-        dry_n, cogging_n = actuators.coulomb_friction_nm * turns_per_m, actuators.cogging_amplitude_nm * turns_per_m
+        dry_n, cogging_n = actuators.coulomb_n, actuators.cogging_n
         return cls(
             mass,
-            actuators.viscous_friction_nms * turns_per_m**2 * both,
+            actuators.viscous_ns_per_m * both,
             (dry_n**2 + cogging_n**2 / 2) * both,
             (dry_n + cogging_n) * np.abs(tendon_matrix).sum(axis=0),
         )

@@ -22,6 +22,7 @@ from continuum_robot.control.inverse_dynamics import InverseDynamicsController, 
 from continuum_robot.control.references import ClarkeReference, make_reference
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
+from continuum_robot.experiments.muhmann_pid_pd import without_integral
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
 from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.robot.control_settings import ControlSettings, ReferenceSettings
@@ -84,12 +85,13 @@ class Run:
 Maker = Callable[[Robot, ComparisonSettings], tuple[Robot, Controller | None]]
 
 
-def _clarke(change: Callable[[ControlSettings], ControlSettings]) -> Maker:
-    def make(robot: Robot, settings: ComparisonSettings) -> tuple[Robot, Controller | None]:
-        del settings
-        return dataclasses.replace(robot, control=change(_control(robot))), None
+def _clarke(change: Callable[[Robot], Robot]) -> Maker:
+    return lambda robot, _settings: (change(robot), None)
 
-    return make
+
+def _with_static_feedforward(robot: Robot) -> Robot:
+    control = dataclasses.replace(_control(robot), feedforward_stiffness=1.0, feedforward_gravity=1.0)
+    return dataclasses.replace(robot, control=control)
 
 
 def _inverse(*, observer: bool) -> Maker:
@@ -100,17 +102,10 @@ def _inverse(*, observer: bool) -> Maker:
     return make
 
 
-def _without_integral(control: ControlSettings) -> ControlSettings:
-    return dataclasses.replace(control, gains=tuple(dataclasses.replace(one, i=0.0) for one in control.gains))
-
-
 CONTROLLERS: dict[str, tuple[str, Maker]] = {
-    "pd": ("PD", _clarke(_without_integral)),
-    PID: ("PID", _clarke(lambda control: control)),
-    "pid_static": (
-        "PID, static feed-forward",
-        _clarke(lambda control: dataclasses.replace(control, feedforward_stiffness=1.0, feedforward_gravity=1.0)),
-    ),
+    "pd": ("PD", _clarke(without_integral)),
+    PID: ("PID", _clarke(lambda robot: robot)),
+    "pid_static": ("PID, static feed-forward", _clarke(_with_static_feedforward)),
     "inverse_dynamics": ("inverse dynamics", _inverse(observer=False)),
     OBSERVED: ("inverse dynamics, observer", _inverse(observer=True)),
 }

@@ -218,6 +218,6 @@ PLANTS_EXPERIMENT = Experiment(
     compute=_run,
     plot=_draw,
     package="mujoco",
-    # Where the tip rests beside its target hangs on stiction: the least change of the start moves the mean by a third.
+    # The resting place beside the target depends on stiction: a minimal change of the start moves the mean by a third.
     tolerances={"*_tip_error_*": Tolerance(relative=0.5, absolute=1e-3), "*": OF_COGGING},
 )

@@ -4,14 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.controller import Controller
-from continuum_robot.control.laws import control_law
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.identification.procedures.cogging_calibration import CoggingCalibration
@@ -21,7 +18,8 @@ from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.assembly import PERIOD_S, QuietWatcher, make_loop
 from continuum_robot.runtime.controller_cycle import ControllerCycle
-from continuum_robot.runtime.foreign_controller import ForeignController
+from continuum_robot.runtime.foreign_controller import controller_of
+from continuum_robot.runtime.forms import INTERPRETED
 from continuum_robot.runtime.pace import VirtualPace
 from continuum_robot.runtime.reference_input import ReferenceInput
 from continuum_robot.simulation.plant import Plant
@@ -72,12 +70,7 @@ class VirtualStack(QuietWatcher):
         self.actuators.open()
         self.actuators.read(0.0)
         self.loop = make_loop(self.robot, self.actuators, self, lambda _cycle, _form: self._pace)
-        law = control_law(self.robot) if controller is None else controller
-        self.controller: Any = (
-            ClarkeController(self.robot, robot_model(self.robot).feedforward())
-            if law is None
-            else ForeignController(law, self.robot)
-        )
+        self.controller = controller_of(self.robot, INTERPRETED, robot_model(self.robot).feedforward, controller)
         control = self.robot.control
         timeout_s = 0.02 if control is None else control.state_timeout_s
         self.loop.cycle.attach(ControllerCycle(self.controller, self._input, timeout_s, PERIOD_S))

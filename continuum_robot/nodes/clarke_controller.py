@@ -15,7 +15,6 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from numpy.typing import NDArray
 from std_msgs.msg import Float64, String
 
-from continuum_robot.control.laws import control_law
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.errors import ContinuumRobotError, ParameterError
@@ -37,7 +36,7 @@ from continuum_robot.robot.schema import Quantity
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.runtime.controller_cycle import ControllerCycle
 from continuum_robot.runtime.cycle_row import CycleRow
-from continuum_robot.runtime.foreign_controller import ForeignController
+from continuum_robot.runtime.foreign_controller import controller_of
 from continuum_robot.runtime.forms import Form, interpreted_form
 from continuum_robot.runtime.reference_input import ReferenceInput
 from continuum_robot.runtime.timing import Histogram
@@ -159,13 +158,9 @@ class ClarkeControllerNode(ManagedNode):
         robot, settings = self._robot, self._settings
         if robot is None or settings is None:
             raise ParameterError("clarke_controller", self.state, "a configured node")
-        parts, law = form.parts, control_law(robot)
-        if law is None:
-            controller = parts.ClarkeController(robot, robot_model(robot).feedforward(self.get_logger().info))
-            controller.set_settings(settings.value)
-        else:
-            controller = ForeignController(law, robot)
-            controller.set_settings(settings.value)
+        parts = form.parts
+        controller = controller_of(robot, parts, lambda: robot_model(robot).feedforward(self.get_logger().info))
+        controller.set_settings(settings.value)
         reference = parts.ReferenceInput(robot.coordinate_count, self.parameters.get("reference.blend_s"))
         cycle: ControllerCycle = parts.ControllerCycle(
             controller, reference, settings.value.state_timeout_s, _NOMINAL_PERIOD_S

@@ -97,9 +97,29 @@ class Actuators:
         return self.newton_per_ampere * self.maximum_current_a
 
     @property
+    def motor_rad_per_m(self) -> float:
+        """Turn of the motor for a wound length, rad/m."""
+        return self.gear_ratio / self.spool_radius_m
+
+    @property
+    def viscous_ns_per_m(self) -> float:
+        """Viscous friction as seen from the tendon, N.s/m."""
+        return self.viscous_friction_nms * self.motor_rad_per_m**2
+
+    @property
+    def coulomb_n(self) -> float:
+        """Dry friction as a force on the tendon, N."""
+        return self.coulomb_friction_nm * self.motor_rad_per_m
+
+    @property
+    def cogging_n(self) -> float:
+        """Amplitude of the cogging as a force on the tendon, N."""
+        return self.cogging_amplitude_nm * self.motor_rad_per_m
+
+    @property
     def reflected_mass_kg(self) -> float:
         """Rotor inertia as a mass that moves with the tendon, kg."""
-        return self.rotor_inertia_kg_m2 * (self.gear_ratio / self.spool_radius_m) ** 2
+        return self.rotor_inertia_kg_m2 * self.motor_rad_per_m**2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

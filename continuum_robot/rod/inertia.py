@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.robot.backbone import Disk
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.lumped_masses import lumped_masses
 from continuum_robot.robot.segment import Segment
 from continuum_robot.rod.bases import gauss_legendre, strain_matrix
 from continuum_robot.rod.tendons import tendon_matrix
@@ -149,31 +149,17 @@ def stations(robot: Robot, index: int, parts: Parts, quadrature_nodes: int | Non
                         station.tensors_kg_m2[part] = station.tensors_kg_m2.get(part, 0.0) + tensor
     found = {s_m: station for s_m, station in found.items() if station.mass_kg}
     separate: list[Station] = []
-    if parts.disk_inertia:
-        disks = segment.disks
-        separate = [_individual(disk, parts) for disk in disks.individual]
-        if not separate:
-            own = np.diag([disks.inertia_transverse_kg_m2] * 2 + [disks.inertia_axial_kg_m2])
-            for position, kilograms in zip(disks.positions_m(segment.length_m), disks.masses_kg, strict=True):
-                station = found.setdefault(float(position), Station(float(position)))
-                station.mass_kg[DISKS] = float(kilograms)  # muhmann (14)
-                if parts.rotational_energy and own.any():
-                    station.tensors_kg_m2[DISKS] = own
-    if parts.disk_inertia and robot.payload_kg and index == len(robot.segments) - 1:
-        separate.append(Station(segment.length_m, {DISKS: robot.payload_kg}))
+    for body in lumped_masses(robot, index) if parts.disk_inertia else ():
+        center_m = np.array(body.center_of_mass_m)
+        station = Station(body.s_m, center_of_mass_m=center_m)  # johnston (17)
+        if center_m.any():
+            separate.append(station)
+        else:
+            station = found.setdefault(body.s_m, Station(body.s_m))
+        station.mass_kg[DISKS] = station.mass_kg.get(DISKS, 0.0) + body.mass_kg  # muhmann (14)
+        if parts.rotational_energy and body.inertia_kg_m2.any():
+            station.tensors_kg_m2[DISKS] = station.tensors_kg_m2.get(DISKS, 0.0) + body.inertia_kg_m2  # johnston (18)
     return sorted([*found.values(), *separate], key=lambda station: station.s_m)
-
-
-def _individual(disk: Disk, parts: Parts) -> Station:
-    """The station of a disk with its own centre of mass and tensor, johnston (17), (18)."""
-    center_m = np.array(disk.center_of_mass_m)
-    turning = parts.rotational_energy and disk.inertia_tensor_kg_m2.any()
-    return Station(
-        disk.arc_length_m,
-        {DISKS: disk.mass_kg},
-        {DISKS: disk.inertia_tensor_kg_m2} if turning else {},
-        center_of_mass_m=center_m if center_m.any() else None,
-    )
 
 
 def passing_segments(robot: Robot, index: int) -> list[Segment]:

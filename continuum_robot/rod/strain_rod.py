@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.lumped_masses import LumpedMass, lumped_masses
 from continuum_robot.robot.routing import RoutedPath
 from continuum_robot.rod.bases import REFERENCE_STRAIN, basis_matrix, strain_matrix
 from continuum_robot.rod.inertia import section_stiffness
@@ -62,24 +63,6 @@ class RodSegment:
         values = np.asarray(self.stiffness, dtype=float)
         if values.shape != (6,) or not np.isfinite(values).all() or (values <= 0).any():
             raise ParameterError(f"stiffness of {self.name}", self.stiffness, "six positive numbers")
-
-
-@dataclass(frozen=True, kw_only=True)
-class LumpedMass:
-    """A body fixed to the rod, such as a disk.
-
-    Attributes
-    ----------
-    s_m : arc length from the base, m
-    mass_kg : kg
-    center_of_mass_m : (3,) in the body frame there, m
-    inertia_kg_m2 : (3, 3) about the centre of mass in the axes of the body frame, kg.m^2
-    """
-
-    s_m: float
-    mass_kg: float
-    center_of_mass_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    inertia_kg_m2: Vector = field(default_factory=lambda: np.zeros((3, 3)))
 
 
 class StrainRod:
@@ -156,7 +139,8 @@ class StrainRod:
         Tendons bend with the backbone, as in :func:`continuum_robot.rod.inertia.section_stiffness`; their mass is
         neglected. Tendons are in the order of :attr:`Robot.tendon_paths`.
         """
-        segments, masses = [], []
+        segments: list[RodSegment] = []
+        masses: list[LumpedMass] = []
         for index, (segment, start_m) in enumerate(zip(robot.segments, robot.segment_starts_m, strict=True)):
             rod = segment.backbone
             rotary = rod.rotary_inertia_kg_m
@@ -170,33 +154,7 @@ class StrainRod:
                     name=segment.name,
                 )
             )
-            disks = segment.disks
-            if disks.individual:
-                masses += [
-                    LumpedMass(
-                        s_m=float(start_m) + disk.arc_length_m,
-                        mass_kg=disk.mass_kg,
-                        center_of_mass_m=(
-                            disk.center_of_mass_m[0],
-                            disk.center_of_mass_m[1],
-                            disk.center_of_mass_m[2],
-                        ),
-                        inertia_kg_m2=disk.inertia_tensor_kg_m2,
-                    )
-                    for disk in disks.individual
-                ]
-            else:
-                across, along = disks.inertia_transverse_kg_m2, disks.inertia_axial_kg_m2
-                masses += [
-                    LumpedMass(
-                        s_m=float(start_m) + float(s),
-                        mass_kg=float(mass),
-                        inertia_kg_m2=np.diag([across, across, along]),
-                    )
-                    for s, mass in zip(disks.positions_m(segment.length_m), disks.masses_kg, strict=True)
-                ]
-        if robot.payload_kg:
-            masses.append(LumpedMass(s_m=robot.length_m, mass_kg=robot.payload_kg))
+            masses += [replace(body, s_m=float(start_m) + body.s_m) for body in lumped_masses(robot, index)]
         return cls(
             segments,
             robot.tendon_paths,

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.control.clarke_controller import RodFeedforward
 from continuum_robot.control.controller import ClarkeOutput, Controller
+from continuum_robot.control.laws import control_law
 from continuum_robot.control.pid_parameters import PidTerms
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.protocols import TendonReading
@@ -19,6 +22,26 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.rod.tendon_modes import controlled_manifold
 
 Vector = NDArray[np.float64]
+
+
+def controller_of(
+    robot: Robot, parts: Any, feedforward: Callable[[], RodFeedforward], own: Controller | None = None
+) -> Any:
+    """The controller for the cycle of a robot: that of its file, or one's own.
+
+    Parameters
+    ----------
+    robot : with ``control`` settings
+    parts : of the cycle's form, by their names
+    feedforward : makes the rod's feed-forward, where the PID needs it
+    own : in the place of the file's
+
+    Raises
+    ------
+    ParameterError : no controller of the file's name
+    """
+    law = control_law(robot) if own is None else own
+    return parts.ClarkeController(robot, feedforward()) if law is None else ForeignController(law, robot)
 
 
 class ForeignController:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -18,8 +17,7 @@ from continuum_robot.rod.code_generation import FastFunction, compile_functions
 from continuum_robot.rod.integration import rk4_step
 from continuum_robot.rod.strain_statics import equilibrium
 from continuum_robot.rod.tendon_friction import TendonFriction
-from continuum_robot.simulation.contact import PlantContacts
-from continuum_robot.simulation.motors import MotorModel, tendon_tension
+from continuum_robot.simulation.motors import tendon_tension
 from continuum_robot.simulation.plant_body import Drive, diverged
 from continuum_robot.simulation.rod_body import RodBody
 
@@ -45,29 +43,22 @@ class ExplicitBody(RodBody):
         input (N), generalised force (n), offset, stiffness share, free (N), and those of the contacts
     """
 
-    def __init__(
-        self,
-        robot: Robot,
-        motor: MotorModel | None,
-        contacts: PlantContacts,
-        *,
-        progress: Callable[[str], None] | None = None,
-        compile: str = "auto",
-    ) -> None:
-        super().__init__(robot, motor, contacts, progress=progress, compile=compile)
+    def _make(self) -> None:
+        robot, contacts = self._robot, self._contacts
         self._friction = TendonFriction(robot, compile="never")
         self._jacobian = self._rod.displacement_jacobian(np.zeros(self._size))  # parallel tendons: constant
         self._untouched = np.zeros(contacts.size)
         self.derivative = self._derivative()
-        self.substep_s = self._stable_substep(progress)
+        self.substep_s = self._stable_substep()
         self._block = max(1, round(BLOCK_S / self.substep_s))
         single = rk4_step(self.derivative, name="plant_step")
         made = [single, _repeated(single, self._block, "plant_block")]
-        functions = compile_functions(made, f"the plant of {robot.name}", compile=compile, progress=progress)
+        functions = compile_functions(
+            made, f"the plant of {robot.name}", compile=self._compile, progress=self._progress
+        )
         self._single: FastFunction = functions["plant_step"]
         self._many: FastFunction = functions["plant_block"]
         self.compiled = self._many.compiled
-        self.reset(self.rest)
 
     @cached_property
     def rest(self) -> Vector:
@@ -190,9 +181,9 @@ class ExplicitBody(RodBody):
         torque = ca.DM(torque_from_tension(self._robot)) @ tension
         return self._friction.resistance(c, capstan_speed, torque, ca.DM(self._friction.coefficients))
 
-    def _stable_substep(self, progress: Callable[[str], None] | None) -> float:
+    def _stable_substep(self) -> float:
         """The robot file's substep, or the largest whole fraction of it that the fastest mode allows."""
-        wanted = self._robot.simulation.substep_s
+        wanted, progress = self._robot.simulation.substep_s, self._progress
         jacobian, _ = self.linearised()
         fastest = float(np.abs(np.linalg.eigvals(jacobian)).max())  # 1/s
         parts = max(1, math.ceil(wanted * fastest / STABLE_PRODUCT))

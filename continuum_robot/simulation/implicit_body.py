@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,7 +17,6 @@ from continuum_robot.rod.inertia import damping_matrix
 from continuum_robot.rod.strain_dynamics import StrainDynamics
 from continuum_robot.rod.strain_motion import SDIRK_SHARE
 from continuum_robot.rod.strain_step import Extrapolation, Spools, Stage, StageSolver
-from continuum_robot.simulation.contact import PlantContacts
 from continuum_robot.simulation.motors import MotorModel, tendon_tension
 from continuum_robot.simulation.plant_body import Drive, diverged
 from continuum_robot.simulation.rod_body import RodBody
@@ -78,33 +76,26 @@ class ImplicitBody(RodBody):
 
     substep_s = LONGEST_STEP_S
 
-    def __init__(
-        self,
-        robot: Robot,
-        motor: MotorModel | None,
-        contacts: PlantContacts,
-        *,
-        progress: Callable[[str], None] | None = None,
-        compile: str = "auto",
-    ) -> None:
+    def _check(self, robot: Robot) -> None:
         for segment in robot.segments:
             if segment.capstans is not None:
                 raise ParameterError(
                     f"capstans of {segment.name}", segment.capstans, "none on a rod that does more than bend"
                 )
-        super().__init__(robot, motor, contacts, progress=progress, compile=compile)
+
+    def _make(self) -> None:
+        robot, motor, progress = self._robot, self._motor, self._progress
         self._spools = None if motor is None else _MotorSpools(robot, motor)
         self._solver = StageSolver(
             StrainDynamics(self._rod, damping=damping_matrix(robot)),
             self._spools,
-            contacts,
-            compile=compile,
+            self._contacts,
+            compile=self._compile,
             progress=progress,
         )
         self.compiled = self._solver.compiled
         self._rates = Extrapolation(_GUESSED_FROM)
         self._time_s = 0.0
-        self.reset(self.rest)
         if progress is not None and robot.simulation.substep_s != LONGEST_STEP_S:
             progress(
                 f"the plant of {robot.name} takes implicit steps of {LONGEST_STEP_S:g} s instead of"

@@ -48,14 +48,13 @@ class MotorModel:
         ----------
         tendon_count : number of motors
         """
-        turns_per_m = actuators.gear_ratio / actuators.spool_radius_m  # motor angle (rad) for a wound length (m)
         return cls(
             newton_per_ampere=actuators.newton_per_ampere,
             mass_kg=actuators.reflected_mass_kg,
-            viscous_ns_per_m=actuators.viscous_friction_nms * turns_per_m**2,
-            coulomb_n=actuators.coulomb_friction_nm * turns_per_m,
-            cogging_n=actuators.cogging_amplitude_nm * turns_per_m,
-            cogging_rad_per_m=actuators.cogging_periods_per_turn * turns_per_m,
+            viscous_ns_per_m=actuators.viscous_ns_per_m,
+            coulomb_n=actuators.coulomb_n,
+            cogging_n=actuators.cogging_n,
+            cogging_rad_per_m=actuators.cogging_periods_per_turn * actuators.motor_rad_per_m,
             current_time_constant_s=actuators.current_time_constant_s,
             cogging_phase_rad=rng.uniform(0, 2 * np.pi, tendon_count),
         )

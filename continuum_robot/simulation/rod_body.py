@@ -51,12 +51,22 @@ class RodBody(ABC):
         progress: Callable[[str], None] | None = None,
         compile: str = "auto",
     ) -> None:
+        self._check(robot)
         self._robot, self._motor, self._contacts = robot, motor, contacts
         self._progress, self._compile = progress, compile
         self._size, self._tendons = robot.coefficient_count, robot.tendon_count
         self._rod = StrainRod.from_robot(robot)
         # With motors the capstans' inertia is that of the rotors.
         self._model = RodModel(robot, actuator_inertia=motor is None)
+        self._make()
+        self.reset(self.rest)
+
+    def _check(self, robot: Robot) -> None:  # noqa: B027 - most bodies take any rod
+        """Refuse a robot that this body does not take, before anything is made."""
+
+    @abstractmethod
+    def _make(self) -> None:
+        """Make what integrates it, and set ``substep_s`` and ``compiled``."""
 
     @cached_property
     def rest(self) -> Vector:

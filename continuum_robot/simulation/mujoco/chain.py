@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.so3 import hat
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.lumped_masses import lumped_masses
 from continuum_robot.robot.routing import HolesRouting, RoutedPath
 from continuum_robot.rod.bases import basis_matrix
 from continuum_robot.rod.inertia import passing_segments, section_stiffness
@@ -217,20 +218,11 @@ class Chain:
             low, high = max(start_m, float(begin)), min(end_m, float(begin) + segment.length_m)
             if high > low:
                 parts += self._rod(index, low - start_m, high - start_m)
-            disks = segment.disks
-            axial, across = disks.inertia_axial_kg_m2, disks.inertia_transverse_kg_m2
-            for k, (place, mass) in enumerate(
-                zip(begin + disks.positions_m(segment.length_m), disks.masses_kg, strict=True)
-            ):
-                if self.start_m(self.link_at(float(place))) != start_m or mass == 0:
-                    continue
-                center, tensor = np.array([0.0, 0.0, place - start_m]), np.diag([across, across, axial])
-                if disks.individual:
-                    center = center + disks.individual[k].center_of_mass_m
-                    tensor = disks.individual[k].inertia_tensor_kg_m2
-                parts.append((float(mass), center, tensor))
-        if robot.payload_kg and start_m == self.start_m(self.link_at(robot.length_m)):
-            parts.append((robot.payload_kg, np.array([0.0, 0.0, robot.length_m - start_m]), np.zeros((3, 3))))
+            for body in lumped_masses(robot, index):
+                place = float(begin) + body.s_m
+                if self.start_m(self.link_at(place)) == start_m and body.mass_kg > 0:
+                    center = np.array([0.0, 0.0, place - start_m]) + body.center_of_mass_m
+                    parts.append((body.mass_kg, center, body.inertia_kg_m2))
         mass = sum(part[0] for part in parts)
         if not mass > 0:
             expected = "mass on every link: a backbone with a density, or a disk on each link"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from continuum_robot.robot.basis import Basis
+from continuum_robot.robot.lumped_masses import LumpedMass
 from continuum_robot.robot.routing import (
     HelicalRouting,
     HolesRouting,
@@ -17,7 +18,7 @@ from continuum_robot.robot.routing import (
     Routing,
     StraightRouting,
 )
-from continuum_robot.rod.strain_rod import LumpedMass, RodSegment, StrainRod
+from continuum_robot.rod.strain_rod import RodSegment, StrainRod
 
 LENGTH_M = 0.25
 BENDING_NM2, TORSION_NM2, SHEAR_N, EXTENSION_N = 4e-3, 3e-3, 4e4, 1e5

@@ -21,6 +21,7 @@ from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.geometry import se3, so3
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.lumped_masses import LumpedMass
 from continuum_robot.robot.routing import HelicalRouting, HolesRouting, PolynomialRouting, RoutedPath, StraightRouting
 from continuum_robot.rod.cosserat.conversion import cosserat_rod, tendon_path
 from continuum_robot.rod.cosserat.description import (
@@ -33,7 +34,7 @@ from continuum_robot.rod.cosserat.equations import cosserat_functions, stage_fun
 from continuum_robot.rod.cosserat.paths import HolePath, PolarPath
 from continuum_robot.rod.cosserat.statics import CosseratSolution, solve
 from continuum_robot.rod.loads import DistributedLoad, PointWrench
-from continuum_robot.rod.strain_rod import LumpedMass, RodSegment, StrainRod
+from continuum_robot.rod.strain_rod import RodSegment, StrainRod
 from continuum_robot.rod.strain_statics import equilibrium
 
 LENGTH = 0.242

@@ -12,13 +12,14 @@ import pytest
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.geometry import so3
 from continuum_robot.robot.basis import Basis
+from continuum_robot.robot.lumped_masses import LumpedMass
 from continuum_robot.rod.cosserat.conversion import inertias
 from continuum_robot.rod.cosserat.description import CosseratRod, CosseratTendon, round_section
 from continuum_robot.rod.cosserat.motion import SectionInertia, cross_sections, simulate
 from continuum_robot.rod.cosserat.paths import HolePath, PolarPath
 from continuum_robot.rod.cosserat.statics import solve
 from continuum_robot.rod.loads import DistributedLoad, PointWrench
-from continuum_robot.rod.strain_rod import LumpedMass, RodSegment, StrainRod
+from continuum_robot.rod.strain_rod import RodSegment, StrainRod
 
 LENGTH, RADIUS, MODULUS, DENSITY = 0.242, 0.4e-3, 229.6e9, 7800.0
 AREA, SECOND_MOMENT = math.pi * RADIUS**2, math.pi / 4 * RADIUS**4

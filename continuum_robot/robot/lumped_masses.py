@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bodies fixed to the backbone: disks, and what the tip carries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.robot.description import Robot
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LumpedMass:
+    """A body fixed to the rod, such as a disk.
+
+    Attributes
+    ----------
+    s_m : arc length, m
+    mass_kg : kg
+    center_of_mass_m : (3,) in the body frame there, m
+    inertia_kg_m2 : (3, 3) about the centre of mass in the axes of the body frame, kg.m^2
+    """
+
+    s_m: float
+    mass_kg: float
+    center_of_mass_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    inertia_kg_m2: Vector = field(default_factory=lambda: np.zeros((3, 3)))
+
+
+def lumped_masses(robot: Robot, index: int) -> list[LumpedMass]:
+    """The bodies of segment ``index``, with arc lengths from its start.
+
+    Parameters
+    ----------
+    robot : a rod
+    index : of the segment, from 0
+    """
+    segment = robot.segments[index]
+    disks = segment.disks
+    found = []
+    for disk in disks.individual:
+        x, y, z = disk.center_of_mass_m
+        found.append(
+            LumpedMass(
+                s_m=disk.arc_length_m,
+                mass_kg=disk.mass_kg,
+                center_of_mass_m=(x, y, z),
+                inertia_kg_m2=disk.inertia_tensor_kg_m2,
+            )
+        )
+    if not found:
+        across, along = disks.inertia_transverse_kg_m2, disks.inertia_axial_kg_m2
+        tensor = np.diag([across, across, along])
+        found = [
+            LumpedMass(s_m=float(s_m), mass_kg=float(mass_kg), inertia_kg_m2=tensor)
+            for s_m, mass_kg in zip(disks.positions_m(segment.length_m), disks.masses_kg, strict=True)
+        ]
+    if robot.payload_kg and index == len(robot.segments) - 1:
+        found.append(LumpedMass(s_m=segment.length_m, mass_kg=robot.payload_kg))
+    return found
