@@ -9,6 +9,7 @@ of its own; the main thread waits for signals, which Python only handles there.
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import inspect
 import os
 import select
@@ -36,6 +37,8 @@ from continuum_robot.runtime.periodic import ask_for_short_slices, give_way, use
 SPIN_TIMEOUT_S = 30.0
 LARGEST_DOMAIN = 232
 JOIN_TIMEOUT_S = 5.0
+EXIT_LIMIT_S = 30.0
+"""Time for a program to end once it was asked to, s; then it says where it hangs, and ends all the same."""
 # A thread that wakes up waits this long for Python's interpreter lock. Shorter ones: threads take it from each other
 # in the middle of their work: a loop in one process ran at 398 to 532 Hz with 50 us, at 708 to 784 with 0.5 to 5 ms.
 SWITCH_INTERVAL_S = 0.0005
@@ -302,7 +305,8 @@ def run_nodes(
 
     Returns
     -------
-    0 after a requested stop, 1 when something failed
+    0 after a requested stop, 1 when something failed; the process has to end then, and is ended after
+    :data:`EXIT_LIMIT_S` if it does not
     """
     if prompt:
         ask_for_short_slices()
@@ -340,6 +344,9 @@ def run_nodes(
         except ContinuumRobotError as error:
             return fail(error)
         finally:
+            # The middleware was seen to hang here. Nothing cancels it but the end of the process, since that hangs in
+            # the last destructors too. Ramping down takes less, and boards that are no longer talked to let go.
+            faulthandler.dump_traceback_later(EXIT_LIMIT_S, exit=True)
             spinner.stop()
             for node in reversed(nodes):
                 node.destroy_node()

@@ -155,11 +155,31 @@ def in_processes(
         start_motion(driver, names)
         yield driver, processes
     finally:
-        for process in processes.values():
-            process.kill() if process.poll() is None and limit_s < 20 else process.terminate()
-        for process in processes.values():
-            process.wait(20)
-        driver.close()
+        # The driver, and with it the claim on the simulated robot, is gone at the end whoever hangs.
+        try:
+            end_processes(processes, kill=limit_s < 20)
+        finally:
+            driver.close()
+
+
+def end_processes(processes: dict[str, subprocess.Popen[bytes]], *, kill: bool, timeout_s: float = 45.0) -> None:
+    """End node programs; a program that hangs says where, and ends itself (nodes/spinning.py).
+
+    Raises
+    ------
+    AssertionError : one did not end when it was asked to
+    """
+    for process in processes.values():
+        process.kill() if process.poll() is None and kill else process.terminate()
+    hung = []
+    for name, process in processes.items():
+        try:
+            process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            hung.append(name)
+            process.kill()
+            process.wait()
+    assert not hung, f"{', '.join(hung)} did not end within {timeout_s:g} s of SIGTERM"
 
 
 def wait_until_active(driver: ScriptedDriver, names: list[str]) -> None:

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
@@ -127,3 +130,34 @@ def test_a_domain_that_does_not_exist_is_one_sentence(processes, monkeypatch):
     assert "ROS_DOMAIN_ID" in log
     assert "9999" in log
     assert "Traceback" not in log
+
+
+HANGING_AT_ITS_END = """
+import sys, threading
+from continuum_robot.nodes import spinning
+from continuum_robot.nodes.shape_estimator import ShapeEstimatorNode
+
+spinning.EXIT_LIMIT_S = 1.0
+
+class Hanging(ShapeEstimatorNode):
+    def destroy_node(self):
+        threading.Event().wait()
+
+sys.exit(spinning.run_node(Hanging))
+"""
+
+
+def test_a_program_that_hangs_at_its_end_says_where_and_ends(probe, tmp_path):
+    log = tmp_path / "hanging.log"
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-c", HANGING_AT_ITS_END, "--ros-args", "-p", "activate:=true"], stdout=file, stderr=file
+        )
+    try:
+        probe.wait(lambda: "/shape_estimator: lifecycle" in probe.diagnostics, LONG_S)
+        process.terminate()
+        assert process.wait(LONG_S) == 1
+    finally:
+        process.kill()
+        process.wait()
+    assert "in destroy_node" in log.read_text()
