@@ -133,6 +133,7 @@ def stack_arguments(fake_hardware: bool) -> list[LaunchArgument]:
             default="",
             description="Serial port of the string-encoder board instead of the robot file's; hardware only",
         ),
+        LaunchArgument("tracker", default="false", choices=BOOLEAN, description="Simulate a tracker of the tip"),
         LaunchArgument("force", default="false", choices=BOOLEAN, description="Also read the force-torque sensor"),
         LaunchArgument(
             "force_port",

@@ -47,6 +47,7 @@ class UpOptions:
     out : folder of recordings
     activate : drive the robot on its trajectory, else only start the nodes
     contact : start the contact monitor
+    tracker : simulate a tracker of the tip
     namespace : of the nodes
     prefix : of the frames
     force : also where another stack lives in this DDS domain
@@ -74,6 +75,7 @@ class UpOptions:
     allow_origins: tuple[str, ...] = ()
     respawns: int = RESPAWNS
     world: str = ""
+    tracker: bool = False
 
     def stack(self) -> StackOptions:
         """What is to be brought up."""
@@ -83,6 +85,7 @@ class UpOptions:
             fake_level=self.fake_level,
             world=self.world,
             force=self.force,
+            tracker=self.tracker,
             namespace=self.namespace,
             prefix=self.prefix,
             record_directory=self.out.resolve() if self.record else None,

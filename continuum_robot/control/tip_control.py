@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tip brought to a wanted place and kept there: a limited motion, and an integral of the estimated tip's error.
+"""The tip brought to a wanted place, or along a path, and kept there against what the model does not know.
 
-Derived here: the error is integrated in the directions in which the tendons move the tip, by its Jacobian's inverse.
+Derived here: the estimated tip's error is integrated in the directions in which the tendons move the tip, by its
+Jacobian's inverse. The integral is spread over the monomials of the coordinates (normalised gradient descent): where
+the robot is, the correction changes as an integral does, and what it learned there holds at other places too. So a
+moving tip is corrected without the delay of an integral.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +22,8 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tendon_use import TendonUse
 from continuum_robot.control.tip_inverse import TipInverse, TipKinematics, TipSolution, finite
 from continuum_robot.errors import ParameterError
+from continuum_robot.geometry.polynomial import Polynomial
+from continuum_robot.robot.coordinates import coordinate_scale_m
 from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
@@ -25,6 +31,7 @@ Vector = NDArray[np.float64]
 _TOLERANCE_SHARE = 0.005
 _LEAST_SINGULAR_SHARE = 0.02  # below it the tip hardly follows the tendons: noise, not error, would be integrated
 _NEAR_SHARE = 0.05
+_PATH_ITERATIONS = 2  # from one cycle to the next a path moves by a fraction of a millimetre
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +81,7 @@ class TipOutput:
 class TipControl:
     """Clarke references that bring the tip to a target, and keep it there against what the model does not know.
 
-    The reference moves straight in the Clarke coordinates, within speed and acceleration of
+    The reference moves straight in the Clarke coordinates, or along a path of the tip, within speed and acceleration of
     :func:`~continuum_robot.control.motion.motion_limits`. The error of the estimated tip is integrated into a
     correction in the directions in which the tendons move the tip; it stops at the limits.
 
@@ -106,6 +113,8 @@ class TipControl:
         self.tolerance_m = self.settings.tolerance_m or _TOLERANCE_SHARE * robot.length_m
         self._largest_m = self._limits.displacement_m * self.settings.integral_share
         self._motion = LimitedMotion(limits, np.zeros(robot.coordinate_count))
+        self._polynomial = Polynomial(coordinate_scale_m(robot))
+        self._learned = np.zeros((self._polynomial.size, robot.coordinate_count))
         self._correction = np.zeros(robot.coordinate_count)
         self._solution: TipSolution | None = None
         self._mean_error: Vector | None = None
@@ -136,7 +145,7 @@ class TipControl:
     def reset(self, clarke: ArrayLike, velocity: ArrayLike | None = None) -> None:
         """Start at Clarke coordinates (2m,), m, with ``velocity``, shape (2m,), m/s; no target, no correction."""
         self._motion.reset(clarke, velocity)
-        self._correction[:] = 0.0
+        self._learned[:] = self._correction[:] = 0.0
         self._solution = self._mean_error = None
 
     def set_target(self, target: ArrayLike) -> TipSolution:
@@ -184,15 +193,16 @@ class TipControl:
         clarke : of the reference, shape (2m,), m
         """
         self._motion.reset(solution.clarke)
-        self._correction[:] = np.asarray(clarke, dtype=float) - solution.clarke
+        self._learned[:] = 0.0
+        self._learned[0] = self._correction = np.asarray(clarke, dtype=float) - solution.clarke
         self.adopt(solution)
 
     def update(self, tip: ArrayLike | None, clarke: ArrayLike | None, dt: float) -> TipOutput:
-        """One cycle.
+        """One cycle on the way to the target, or at it.
 
         Parameters
         ----------
-        tip : estimated position, shape (3,), base frame, m; None or NaN where it is unknown: then nothing is corrected
+        tip : estimated position, shape (3,), base frame, m; None or NaN where it is unknown: then nothing is learned
         clarke : measured coordinates at that moment, shape (2m,), m; None or NaN: those of the reference
         dt : time since the last cycle, s, positive
 
@@ -208,22 +218,68 @@ class TipControl:
         if solution is None:
             raise ParameterError("target", None, "set_target() before update()")
         motion = self._motion.towards(solution.clarke, dt)
-        known = tip is not None and bool(np.all(np.isfinite(np.asarray(tip, dtype=float))))
         moving = bool(np.any(motion.position != solution.clarke))
+        return self._corrected(motion, solution.goal, moving, tip, clarke, dt)
+
+    def follow(
+        self, place: ArrayLike, velocity: ArrayLike, tip: ArrayLike | None, clarke: ArrayLike | None, dt: float
+    ) -> TipOutput:
+        """One cycle along a path, within the limits of the motion; the tip keeps to the reachable places next to it.
+
+        Parameters
+        ----------
+        place, velocity : of the path now, base frame, shape (3,), m and m/s
+        tip, clarke, dt : as of :meth:`update`
+
+        Returns
+        -------
+        the reference, and how far the tip is; ``moving`` while the path does
+
+        Raises
+        ------
+        ParameterError : a place or velocity that is not finite, or a dt that is not positive
+        """
+        wanted, rate = finite("place", place, 3), finite("velocity", velocity, 3)
+        self._solution = self._mean_error = None
+        before = self._motion.reference
+        position = before.position + dt * before.velocity
+        for _ in range(_PATH_ITERATIONS):
+            here, jacobian = self.kinematics.place(position)
+            step = np.linalg.pinv(jacobian, rcond=_LEAST_SINGULAR_SHARE) @ (wanted - here)
+            position = position + step
+        if self._limits.exceeded(position + self._correction):
+            motion, limited = self._motion.along(np.zeros_like(position), dt), True
+        else:
+            motion, limited = self._motion.along((position - before.position) / dt, dt), False
+        output = self._corrected(motion, wanted, bool(np.any(rate)), tip, clarke, dt)
+        return dataclasses.replace(output, limited=output.limited or limited)
+
+    def _corrected(
+        self,
+        motion: ClarkeReference,
+        goal: Vector,
+        moving: bool,
+        tip: ArrayLike | None,
+        clarke: ArrayLike | None,
+        dt: float,
+    ) -> TipOutput:
+        """The motion with what was learned of the model's error, and what the tip's place teaches of it."""
+        known = tip is not None and bool(np.all(np.isfinite(np.asarray(tip, dtype=float))))
         error_m = off_m = math.nan
-        rate, limited, arrived = np.zeros_like(motion.position), False, False
+        missing, arrived = None, False
         if known:
             estimated = np.asarray(tip, dtype=float)
             place, jacobian = self.kinematics.place(motion.position)
             inverse = np.linalg.pinv(jacobian, rcond=_LEAST_SINGULAR_SHARE)
             lag = self._lag(motion.position + self._correction, clarke)
-            rate, limited = self._correct(motion.position, inverse @ (place - estimated - lag), dt)
-            error = self._averaged(solution.goal - estimated, moving, dt)
+            missing = inverse @ (place - estimated - lag)
+            error = self._averaged(goal - estimated, moving, dt)
             off = error - jacobian @ (inverse @ error)
             error_m, off_m = float(np.linalg.norm(error)), float(np.linalg.norm(off))
             arrived = not moving and float(np.linalg.norm(error - off)) <= self.tolerance_m
         else:
             self._mean_error = None
+        rate, limited = self._correct(motion.position, missing, dt)
         reference = ClarkeReference(motion.position + self._correction, motion.velocity + rate, motion.acceleration)
         return TipOutput(reference, error_m, off_m, moving, arrived, limited)
 
@@ -245,14 +301,28 @@ class TipControl:
             self._mean_error = self._mean_error + min(1.0, dt / self.settings.settle_s) * (error - self._mean_error)
         return self._mean_error
 
-    def _correct(self, position: Vector, missing: Vector, dt: float) -> tuple[Vector, bool]:
-        """Integrate the missing way (2m,), m, into the correction; its rate, m/s, and whether a limit stopped it."""
-        step = self.settings.integral_per_s * missing * dt
-        longest = self._motion.limits.speed_m_per_s * dt
-        step *= min(1.0, longest / max(float(np.linalg.norm(step)), math.ulp(0.0)))
-        wanted = self._correction + step
-        limited = bool(np.linalg.norm(wanted) > self._largest_m) or self._limits.exceeded(position + wanted)
-        if limited and np.linalg.norm(wanted) >= np.linalg.norm(self._correction):
-            return np.zeros_like(step), True
+    def _correct(self, position: Vector, missing: Vector | None, dt: float) -> tuple[Vector, bool]:
+        """Learn from the missing way (2m,), m, and correct as learned; the rate, m/s, and whether a limit holds."""
+        features, before = self._polynomial.at(position), self._correction
+        wanted, limited = features @ self._learned, False
+        if missing is not None:
+            longest = self._motion.limits.speed_m_per_s * dt
+            step = _shortened(min(1.0, self.settings.integral_per_s * dt) * missing, longest)
+            limited = self._too_far(position, wanted + step)
+            if not limited or np.linalg.norm(wanted + step) < np.linalg.norm(wanted):
+                self._learned += np.outer(features, step) / (features @ features)
+                wanted = wanted + step
+        # What was learned elsewhere may be too much here, and may come too fast.
+        wanted = before + _shortened(wanted - before, self._motion.limits.speed_m_per_s * dt)
+        if self._too_far(position, wanted) and np.linalg.norm(wanted) >= np.linalg.norm(before):
+            return np.zeros_like(wanted), True
         self._correction = wanted
-        return step / dt, limited
+        return (wanted - before) / dt, limited
+
+    def _too_far(self, position: Vector, correction: Vector) -> bool:
+        too_long = float(np.linalg.norm(correction)) > self._largest_m
+        return too_long or self._limits.exceeded(position + correction)
+
+
+def _shortened(step: Vector, longest: float) -> Vector:
+    return step * min(1.0, longest / max(float(np.linalg.norm(step)), math.ulp(0.0)))

@@ -81,11 +81,13 @@ class FlatLayout:
             for inner, inner_kind in value.get_fields_and_field_types().items():
                 self._add(f"{name}.{inner}", inner_kind, getattr(value, inner))
             return
-        code, size = _SIZES[kind]
-        if not kind.startswith("sequence"):
+        one, _, rest = kind.partition("[")
+        code, size = _SIZES[one]
+        if not rest and not kind.startswith("sequence"):
             self.place[name] = self._put(code, size)
             return
-        self._fixed.append(self._put("I", 4))
+        if not rest:  # an array of a fixed length does not say how long it is
+            self._fixed.append(self._put("I", 4))
         first = self._count
         for _ in range(len(value)):
             self._put(code, size)

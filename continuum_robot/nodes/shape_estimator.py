@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 import numpy as np
-from geometry_msgs.msg import Point, Pose
+from geometry_msgs.msg import Point, Pose, PoseStamped, PoseWithCovarianceStamped
 from numpy.typing import NDArray
 from std_srvs.srv import Trigger
 
@@ -17,6 +17,8 @@ from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.estimation.robot_shape import AnyShapeEstimator
 from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.estimation.shape_estimate import ShapeEstimate
+from continuum_robot.estimation.tracked_tip import TrackedTip, TrackerSettings
+from continuum_robot.geometry.so3 import matrix_from_quaternion
 from continuum_robot.models.making import robot_model
 from continuum_robot.msg import Shape, StringLengths, TendonStates
 from continuum_robot.nodes import conversions, qos
@@ -24,6 +26,7 @@ from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.nodes.thinning import Thinning
+from continuum_robot.robot.coordinates import tendon_manifold
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.timing import Histogram
 
@@ -33,12 +36,19 @@ WATCH = WatchSettings(unknown_s=0.5, noise_m=1e-4)
 """Processes stall for longer than sensors do, and a contact stretches tendons: pushes of 40 N on vanderbilt_segment
 reach a quarter of the limit. Jumps are found from 2 mm on at rest; a snapped string is pulled in by centimetres."""
 
+POSE_PROBLEM_S = 2.0
+"""A pose of the tracker that was refused is told so long, s: others may be of use at the same time."""
+
 CLOCK_SET_BACK_NS = 1_000_000_000
 """Strings that are older than the last shape by more than this come from a clock that was set back."""
 
 
 class ShapeEstimatorNode(ManagedNode):
-    """Event-driven on ``tendon_states_decimated``; strings are used while they are fresh and finite."""
+    """Event-driven on ``tendon_states_decimated``; strings are used while they are fresh and finite.
+
+    Poses of a tracker, on ``tracked_pose`` or ``tracked_pose_with_covariance``, correct the tip: they are compared with
+    the shape of their instant. The coefficients stay those of tendons and strings.
+    """
 
     def __init__(self, **node_options: Any) -> None:
         super().__init__("shape_estimator", **node_options)
@@ -60,6 +70,9 @@ class ShapeEstimatorNode(ManagedNode):
         declare("base_frame", "base", "frame_id of the shape", read_only=True)
         self.parameters.on_change(self._on_parameters)
         self._estimator: AnyShapeEstimator | None = None
+        self._tracked: TrackedTip | None = None
+        self._clarke_matrix: Vector = np.zeros((0, 0))
+        self._pose_problem, self._pose_problem_s = "", 0.0
         self._active = False
         self._power = conversions.PowerOn()
         self._newest_string: tuple[Vector, int] | None = None
@@ -77,6 +90,12 @@ class ShapeEstimatorNode(ManagedNode):
         # Before the states: in lock-step those of the same instant are used.
         flow.create_subscription(StringLengths, "string_lengths", self._on_strings, qos.newest_state(), lazy=True)
         flow.create_subscription(TendonStates, "tendon_states_decimated", self._on_states, qos.newest_state())
+        # The first is that of foreign programs alone, which take no part in lock-step.
+        self.create_subscription(PoseStamped, "tracked_pose", self._on_pose, qos.newest_state())
+        with_covariance = "tracked_pose_with_covariance"
+        flow.create_subscription(
+            PoseWithCovarianceStamped, with_covariance, self._on_pose, qos.newest_state(), lazy=True
+        )
         self.create_service(Trigger, "~/reset", self._serve_reset)
         self.diagnostics.add_task("estimator", self._diagnose)
 
@@ -84,6 +103,9 @@ class ShapeEstimatorNode(ManagedNode):
         """Make the estimator."""
         robot = self.load_robot()
         self._estimator = robot_model(robot).shape_estimator(WATCH)
+        tracker = self.parameters.declare_settings("tracker", TrackerSettings())
+        self._tracked = TrackedTip(robot, tracker.value)
+        self._clarke_matrix = np.asarray(tendon_manifold(robot).clarke_matrix)
         self._tendon_count, self._string_count = robot.tendon_count, len(robot.strings)
         count = robot.coefficient_count
         message = Shape(simulated=self.simulated)
@@ -98,6 +120,9 @@ class ShapeEstimatorNode(ManagedNode):
         """Estimate from the next state on; sensors that were found broken are believed again."""
         if self._estimator is not None:
             self._estimator.reset()
+        if self._tracked is not None:
+            self._tracked.reset()
+        self._pose_problem = ""
         self._last_stamp_ns = 0
         self._active = True
 
@@ -108,7 +133,7 @@ class ShapeEstimatorNode(ManagedNode):
     def cleanup(self) -> None:
         """Forget the estimator."""
         self._active = False
-        self._estimator = self._estimate = None
+        self._estimator = self._estimate = self._tracked = None
 
     def _serve_reset(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         """Believe sensors again that were found broken."""
@@ -116,6 +141,8 @@ class ShapeEstimatorNode(ManagedNode):
             response.message = "refused: configure the shape estimator first"
             return response
         self._estimator.reset()
+        if self._tracked is not None:
+            self._tracked.reset()
         response.success = True
         response.message = "all sensors are believed again; what is still broken is found again"
         return response
@@ -188,8 +215,48 @@ class ShapeEstimatorNode(ManagedNode):
         if estimate.is_blind:
             message.tip = Pose(position=Point(x=math.nan, y=math.nan, z=math.nan))
         else:
-            message.tip = conversions.pose_message(estimate.tip)
+            tip = self._corrected(estimate.tip, displacement, stamp_ns)
+            message.tip = conversions.pose_message(tip)
         self._shapes.publish(message)
+
+    def _on_pose(self, message: PoseStamped | PoseWithCovarianceStamped) -> None:
+        tracked, frame = self._tracked, message.header.frame_id
+        if not self._active or tracked is None:
+            return
+        if frame not in ("", self.parameters.get("base_frame")):
+            self._complain_of_pose(
+                f"a tracked pose is in frame {frame!r}, not in {self.parameters.get('base_frame')!r}"
+            )
+            return
+        with_covariance = isinstance(message, PoseWithCovarianceStamped)
+        pose = message.pose.pose if with_covariance else message.pose
+        turn = pose.orientation
+        # A tracker of places alone leaves the quaternion as it is made, or zero.
+        told = (turn.x, turn.y, turn.z) != (0.0, 0.0, 0.0)
+        tracked.see_pose(
+            conversions.stamp_ns(message.header.stamp) * 1e-9,
+            conversions.position(pose.position),
+            matrix_from_quaternion([turn.w, turn.x, turn.y, turn.z]) if told else None,
+            np.reshape(message.pose.covariance, (6, 6)) if with_covariance else None,
+        )
+
+    def _corrected(self, tip: Vector, displacement: Vector, stamp_ns: int) -> Vector:
+        """The tip as the tracker would see it."""
+        tracked = self._tracked
+        if tracked is None or self._clarke_matrix.shape[1] != displacement.size:
+            return tip
+        corrected = tracked.see_shape(stamp_ns * 1e-9, tip, self._clarke_matrix @ displacement)
+        self._complain_of_pose(tracked.problem)
+        return corrected
+
+    def _complain_of_pose(self, problem: str) -> None:
+        now_s = self.clock.monotonic_s()
+        if problem:
+            if problem != self._pose_problem:
+                self.get_logger().warning(f"tracker: {problem}", throttle_duration_sec=5.0)
+            self._pose_problem, self._pose_problem_s = problem, now_s
+        elif now_s - self._pose_problem_s > POSE_PROBLEM_S:
+            self._pose_problem = ""
 
     def _strings(self, stamp_ns: int) -> Vector | None:
         if self._newest_string is None or not self._string_count:
@@ -228,6 +295,14 @@ class ShapeEstimatorNode(ManagedNode):
             for sentence in (*estimate.blind, *estimate.broken):
                 status.summary(Level.ERROR, sentence)
             status.add("residual_m", float(estimate.residual_m))
+        tracked = self._tracked
+        if tracked is not None and (tracked.accepted or tracked.refused):
+            if self._pose_problem:
+                status.summary(Level.WARN, f"tracker: {self._pose_problem}")
+            status.add("tracker_age_s", tracked.age_s(self._last_stamp_ns * 1e-9))
+            status.add("tracker_deviation_m", tracked.deviation_m())
+            status.add("tracker_poses_used", tracked.accepted)
+            status.add("tracker_poses_refused", tracked.refused)
         status.summary(Level.OK, self.state)
         status.add("estimates", self._estimated)
         status.add("estimates_without_strings", self._without_strings)

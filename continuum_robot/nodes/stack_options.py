@@ -50,6 +50,9 @@ GROUPS = {
 }
 """Nodes by the process that they share."""
 
+TRACKER = {"rate_hz": 60.0, "noise_m": 1e-4, "delay_s": 0.015}
+"""The simulated tracker of robots that do not have a camera of their own: as good as an optical one."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackOptions:
@@ -74,6 +77,7 @@ class StackOptions:
     seed : of the simulation; -1: the robot file's
     run_s : in lock-step, how long time passes once the stack is up, s; 0: without end
     force : read a force-torque sensor
+    tracker : a simulated tracker of the tip; on hardware its own program publishes ``tracked_pose``
     contact : look for contacts; the monitor takes a twentieth of a core
     autostart : bring the stack up at once
     start_motion : start the trajectory once it is up for the first time; else it holds until somebody does
@@ -95,6 +99,7 @@ class StackOptions:
     seed: int = -1
     run_s: float = 0.0
     force: bool = False
+    tracker: bool = False
     contact: bool = False
     autostart: bool = True
     start_motion: bool = False
@@ -117,13 +122,15 @@ class StackOptions:
         if self.controller == "none":
             left_out |= {"clarke_controller", "reference_source", "tip_approach"}
         left_out |= {"tip_tracker", "tip_approach"} - set(traits.tip_nodes)
+        if self.tracker and not traits.without_tip_control:
+            left_out.discard("tip_tracker")
         if not self.simulated:
             left_out.add("tip_tracker")
         return tuple(name for name in MANAGED_NODES if name not in left_out)
 
     def parameters_of(self, name: str) -> dict[str, Any]:
         """ROS parameters of the node ``name``, composed or in a process of its own."""
-        base_frame = f"{self.prefix}base"
+        base_frame, traits = f"{self.prefix}base", load_robot(self.robot).traits
         own: dict[str, dict[str, Any]] = {
             "simulator": {"fake_level": self.fake_level, "world": self.world, "base_frame": base_frame},
             "tendon_driver": {
@@ -134,7 +141,7 @@ class StackOptions:
             "string_encoder": {"fake_level": self.fake_level},
             "force_sensor": {"fake_level": self.fake_level},
             "shape_estimator": {"base_frame": base_frame},
-            "tip_tracker": {"base_frame": base_frame},
+            "tip_tracker": {"base_frame": base_frame} | ({} if traits.tip_nodes else TRACKER),
             "tip_approach": {"base_frame": base_frame},
             "contact_monitor": {
                 "base_frame": base_frame,

@@ -102,3 +102,21 @@ def curvature_from_clarke(robot: Robot) -> Array:
         matrix[2 * index + 1, 2 * index] = 1 / scale
         matrix[2 * index, 2 * index + 1] = -1 / scale
     return matrix
+
+
+def coordinate_scale_m(robot: Robot) -> Array:
+    """What of each Clarke coordinate bends a segment by about a radian; of a mechanism a fraction of its range.
+
+    Parameters
+    ----------
+    robot : any
+
+    Returns
+    -------
+    shape (2m,), m
+    """
+    if robot.segments:
+        scale_m = max(segment.tendons.pitch_radius_m for segment in robot.segments)
+    else:
+        scale_m = 0.01 if robot.limits is None else robot.limits.maximum_displacement_m / 2
+    return np.full(robot.coordinate_count, scale_m)

@@ -49,17 +49,40 @@ class SimulatedBody(Protocol):
 
     @property
     def linked(self) -> Vector:
-        """What sensors in other processes need: extensions of the strings (strings,), or what moves the tip (3,), m."""
+        """What sensors in other processes need, (linked_count,): the strings' extensions, m, and the tip's frame after
+        them, row by row; or what moves the tip, m.
+        """
+
+
+_TIP_VALUES = 12
 
 
 def linked_count(robot: Robot) -> int:
-    """How many values of the simulated robot sensors in other processes need: its strings, or what moves its tip.
+    """How many values of the simulated robot sensors in other processes need: strings and tip, or what moves the tip.
 
     Parameters
     ----------
     robot : any robot
     """
-    return robot.coordinate_count if robot.traits.tip_nodes else len(robot.strings)
+    if robot.traits.tip_nodes:
+        return robot.coordinate_count
+    return len(robot.strings) + (_TIP_VALUES if robot.segments else 0)
+
+
+def linked_tip(robot: Robot, values: Vector) -> Vector | None:
+    """The true frame of the tip in the base frame, shape (4, 4), None where the simulation does not know it.
+
+    Parameters
+    ----------
+    robot : a rod
+    values : of ``linked``
+    """
+    rows = values[len(robot.strings) :]
+    if rows.size != _TIP_VALUES or not np.all(np.isfinite(rows)):
+        return None
+    tip = np.eye(4)
+    tip[:3] = rows.reshape(3, 4)
+    return tip
 
 
 def mechanism_body(robot: Robot) -> RollingPlant | ModulationPlant:

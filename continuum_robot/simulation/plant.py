@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -109,7 +110,6 @@ class Plant:
             self.motor = MotorModel.from_actuators(robot.actuators, self._tendons, rng)
         self._body: PlantBody = self._make_body(progress, compile)
         self.substep_s, self.compiled = self._body.substep_s, self._body.compiled
-        self._hand: Kinematics | None = None
         self.reset()
 
     def _make_body(self, progress: Callable[[str], None] | None, compile: str) -> PlantBody:
@@ -203,8 +203,7 @@ class Plant:
             raise ParameterError("arc_length_m", arc_length_m, f"0 to {self.robot.length_m:g} m")
         if force.shape != (3,) or not np.isfinite(force).all():
             raise ParameterError("force_in_base_n", force_in_base_n, "three finite components in N")
-        if self._hand is None:
-            self._hand = self._body.reach()
+        _ = self._reach  # made here, not in a step
         self._push = (min(float(arc_length_m), self.robot.length_m), force)
 
     def release(self) -> None:
@@ -213,14 +212,14 @@ class Plant:
 
     def _pushed(self) -> Vector:
         """Generalised force of the push at the shape now, shape (n,)."""
-        hand, push = self._hand, self._push  # another thread may release meanwhile
-        if hand is None or push is None:
+        push = self._push  # another thread may release meanwhile
+        if push is None:
             return np.zeros(self._size)
         c = self.c
         if not math.isfinite(c.sum()):  # reported after the last step
             return np.zeros(self._size)
-        rotation = hand.poses(c, [push[0]])[0, :3, :3]
-        jacobian: Vector = hand.body_jacobian(c, push[0])
+        rotation = self._reach.poses(c, [push[0]])[0, :3, :3]
+        jacobian: Vector = self._reach.body_jacobian(c, push[0])
         return jacobian[:3].T @ (rotation.T @ push[1])
 
     def _limit(self, command: Vector) -> Vector:
@@ -292,8 +291,8 @@ class Plant:
 
     @property
     def linked(self) -> Vector:
-        """What sensors in other processes need: the strings' extensions, (strings,), m."""
-        return self.string_extension
+        """What sensors in other processes need: the strings' extensions, m, and the tip's frame, row by row."""
+        return np.concatenate((self.string_extension, self.pose(self.robot.length_m)[:3].ravel()))
 
     @property
     def contact_loads(self) -> tuple[ContactLoad, ...]:
@@ -301,8 +300,12 @@ class Plant:
         return self._contacts.loads(self._body.kinematics, self.c, self.c_rate, self._time_s - self.contacts_from_s)
 
     def pose(self, s_m: float) -> Vector:
-        """Frame of the backbone at an arc length (m) in the base frame, shape (4, 4); of a plant with contacts."""
-        return np.array(self._body.kinematics.poses(self.c, [s_m])[0])
+        """Frame of the backbone at an arc length (m) in the base frame, shape (4, 4)."""
+        return np.array(self._reach.poses(self.c, [s_m])[0])
+
+    @cached_property
+    def _reach(self) -> Kinematics:
+        return self._body.reach()
 
     @property
     def friction_torque(self) -> Vector:

@@ -40,12 +40,13 @@ _ATTEMPTS = 20
 
 @dataclass(frozen=True, slots=True)
 class StringSample:
-    """True extensions of all strings, shape (strings,), m, and when they were valid, s.
+    """True extensions of all strings, and when they were valid.
 
     Attributes
     ----------
     time_s : when they were valid, s
-    extension_m : of every string, shape (strings,), m
+    extension_m : of every string, shape (strings,), m; from another process followed by the tip, see
+        :func:`~continuum_robot.simulation.bodies.linked_count`
     """
 
     time_s: float

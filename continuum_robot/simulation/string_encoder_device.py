@@ -11,6 +11,7 @@ from continuum_robot.drivers.protocols import StringReading
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation import faults
+from continuum_robot.simulation.bodies import linked_count
 from continuum_robot.simulation.channel import Channel, Corruption, gaussian, in_sequence, quantised
 from continuum_robot.simulation.faulty_readings import FaultyReadings
 from continuum_robot.simulation.plant_link import StringSource
@@ -55,6 +56,7 @@ class SimulatedStringEncoders:
         if not robot.strings:
             raise ParameterError("robot.strings", robot.strings, f"strings in the file of robot {robot.name!r}")
         self.string_count = len(robot.strings)
+        self._sizes = self.string_count, linked_count(robot)  # in this process, and from another
         self._source, self._stale_after_s = source, stale_after_s
         # The actuators draw from the seed itself.
         rng = np.random.default_rng([robot.simulation.seed, 1]) if rng is None else rng
@@ -83,13 +85,13 @@ class SimulatedStringEncoders:
         self._now_s = now_s
         truth = self._source.read()
         if truth is not None:
-            if truth.extension_m.shape != (self.string_count,):
+            if truth.extension_m.size not in self._sizes:
                 raise DeviceError(
                     "simulated string encoders",
-                    f"the plant has {truth.extension_m.size} strings, the robot file {self.string_count}",
+                    f"the plant has {truth.extension_m.size} values, strings and tip, the robot file {self._sizes[1]}",
                     "Start both with the same robot file.",
                 )
-            self._channel.push(truth.extension_m, truth.time_s)
+            self._channel.push(truth.extension_m[: self.string_count], truth.time_s)
         sample = self._channel.read(math.inf)
         if sample is None or now_s - sample.stamp_s > self._stale_after_s:
             age_s = math.inf if sample is None else now_s - sample.stamp_s

@@ -29,6 +29,7 @@ from continuum_robot.nodes.string_encoder import StringEncoder
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.clock import START_NS, SteppedClock
+from continuum_robot.simulation.bodies import linked_count
 from continuum_robot.simulation.plant_link import PlantLink
 
 NODES = {
@@ -59,7 +60,8 @@ class ScriptedDriver:
         self._states = self.coordinator.create_publisher(TendonStates, "tendon_states")
         self._decimated = self.coordinator.create_publisher(TendonStates, "tendon_states_decimated")
         self._clarke = self.coordinator.create_publisher(ClarkeState, "clarke_state")
-        self.link = PlantLink.writer("", len(self.robot.strings), robot=self.robot.name)
+        self.link = PlantLink.writer("", linked_count(self.robot), robot=self.robot.name)
+        self.unlinked = linked_count(self.robot) - len(self.robot.strings)
         self.link.open()
         self.spinner = Spinner([self.node], self.context)
         self.spinner.start()
@@ -99,7 +101,7 @@ class ScriptedDriver:
             if self.cycles % DECIMATION == 0:
                 self._decimated.publish(message)
             strings = 0.001 * np.sin(angle + np.arange(len(self.robot.strings)))
-            self.link.write(now_ns * 1e-9, strings)
+            self.link.write(now_ns * 1e-9, np.concatenate((strings, np.full(self.unlinked, np.nan))))
             self.coordinator.run_due(now_ns)
             self.coordinator.wait_heard()
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import array
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,9 +14,10 @@ from hypothesis import strategies as st
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.msg import TendonCommands, TendonStates
+from geometry_msgs.msg import PoseWithCovarianceStamped
 from rclpy.serialization import deserialize_message, serialize_message
 
-from continuum_robot.nodes.flat_messages import CanonicalBytes, commands_layout, states_layout
+from continuum_robot.nodes.flat_messages import CanonicalBytes, FlatLayout, commands_layout, states_layout
 
 VECTORS = ("displacement", "velocity", "tension", "current", "temperature", "age", "commanded_tension")
 NUMBERS = st.floats(allow_nan=False)
@@ -99,3 +101,13 @@ def test_canonical_bytes_are_the_message_and_nothing_else(text):
         assert deserialize_message(data, type(message)) == message
         # The middleware's own bytes differ in the gaps from one call to the next.
         assert canonical.of(deserialize_message(data, type(message))) == data == canonical.of(data)
+
+
+def test_an_array_of_a_fixed_length_is_read_and_written_as_rclpy_does() -> None:
+    message = PoseWithCovarianceStamped()
+    message.header.frame_id = "base"
+    message.pose.covariance = np.arange(36.0)
+    layout = FlatLayout(message)
+    numbers = layout.numbers(serialize_message(message))
+    assert list(numbers[layout.place["pose.covariance"]]) == list(message.pose.covariance)
+    assert deserialize_message(layout.to_bytes(list(numbers)), PoseWithCovarianceStamped) == message

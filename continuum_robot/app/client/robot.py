@@ -77,6 +77,7 @@ class Robot:
     namespace : ROS namespace
     contact : run a contact monitor
     force : read the force-torque sensor
+    tracker : simulate a tracker of the tip, which corrects the tip of the shape
     visualize : publish tf, path and markers
     parameters : for each node, ROS parameters over the defaults
     clock : ``real``, or ``lockstep``: time comes from the simulated robot. Motions still take wall-clock time here
@@ -94,6 +95,7 @@ class Robot:
         namespace: str = "",
         contact: bool = False,
         force: bool = False,
+        tracker: bool = False,
         visualize: bool = True,
         parameters: Mapping[str, Mapping[str, Any]] | None = None,
         clock: str = "real",
@@ -110,6 +112,7 @@ class Robot:
             namespace=namespace,
             contact=contact,
             force=force,
+            tracker=tracker,
             visualize=visualize,
             clock=clock,
             parameters=parameters or {},

@@ -208,6 +208,9 @@ def up(
     ] = ControllerChoice.clarke,
     clock: ClockOption = ClockChoice.auto,
     force: Annotated[bool, typer.Option("--force/--no-force", help="Also read the force-torque sensor.")] = False,
+    tracker: Annotated[
+        bool, typer.Option("--tracker/--no-tracker", help="Simulate a tracker of the tip, which corrects the estimate.")
+    ] = False,
     record: Annotated[bool, typer.Option("--record/--no-record", help="Record the topics to DIR/<date>/.")] = False,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where --record writes.")] = Path("runs"),
     activate: Annotated[
@@ -242,6 +245,7 @@ def up(
         fake_level=fake_level.value,
         world=world,
         force=force,
+        tracker=tracker,
         processes=processes,
         controller=controller.value,
         clock=clock.value,

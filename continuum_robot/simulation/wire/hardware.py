@@ -111,7 +111,7 @@ class SimulatedHardware:
     alignment_s : how long that takes, s
     zeroed : the string-encoder board's zero was set at the straight pose already
     start_rev : what the motor boards count at the start, to begin near their rollover at 100, revolutions
-    link : where the strings are published for another process; opened and closed with the devices
+    link : where strings and tip are published for another process; opened and closed with the devices
     strings, force : simulate the string-encoder board, the force sensor
     folder : where the serial ports get their names; None: each in a temporary folder
     wrench : on the force sensor, shape (6,); None: none
@@ -237,7 +237,7 @@ class SimulatedHardware:
         if self.rokubi is not None:
             self.rokubi.step(now_s)
         if self._link is not None:
-            self._link.write(now_s, plant.string_extension)
+            self._link.write(now_s, plant.linked)
 
     # --- the drivers of these devices
 

@@ -106,4 +106,4 @@ class LinkedStringBoard:
 
     def _extension(self) -> Vector:
         sample = self._source.read()
-        return self._unknown if sample is None else sample.extension_m
+        return self._unknown if sample is None else sample.extension_m[: self._unknown.size]

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tracker of the tip over DDS, in lock-step: a robot that is not as its file says brings its tip to targets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import yaml
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from continuum_robot.msg import Shape, TipState
+from geometry_msgs.msg import Point, PointStamped, PoseStamped, PoseWithCovarianceStamped
+from ros_probe import SIMULATED_STEP_S, Probe
+
+from continuum_robot.nodes import conversions
+from continuum_robot.nodes.composition import ComposedStack
+from continuum_robot.nodes.diagnostics import values_of
+from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.robot.shipped_files import shipped_file
+
+pytestmark = [pytest.mark.ros]
+
+ROBOT = "opencr_five_tendon"
+LONGER_RADIUS = 1.05
+"""Of the simulated robot's tendons: it bends a twentieth less than the estimator thinks."""
+TARGET_M = np.array([0.06, 0.03, 0.17])
+"""Near the sphere-like surface that the tip reaches."""
+
+
+@pytest.fixture(scope="module")
+def probe(domain, tmp_path_factory):
+    values = yaml.safe_load(shipped_file(f"robots/{ROBOT}.yaml").read_text())
+    values["segments"][0]["tendons"]["pitch_radius_m"] *= LONGER_RADIUS
+    other = tmp_path_factory.mktemp("other") / f"{ROBOT}.yaml"
+    other.write_text(yaml.safe_dump(values))
+    options = StackOptions(
+        robot=ROBOT,
+        controller="tip",
+        tracker=True,
+        visualize=False,
+        clock="lockstep",
+        seed=1,
+        run_s=SIMULATED_STEP_S,
+        start_motion=True,
+        parameters={"simulator": {"robot": str(other)}},
+    )
+    with ComposedStack(options) as stack, Probe(stack=stack) as probe:
+        probe.listen_to_stack()
+        probe.listen(Shape, "shape")
+        probe.listen(TipState, "tip_state")
+        probe.listen(PoseWithCovarianceStamped, "tracked_pose_with_covariance")
+        stack.wait_until_up(120.0)
+        yield probe
+
+
+def true_tips(probe):
+    """What the tracker saw, which is the truth but for a tenth of a millimetre."""
+    return np.array(
+        [conversions.position(m.pose.pose.position) for m in probe.received["tracked_pose_with_covariance"]]
+    )
+
+
+def go_to(probe, place):
+    probe.received["tip_state"].clear()
+    probe.publish(PointStamped, "tip_target", PointStamped(point=Point(**dict(zip("xyz", place, strict=True)))))
+    probe.wait(lambda: any(m.state == "reached" for m in probe.received["tip_state"]))
+    probe.pause(2.0)
+    return conversions.position(probe.newest("tip_state").goal)
+
+
+def estimator_values(probe):
+    return values_of(probe.diagnostics["/shape_estimator: estimator"])
+
+
+def test_the_true_tip_comes_to_the_target(probe):
+    probe.wait(lambda: probe.received["tracked_pose_with_covariance"])
+    goal = go_to(probe, TARGET_M)
+    assert np.linalg.norm(true_tips(probe)[-30:].mean(axis=0) - goal) < 5e-4
+    values = estimator_values(probe)
+    assert float(values["tracker_age_s"]) < 0.05
+    assert int(values["tracker_poses_used"]) > 50
+    assert probe.faults() == []
+
+
+def test_what_was_learned_stays_through_an_outage(probe):
+    assert probe.set_parameter("tip_tracker", "lost", 1.0)
+    probe.pause(0.2)
+    probe.received["tracked_pose_with_covariance"].clear()
+    goal = go_to(probe, TARGET_M * [0.8, 1.1, 1.0])
+    assert not probe.received["tracked_pose_with_covariance"]
+    assert float(estimator_values(probe)["tracker_age_s"]) > 1.0
+    probe.set_parameter("tip_tracker", "lost", 0.0)
+    probe.wait(lambda: probe.received["tracked_pose_with_covariance"])
+    # Without a tracker it would be 3 mm; this is the first pose after the outage.
+    assert np.linalg.norm(true_tips(probe)[0] - goal) < 2e-3
+    assert probe.faults() == []
+
+
+def test_poses_that_are_of_no_use_are_refused_and_said(probe):
+    stranger = PoseStamped()
+    stranger.header.frame_id = "camera"
+    probe.publish(PoseStamped, "tracked_pose", stranger)
+    probe.wait(lambda: "'camera'" in probe.diagnostics["/shape_estimator: estimator"].message)
+    refused = int(estimator_values(probe)["tracker_poses_refused"])
+    old = PoseStamped()
+    old.header.frame_id = "base"
+    probe.publish(PoseStamped, "tracked_pose", old)
+    probe.wait(lambda: int(estimator_values(probe)["tracker_poses_refused"]) > refused)
+    before = conversions.position(probe.newest("shape").tip.position)
+    probe.pause(0.5)
+    assert np.linalg.norm(conversions.position(probe.newest("shape").tip.position) - before) < 1e-3
