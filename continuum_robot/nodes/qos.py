@@ -21,6 +21,7 @@ FLOW_TOPICS = (
     "string_lengths",
     "wrench",
     "tracked_tip",
+    "tracked_pose_with_covariance",
     "clarke_state",
     "clarke_reference",
     "shape",

@@ -45,6 +45,8 @@ TOPICS: dict[str, str] = {
     "tip_target": "geometry_msgs/msg/PointStamped",
     "tip_state": "continuum_robot/msg/TipState",
     "tracked_tip": "geometry_msgs/msg/PointStamped",
+    "tracked_pose": "geometry_msgs/msg/PoseStamped",
+    "tracked_pose_with_covariance": "geometry_msgs/msg/PoseWithCovarianceStamped",
     "pid_state": "continuum_robot/msg/PidState",
     "driver_status": "diagnostic_msgs/msg/DiagnosticStatus",
     "stack_status": "continuum_robot/msg/StackStatus",

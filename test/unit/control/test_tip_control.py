@@ -250,3 +250,41 @@ def test_the_limits_hold_on_the_whole_way_with_a_correction_that_pushes_against_
         assert step <= 2 * motion.speed_m_per_s * 0.01 * (1 + 1e-9)
         before = output.reference.position
     assert output.limited
+
+
+@pytest.mark.parametrize("name", ["opencr_five_tendon", "two_segment"])
+def test_a_moving_tip_is_corrected_without_the_delay_of_an_integral(name):
+    """A robot that bends a tenth less: after some rounds the tip is on its path."""
+    control = TipControl(load_robot(name))
+    size = load_robot(name).coordinate_count
+    control.reset(np.zeros(size))
+    plant, dt, omega = _Plant(control, 0.9, np.zeros(size), lag_s=0.02), 0.01, 2 * np.pi / 8
+    scale = 0.004 * np.eye(size)[:2]
+
+    def path(time_s):
+        at = np.array([np.sin(omega * time_s), np.sin(2 * omega * time_s)])
+        rate = omega * np.array([np.cos(omega * time_s), 2 * np.cos(2 * omega * time_s)])
+        place, jacobian = control.kinematics.place(at @ scale)
+        return place, jacobian @ (rate @ scale)
+
+    tip, errors = control.kinematics.place(np.zeros(size))[0], []
+    for k in range(6400):
+        place, velocity = path(k * dt)
+        output = control.follow(place, velocity, tip, plant.clarke, dt)
+        # The plant is where its reference will be after its lag.
+        tip = plant.step(output.reference.position + plant.lag_s * output.reference.velocity, dt)
+        errors.append(np.linalg.norm(tip - path((k + 1) * dt)[0]))
+    first, last = np.sqrt(np.mean(np.square(errors[:800]))), np.sqrt(np.mean(np.square(errors[-800:])))
+    assert last < 0.3 * first  # not so with an integral alone
+    assert output.moving
+
+
+def test_a_path_beyond_the_limits_lets_the_reference_stand():
+    control = TipControl(load_robot("opencr_five_tendon"))
+    control.reset(np.zeros(2))
+    limit = 0.025
+    for k in range(3000):
+        clarke = np.array([min(1.4 * limit, k * 2e-5), 0.0])
+        output = control.follow(control.kinematics.place(clarke)[0], np.zeros(3), None, None, 0.01)
+        assert max(control.use_of_limits(output.reference.position).values()) <= 1 + 1e-6
+    assert output.limited
