@@ -69,7 +69,7 @@ class LearnedResidual:
 
         Parameters
         ----------
-        coordinates : shape (m,)
+        coordinates : shape (m,), in their unit
         """
         features = self._polynomial.at(coordinates)
         return features @ self._coefficients, math.sqrt(features @ self._covariance @ features)
@@ -79,9 +79,9 @@ class LearnedResidual:
 
         Parameters
         ----------
-        coordinates : shape (m,)
-        residual : shape (components,)
-        variance : of the measurement
+        coordinates : shape (m,), in their unit
+        residual : shape (components,), in its unit
+        variance : of the measurement, in its unit squared
         """
         value, deviation = self.at(coordinates)
         distance = np.linalg.norm(np.asarray(residual, dtype=float) - value) / math.sqrt(self._components)
@@ -92,9 +92,9 @@ class LearnedResidual:
 
         Parameters
         ----------
-        coordinates : shape (m,)
-        residual : shape (components,)
-        variance : of the measurement, positive
+        coordinates : shape (m,), in their unit
+        residual : shape (components,), in its unit
+        variance : of the measurement, in its unit squared, positive
         """
         features = self._polynomial.at(coordinates)
         spread = self._covariance @ features

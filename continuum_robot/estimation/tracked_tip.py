@@ -144,7 +144,7 @@ class TrackedTip:
         ----------
         stamp_s : s, on the clock of the shapes
         position : of the tip, base frame, shape (3,), m
-        orientation : of the tip in the base frame, shape (3, 3), None where the tracker does not tell it
+        orientation : rotation matrix of the tip in the base frame, shape (3, 3), None where it is not told
         covariance : of position and turn, shape (6, 6), m^2 and rad^2; None, or zero, where it is not known
 
         Raises

@@ -83,7 +83,7 @@ class Eight:
         return place, jacobian @ rate
 
     def off(self, time_s: float, error_m: Array) -> Array:
-        """The part of an error, shape (3,), m, that no tendon moves the tip along."""
+        """The part of an error, ``error_m``, shape (3,), m, that no tendon moves the tip along."""
         jacobian = self._control.kinematics.place(self._clarke(time_s)[0])[1]
         return error_m - jacobian @ (np.linalg.pinv(jacobian) @ error_m)
 
@@ -113,7 +113,7 @@ class TipLoop:
         self.path: Eight | None = None
 
     def begin(self, path: Eight, here: Array) -> None:
-        """Follow a path from Clarke coordinates (2m,), m, on."""
+        """Follow a path from Clarke coordinates ``here`` (2m,), m, on."""
         self.path = path
         self.control.reset(here)
         self._next_s = 0.0
@@ -170,7 +170,14 @@ def believed_and_true(settings: TrackingSettings) -> tuple[Robot, Robot]:
 
 @dataclass(frozen=True)
 class Run:
-    """A run: times, s, places of path and tip, shape (T, 3), m, and the part of the error that no tendon moves."""
+    """A run over time.
+
+    Attributes
+    ----------
+    time_s : shape (T,), s
+    path_m, tip_m : places, shape (T, 3), m
+    off_m : part of the error that no tendon moves the tip along, shape (T, 3), m
+    """
 
     time_s: Array
     path_m: Array

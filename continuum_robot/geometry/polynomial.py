@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Polynomials of second order in several coordinates."""
+"""Polynomials of second order in several coordinates (derived here: monomials, and their derivative by time)."""
 
 from __future__ import annotations
 

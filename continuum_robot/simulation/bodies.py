@@ -75,7 +75,7 @@ def linked_tip(robot: Robot, values: Vector) -> Vector | None:
     Parameters
     ----------
     robot : a rod
-    values : of ``linked``
+    values : of ``linked``, shape (linked_count,), m and of a rotation matrix
     """
     rows = values[len(robot.strings) :]
     if rows.size != _TIP_VALUES or not np.all(np.isfinite(rows)):

@@ -89,5 +89,5 @@ class Mirror:
 
     @property
     def linked(self) -> Vector:
-        """What sensors in other processes need: the strings' extensions, m, and no tip: a mirror has none."""
+        """For sensors in other processes, (linked_count,): the strings' extensions, m, and no tip, NaN."""
         return np.concatenate((self.string_extension, np.full(12, np.nan)))

@@ -291,7 +291,7 @@ class Plant:
 
     @property
     def linked(self) -> Vector:
-        """What sensors in other processes need: the strings' extensions, m, and the tip's frame, row by row."""
+        """For sensors in other processes, (linked_count,): the strings' extensions, m, and the tip's frame by rows."""
         return np.concatenate((self.string_extension, self.pose(self.robot.length_m)[:3].ravel()))
 
     @property

@@ -12,6 +12,7 @@ from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.model import RodModel
 from continuum_robot.simulation import faults
+from continuum_robot.simulation.bodies import linked_count
 from continuum_robot.simulation.mirror import Mirror
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.plant_link import PlantLinkReader, PlantLinkWriter
@@ -407,7 +408,7 @@ def test_string_faults(device):
 def test_strings_of_a_silent_plant_are_unknown_and_grow_old(plant, tmp_path):
     plant.reset()
     path = tmp_path / "plant"
-    device = SimulatedTendonActuators(ROBOT, plant, link=PlantLinkWriter(path, 2))
+    device = SimulatedTendonActuators(ROBOT, plant, link=PlantLinkWriter(path, linked_count(ROBOT)))
     strings = SimulatedStringEncoders(ROBOT, PlantLinkReader(path))
     strings.open()
     assert np.isinf(strings.read(0.0).age_s).all()
@@ -431,6 +432,6 @@ def test_another_number_of_strings_is_an_error(tmp_path):
     writer.write(1.0, np.zeros(3))
     strings = SimulatedStringEncoders(ROBOT, PlantLinkReader(tmp_path / "plant"))
     strings.open()
-    with pytest.raises(DeviceError, match="3 strings"):
+    with pytest.raises(DeviceError, match="3 values, strings and tip"):
         strings.read(1.0)
     writer.close()

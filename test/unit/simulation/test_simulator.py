@@ -14,6 +14,7 @@ from continuum_robot.drivers.simulated_link.actuators import SimulatedLinkActuat
 from continuum_robot.drivers.simulated_wires import SimulatedWires, SimulatorControl
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.simulation.bodies import linked_count, linked_tip
 from continuum_robot.simulation.lockstep_server import LockstepServer
 from continuum_robot.simulation.plant_link import PlantLink
 from continuum_robot.simulation.simulator import Simulator
@@ -242,7 +243,9 @@ def test_strings_are_published_for_other_processes(make):
     bench.pass_time()
     sample = reader.read()
     assert sample.time_s == bench.now_s
-    assert sample.extension_m.shape == (len(ROBOT.strings),)
+    assert sample.extension_m.shape == (linked_count(ROBOT),)
+    tip = linked_tip(ROBOT, sample.extension_m)
+    np.testing.assert_allclose(tip[:3, 3], [0.0, 0.0, ROBOT.length_m], atol=1e-3)
     reader.close()
 
 
