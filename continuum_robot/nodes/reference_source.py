@@ -25,6 +25,7 @@ from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import Settings
 from continuum_robot.nodes.reference.motion_start import HOLDING, MotionStart
+from continuum_robot.nodes.reference.reaction import NodeReaction
 from continuum_robot.nodes.reference.tip_way import SHAPE_AGE_S, TipStates, TipWay
 from continuum_robot.nodes.reference.writer import ReferenceWriter
 from continuum_robot.nodes.requests import check_request
@@ -51,6 +52,8 @@ class ReferenceSource(ManagedNode):
     does a change of a ``reference.`` parameter once a motion was started. ``~/hold`` brings the reference to rest where
     it is. A point on ``tip_target`` brings the tip there, and keeps it there until something else is asked for. While
     the controller ``tip`` commands, targets of the tip alone move the robot, and at rest the tip is kept where it is.
+    Where the contact monitor runs and ``reaction.strategy`` asks for it, a contact changes the reference; ``~/resume``
+    goes back to it, and so does every new motion.
     Where the driver stops, by a fault or an e-stop, so does every motion: the node falls silent, and holds the measured
     position once the driver obeys again. ``reference_holding`` says whether it holds.
 
@@ -102,6 +105,7 @@ class ReferenceSource(ManagedNode):
         self._writer = ReferenceWriter(self, NAME)
         self._motion = MotionStart(self, self._on_driver, self._on_controller)
         self._tip_states = TipStates(self, str(self.parameters.get("base_frame")), simulated=self.simulated)
+        self._reaction = NodeReaction(self)
         flow.create_subscription(Shape, "shape", self._on_shape, newest, raw=True, lazy=True)
         self.create_subscription(PointStamped, "tip_target", self._on_tip_target, qos.command_subscription())
         self.create_service(TakeReference, "~/take", self._serve_take)
@@ -129,6 +133,7 @@ class ReferenceSource(ManagedNode):
         self._acceleration = conversions.preallocate(self._message, "acceleration", count)
         self._tip_states.prepare(count)
         self._tip_way = self._make_tip_way(robot)
+        self._reaction.configure(robot)
 
     def activate(self) -> None:
         """Hold the position that is measured next, until a motion is started."""
@@ -155,6 +160,7 @@ class ReferenceSource(ManagedNode):
         self._to_tip = False
         self._write_as(NAME)
         self._measured = self._current = self._start_position = None
+        self._reaction.reset()
         self._rests_since_s = self.clock.monotonic_s()
         self._motion.set_holding(True)
 
@@ -193,6 +199,9 @@ class ReferenceSource(ManagedNode):
         if self._motion.leads_tip and self._motion.holding and not self._to_tip:
             self._hold_tip(now_s)
         reference = self._tip_way_at(now_s) if self._to_tip else self._trajectory_at(now_s)
+        if self._reaction.active:
+            period_s = 1.0 / self._settings.value.rate_hz if self._settings is not None else 0.01
+            reference = self._reaction.answer(reference, self._measured_now(now_s), period_s)
         self._current = reference
         self._sequence += 1
         message = self._message
@@ -216,6 +225,7 @@ class ReferenceSource(ManagedNode):
     def _play(self, trajectory: Reference, *, blend_s: float | None = None) -> None:
         """Play from here on; a trajectory that goes on from where the reference is needs no blend."""
         here = self._here()
+        self._reaction.resume()
         self._trajectory, self._to_tip = trajectory, False
         self._blend_s = float(self.parameters.get("blend_s")) if blend_s is None else blend_s
         if here is not None:
@@ -281,6 +291,7 @@ class ReferenceSource(ManagedNode):
         if not self._to_tip or not self._writer.ours:
             way.start(here, self._motion_limits())
         way.aim(place, here)
+        self._reaction.resume()
         self._to_tip = True
         self._write_as(NAME)
         self._motion.set_holding(False)
@@ -401,6 +412,7 @@ class ReferenceSource(ManagedNode):
                 status.summary(Level.WARN, f"{self._writer.name}, which writes clarke_reference, was {problem}")
         elif self._motion.holding:
             plays = f"{HOLDING}; keeps the tip where it is" if self._to_tip else HOLDING
+        self._reaction.diagnose(status)
         status.summary(Level.OK, plays if self._current is not None and self._active else self.state)
         status.add("writer", self._writer.name)
         status.add("holding", self._motion.holding)

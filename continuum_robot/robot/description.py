@@ -14,6 +14,7 @@ from continuum_robot.robot.control_settings import PID_LAW, ControlSettings, Ref
 from continuum_robot.robot.displaced_tendons import DisplacedTendons
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.hardware import Hardware
+from continuum_robot.robot.reaction_settings import ReactionSettings
 from continuum_robot.robot.recording import Recording
 from continuum_robot.robot.rolling_joint import RollingJoint
 from continuum_robot.robot.routing import RoutedPath, StraightRouting
@@ -55,6 +56,7 @@ class Robot:
     stop: StopPolicy = quantity("what the tendon driver does after a fault", factory=StopPolicy)
     control: ControlSettings | None = quantity("the Clarke controller", default=None)
     reference: ReferenceSettings | None = quantity("default trajectory", default=None)
+    reaction: ReactionSettings | None = quantity("what it does when something touches it", default=None)
     simulation: SimulationSettings = quantity("the simulated robot", factory=SimulationSettings)
     strings: tuple[String, ...] = quantity("strings of the string encoders", default=())
     routed_tendons: tuple[RoutedTendon, ...] = quantity(

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import subprocess
 import sys
 from collections import defaultdict
@@ -150,12 +152,17 @@ def in_processes(
             ]
             command = [sys.executable, "-m", f"continuum_robot.nodes.{name}", "--ros-args"]
             command += [word for value in words for word in ("-p", value)]
-            processes[name] = subprocess.Popen(command)
+            processes[name] = subprocess.Popen(command, env={**os.environ, "PYTHONFAULTHANDLER": "1"})
         # Who has not activated yet has no timers and no recording: time begins when all have.
         wait_until_active(driver, names)
         driver.coordinator.wait_for(names, 60.0)
         start_motion(driver, names)
         yield driver, processes
+    except BaseException:
+        # Where they stand, for the log of a test that failed.
+        for process in processes.values():
+            process.send_signal(signal.SIGABRT)
+        raise
     finally:
         # The driver, and with it the claim on the simulated robot, is gone at the end whoever hangs.
         try:

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the reference source makes of its reference when something touches the robot, and how it tells it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.serialization import deserialize_message
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+
+from continuum_robot.control.contact_reaction import FOLLOWING, ContactReaction, ContactSense
+from continuum_robot.control.references import ClarkeReference
+from continuum_robot.msg import Contact
+from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.diagnostics import Level, StatusBuilder
+from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.parameters import Settings
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.reaction_settings import IGNORE, ReactionSettings
+from continuum_robot.rod.tendon_modes import coefficients_from_clarke
+
+Vector = NDArray[np.float64]
+
+CONTACT_AGE_S = 0.5
+"""A contact message that is older says nothing about now: nothing can be felt then."""
+BEGIN_S = 2.0
+"""Time after the start in which the contact monitor need not have spoken yet, s."""
+_BLIND = "blind"
+
+
+class NodeReaction:
+    """Parameters ``reaction.*``, the service ``~/resume`` and the topic ``reaction_state`` of the reference source.
+
+    Parameters
+    ----------
+    node : the reference source
+    """
+
+    def __init__(self, node: ManagedNode) -> None:
+        self._node = node
+        self._settings: Settings | None = None
+        self._reaction: ContactReaction | None = None
+        self._contact: tuple[bytes, float] | None = None
+        self._onto: Vector = np.zeros((0, 0))
+        self._told, self._reason = "", ""
+        self._limited, self._begun_s = False, 0.0
+        self._states = node.create_publisher(String, "reaction_state", qos.latched())
+        node.flow.create_subscription(Contact, "contact", self._on_contact, qos.newest_state(), raw=True, lazy=True)
+        node.create_service(Trigger, "~/resume", self._serve_resume)
+
+    def configure(self, robot: Robot) -> None:
+        """Make the reaction of a robot, where it can have one."""
+        self._settings = self._node.parameters.declare_settings("reaction", robot.reaction or ReactionSettings())
+        self._reaction, self._contact = None, None
+        if robot.traits.without_tip_control or robot.limits is None or robot.control is None:
+            return
+        self._reaction = ContactReaction(robot, self._settings.value)
+        self._onto = coefficients_from_clarke(robot)
+
+    @property
+    def active(self) -> bool:
+        """Whether a contact changes the reference, or did."""
+        if self._reaction is None or self._settings is None:
+            return False
+        return self._settings.value.strategy != IGNORE or self._reaction.state != FOLLOWING
+
+    def reset(self) -> None:
+        """Follow the reference as it is."""
+        self._begun_s = self._node.clock.monotonic_s()
+        if self._reaction is not None:
+            self._reaction.reset()
+        self._tell(FOLLOWING, "")
+
+    def resume(self) -> None:
+        """Go on with the reference; a contact that is there is not answered again unless it grows."""
+        if self._reaction is not None:
+            self._reaction.resume()
+
+    def answer(self, reference: ClarkeReference, measured: Vector | None, dt: float) -> ClarkeReference:
+        """What the robot is to follow instead.
+
+        Parameters
+        ----------
+        reference : that was asked for, arrays of shape (2m,)
+        measured : coordinates, shape (2m,), m, None where they are not known
+        dt : time since the last one, s
+        """
+        reaction, settings = self._reaction, self._settings
+        if reaction is None or settings is None:
+            return reference
+        reaction.with_settings(settings.value)
+        answer = reaction.update(reference, self._sense(), measured, dt)
+        self._limited = answer.limited
+        self._tell(answer.state, answer.reason)
+        return answer.reference
+
+    def diagnose(self, status: StatusBuilder) -> None:
+        """Say what it does."""
+        if self._told and self._told != FOLLOWING:
+            status.summary(Level.WARN, f"{self._told}: {self._reason}" if self._reason else self._told)
+        if self._limited:
+            status.summary(Level.WARN, "the reaction has gone as far from the reference as it may")
+        status.add("reaction", self._told)
+        status.add("reaction_strategy", "" if self._settings is None else self._settings.value.strategy)
+
+    def _sense(self) -> ContactSense:
+        unknown = np.full(self._onto.shape[1], math.nan)
+        now_s = self._node.clock.monotonic_s()
+        if self._contact is None:
+            begins = now_s - self._begun_s < BEGIN_S
+            return ContactSense(
+                in_contact=False, force=unknown, blind_reason="" if begins else "there is no contact monitor"
+            )
+        data, heard_s = self._contact
+        if now_s - heard_s > CONTACT_AGE_S:
+            return ContactSense(in_contact=False, force=unknown, blind_reason="the contact monitor is silent")
+        message = deserialize_message(data, Contact)
+        if message.state == _BLIND:
+            return ContactSense(in_contact=False, force=unknown, blind_reason=message.blind_reason)
+        residual = conversions.vector(message.residual)
+        force = self._onto.T @ residual if residual.size == self._onto.shape[0] else unknown
+        return ContactSense(bool(message.in_contact), np.asarray(force))
+
+    def _on_contact(self, data: bytes) -> None:
+        self._contact = data, self._node.clock.monotonic_s()
+
+    def _tell(self, state: str, reason: str) -> None:
+        if (state, reason) == (self._told, self._reason):
+            return
+        if state != self._told and reason:
+            self._node.get_logger().warning(f"{state}: {reason}")
+        self._told, self._reason = state, reason
+        self._states.publish(String(data=f"{state}: {reason}" if reason else state))
+
+    def _serve_resume(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        if self._reaction is None:
+            response.message = "refused: this robot has no reaction to contacts, or is not configured"
+        elif self._reaction.state == FOLLOWING:
+            response.message = "refused: it follows its reference"
+        else:
+            self._reaction.resume()
+            response.success, response.message = True, "goes back to its reference"
+        return response
