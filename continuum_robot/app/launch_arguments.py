@@ -12,6 +12,7 @@ from continuum_robot.app.processes import RESPAWN_DELAY_S, RESPAWNS
 from continuum_robot.nodes.choices import CLARKE
 from continuum_robot.nodes.stack_options import CONTROLLERS
 from continuum_robot.robot.loading import shipped_robots
+from continuum_robot.robot.reaction_settings import REACTIONS
 
 BOOLEAN = ("true", "false")
 
@@ -132,6 +133,12 @@ def stack_arguments(fake_hardware: bool) -> list[LaunchArgument]:
             "serial_port",
             default="",
             description="Serial port of the string-encoder board instead of the robot file's; hardware only",
+        ),
+        LaunchArgument(
+            "reaction",
+            default="",
+            choices=("", *REACTIONS),
+            description="What the robot does when something touches it; empty: as the robot file says",
         ),
         LaunchArgument("tracker", default="false", choices=BOOLEAN, description="Simulate a tracker of the tip"),
         LaunchArgument("force", default="false", choices=BOOLEAN, description="Also read the force-torque sensor"),

@@ -48,6 +48,7 @@ class UpOptions:
     activate : drive the robot on its trajectory, else only start the nodes
     contact : start the contact monitor
     tracker : simulate a tracker of the tip
+    reaction : to contacts; empty: as the robot file says
     namespace : of the nodes
     prefix : of the frames
     force : also where another stack lives in this DDS domain
@@ -76,6 +77,7 @@ class UpOptions:
     respawns: int = RESPAWNS
     world: str = ""
     tracker: bool = False
+    reaction: str = ""
 
     def stack(self) -> StackOptions:
         """What is to be brought up."""
@@ -86,6 +88,7 @@ class UpOptions:
             world=self.world,
             force=self.force,
             tracker=self.tracker,
+            reaction=self.reaction,
             namespace=self.namespace,
             prefix=self.prefix,
             record_directory=self.out.resolve() if self.record else None,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from continuum_robot.experiments import (
+    contact_reaction,
     control_comparison,
     cosserat_two_segment,
     drive_cogging,
@@ -51,6 +52,7 @@ def experiments() -> dict[str, Experiment]:
         stiffness_pretension.PRETENSION,
         control_comparison.COMPARISON,
         tip_tracking.TRACKING,
+        contact_reaction.REACTION,
         ftdcr.REPLAY,
         ftdcr.VALIDATE,
         johnston_state_uncertainty.STATE_UNCERTAINTY,

@@ -291,6 +291,7 @@ class _CommandLine(Node):
             clock=str(declare("clock", "real", "lockstep: time comes from the simulated robot")),
             run_s=float(declare("run_s", 0.0, "in lock-step, how long time passes; 0: without end")),
             force=bool(declare("force", False, "read a force-torque sensor")),
+            reaction=str(declare("reaction", "", "to contacts: ignore, hold, retract, comply, guide, press")),
             tracker=bool(declare("tracker", False, "simulate a tracker of the tip")),
             contact=bool(declare("contact", False, "look for contacts")),
             autostart=bool(declare("autostart", True, "bring the stack up at once")),

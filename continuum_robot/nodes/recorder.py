@@ -42,6 +42,7 @@ TOPICS: dict[str, str] = {
     "clarke_state": "continuum_robot/msg/ClarkeState",
     "clarke_reference": "continuum_robot/msg/ClarkeState",
     "reference_writer": "std_msgs/msg/String",
+    "reaction_state": "std_msgs/msg/String",
     "tip_target": "geometry_msgs/msg/PointStamped",
     "tip_state": "continuum_robot/msg/TipState",
     "tracked_tip": "geometry_msgs/msg/PointStamped",

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.choices import AUTO, CLARKE, HOLD_TENSION, IF_MISSING, TIP, TOPIC
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.reaction_settings import REACTIONS
 
 MANAGED_NODES = (
     "simulator",
@@ -78,6 +80,7 @@ class StackOptions:
     run_s : in lock-step, how long time passes once the stack is up, s; 0: without end
     force : read a force-torque sensor
     tracker : a simulated tracker of the tip; on hardware its own program publishes ``tracked_pose``
+    reaction : what the robot does when something touches it; empty: as the robot file says
     contact : look for contacts; the monitor takes a twentieth of a core
     autostart : bring the stack up at once
     start_motion : start the trajectory once it is up for the first time; else it holds until somebody does
@@ -100,11 +103,16 @@ class StackOptions:
     run_s: float = 0.0
     force: bool = False
     tracker: bool = False
+    reaction: str = ""
     contact: bool = False
     autostart: bool = True
     start_motion: bool = False
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     arguments: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if self.reaction not in ("", *REACTIONS):
+            raise ParameterError("reaction", self.reaction, "one of " + ", ".join(REACTIONS))
 
     @property
     def node_names(self) -> tuple[str, ...]:
@@ -149,7 +157,8 @@ class StackOptions:
                 # The motion that the supervisor starts is the first one.
                 "free_motion": IF_MISSING if self.start_motion and not self.simulated else AUTO,
             },
-            "reference_source": {"base_frame": base_frame},
+            "reference_source": {"base_frame": base_frame}
+            | ({"reaction.strategy": self.reaction} if self.reaction else {}),
             # The supervisor activates them, not their own start.
             "robot_visualizer": {"prefix": self.prefix, "activate": False},
             "recorder": {"name": self.record_name, "activate": False},

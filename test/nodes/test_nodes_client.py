@@ -237,6 +237,17 @@ def test_gains_and_pretension_change_within_their_limits(robot):
     robot.set_pretension(4.0)
 
 
+def test_a_reaction_is_chosen_and_a_robot_that_follows_needs_no_resume(robot):
+    robot.react("press", press_n=0.2)
+    assert robot.get_parameter("reference_source", "reaction.strategy") == "press"
+    assert robot.get_parameter("reference_source", "reaction.press_n") == 0.2
+    robot.react("ignore")
+    with pytest.raises(ParameterError, match="hold, retract"):
+        robot.react("flee")
+    with pytest.raises(DeviceError, match="it follows its reference"):
+        robot.resume()
+
+
 def test_a_recording_holds_what_happened(robot, tmp_path):
     with robot.record(tmp_path / "run") as folder:
         robot.bend(1, 0.2)

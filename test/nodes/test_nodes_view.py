@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -210,6 +211,19 @@ def test_gains_and_pretension_are_set_within_the_nodes_ranges(shown: Shown, prob
     assert slider.min <= slider.value <= slider.max
     slider.value = 1.1 * slider.value
     probe.wait(lambda: probe.get_parameter("clarke_controller", name) == pytest.approx(slider.value), LONG_S)
+
+
+def test_what_it_does_when_something_touches_is_chosen(shown: Shown, probe: Probe) -> None:
+    touching = shown.page.panel.touching
+    shown.wait(lambda: touching.strategy is not None, "the reference source's parameters are not found")
+    assert touching.strategy.value == "ignore"
+
+    def is_asked(strategy: str) -> bool:
+        return probe.get_parameter("reference_source", "reaction.strategy") == strategy
+
+    for strategy in ("comply", "ignore"):
+        touching.strategy.value = strategy
+        probe.wait(partial(is_asked, strategy), LONG_S)
 
 
 def test_push_moves_the_simulated_robot_and_ends(shown: Shown, probe: Probe) -> None:

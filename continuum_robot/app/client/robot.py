@@ -560,6 +560,26 @@ class Robot:
         """
         self.set_parameters("tendon_driver", {"cogging": "on" if on else "off"})
 
+    def react(self, strategy: str, **settings: float) -> None:
+        """What the robot does when something touches it, from the next contact on; the contact monitor has to run.
+
+        Parameters
+        ----------
+        strategy : ignore, hold, retract, comply, guide or press
+        settings : others of ``reaction`` in the robot file in its units, such as ``press_n=2.0``, N
+        """
+        values = {"strategy": strategy, **{name: float(value) for name, value in settings.items()}}
+        self.set_parameters(SOURCE, {f"reaction.{name}": value for name, value in values.items()})
+
+    def resume(self) -> str:
+        """Go back to the reference from where a contact let the robot hold; returns what the stack says.
+
+        Raises
+        ------
+        DeviceError : it follows its reference
+        """
+        return self.link.trigger(f"{SOURCE}/resume")
+
     def set_gains(self, segment: int | str = 1, **gains: float) -> None:
         """Change gains of the controller, all or none, at its next cycle.
 

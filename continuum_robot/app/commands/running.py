@@ -208,6 +208,14 @@ def up(
     ] = ControllerChoice.clarke,
     clock: ClockOption = ClockChoice.auto,
     force: Annotated[bool, typer.Option("--force/--no-force", help="Also read the force-torque sensor.")] = False,
+    reaction: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="When something touches: ignore, hold, retract, comply, guide or press; else as the robot file says.",
+            show_default=False,
+        ),
+    ] = "",
     tracker: Annotated[
         bool, typer.Option("--tracker/--no-tracker", help="Simulate a tracker of the tip, which corrects the estimate.")
     ] = False,
@@ -246,6 +254,7 @@ def up(
         world=world,
         force=force,
         tracker=tracker,
+        reaction=reaction,
         processes=processes,
         controller=controller.value,
         clock=clock.value,

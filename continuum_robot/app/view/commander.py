@@ -215,6 +215,10 @@ class Commander:
         self.drop_reference()
         self._call(f"{SOURCE}/hold", None, answer)
 
+    def resume(self, answer: Answer) -> None:
+        """Have the reference source go on after a contact."""
+        self._call(f"{SOURCE}/resume", None, answer)
+
     def hand_back(self, answer: Answer) -> None:
         """Fall silent and have the reference source hold the robot where it is."""
         self.drop_reference()

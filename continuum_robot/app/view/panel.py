@@ -16,6 +16,7 @@ from continuum_robot.app.view.controls.recording import Recording
 from continuum_robot.app.view.controls.status import Status, banner
 from continuum_robot.app.view.controls.steering import Steering
 from continuum_robot.app.view.controls.targets import PlaneTarget, TipTarget
+from continuum_robot.app.view.controls.touching import Touching
 from continuum_robot.app.view.controls.trajectory import Trajectory
 from continuum_robot.app.view.gui import note, show
 from continuum_robot.models.drawing import Drawing
@@ -101,6 +102,7 @@ class Panel:
                 self.drives = Drives(server, commander, status)
         with tabs.add_tab("Push"):
             self.pushing = Pushing(server, commander, model, status)
+            self.touching = None if robot.control is None else Touching(server, commander, status)
         with tabs.add_tab("Record"):
             self.recording = Recording(server, commander, robot, status, record_directory)
 
@@ -112,7 +114,7 @@ class Panel:
         snapshot : what is known
         """
         steering = (self.steering, self.tip, self.plane, self.trajectory)
-        for part in (self.status, *steering, self.gains, self.drives, self.recording):
+        for part in (self.status, *steering, self.gains, self.drives, self.touching, self.recording):
             if part is not None:
                 part.update(snapshot)
         self.pushing.update()

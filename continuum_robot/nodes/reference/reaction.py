@@ -98,7 +98,7 @@ class NodeReaction:
         return answer.reference
 
     def diagnose(self, status: StatusBuilder) -> None:
-        """Say what it does."""
+        """Say in ``status`` what it does."""
         if self._told and self._told != FOLLOWING:
             status.summary(Level.WARN, f"{self._told}: {self._reason}" if self._reason else self._told)
         if self._limited:
