@@ -32,10 +32,39 @@ console : where to print; None: standard output
 node_options : of :class:`rclpy.node.Node`, such as ``context``, ``namespace`` and ``parameter_overrides``
 """
 
+import importlib
 from pkgutil import extend_path
+from typing import Any
 
 # The messages generated from msg/ and srv/ live in the installed half of this package;
 # a source checkout in front of it on sys.path must not hide them.
 __path__ = extend_path(__path__, __name__)
 
 __version__ = "0.1.0"
+
+# What one starts with. Lazily: whoever wants a rod need not wait for the nodes, nor have ROS.
+_EXPORTS = {
+    "load_robot": "robot.loading",
+    "robot_model": "models.making",
+    "RobotModel": "models.robot_model",
+    "RodModel": "rod.model",
+    "Plant": "simulation.plant",
+    "ShapeEstimator": "estimation.shape",
+    "ContactMonitor": "estimation.contact_monitor",
+    "ClarkeController": "control.clarke_controller",
+    "TipControl": "control.tip_control",
+    "ContactReaction": "control.contact_reaction",
+    "make_reference": "control.references",
+    "Robot": "client",
+}
+__all__ = ["__version__", *_EXPORTS]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _EXPORTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_EXPORTS[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_EXPORTS})

@@ -87,6 +87,7 @@ command(
 )(hardware.desk)
 command(epilog="Example: continuum-robot faults --json faults.json")(experiments.faults)
 command(
+    cls=experiments.ExperimentHelp,
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
     epilog="Example: continuum-robot experiment muhmann.tracking --json tracking.json --plots figures",
 )(experiments.experiment)

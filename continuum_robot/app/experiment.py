@@ -27,18 +27,34 @@ _SHOWN_DEVIATIONS = 5
 def print_list(console: Console | None = None) -> None:
     """Print every experiment with its summary, the paper's own numbers beside it, and its options."""
     console = console or Console()
-    for name, experiment in experiments().items():
-        console.print(f"[bold]{name}[/bold]  ({escape(experiment.source)})", highlight=False)
-        table = Table.grid(padding=(0, 2), pad_edge=True)
-        table.add_column(no_wrap=True)
-        table.add_column()
-        table.add_row("what", escape(experiment.summary))
-        for index, (key, value) in enumerate(experiment.paper.items()):
-            table.add_row("" if index else "paper", escape(f"{key}: {_shown(value)}"))
-        for index, (key, text) in enumerate(experiment.options.items()):
-            table.add_row("" if index else "options", escape(f"--{key.replace('_', '-')}: {text}"))
-        console.print(table)
+    for name in experiments():
+        print_experiment(name, console)
         console.print()
+
+
+def print_experiment(name: str, console: Console | None = None) -> None:
+    """Print what an experiment does, the paper's own numbers, and its options.
+
+    Parameters
+    ----------
+    name : as listed
+    console : where to print
+
+    Raises
+    ------
+    ParameterError : no such experiment
+    """
+    console, experiment = console or Console(), _find(name)
+    console.print(f"[bold]{name}[/bold]  ({escape(experiment.source)})", highlight=False)
+    table = Table.grid(padding=(0, 2), pad_edge=True)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    table.add_row("what", escape(experiment.summary))
+    for index, (key, value) in enumerate(experiment.paper.items()):
+        table.add_row("" if index else "paper", escape(f"{key}: {_shown(value)}"))
+    for index, (key, text) in enumerate(experiment.options.items()):
+        table.add_row("" if index else "options", escape(f"--{key.replace('_', '-')}: {text}"))
+    console.print(table)
 
 
 def run_experiment(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from geometry_msgs.msg import PointStamped
+from geometry_msgs.msg import PointStamped, PoseStamped
 from numpy.typing import NDArray
 from rclpy.serialization import deserialize_message
 from std_srvs.srv import Trigger
@@ -108,6 +108,7 @@ class ReferenceSource(ManagedNode):
         self._reaction = NodeReaction(self)
         flow.create_subscription(Shape, "shape", self._on_shape, newest, raw=True, lazy=True)
         self.create_subscription(PointStamped, "tip_target", self._on_tip_target, qos.command_subscription())
+        self.create_subscription(PoseStamped, "tip_target_pose", self._on_tip_pose, qos.command_subscription())
         self.create_service(TakeReference, "~/take", self._serve_take)
         self.create_service(Trigger, "~/restart", self._serve_restart)
         self.create_service(Trigger, "~/hold", self._serve_hold)
@@ -295,6 +296,10 @@ class ReferenceSource(ManagedNode):
         self._to_tip = True
         self._write_as(NAME)
         self._motion.set_holding(False)
+
+    def _on_tip_pose(self, message: PoseStamped) -> None:
+        """What RViz and other tools send; the orientation cannot be chosen, and is not looked at."""
+        self._on_tip_target(PointStamped(header=message.header, point=message.pose.position))
 
     def _refuse_target(self, message: PointStamped, place: Vector) -> str:
         frame = str(self.parameters.get("base_frame"))

@@ -10,7 +10,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 
 from continuum_robot.msg import TipState
 from continuum_robot.srv import SwitchController, TakeReference
-from geometry_msgs.msg import Point, PointStamped
+from geometry_msgs.msg import Point, PointStamped, PoseStamped
 from ros_contact import touched_stack
 
 from continuum_robot.nodes import conversions
@@ -75,7 +75,9 @@ def test_a_target_moves_it_and_after_a_switch_to_clarke_the_load_moves_the_tip(p
     target = tip_now(probe) + np.array([-0.01, 0.01, 0.0])
     probe.received["tip_state"].clear()
     message = PointStamped(point=Point(x=target[0], y=target[1], z=target[2]))
-    probe.publish(PointStamped, "tip_target", message)
+    pose = PoseStamped(header=message.header)
+    pose.pose.position = message.point
+    probe.publish(PoseStamped, "tip_target_pose", pose)
     probe.wait(lambda: any(m.state == "reached" for m in probe.received["tip_state"]))
     assert not probe.newest("stack_status").holding
     probe.set_parameter("reference_source", "reference.kind", "hold")

@@ -5,14 +5,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from continuum_robot.app.commands.arguments import EXIT_REFUSED, JsonOption, SchedulerOption, WorkersOption
 from continuum_robot.app.commands.parts import part
 from continuum_robot.errors import ParameterError
 from continuum_robot.workers import WorkerOptions
+
+
+class ExperimentHelp(TyperCommand):
+    """A command whose ``--help`` behind the name of an experiment is about that experiment."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Print the help of an experiment where it is asked for; ``ctx`` is the parser's context.
+
+        Parameters
+        ----------
+        args : words of the command line
+        """
+        asked = [word for word in args if word in ("--help", "-h")]
+        if asked and args[0] not in asked and not args[0].startswith("-"):
+            part("experiment").print_experiment(args[0])
+            raise typer.Exit
+        return super().parse_args(ctx, args)
 
 
 def experiment(
@@ -38,7 +56,8 @@ def experiment(
 ) -> None:
     """Run an experiment of a paper: print its numbers beside the paper's, write them as JSON, draw its figures.
 
-    Options of the experiment itself follow its name, e.g. --robot FILE --data FILE for ftdcr.replay; --list names them.
+    Options of the experiment itself follow its name, e.g. --robot FILE --data FILE for ftdcr.replay; NAME --help tells
+    those of one, --list those of all.
 
     With --check or --store it runs with its default options. The stored numbers lie in docs/papers/numbers of a clone,
     each file with tolerances and the processor time of its run. --all says first how long it takes; experiments that
