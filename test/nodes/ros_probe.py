@@ -196,6 +196,8 @@ class Probe:
         }
 
     def newest(self, topic: str) -> Any:
+        """The last message of a topic; where none has come yet, e.g. of a status that is latched, the next one."""
+        self.wait_real(lambda: len(self.received[topic]) > 0, what=f"nothing came on {topic}")
         return self.received[topic][-1]
 
     def health(self, name: str) -> str:
