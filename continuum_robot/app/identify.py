@@ -100,6 +100,11 @@ def run_identify(
             f"{1e3 * fit.repeat.floor_m:.2f} mm there",
             highlight=False,
         )
+    console.print(
+        f"the other way round, on blocks left out: the pulls miss those that bring the marker where it was by "
+        f"{1e3 * fit.pulls.rmse_m:.2f} mm; {1e3 * fit.pulls.left_rmse_m:.2f} mm of the marker no pull explains",
+        highlight=False,
+    )
     console.print(_values(fit))
     if fit.unidentified:
         console.print(

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from continuum_robot.experiments.experiment import Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
+from continuum_robot.identification.displaced.inverse import missing_pull
 from continuum_robot.identification.displaced.model import predicted_marker
 from continuum_robot.identification.displaced.result import DisplacedFit
-from continuum_robot.identification.recordings import TendonRecording, read_recording
+from continuum_robot.identification.recordings import TendonRecording, read_recording, tendon_displacements
 from continuum_robot.identification.repeatability import repeatability
 from continuum_robot.identification.replay import (
     SLACK_TREATMENTS,
@@ -143,6 +144,10 @@ def _validate(settings: ValidationSettings, progress: Progress) -> Result:
     numbers["gain_of_friction_mm"] = numbers["tip_rmse_statics_mm"] - numbers["tip_rmse_friction_mm"]
     offset = (marker["friction"] - recording.marker_m)[recording.seen]
     numbers["tip_rmse_with_offset_mm"] = 1e3 * rmse_m(offset)
+    if tendons is not None:
+        progress("the other way round")
+        pulls = missing_pull(robot, tendon_displacements(robot, recording), recording.marker_m, recording.seen)
+        numbers |= {"pull_rmse_mm": 1e3 * pulls.rmse_m, "tip_rmse_after_pull_mm": 1e3 * pulls.left_rmse_m}
     same = tendons is not None and tendons.fitted_sha256 == recording.sha256
     floor = repeatability(recording, marker["statics"]).numbers()
     return Result({**numbers, **floor, "fitted_on_this_file": bool(same)}, Validation(recording, marker))

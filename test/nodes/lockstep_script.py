@@ -191,6 +191,13 @@ def end_processes(processes: dict[str, subprocess.Popen[bytes]], *, kill: bool, 
     assert not hung, f"{', '.join(hung)} did not end within {timeout_s:g} s of SIGTERM"
 
 
+def stand_still(process: subprocess.Popen[bytes]) -> None:
+    """Stop a program, and wait until it has: the signal alone lets it do another turn first."""
+    process.send_signal(signal.SIGSTOP)
+    _, status = os.waitpid(process.pid, os.WUNTRACED)
+    assert os.WIFSTOPPED(status)
+
+
 def wait_until_active(driver: ScriptedDriver, names: list[str]) -> None:
     from lifecycle_msgs.srv import GetState  # noqa: PLC0415
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
-from lockstep_script import CYCLE_NS, DECIMATION, ScriptedDriver, heard_of, in_processes, in_this_process
+from lockstep_script import CYCLE_NS, DECIMATION, ScriptedDriver, heard_of, in_processes, in_this_process, stand_still
 from rosbags.rosbag2 import Reader
 
 from continuum_robot.errors import DeviceError
@@ -109,7 +109,7 @@ def test_the_recording_lacks_nothing_and_its_times_are_simulated(folder):
 def test_a_stopped_process_is_named_after_the_limit(folder):
     with in_processes(ROBOT, {}, ["shape_estimator"], limit_s=2.0) as (driver, processes):
         driver.run(20)
-        processes["shape_estimator"].send_signal(signal.SIGSTOP)
+        stand_still(processes["shape_estimator"])
         try:
             with pytest.raises(DeviceError, match=r"shape_estimator did not answer .* of /tendon_states_decimated"):
                 driver.run(20)
@@ -122,7 +122,7 @@ def test_a_callback_that_hangs_is_named_and_a_close_ends_the_wait(folder, monkey
     # The driver is spun elsewhere: the node hangs alone.
     with in_processes(ROBOT, {}, ["shape_estimator"], limit_s=60.0) as (driver, processes):
         driver.run(20)
-        processes["shape_estimator"].send_signal(signal.SIGSTOP)
+        stand_still(processes["shape_estimator"])
         ended: list[bool] = []
 
         def run() -> None:

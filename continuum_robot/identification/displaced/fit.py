@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError, RecordingError, RobotFileError
+from continuum_robot.identification.displaced.inverse import MissingPull, missing_pull, together
 from continuum_robot.identification.displaced.least_squares import Samples, solve
 from continuum_robot.identification.displaced.model import DisplacedModel
 from continuum_robot.identification.displaced.parameters import STEPS, Free
@@ -99,7 +100,8 @@ def identify_displaced(
     for name in steps:
         kept = [one for one in taken if one.worth.kept]
         taken.append(_take(name, kept, start, samples, block, say=say, runner=runner))
-    return result_of(taken, recording, block)
+    last = [one for one in taken if one.worth.kept][-1]
+    return result_of(taken, recording, block, _pulls(last, samples, block, say=say, runner=runner))
 
 
 def _check(robot: Robot, recording: TendonRecording) -> None:
@@ -142,6 +144,31 @@ class _Without:
 def _without(item: _Without) -> tuple[Array, Array]:
     own, _ = solve(item.model, item.free, item.first, item.rest, evaluations=_EVALUATIONS_OF_A_BLOCK)
     return item.free.vector(own), item.samples.error_m(item.model, own)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pulls:
+    """A task: the pulls that are missing in a block that was left out of a fit."""
+
+    model: DisplacedModel
+    values: dict[str, Any]
+    samples: Samples
+
+
+def _missing(item: _Pulls) -> MissingPull:
+    model, values, samples = item.model, item.values, item.samples
+    robot = model.robot(values).changed(recording=model.place(values), displaced_tendons=model.tendons(values))
+    return missing_pull(robot, samples.displacement_m, samples.marker_m, samples.counted)
+
+
+def _pulls(step: TakenStep, samples: Samples, block: Blocks, *, say: Progress, runner: Tasks) -> MissingPull:
+    """The inverse of a step, on the blocks left out of its fits."""
+    items = []
+    for number, vector in enumerate(step.left_out.vectors):
+        inside = samples.without(block != number)
+        if inside.counted.any():
+            items.append(_Pulls(step.model, step.values | step.free.values(vector), inside))
+    return together(runner.run(_missing, items, counted(say, len(items), "blocks the other way round")))
 
 
 def _take(

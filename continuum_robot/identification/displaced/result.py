@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import RecordingError
+from continuum_robot.identification.displaced.inverse import MissingPull
 from continuum_robot.identification.displaced.model import DisplacedModel, predicted_marker
 from continuum_robot.identification.displaced.parameters import Free, Values
 from continuum_robot.identification.left_out_blocks import Blocks, LeftOut
@@ -55,6 +56,7 @@ class DisplacedFit:
     blocks : first and last label, and number of samples, of each block
     held_out_m : error of the kept model at every sample when its block was left out, (T, 3), m; NaN without marker
     held_out_first_m : the same of constant curvature, (T, 3), m
+    pulls : what is missing of the pulls on the blocks left out, with the kept model
     repeat : how well the recording repeats itself
     unidentified : names of parameters that the recording does not tell
     """
@@ -65,6 +67,7 @@ class DisplacedFit:
     blocks: tuple[tuple[str, str, int], ...]
     held_out_m: Array
     held_out_first_m: Array
+    pulls: MissingPull
     repeat: Repeatability
     unidentified: tuple[str, ...]
 
@@ -75,6 +78,8 @@ class DisplacedFit:
         numbers: dict[str, object] = {
             "tip_rmse_held_out_mm": 1e3 * kept[-1].held_out_rmse_m,
             "tip_rmse_train_mm": 1e3 * kept[-1].train_rmse_m,
+            "pull_rmse_held_out_mm": 1e3 * self.pulls.rmse_m,
+            "tip_rmse_after_pull_held_out_mm": 1e3 * self.pulls.left_rmse_m,
             **self.repeat.numbers(),
             "n_samples": int(self.recording.seen.sum()),
             "steps_kept": [step.name for step in kept],
@@ -117,7 +122,9 @@ class TakenStep:
     left_out: LeftOut
 
 
-def result_of(taken: Sequence[TakenStep], recording: TendonRecording, block: Blocks) -> DisplacedFit:
+def result_of(
+    taken: Sequence[TakenStep], recording: TendonRecording, block: Blocks, pulls: MissingPull
+) -> DisplacedFit:
     """The result of the last step that was kept.
 
     Parameters
@@ -125,6 +132,7 @@ def result_of(taken: Sequence[TakenStep], recording: TendonRecording, block: Blo
     taken : all steps, the first of which was kept
     recording : T samples
     block : number of the block of each, shape (T,)
+    pulls : that are missing on the blocks left out
 
     Raises
     ------
@@ -163,6 +171,7 @@ def result_of(taken: Sequence[TakenStep], recording: TendonRecording, block: Blo
         blocks=tuple((recording.labels[rows[0]], recording.labels[rows[-1]], len(rows)) for rows in inside),
         held_out_m=last.left_out.error_m,
         held_out_first_m=taken[0].left_out.error_m,
+        pulls=pulls,
         repeat=repeatability(recording, predicted_marker(robot, recording, friction=False)),
         unidentified=untold,
     )

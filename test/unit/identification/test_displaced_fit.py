@@ -15,6 +15,7 @@ from recorded_robot import data_file
 from continuum_robot.errors import ParameterError, RecordingError, RobotFileError
 from continuum_robot.experiments.registry import experiments
 from continuum_robot.identification.displaced.fit import identify_displaced
+from continuum_robot.identification.displaced.inverse import missing_pull
 from continuum_robot.identification.displaced.model import predicted_marker
 from continuum_robot.identification.left_out_blocks import blocks_of
 from continuum_robot.identification.recordings import TendonRecording, read_recording
@@ -24,6 +25,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.displaced_tendons import DisplacedTendons
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.recording import Recording
+from continuum_robot.rod.displaced_statics import DisplacedStatics
 
 COLUMNS = tuple(f"servo_{number}_mm" for number in range(1, 10))
 ANGLES = (0.1, 0.75, 1.3)
@@ -214,3 +216,34 @@ def test_real_robot_on_a_block_left_out(name: str, bound_mm: float):
     error = predicted_marker(fit.robot, other) - other.marker_m
     error -= error.mean(axis=0)
     assert 1e3 * math.sqrt(np.mean(np.sum(error**2, axis=1))) < bound_mm
+
+
+def test_the_inverse_finds_pulls_that_bring_the_marker_where_it_was_and_no_larger_ones_than_were_missing():
+    robot, time_s = true_robot(), np.linspace(0, 20, 200)
+    pulled_m = np.stack([0.002 * np.sin(0.7 * time_s * (1 + 0.1 * k) + k) for k in range(9)], axis=1)
+    missing_m = 3e-4 * np.stack([np.sin(0.3 * time_s + k) for k in range(9)], axis=1)
+    place = robot.recording
+    statics = DisplacedStatics(robot)
+    before, marker = (
+        statics.replay(pull, point_m=place.marker_in_tip_m).point for pull in (pulled_m, pulled_m + missing_m)
+    )
+    counted = np.arange(200) % 7 != 3
+    marker[~counted] = np.nan
+    found = missing_pull(robot, pulled_m, marker, counted)
+    np.testing.assert_array_equal(np.isfinite(found.pull_m).all(axis=1), counted)
+    size = np.sqrt(np.mean(np.sum((before - marker)[counted] ** 2, axis=1)))
+    assert found.left_rmse_m < 0.1 * size
+    assert 0.2 * np.sqrt(np.mean(missing_m**2)) < found.rmse_m < np.sqrt(np.mean(missing_m**2))
+
+
+def test_a_model_that_is_right_misses_no_pull():
+    robot, time_s = true_robot(), np.linspace(0, 20, 100)
+    pulled_m = np.stack([0.002 * np.sin(0.7 * time_s + k) for k in range(9)], axis=1)
+    marker = DisplacedStatics(robot).replay(pulled_m, point_m=robot.recording.marker_in_tip_m).point
+    # Nor does the offset of a tracker that stands elsewhere count.
+    found = missing_pull(robot, pulled_m, marker + np.array([0.01, 0.02, 0.0]), np.ones(100, dtype=bool))
+    assert found.rmse_m < 1e-9
+    with pytest.raises(RobotFileError, match="identify"):
+        missing_pull(load_robot("ftdcr_v4"), pulled_m, marker, np.ones(100, dtype=bool))
+    with pytest.raises(ParameterError, match="at least one sample"):
+        missing_pull(robot, pulled_m, marker, np.zeros(100, dtype=bool))
