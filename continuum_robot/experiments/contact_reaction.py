@@ -33,6 +33,7 @@ from continuum_robot.simulation.plants import PLANTS
 Array = NDArray[np.float64]
 
 STRATEGIES = (IGNORE, HOLD, RETRACT, COMPLY)
+_BOTH = "both"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,7 @@ class ReactionCases:
     """Options of the experiment."""
 
     robot: str = quantity("robot file or name, a rod with actuators, limits and control", default="vanderbilt_segment")
-    plants: tuple[str, ...] = quantity("what is simulated", default=tuple(PLANTS), choices=tuple(PLANTS))
+    plant: str = quantity("what is simulated", default=_BOTH, choices=(*PLANTS, _BOTH))
     amplitude_m: float = quantity("how far the robot is to bend, Clarke coordinates", "m", default=0.05, gt=0, le=1)
     touch: float = quantity("fraction of that at which it touches", default=0.3, gt=0, lt=1)
     places: tuple[float, ...] = quantity(
@@ -138,7 +139,7 @@ def _compute(settings: ReactionCases, progress: Progress) -> Result:
     runs: dict[str, dict[str, list[Run]]] = {}
     every = list(cases(settings))
     size = robot.coordinate_count
-    for kind in settings.plants:
+    for kind in PLANTS if settings.plant == _BOTH else [settings.plant]:
         make = partial(PLANTS[kind], robot, actuation="motors")
         touched = TouchedRobot(robot, settings.seed, progress)
         progress(f"{kind}: free motion")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A robot that is told to bend further than the bent tube around it allows: giving way against pressing on.
 
-MuJoCo's chain in the shipped world ``tube``; the contact monitor learned its floor from the same motion without the tube.
+MuJoCo's chain in the shipped world ``tube``; the contact monitor learned its floor from the same motion without it.
 The force is the sum of the true forces on all walls.
 """
 
@@ -37,7 +37,7 @@ class TubeSettings:
 
     robot: str = quantity("robot file or name, a rod with actuators, limits and control", default="opencr_five_tendon")
     world: str = quantity("file of obstacles; empty: the shipped tube", default="")
-    amplitude_m: float = quantity("of the turns, Clarke coordinates", "m", default=0.004, gt=0, le=1)
+    amplitude_m: float = quantity("of the turns, Clarke coordinates", "m", default=0.007, gt=0, le=1)
     period_s: float = quantity("of a turn", "s", default=8.0, gt=0.5, le=1000)
     turns: int = quantity("how many", default=2, ge=1, le=1000)
     seed: int = quantity("of the rotors' angles and the noise", default=1, ge=0, le=2**31)

@@ -146,13 +146,19 @@ class Experiment:
         return self.compute(settings, progress or (lambda _: None))
 
     def _typed(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Options with typed words for switches as booleans; ``read`` itself takes numbers as text."""
-        switches = {field.name for field in dataclasses.fields(self.settings) if isinstance(field.default, bool)}
+        """Options as typed: words for switches, lists by commas; ``read`` itself takes numbers as text."""
+        defaults = {field.name: field.default for field in dataclasses.fields(self.settings)}
         words = {"true": True, "yes": True, "false": False, "no": False}
-        return {
-            name: words.get(value.lower(), value) if name in switches and isinstance(value, str) else value
-            for name, value in options.items()
-        }
+
+        def typed(name: str, value: Any) -> Any:
+            default = defaults.get(name)
+            if isinstance(value, str) and isinstance(default, bool):
+                return words.get(value.lower(), value)
+            if isinstance(value, str) and isinstance(default, tuple):
+                return [part.strip() for part in value.split(",")]
+            return value
+
+        return {name: typed(name, value) for name, value in options.items()}
 
     def draw(self, result: Result, folder: Path | str) -> list[Path]:
         """Draw the figure of a result.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from continuum_robot.experiments import (
     contact_reaction,
+    contact_tube,
     control_comparison,
     cosserat_two_segment,
     drive_cogging,
@@ -53,6 +54,7 @@ def experiments() -> dict[str, Experiment]:
         control_comparison.COMPARISON,
         tip_tracking.TRACKING,
         contact_reaction.REACTION,
+        contact_tube.TUBE,
         ftdcr.REPLAY,
         ftdcr.VALIDATE,
         johnston_state_uncertainty.STATE_UNCERTAINTY,

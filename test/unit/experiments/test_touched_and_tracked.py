@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The experiments beyond the papers, small: what they measure is there, and the robot answers as it should."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from continuum_robot.experiments.contact_reaction import STRATEGIES
+from continuum_robot.experiments.registry import experiments
+
+pytestmark = [pytest.mark.slow]
+
+
+def test_a_wall_is_felt_and_every_answer_takes_most_of_the_force_away(tmp_path):
+    experiment = experiments()["contact.reaction"]
+    options = {"plant": "rod", "places": "1.0", "speeds_m_per_s": "0.02", "stiffnesses_n_per_m": "2000"}
+    result = experiment.run(options, lambda _text: None)
+    assert result["not_felt"] == 0
+    assert 0 < result["felt_s"] < 0.2
+    for strategy in STRATEGIES[1:]:
+        assert 0 < result[f"peak_force_ratio_{strategy}"] < 0.5
+    assert result["given_up_m_retract"] > result["given_up_m_comply"]
+    (file,) = experiment.draw(result, tmp_path)
+    assert file.stat().st_size > 0
+
+
+def test_a_tracker_brings_the_tip_of_a_robot_that_is_off_to_its_path(tmp_path):
+    experiment = experiments()["tip.tracking"]
+    options = {"rounds": "1", "learning_rounds": "1", "period_s": "6", "compensate": "false", "outage_s": "0.5"}
+    result = experiment.run(options, lambda _text: None)
+    assert result["rmse_ratio"] < 0.4
+    assert result["rmse_with_m"] < 2e-3 < result["rmse_without_m"]
+    run = result.series[True]
+    # A single segment's tip is on a surface: there the path is too.
+    assert np.abs(run.off_m).max() < 1e-4
+    (file,) = experiment.draw(result, tmp_path)
+    assert file.stat().st_size > 0
