@@ -303,6 +303,10 @@ class ContactReaction:
         size_m = float(np.linalg.norm(offset))
         if size_m > self._largest_m:
             self._limited = True
+            if np.any(reference.velocity):
+                # To go on with the reference would press the robot into what touches it.
+                self._hold(reference, None, "it has given way as far as it may")
+                return ClarkeReference.at_rest(self._held)
             offset *= self._largest_m / size_m
         before, self._offset = self._offset, offset
         self._rate = np.asarray(rate)
