@@ -301,13 +301,12 @@ class ContactReaction:
         self._felt = np.asarray(self._felt + min(1.0, dt / _DIRECTION_S) * (force - self._felt))
         offset = self._offset + dt * (rate + self._standing(reference, sense))
         size_m = float(np.linalg.norm(offset))
-        if size_m > self._largest_m:
+        if size_m > self._largest_m and size_m >= float(np.linalg.norm(self._offset)):
+            # It stands: to go on with the reference would press the robot into what touches it.
             self._limited = True
-            if np.any(reference.velocity):
-                # To go on with the reference would press the robot into what touches it.
-                self._hold(reference, None, "it has given way as far as it may")
-                return ClarkeReference.at_rest(self._held)
-            offset *= self._largest_m / size_m
+            stands = reference.position if self._before is None else self._before
+            self._offset, self._rate = stands - reference.position, np.zeros(self._size)
+            return ClarkeReference.at_rest(stands)
         before, self._offset = self._offset, offset
         self._rate = np.asarray(rate)
         moved = (offset - before) / dt

@@ -183,21 +183,25 @@ def test_a_largest_way_is_said():
     for _ in range(500):
         answer = reaction.update(ClarkeReference.at_rest(np.zeros(2)), touch(50, 0), None, DT)
     assert answer.limited
-    assert np.linalg.norm(answer.reference.position) == pytest.approx(1e-3)
+    assert np.linalg.norm(answer.reference.position) == pytest.approx(1e-3, rel=0.1)
 
 
 @pytest.mark.parametrize("strategy", ["comply", "press"])
 def test_who_may_give_way_no_further_does_not_go_on_into_what_touches(strategy):
-    reaction = reaction_of(strategy, largest_m=1e-3)
+    reaction = reaction_of(strategy, largest_m=1e-3, press_n=0.01)
     come(reaction)
     positions = []
     for k in range(400):
         answer = reaction.update(moving(1.0 + k * DT), touch(-3, 0), None, DT)
         positions.append(answer.reference.position[0])
-    assert answer.state == "holding"
-    assert "as far as it may" in answer.reason
-    assert positions[-1] <= 0.005 * 1.0 + 2e-3
+    assert answer.limited
     assert np.ptp(positions[-200:]) == 0.0
+    assert positions[-1] <= 0.005
+    for _ in range(1000):
+        answer = reaction.update(moving(5.0, 0.0), NOTHING, None, DT)
+        if strategy == "comply" and answer.state == "following":
+            break
+    assert strategy == "press" or answer.state == "following"
 
 
 def test_guide_is_led_and_stays_where_it_is_let_go():
