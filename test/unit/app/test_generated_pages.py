@@ -84,7 +84,7 @@ def test_every_command_is_on_the_page() -> None:
     flags = {flag for file in files for flag in re.findall(r'"(--[a-z-]+)', file.read_text(encoding="utf-8"))}
     assert "--json" in flags
     # Those of every command, and of an example.
-    assert {flag for flag in flags if f"`{flag}`" not in text} <= {"--robot", "--fast"}
+    assert {flag for flag in flags if f"`{flag}`" not in text} <= {"--robot", "--fast", "--help"}
 
 
 def test_interface_that_is_none_is_refused() -> None:
