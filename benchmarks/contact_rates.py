@@ -23,7 +23,7 @@ from continuum_robot.estimation.contact_monitor import ContactMonitor
 from continuum_robot.estimation.contact_settings import KALMAN, MonitorSettings, default_settings
 from continuum_robot.estimation.contact_states import ContactEstimate
 from continuum_robot.estimation.floor_learning import FloorLearning
-from continuum_robot.estimation.sensor_watch import StandstillWatch, WatchSettings
+from continuum_robot.estimation.sensor_watch import STACK_WATCH, StandstillWatch
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
@@ -46,7 +46,6 @@ SEEDS_A_PLANT = 10  # making one takes seconds; rotors turn with the motion in b
 FIRST_SEED = 90_000  # of no other run
 LEARNING_SEED = 80_000
 LEARNING_ROOM_S = 1.0  # for shapes that do not count as free motion
-WATCH = WatchSettings(unknown_s=0.5, noise_m=1e-4)  # as the shape estimator's node
 SUSPECT_MOTION_M = 1e-4  # as the contact monitor's node
 
 
@@ -90,7 +89,7 @@ class Rig:
             raise ParameterError("robot", robot.name, "a robot file with limits")
         self.robot, self.limits, self.make_plant = robot, robot.limits, make_plant
         self.controller = ClarkeController(robot, clarke_feedforward(robot))
-        self.shape = ShapeEstimator(robot, watch=WATCH)
+        self.shape = ShapeEstimator(robot, watch=STACK_WATCH)
         first = ContactMonitor(robot, motors=True)
         self.monitors = {
             method: ContactMonitor(robot, self.settings(method), functions=first.functions, motors=True)

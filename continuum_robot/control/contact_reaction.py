@@ -19,7 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.control.motion import MotionLimits, motion_limits
+from continuum_robot.control.blending import quintic, quintic_slope
+from continuum_robot.control.motion import MotionLimits, motion_limits, shortened
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tip_inverse import TipKinematics
 from continuum_robot.errors import ParameterError
@@ -65,6 +66,17 @@ class ContactSense:
     in_contact: bool
     force: Vector
     blind_reason: str = ""
+
+    @classmethod
+    def nothing(cls, size: int, blind_reason: str = "") -> ContactSense:
+        """No contact is known.
+
+        Parameters
+        ----------
+        size : number 2m of Clarke coordinates
+        blind_reason : why none can be detected; empty: none has been yet
+        """
+        return cls(in_contact=False, force=np.full(size, np.nan), blind_reason=blind_reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +138,16 @@ class ContactReaction:
     def with_settings(self, settings: ReactionSettings) -> None:
         """Use other settings; another strategy begins with the next contact, and does not end what this one holds."""
         self._settings = settings
+
+    def force_of(self, residual: ArrayLike) -> Vector:
+        """Generalised force of a contact on the Clarke coordinates, shape (2m,), N; NaN for other channels.
+
+        Parameters
+        ----------
+        residual : of the strain coefficients, shape (n,), N.m^2
+        """
+        shapes, values = self._kinematics.shape, np.asarray(residual, dtype=float)
+        return shapes.T @ values if values.size == len(shapes) else np.full(self._size, np.nan)
 
     def reset(self) -> None:
         """Follow the reference as it is, with no memory of the way."""
@@ -202,9 +224,8 @@ class ContactReaction:
                 self._felt, self._strongest = np.zeros(self._size), np.zeros(self._size)
                 self._back_s = self._back_m_per_s = 0.0
             return
-        here = reference.position if self._before is None else self._before
-        if strategy == COMPLY and measured is not None and np.all(np.isfinite(np.asarray(measured, dtype=float))):
-            here = np.asarray(measured, dtype=float)  # no lead of the reference presses on
+        # Measured for comply: no lead of the reference presses on.
+        here = self._here(reference, measured if strategy == COMPLY else None)
         self._offset, self._rate, self._felt = here - reference.position, np.zeros(self._size), np.zeros(self._size)
         self._held = reference.position
         self._state = {COMPLY: COMPLYING, GUIDE: GUIDED, PRESS: PRESSING}[strategy]
@@ -212,10 +233,14 @@ class ContactReaction:
 
     def _hold(self, reference: ClarkeReference, measured: ArrayLike | None, reason: str) -> None:
         """Stop where the robot is, or where its reference is: no nearer to what it touches."""
-        here = reference.position if self._before is None else self._before
-        if measured is not None and np.all(np.isfinite(np.asarray(measured, dtype=float))):
-            here = np.array(measured, dtype=float)
-        self._held, self._state, self._reason = np.array(here), HOLDING, reason
+        self._held, self._state, self._reason = self._here(reference, measured), HOLDING, reason
+
+    def _here(self, reference: ClarkeReference, measured: ArrayLike | None) -> Vector:
+        """Where the robot is measured, else where its reference was last, shape (2m,), m."""
+        place = None if measured is None else np.array(measured, dtype=float)
+        if place is not None and np.all(np.isfinite(place)):
+            return place
+        return np.array(reference.position if self._before is None else self._before)
 
     def _answer(self, reference: ClarkeReference, sense: ContactSense, dt: float) -> ClarkeReference:
         if self._state == FOLLOWING:
@@ -296,15 +321,15 @@ class ContactReaction:
         # Implicit: stable for any step.
         system = mass + dt * damping + dt * dt * stiffness
         rate = np.linalg.solve(system, mass @ self._rate + dt * (force - stiffness @ self._offset))
-        rate = self._rate + _shortened(rate - self._rate, dt * self._acceleration_m_per_s2)
-        rate = _shortened(rate, self._speed_m_per_s)
+        rate = self._rate + shortened(rate - self._rate, dt * self._acceleration_m_per_s2)
+        rate = shortened(rate, self._speed_m_per_s)
         self._felt = np.asarray(self._felt + min(1.0, dt / _DIRECTION_S) * (force - self._felt))
         offset = self._offset + dt * (rate + self._standing(reference, sense))
         size_m = float(np.linalg.norm(offset))
         if size_m > self._largest_m and size_m >= float(np.linalg.norm(self._offset)):
             # It stands: to go on with the reference would press the robot into what touches it.
             self._limited = True
-            stands = reference.position if self._before is None else self._before
+            stands = self._here(reference, None)
             self._offset, self._rate = stands - reference.position, np.zeros(self._size)
             return ClarkeReference.at_rest(stands)
         before, self._offset = self._offset, offset
@@ -333,7 +358,7 @@ class ContactReaction:
     def _returning(self, reference: ClarkeReference, dt: float) -> ClarkeReference:
         """From where it held to the reference, which may move, along a quintic."""
         if self._return_for_s == 0:
-            before = reference.position if self._before is None else self._before
+            before = self._here(reference, None)
             self._return_from = before - reference.position
             limits = MotionLimits(self._speed_m_per_s, self._limits.acceleration_m_per_s2)
             self._return_for_s = max(_LEAST_RETURN_S, limits.move_s(before, reference.position))
@@ -342,7 +367,7 @@ class ContactReaction:
         if x >= 1:
             self._state, self._reason = FOLLOWING, ""
             return reference
-        left, slope = 1 - x**3 * (10 - 15 * x + 6 * x * x), -30 * x * x * (1 - x) ** 2 / self._return_for_s
+        left, slope = 1 - quintic(x), -quintic_slope(x) / self._return_for_s
         return ClarkeReference(
             reference.position + left * self._return_from,
             reference.velocity + slope * self._return_from,
@@ -389,10 +414,6 @@ class ContactReaction:
         """The way, in pieces of a quarter of what retract goes further."""
         if not self._way or np.linalg.norm(position - self._way[-1]) > self._clear_m / 4:
             self._way.append(np.array(position))
-
-
-def _shortened(vector: Vector, longest: float) -> Vector:
-    return np.asarray(vector * min(1.0, longest / max(float(np.linalg.norm(vector)), math.ulp(0.0))))
 
 
 def _size_of(force: Vector) -> float:

@@ -170,8 +170,8 @@ class LimitedMotion:
         ------
         ParameterError : a value that is not finite, or a dt that is not positive
         """
-        wanted = _shortened(_finite("velocity", velocity, self._position.size), self.limits.speed_m_per_s)
-        change = _shortened(wanted - self._velocity, self.limits.acceleration_m_per_s2 * _positive(dt))
+        wanted = shortened(_finite("velocity", velocity, self._position.size), self.limits.speed_m_per_s)
+        change = shortened(wanted - self._velocity, self.limits.acceleration_m_per_s2 * _positive(dt))
         self._velocity = self._velocity + change
         self._acceleration = change / dt
         self._position = self._position + self._velocity * dt
@@ -211,7 +211,13 @@ class Halt:
         )
 
 
-def _shortened(vector: Vector, longest: float) -> Vector:
+def shortened(vector: Vector, longest: float) -> Vector:
+    """A vector, shape (k,), in its direction at most as long as ``longest``, in its unit.
+
+    Parameters
+    ----------
+    vector : shape (k,), in its unit
+    """
     length = float(np.linalg.norm(vector))
     return vector if length <= longest else vector * (longest / length)
 

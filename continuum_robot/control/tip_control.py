@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.control.motion import LimitedMotion, motion_limits
+from continuum_robot.control.motion import LimitedMotion, motion_limits, shortened
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tendon_use import TendonUse
 from continuum_robot.control.tip_inverse import TipInverse, TipKinematics, TipSolution, finite
@@ -307,13 +307,13 @@ class TipControl:
         wanted, limited = features @ self._learned, False
         if missing is not None:
             longest = self._motion.limits.speed_m_per_s * dt
-            step = _shortened(min(1.0, self.settings.integral_per_s * dt) * missing, longest)
+            step = shortened(min(1.0, self.settings.integral_per_s * dt) * missing, longest)
             limited = self._too_far(position, wanted + step)
             if not limited or np.linalg.norm(wanted + step) < np.linalg.norm(wanted):
                 self._learned += np.outer(features, step) / (features @ features)
                 wanted = wanted + step
         # What was learned elsewhere may be too much here, and may come too fast.
-        wanted = before + _shortened(wanted - before, self._motion.limits.speed_m_per_s * dt)
+        wanted = before + shortened(wanted - before, self._motion.limits.speed_m_per_s * dt)
         if self._too_far(position, wanted) and np.linalg.norm(wanted) >= np.linalg.norm(before):
             return np.zeros_like(wanted), True
         self._correction = wanted
@@ -322,7 +322,3 @@ class TipControl:
     def _too_far(self, position: Vector, correction: Vector) -> bool:
         too_long = float(np.linalg.norm(correction)) > self._largest_m
         return too_long or self._limits.exceeded(position + correction)
-
-
-def _shortened(step: Vector, longest: float) -> Vector:
-    return step * min(1.0, longest / max(float(np.linalg.norm(step)), math.ulp(0.0)))

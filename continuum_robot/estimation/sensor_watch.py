@@ -52,6 +52,12 @@ class WatchSettings:
     )
 
 
+STACK_WATCH = WatchSettings(unknown_s=0.5, noise_m=1e-4)
+"""In a stack: processes stall for longer than sensors do, and a contact stretches tendons: pushes of 40 N on
+vanderbilt_segment reach a quarter of the limit. Jumps are found from 2 mm on at rest; a snapped string is pulled in by
+centimetres."""
+
+
 class StandstillWatch:
     """Which readings repeat themselves to the last bit while others move: frozen, or sound where they turn around.
 

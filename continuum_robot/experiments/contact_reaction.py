@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.control.blending import quintic, quintic_curvature, quintic_slope
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
@@ -88,9 +89,7 @@ class Bend:
         """The reference at a time, s, since its begin."""
         x, of = min(max(time_s / self.duration_s, 0.0), 1.0), self.duration_s
         return ClarkeReference(
-            self._end * x**3 * (10 - 15 * x + 6 * x * x),
-            self._end * (30 * x * x * (1 - x) ** 2 / of),
-            self._end * (60 * x * (1 - x) * (1 - 2 * x) / of**2),
+            self._end * quintic(x), self._end * (quintic_slope(x) / of), self._end * (quintic_curvature(x) / of**2)
         )
 
 

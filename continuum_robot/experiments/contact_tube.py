@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.control.blending import quintic, quintic_slope
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
@@ -61,7 +62,7 @@ class Turns:
         settings = self._settings
         omega = 2 * np.pi / settings.period_s
         x = float(np.clip(min(time_s, self.duration_s - time_s) / _ENTRY_S, 0.0, 1.0))
-        size, rate = x**3 * (10 - 15 * x + 6 * x * x), 30 * x * x * (1 - x) ** 2 / _ENTRY_S
+        size, rate = quintic(x), quintic_slope(x) / _ENTRY_S
         rate *= 1.0 if time_s < self.duration_s / 2 else -1.0
         circle, turning = np.zeros((2, self._count))
         circle[:2] = settings.amplitude_m * np.array([np.cos(omega * time_s), np.sin(omega * time_s)])

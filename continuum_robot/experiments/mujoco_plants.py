@@ -21,7 +21,7 @@ from continuum_robot.control.limits import TensionLimiter
 from continuum_robot.control.references import ClarkeReference, make_reference
 from continuum_robot.control.tip_control import TipControl
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.sensor_watch import WatchSettings
+from continuum_robot.estimation.sensor_watch import STACK_WATCH
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
@@ -96,7 +96,7 @@ class _Loop:
         self.controller = ClarkeController(robot, robot_model(robot).feedforward())
         self.limiter = TensionLimiter(robot.limits, robot.tendon_count)
         self.limiter.reset(np.zeros(robot.tendon_count))
-        self.estimator = ShapeEstimator(robot, watch=WatchSettings(unknown_s=0.5, noise_m=1e-4))
+        self.estimator = ShapeEstimator(robot, watch=STACK_WATCH)
         self.actuators.read(0.0)
         self.actuators.enable()
         self.tip = np.full(3, np.nan)

@@ -6,7 +6,7 @@ less. It is led by :class:`~continuum_robot.control.tip_control.TipControl` alon
 by the model alone. The tracker sees the true tip a few times a second, with noise, and tells it late; now and then a
 pose is lost, and for a while in the middle of the run it sees nothing. What it says is fused with the estimated shape.
 The error is the distance of the true tip from the path at the same instant, after two rounds in which is learned. The
-part of it that no tendon moves the tip along, since a segment reaches a surface, is told apart (``off``).
+part along which no tendon moves the tip, since a segment reaches a surface only, is a number of its own (``off``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.estimation.tracked_tip import TrackedTip, TrackerSettings
 from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
-from continuum_robot.experiments.virtual_stack import VirtualStack
+from continuum_robot.experiments.virtual_stack import SlowReference, VirtualStack
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.coordinates import clarke_manifold, coordinate_scale_m
 from continuum_robot.robot.description import Robot
@@ -100,39 +100,30 @@ class Eight:
 
 
 class TipLoop:
-    """What the stack does with the tip, a hundred times a second: shape, tracker, tip control."""
+    """What the stack does with the tip, a hundred times a second: shape, tracker, tip control.
 
-    def __init__(self, robot: Robot, stack: VirtualStack, tracker: SimulatedTracker | None) -> None:
+    Attributes
+    ----------
+    path : that the tip is to follow
+    resting : the straight robot
+    """
+
+    def __init__(
+        self, robot: Robot, stack: VirtualStack, tracker: SimulatedTracker | None, settings: TrackingSettings
+    ) -> None:
         self._stack, self._tracker = stack, tracker
         self._estimator = robot_model(robot).shape_estimator(WatchSettings())
         self._manifold = clarke_manifold(robot)
-        self.fused = TrackedTip(robot, TrackerSettings())
-        self.control = TipControl(robot)
-        self._next_s = self._at_s = 0.0
-        self._reference = ClarkeReference.at_rest(np.zeros(robot.coordinate_count))
-        self.path: Eight | None = None
+        self._fused = TrackedTip(robot, TrackerSettings())
+        self._control = TipControl(robot)
+        self.path = Eight(self._control, robot, settings)
+        self.resting = ClarkeReference.at_rest(np.zeros(robot.coordinate_count))
 
-    def begin(self, path: Eight, here: Array) -> None:
-        """Follow a path from Clarke coordinates ``here`` (2m,), m, on."""
-        self.path = path
-        self.control.reset(here)
-        self._next_s = 0.0
-
-    def at(self, time_s: float) -> ClarkeReference:
-        """The reference, extrapolated between two steps."""
-        if time_s >= self._next_s - 1e-9 and self.path is not None:
-            self._step(time_s)
-            self._next_s += _STEP_S
-            self._at_s = time_s
-        reference, since_s = self._reference, time_s - self._at_s
-        return ClarkeReference(
-            reference.position + since_s * reference.velocity, reference.velocity, reference.acceleration
-        )
-
-    def _step(self, time_s: float) -> None:
-        reading, now_s, path = self._stack.loop.reading, self._stack.now_s, self.path
-        if reading is None or path is None:
-            return
+    def step(self, time_s: float) -> ClarkeReference:
+        """The reference at a time, s, since the path began."""
+        reading, now_s = self._stack.loop.reading, self._stack.now_s
+        if reading is None:
+            return self.resting
         shape = self._estimator.update(
             reading.displacement_m, reading.velocity_m_per_s, None, _STEP_S, reading.tension_n
         )
@@ -140,10 +131,10 @@ class TipLoop:
         tip = None
         if self._tracker is not None:
             for pose in self._tracker.told(now_s):
-                self.fused.see_pose(pose.time_s, pose.tip[:3, 3], pose.tip[:3, :3])
-            tip = self.fused.see_shape(reading.stamp_s, shape.tip, clarke)[:3, 3]
-            tip = tip if self.fused.accepted else None
-        self._reference = self.control.follow(*path.at(time_s), tip, clarke, _STEP_S).reference
+                self._fused.see_pose(pose.time_s, pose.tip[:3, 3], pose.tip[:3, :3])
+            tip = self._fused.see_shape(reading.stamp_s, shape.tip, clarke)[:3, 3]
+            tip = tip if self._fused.accepted else None
+        return self._control.follow(*self.path.at(time_s), tip, clarke, _STEP_S).reference
 
 
 def believed_and_true(settings: TrackingSettings) -> tuple[Robot, Robot]:
@@ -196,8 +187,8 @@ def _run(settings: TrackingSettings, progress: Progress, *, tracked: bool) -> Ru
     stack = VirtualStack(true, plant, believed=believed, seed=settings.seed)
     errors = TrackerErrors(noise_m=settings.noise_m, delay_s=settings.delay_s, lost=settings.lost)
     tracker = SimulatedTracker(errors, np.random.default_rng([settings.seed, 2])) if tracked else None
-    loop = TipLoop(believed, stack, tracker)
-    path = Eight(loop.control, believed, settings)
+    loop = TipLoop(believed, stack, tracker, settings)
+    path = loop.path
     learned_s = _ENTRY_S + settings.learning_rounds * settings.period_s
     outage_s = learned_s + settings.rounds * settings.period_s / 2
     rows: list[tuple[float, Array, Array, Array]] = []
@@ -214,15 +205,14 @@ def _run(settings: TrackingSettings, progress: Progress, *, tracked: bool) -> Ru
             place = path.at(time_s)[0]
             rows.append((time_s, place, tip[:3, 3], path.off(time_s, tip[:3, 3] - place)))
 
-    resting = ClarkeReference.at_rest(np.zeros(believed.coordinate_count))
     try:
         if settings.compensate:
             stack.calibrate_cogging(progress)
         stack.activate()
-        stack.follow(lambda _time_s: resting, 1.0)
+        stack.follow(lambda _time_s: loop.resting, 1.0)
         began_s = stack.now_s
-        loop.begin(path, np.zeros(believed.coordinate_count))
-        stack.follow(loop.at, learned_s + settings.rounds * settings.period_s, look)
+        slow = SlowReference(loop.step, _STEP_S, loop.resting)
+        stack.follow(slow.at, learned_s + settings.rounds * settings.period_s, look)
     finally:
         stack.close()
     return Run(*(np.array(column) for column in zip(*rows, strict=True)))

@@ -15,13 +15,13 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.estimation.contact_monitor import ContactMonitor
 from continuum_robot.estimation.contact_states import BLIND, ContactEstimate
 from continuum_robot.estimation.free_motion import Floor
-from continuum_robot.estimation.sensor_watch import WatchSettings
+from continuum_robot.estimation.sensor_watch import STACK_WATCH
 from continuum_robot.experiments.experiment import Progress
-from continuum_robot.experiments.virtual_stack import VirtualStack
+from continuum_robot.experiments.virtual_stack import SlowReference, VirtualStack
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.reaction_settings import ReactionSettings
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
+from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.string_encoder_device import SimulatedStringEncoders
 
@@ -63,7 +63,7 @@ class Run:
 
 
 class Sensing:
-    """What the stack feels a hundred times a second: the shape, and contacts.
+    """What the stack estimates a hundred times a second: the shape, and contacts.
 
     Parameters
     ----------
@@ -74,8 +74,7 @@ class Sensing:
     def __init__(self, robot: Robot, progress: Progress) -> None:
         self.robot = robot
         self.monitor = ContactMonitor(robot, motors=True, progress=progress)
-        self._shape = robot_model(robot).shape_estimator(WatchSettings(unknown_s=0.5, noise_m=1e-4))
-        self._onto = coefficients_from_clarke(robot)
+        self._shape = robot_model(robot).shape_estimator(STACK_WATCH)
         self._stack: VirtualStack | None = None
         self._strings: SimulatedStringEncoders | None = None
 
@@ -118,16 +117,6 @@ class Sensing:
             tension=reading.tension_n,
             c_rate_covariance=None if shape.motion is None else shape.motion.covariance[rates, rates],
         )
-
-    def sense(self, estimate: ContactEstimate) -> ContactSense:
-        """What the reaction needs of an estimate.
-
-        Parameters
-        ----------
-        estimate : of the monitor
-        """
-        blind = estimate.reason if estimate.state == BLIND else ""
-        return ContactSense(estimate.in_contact, self._onto.T @ estimate.residual, blind)
 
 
 class TouchedRobot:
@@ -175,28 +164,27 @@ class TouchedRobot:
         stack = VirtualStack(self.robot, plant, seed=self._seed)
         self._sensing.begin(stack, self._floor, self._seed)
         reaction = ContactReaction(self.robot, answer)
-        current, at_s, next_s = motion.at(0.0), 0.0, 0.0
-        felt_s, given_up_m = np.nan, 0.0
+        current, felt_s, given_up_m = motion.at(0.0), np.nan, 0.0
         rows: list[tuple[float, float]] = []
 
+        def react(time_s: float) -> ClarkeReference:
+            nonlocal current, felt_s, given_up_m
+            asked, estimate, reading = motion.at(time_s - _SETTLE_S), self._sensing.feel(), stack.loop.reading
+            if estimate is not None and reading is not None and time_s > _SETTLE_S / 2:
+                if estimate.in_contact and not np.isfinite(felt_s):
+                    felt_s = time_s
+                blind = estimate.reason if estimate.state == BLIND else ""
+                sense = ContactSense(estimate.in_contact, reaction.force_of(estimate.residual), blind)
+                clarke = self._manifold.clarke(reading.displacement_m)
+                current = reaction.update(asked, sense, clarke, _STEP_S).reference
+                given_up_m = max(given_up_m, float(np.linalg.norm(current.position - asked.position)))
+            return current
+
+        reacting = SlowReference(react, _STEP_S, current)
+
         def wanted(time_s: float) -> ClarkeReference:
-            nonlocal current, at_s, next_s, felt_s, given_up_m
-            asked = motion.at(time_s - _SETTLE_S)
-            if time_s >= next_s - 1e-9:
-                next_s += _STEP_S
-                estimate, reading = self._sensing.feel(), stack.loop.reading
-                if estimate is not None and reading is not None and time_s > _SETTLE_S / 2:
-                    if estimate.in_contact and not np.isfinite(felt_s):
-                        felt_s = time_s
-                    clarke = self._manifold.clarke(reading.displacement_m)
-                    current = reaction.update(asked, self._sensing.sense(estimate), clarke, _STEP_S).reference
-                    at_s = time_s
-                    given_up_m = max(given_up_m, float(np.linalg.norm(current.position - asked.position)))
-            if reaction.state == FOLLOWING:
-                return asked
-            return ClarkeReference(
-                current.position + (time_s - at_s) * current.velocity, current.velocity, current.acceleration
-            )
+            reference = reacting.at(time_s)
+            return motion.at(time_s - _SETTLE_S) if reaction.state == FOLLOWING else reference
 
         def look(running: VirtualStack) -> None:
             force_n = sum(float(np.linalg.norm(load.force_in_base_n)) for load in plant.contact_loads)

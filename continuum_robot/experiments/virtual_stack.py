@@ -32,6 +32,29 @@ Look = Callable[["VirtualStack"], None]
 LONGEST_PROCEDURE_S = 600.0
 
 
+class SlowReference:
+    """A reference that is made anew after every period, and extrapolated by its velocity in between.
+
+    Parameters
+    ----------
+    make : the reference by the time, s, since the motion began
+    period_s : between two
+    resting : until the first is made
+    """
+
+    def __init__(self, make: Way, period_s: float, resting: ClarkeReference) -> None:
+        self._make, self._period_s = make, period_s
+        self._reference, self._at_s, self._next_s = resting, 0.0, 0.0
+
+    def at(self, time_s: float) -> ClarkeReference:
+        """The reference at a time, s, later than at the call before."""
+        if time_s >= self._next_s - 1e-9:
+            self._reference, self._at_s = self._make(time_s), time_s
+            self._next_s += self._period_s
+        made = self._reference
+        return ClarkeReference(made.position + (time_s - self._at_s) * made.velocity, made.velocity, made.acceleration)
+
+
 class VirtualStack(QuietWatcher):
     """A robot under its shipped control loop; time passes in :meth:`run` and :meth:`follow` only.
 

@@ -15,7 +15,7 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.estimation.robot_shape import AnyShapeEstimator
-from continuum_robot.estimation.sensor_watch import WatchSettings
+from continuum_robot.estimation.sensor_watch import STACK_WATCH
 from continuum_robot.estimation.shape_estimate import ShapeEstimate
 from continuum_robot.estimation.tracked_tip import TrackedTip, TrackerSettings
 from continuum_robot.geometry.so3 import matrix_from_quaternion
@@ -32,12 +32,8 @@ from continuum_robot.runtime.timing import Histogram
 
 Vector = NDArray[np.float64]
 
-WATCH = WatchSettings(unknown_s=0.5, noise_m=1e-4)
-"""Processes stall for longer than sensors do, and a contact stretches tendons: pushes of 40 N on vanderbilt_segment
-reach a quarter of the limit. Jumps are found from 2 mm on at rest; a snapped string is pulled in by centimetres."""
-
 POSE_PROBLEM_S = 2.0
-"""A pose of the tracker that was refused is told so long, s: others may be of use at the same time."""
+"""Time for which a refused pose of the tracker is reported, s: others may be accepted at the same time."""
 
 CLOCK_SET_BACK_NS = 1_000_000_000
 """Strings that are older than the last shape by more than this come from a clock that was set back."""
@@ -102,7 +98,7 @@ class ShapeEstimatorNode(ManagedNode):
     def configure(self) -> None:
         """Make the estimator."""
         robot = self.load_robot()
-        self._estimator = robot_model(robot).shape_estimator(WATCH)
+        self._estimator = robot_model(robot).shape_estimator(STACK_WATCH)
         tracker = self.parameters.declare_settings("tracker", TrackerSettings())
         self._tracked = TrackedTip(robot, tracker.value)
         self._clarke_matrix = np.asarray(tendon_manifold(robot).clarke_matrix)

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 from rclpy.serialization import deserialize_message
@@ -13,6 +11,7 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.control.contact_reaction import FOLLOWING, ContactReaction, ContactSense
 from continuum_robot.control.references import ClarkeReference
+from continuum_robot.estimation.contact_states import BLIND
 from continuum_robot.msg import Contact
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
@@ -20,7 +19,6 @@ from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.parameters import Settings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.reaction_settings import IGNORE, ReactionSettings
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 
 Vector = NDArray[np.float64]
 
@@ -28,7 +26,6 @@ CONTACT_AGE_S = 0.5
 """A contact message that is older says nothing about now: nothing can be felt then."""
 BEGIN_S = 2.0
 """Time after the start in which the contact monitor need not have spoken yet, s."""
-_BLIND = "blind"
 
 
 class NodeReaction:
@@ -44,7 +41,7 @@ class NodeReaction:
         self._settings: Settings | None = None
         self._reaction: ContactReaction | None = None
         self._contact: tuple[bytes, float] | None = None
-        self._onto: Vector = np.zeros((0, 0))
+        self._size = 0
         self._told, self._reason = "", ""
         self._limited, self._begun_s = False, 0.0
         self._states = node.create_publisher(String, "reaction_state", qos.latched())
@@ -57,8 +54,7 @@ class NodeReaction:
         self._reaction, self._contact = None, None
         if robot.traits.without_tip_control or robot.limits is None or robot.control is None:
             return
-        self._reaction = ContactReaction(robot, self._settings.value)
-        self._onto = coefficients_from_clarke(robot)
+        self._reaction, self._size = ContactReaction(robot, self._settings.value), robot.coordinate_count
 
     @property
     def active(self) -> bool:
@@ -92,7 +88,7 @@ class NodeReaction:
         if reaction is None or settings is None:
             return reference
         reaction.with_settings(settings.value)
-        answer = reaction.update(reference, self._sense(), measured, dt)
+        answer = reaction.update(reference, self._sense(reaction), measured, dt)
         self._limited = answer.limited
         self._tell(answer.state, answer.reason)
         return answer.reference
@@ -106,23 +102,18 @@ class NodeReaction:
         status.add("reaction", self._told)
         status.add("reaction_strategy", "" if self._settings is None else self._settings.value.strategy)
 
-    def _sense(self) -> ContactSense:
-        unknown = np.full(self._onto.shape[1], math.nan)
+    def _sense(self, reaction: ContactReaction) -> ContactSense:
         now_s = self._node.clock.monotonic_s()
         if self._contact is None:
             begins = now_s - self._begun_s < BEGIN_S
-            return ContactSense(
-                in_contact=False, force=unknown, blind_reason="" if begins else "there is no contact monitor"
-            )
+            return ContactSense.nothing(self._size, "" if begins else "there is no contact monitor")
         data, heard_s = self._contact
         if now_s - heard_s > CONTACT_AGE_S:
-            return ContactSense(in_contact=False, force=unknown, blind_reason="the contact monitor is silent")
+            return ContactSense.nothing(self._size, "the contact monitor is silent")
         message = deserialize_message(data, Contact)
-        if message.state == _BLIND:
-            return ContactSense(in_contact=False, force=unknown, blind_reason=message.blind_reason)
-        residual = conversions.vector(message.residual)
-        force = self._onto.T @ residual if residual.size == self._onto.shape[0] else unknown
-        return ContactSense(bool(message.in_contact), np.asarray(force))
+        if message.state == BLIND:
+            return ContactSense.nothing(self._size, message.blind_reason)
+        return ContactSense(bool(message.in_contact), reaction.force_of(conversions.vector(message.residual)))
 
     def _on_contact(self, data: bytes) -> None:
         self._contact = data, self._node.clock.monotonic_s()
