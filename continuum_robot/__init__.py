@@ -42,7 +42,7 @@ __path__ = extend_path(__path__, __name__)
 
 __version__ = "0.1.0"
 
-# What one starts with. Lazily: whoever wants a rod need not wait for the nodes, nor have ROS.
+# The names to start with, imported on first use: a program that needs a rod alone needs no ROS.
 _EXPORTS = {
     "load_robot": "robot.loading",
     "robot_model": "models.making",

@@ -7,7 +7,7 @@ the residual r, moves an offset from the reference:
     comply   M d'' + D d' + K d = F        guide   M d'' + D d' = F        press   D d' = F - F_0
 
 with mass, damping and stiffness of the tip, brought onto the coordinates by its Jacobian. The robot never begins to
-move by itself: without a contact there is no force, and whoever cannot feel holds.
+move by itself: without a contact there is no force, and without a valid estimate of contacts it holds.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot that is told to bend further than the bent tube around it allows: giving way against pressing on.
+"""A reference that bends the robot further than the bent tube around it allows: comply against ignore.
 
 MuJoCo's chain in the shipped world ``tube``; the contact monitor learned its floor from the same motion without it.
 The force is the sum of the true forces on all walls.
@@ -117,7 +117,7 @@ def _draw(result: Result, folder: Path) -> list[Path]:
 
 TUBE = Experiment(
     name="contact.tube",
-    summary="Turns that are larger than the bent tube around the robot: giving way against pressing on.",
+    summary="Turns that are larger than the bent tube around the robot: comply against ignore.",
     source="no paper: control/contact_reaction.py in a world of MuJoCo",
     paper={},
     settings=TubeSettings,

@@ -3,7 +3,7 @@
 
 The simulated robot has tendons further from the backbone than driver, controller and estimator know, and so bends
 less. It is led by :class:`~continuum_robot.control.tip_control.TipControl` along a figure of eight; without a tracker
-by the model alone. The tracker sees the true tip a few times a second, with noise, and tells it late; now and then a
+by the model alone. The tracker sees the true tip at its rate, with noise, and reports it late; now and then a
 pose is lost, and for a while in the middle of the run it sees nothing. What it says is fused with the estimated shape.
 The error is the distance of the true tip from the path at the same instant, after two rounds in which is learned. The
 part along which no tendon moves the tip, since a segment reaches a surface only, is a number of its own (``off``).
@@ -130,7 +130,7 @@ class TipLoop:
         clarke = self._manifold.clarke_matrix @ reading.displacement_m
         tip = None
         if self._tracker is not None:
-            for pose in self._tracker.told(now_s):
+            for pose in self._tracker.reported(now_s):
                 self._fused.see_pose(pose.time_s, pose.tip[:3, 3], pose.tip[:3, :3])
             tip = self._fused.see_shape(reading.stamp_s, shape.tip, clarke)[:3, 3]
             tip = tip if self._fused.accepted else None

@@ -16,6 +16,7 @@ from continuum_robot.identification.recordings import TendonRecording, tendon_di
 from continuum_robot.identification.taut_tendons import TautTendons
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.recording import Recording
 
 Array = NDArray[np.float64]
 
@@ -101,6 +102,18 @@ def tip_poses(robot: Robot, clarke: ArrayLike) -> Array:
     return np.asarray(pose)
 
 
+def in_tracker(place: Recording, point: Array) -> Array:
+    """Points of the base frame, shape (T, 3), m, in the tracker's frame, shape (T, 3), m.
+
+    Parameters
+    ----------
+    place : where the base is in it
+    point : shape (T, 3), m
+    """
+    turn = so3.exp(np.array(place.base_rotation_in_tracker_rad))
+    return np.asarray(point @ turn.T + np.array(place.base_in_tracker_m))
+
+
 def marker_in_tracker(robot: Robot, tip: ArrayLike) -> Array:
     """Where the tracker sees the marker, for poses of the tip.
 
@@ -118,8 +131,7 @@ def marker_in_tracker(robot: Robot, tip: ArrayLike) -> Array:
     if place is None:
         return np.asarray(poses[..., :3, 3])
     in_base = se3.apply(poses, np.array(place.marker_in_tip_m))
-    rotation = so3.exp(np.array(place.base_rotation_in_tracker_rad))
-    return np.asarray(in_base @ rotation.T + np.array(place.base_in_tracker_m))
+    return in_tracker(place, in_base)
 
 
 def marker_errors(predicted_m: ArrayLike, measured_m: ArrayLike) -> Array:

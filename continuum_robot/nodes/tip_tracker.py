@@ -147,9 +147,9 @@ class TipTracker(SensorNode[TrackedPose]):
         tip = None if sample is None or self._true_tip is None else self._true_tip(sample.extension_m)
         if tracker is not None and sample is not None and tip is not None:
             tracker.look(sample.time_s, tip)
-        told = tracker.told(now_s) if tracker is not None else []
-        if told:
-            return told[-1]
+        reported = tracker.reported(now_s) if tracker is not None else []
+        if reported:
+            return reported[-1]
         # The driver may be at work on the link just now, and a pose takes its time or is lost.
         if tip is not None or (last is not None and now_s - last.time_s < PATIENCE_S):
             return last or _NOTHING_YET

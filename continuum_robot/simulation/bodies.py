@@ -12,6 +12,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation.mirror import Mirror
 from continuum_robot.simulation.modulation_plant import ModulationPlant
+from continuum_robot.simulation.plant_link import TIP_VALUES
 from continuum_robot.simulation.rolling_plant import RollingPlant
 
 Vector = NDArray[np.float64]
@@ -54,9 +55,6 @@ class SimulatedBody(Protocol):
         """
 
 
-_TIP_VALUES = 12
-
-
 def linked_count(robot: Robot) -> int:
     """How many values of the simulated robot sensors in other processes need: strings and tip, or what moves the tip.
 
@@ -66,7 +64,7 @@ def linked_count(robot: Robot) -> int:
     """
     if robot.traits.tip_nodes:
         return robot.coordinate_count
-    return len(robot.strings) + (_TIP_VALUES if robot.segments else 0)
+    return len(robot.strings) + (TIP_VALUES if robot.segments else 0)
 
 
 def linked_tip(robot: Robot, values: Vector) -> Vector | None:
@@ -78,7 +76,7 @@ def linked_tip(robot: Robot, values: Vector) -> Vector | None:
     values : of ``linked``, shape (linked_count,), m and of a rotation matrix
     """
     rows = values[len(robot.strings) :]
-    if rows.size != _TIP_VALUES or not np.all(np.isfinite(rows)):
+    if rows.size != TIP_VALUES or not np.all(np.isfinite(rows)):
         return None
     tip = np.eye(4)
     tip[:3] = rows.reshape(3, 4)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.model import RodModel
+from continuum_robot.simulation.plant_link import TIP_VALUES
 
 Vector = NDArray[np.float64]
 
@@ -90,4 +91,4 @@ class Mirror:
     @property
     def linked(self) -> Vector:
         """For sensors in other processes, (linked_count,): the strings' extensions, m, and no tip, NaN."""
-        return np.concatenate((self.string_extension, np.full(12, np.nan)))
+        return np.concatenate((self.string_extension, np.full(TIP_VALUES, np.nan)))

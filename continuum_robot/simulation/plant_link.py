@@ -36,6 +36,8 @@ _BODY = struct.Struct("<qqd")
 _BODY_AT = 16
 _MAXIMUM_STRINGS = 4096
 _ATTEMPTS = 20
+TIP_VALUES = 12
+"""Of the tip's frame behind the strings: its first three rows, one after the other."""
 
 
 @dataclass(frozen=True, slots=True)

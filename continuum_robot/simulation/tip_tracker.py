@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated tracker of the tip: it sees the true tip at a rate, with noise, tells it late, and loses some poses."""
+"""A simulated tracker of the tip: it sees the true tip at a rate, with noise, reports it late, and loses some poses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TrackerErrors:
 
     noise_m: float = quantity("standard deviation of the place in each axis", "m", default=1e-4, ge=0, le=1e-2)
     noise_rad: float = quantity("standard deviation of the turn about each axis", "rad", default=2e-3, ge=0, le=1)
-    delay_s: float = quantity("age of a pose when it is told", "s", default=0.015, ge=0, le=0.4)
+    delay_s: float = quantity("age of a pose when it is reported", "s", default=0.015, ge=0, le=0.4)
     lost: float = quantity("fraction of the poses that are lost", default=0.0, ge=0, le=1)
 
 
@@ -49,7 +49,7 @@ class TrackedPose:
 
 
 class SimulatedTracker:
-    """Sees poses, and tells them later.
+    """Sees poses, and reports them later.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class SimulatedTracker:
         if rng.random() >= errors.lost:
             self._under_way.append(TrackedPose(time_s, seen))
 
-    def told(self, now_s: float) -> list[TrackedPose]:
+    def reported(self, now_s: float) -> list[TrackedPose]:
         """What comes until now, s, and has not come before."""
         come = []
         while self._under_way and self._under_way[0].time_s + self.errors.delay_s <= now_s + 1e-9:

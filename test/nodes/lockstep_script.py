@@ -165,7 +165,7 @@ def in_processes(
             process.send_signal(signal.SIGABRT)
         raise
     finally:
-        # The driver, and with it the claim on the simulated robot, is gone at the end whoever hangs.
+        # Release the simulated robot even where a program hangs.
         try:
             end_processes(processes, kill=limit_s < 20)
         finally:

@@ -2,7 +2,7 @@
 """A participant of its own that asks again what another one could not.
 
 Where a process had a stack before, a participant that joins the next one was seen (one in ten) to miss one of its
-services or topics for good, while all others were there; who joins anew has another chance.
+services or topics for good, while it found all others; a new participant has another chance.
 """
 
 from __future__ import annotations

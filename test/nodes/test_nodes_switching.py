@@ -50,7 +50,7 @@ def sees(probe):
 
 
 def joined(stack):
-    """A probe that sees the stack; who does not joins anew, see ros_again.py."""
+    """A probe that has found the stack; up to three participants try, see ros_again.py."""
     for attempt in range(3):
         probe = Probe(stack=stack)
         probe.listen_to_stack()

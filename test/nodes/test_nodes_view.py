@@ -215,14 +215,14 @@ def test_gains_and_pretension_are_set_within_the_nodes_ranges(shown: Shown, prob
 
 def test_what_it_does_when_something_touches_is_chosen(shown: Shown, probe: Probe) -> None:
     touching = shown.page.panel.touching
-    shown.wait(lambda: touching.strategy is not None, "the reference source's parameters are not found")
-    assert touching.strategy.value == "ignore"
+    shown.wait(lambda: touching.dropdown is not None, "the reference source's parameters are not found")
+    assert touching.dropdown.value == "ignore"
 
     def is_asked(strategy: str) -> bool:
         return probe.get_parameter("reference_source", "reaction.strategy") == strategy
 
     for strategy in ("comply", "ignore"):
-        touching.strategy.value = strategy
+        touching.dropdown.value = strategy
         probe.wait(partial(is_asked, strategy), LONG_S)
 
 

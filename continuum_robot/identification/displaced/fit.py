@@ -26,7 +26,7 @@ from continuum_robot.identification.displaced.inverse import MissingPull, missin
 from continuum_robot.identification.displaced.least_squares import Samples, solve
 from continuum_robot.identification.displaced.model import DisplacedModel
 from continuum_robot.identification.displaced.parameters import STEPS, Free
-from continuum_robot.identification.displaced.result import DisplacedFit, FitStep, TakenStep, result_of
+from continuum_robot.identification.displaced.result import DisplacedFit, FitStep, TakenStep, last_kept, result_of
 from continuum_robot.identification.geometry_fit import identify_geometry
 from continuum_robot.identification.left_out_blocks import Blocks, blocks_of, leave_out
 from continuum_robot.identification.recordings import TendonRecording
@@ -100,8 +100,8 @@ def identify_displaced(
     for name in steps:
         kept = [one for one in taken if one.worth.kept]
         taken.append(_take(name, kept, start, samples, block, say=say, runner=runner))
-    last = [one for one in taken if one.worth.kept][-1]
-    return result_of(taken, recording, block, _pulls(last, samples, block, say=say, runner=runner))
+    pulls = _pulls(last_kept(taken), samples, block, say=say, runner=runner)
+    return result_of(taken, recording, block, pulls)
 
 
 def _check(robot: Robot, recording: TendonRecording) -> None:
@@ -156,9 +156,8 @@ class _Pulls:
 
 
 def _missing(item: _Pulls) -> MissingPull:
-    model, values, samples = item.model, item.values, item.samples
-    robot = model.robot(values).changed(recording=model.place(values), displaced_tendons=model.tendons(values))
-    return missing_pull(robot, samples.displacement_m, samples.marker_m, samples.counted)
+    samples = item.samples
+    return missing_pull(item.model.robot(item.values), samples.displacement_m, samples.marker_m, samples.counted)
 
 
 def _pulls(step: TakenStep, samples: Samples, block: Blocks, *, say: Progress, runner: Tasks) -> MissingPull:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.geometry import so3
-from continuum_robot.identification.replay import rmse_m
+from continuum_robot.identification.replay import in_tracker, rmse_m
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.displaced_statics import DisplacedStatics
 
@@ -87,12 +87,12 @@ def missing_pull(robot: Robot, displacement_m: Array, marker_m: Array, counted: 
     if not counted.any():
         raise ParameterError("counted", int(counted.sum()), "at least one sample")
     statics, gain = DisplacedStatics(robot), np.array(tendons.gain)
-    turn, base = so3.exp(place.base_rotation_in_tracker_rad), np.array(place.base_in_tracker_m)
+    turn = so3.exp(place.base_rotation_in_tracker_rad)
     pull, offset = np.zeros_like(displacement_m), np.zeros(3)
     for iteration in range(_ITERATIONS + 1):
         last = iteration == _ITERATIONS
         shown = statics.replay(displacement_m + pull, point_m=place.marker_in_tip_m, sensitivities=not last)
-        error = shown.point @ turn.T + base - marker_m
+        error = in_tracker(place, shown.point) - marker_m
         if iteration == 0:
             offset = error[counted].mean(axis=0)
         error = error - offset

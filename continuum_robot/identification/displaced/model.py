@@ -13,7 +13,7 @@ from continuum_robot.errors import RobotFileError
 from continuum_robot.geometry import so3
 from continuum_robot.identification.displaced.parameters import Free, Values
 from continuum_robot.identification.recordings import TendonRecording, tendon_displacements
-from continuum_robot.identification.replay import marker_in_tracker
+from continuum_robot.identification.replay import in_tracker, marker_in_tracker
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.displaced_tendons import DisplacedTendons
 from continuum_robot.robot.recording import Recording
@@ -132,7 +132,7 @@ class DisplacedModel:
         """
         place = self.place(values)
         shown = DisplacedStatics(self.robot(values)).replay(displacement_m, point_m=place.marker_in_tip_m)
-        return _in_tracker(place, shown.point)
+        return in_tracker(place, shown.point)
 
     def marker_and_slope(self, values: Values, free: Free, displacement_m: Array) -> tuple[Array, Array]:
         """Marker in the tracker's frame, (T, 3), m, and its derivative by the free parameters, (T, 3, p).
@@ -148,7 +148,7 @@ class DisplacedModel:
         shown = model.replay(displacement_m, point_m=place.marker_in_tip_m, sensitivities=True)
         vector = np.array(place.base_rotation_in_tracker_rad)
         turn = so3.exp(vector)
-        marker = _in_tracker(place, shown.point)
+        marker = in_tracker(place, shown.point)
         sensitivity = np.asarray(shown.sensitivity)
         raw = {name: turn @ sensitivity[:, :, part] for name, part in model.parameters.items()}
         by_segment = np.eye(len(self.start.segments))[self._owner]
@@ -205,11 +205,6 @@ def predicted_marker(robot: Robot, recording: TendonRecording, *, friction: bool
     if robot.displaced_tendons is None:
         raise RobotFileError(robot.file_name or None, "displaced_tendons", None, "a robot file written by `identify`")
     return marker_in_tracker(robot, DisplacedStatics(robot, friction=friction).replay(displacement).tip)
-
-
-def _in_tracker(place: Recording, point: Array) -> Array:
-    turn = so3.exp(np.array(place.base_rotation_in_tracker_rad))
-    return np.asarray(point @ turn.T + np.array(place.base_in_tracker_m))
 
 
 def _of(values: Values, name: str, size: int) -> Array:

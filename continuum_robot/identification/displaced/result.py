@@ -122,6 +122,11 @@ class TakenStep:
     left_out: LeftOut
 
 
+def last_kept(taken: Sequence[TakenStep]) -> TakenStep:
+    """The step that the fitted robot has last, of all that were ``taken``, the first of which was kept."""
+    return [one for one in taken if one.worth.kept][-1]
+
+
 def result_of(
     taken: Sequence[TakenStep], recording: TendonRecording, block: Blocks, pulls: MissingPull
 ) -> DisplacedFit:
@@ -138,7 +143,7 @@ def result_of(
     ------
     RecordingError : it does not tell the angles of the segments
     """
-    last = [one for one in taken if one.worth.kept][-1]
+    last = last_kept(taken)
     listed = _listed(last)
     untold = tuple(one.name for one in listed if one.deviation > _IDENTIFIED * one.prior_deviation)
     lost = [name for name in untold if name.startswith("angle_offset")]

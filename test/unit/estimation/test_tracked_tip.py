@@ -86,7 +86,7 @@ def run(tracked, delay_s, duration_s, *, from_s=0.0, blind=False, rate_hz=60.0, 
             if not blind:
                 tracker.look(next_s, true_of(clarke_at(next_s)))
             next_s += 1 / rate_hz
-        for pose in tracker.told(now_s):
+        for pose in tracker.reported(now_s):
             tracked.see_pose(pose.time_s + told_delay_s, pose.tip[:3, 3], pose.tip[:3, :3])
         clarke = clarke_at(now_s)
         seen, true = tracked.see_shape(now_s, model_tip(clarke), clarke), true_of(clarke)
@@ -188,10 +188,10 @@ def test_a_simulated_tracker_is_late_and_loses_poses():
     tracker = SimulatedTracker(TrackerErrors(delay_s=0.1, lost=0.5), np.random.default_rng(1))
     for k in range(1000):
         tracker.look(0.01 * k, np.eye(4))
-    assert tracker.told(0.09) == []
-    first = tracker.told(5.0)
+    assert tracker.reported(0.09) == []
+    first = tracker.reported(5.0)
     assert all(pose.time_s <= 4.9 + 1e-9 for pose in first)
-    assert 400 < len(first) + len(tracker.told(100.0)) < 600
+    assert 400 < len(first) + len(tracker.reported(100.0)) < 600
 
 
 def test_a_robot_whose_tip_is_not_linked_has_none():
