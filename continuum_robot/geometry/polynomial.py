@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Polynomials of second order in several coordinates (derived here: monomials, and their derivative by time)."""
+"""Polynomials of second order in several coordinates (derived here: their monomials)."""
 
 from __future__ import annotations
 
@@ -33,15 +33,3 @@ class Polynomial:
         """Monomials, shape (size,), at coordinates (m,)."""
         scaled = np.asarray(coordinates, dtype=float) / self._scale
         return np.concatenate(([1.0], scaled, scaled[self._first] * scaled[self._second]))
-
-    def rate(self, coordinates: ArrayLike, velocity: ArrayLike) -> Vector:
-        """Their derivative by time, shape (size,), 1/s.
-
-        Parameters
-        ----------
-        coordinates, velocity : shape (m,), in their unit and that a second
-        """
-        scaled = np.asarray(coordinates, dtype=float) / self._scale
-        moving = np.asarray(velocity, dtype=float) / self._scale
-        products = moving[self._first] * scaled[self._second] + scaled[self._first] * moving[self._second]
-        return np.concatenate(([0.0], moving, products))

@@ -18,15 +18,6 @@ from continuum_robot.simulation.tip_tracker import SimulatedTracker, TrackerErro
 
 ROBOT = load_robot("opencr_five_tendon")
 SHAPE_S = 0.01
-finite = st.floats(-2.0, 2.0)
-
-
-@given(st.lists(finite, min_size=4, max_size=4), st.lists(finite, min_size=4, max_size=4))
-def test_the_rate_of_monomials_is_their_derivative(place, velocity):
-    polynomial, step = Polynomial([1.0, 2.0, 0.5, 1.0]), 1e-6
-    moved = np.array(place) + step * np.array(velocity), np.array(place) - step * np.array(velocity)
-    expected = (polynomial.at(moved[0]) - polynomial.at(moved[1])) / (2 * step)
-    np.testing.assert_allclose(polynomial.rate(place, velocity), expected, atol=1e-6)
 
 
 @settings(max_examples=20)
