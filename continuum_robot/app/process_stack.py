@@ -20,6 +20,7 @@ from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.driver.timing_numbers import timing_of
 from continuum_robot.nodes.group import GROUP_MODULE, group_command
+from continuum_robot.nodes.spinning import has_joined_dds
 from continuum_robot.nodes.stack_options import MANAGED_NODES, StackOptions
 from continuum_robot.nodes.supervisor import Supervisor
 from continuum_robot.robot.loading import load_robot
@@ -63,8 +64,8 @@ class ProcessStack(ComposedStack):
 
     @staticmethod
     def server() -> contextlib.AbstractContextManager[ProcessServer | None]:
-        """A server for a stack's processes, where this process can be forked: made before anything that has threads."""
-        if not ProcessServer.possible():
+        """A server for a stack's processes, None where this one cannot be forked: made before DDS and any thread."""
+        if has_joined_dds() or not ProcessServer.possible():
             return contextlib.nullcontext()
         nodes = [f"continuum_robot.nodes.{name}" for name in MANAGED_NODES]
         return ProcessServer([GROUP_MODULE, *nodes, _TYPE_SUPPORT])

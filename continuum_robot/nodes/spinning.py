@@ -42,6 +42,7 @@ EXIT_LIMIT_S = 30.0
 # A thread that wakes up waits this long for Python's interpreter lock. Shorter ones: threads take it from each other
 # in the middle of their work: a loop in one process ran at 398 to 532 Hz with 50 us, at 708 to 784 with 0.5 to 5 ms.
 SWITCH_INTERVAL_S = 0.0005
+_joined = threading.Event()
 
 
 def initialize(args: Sequence[str] | None = None, context: Context | None = None) -> None:
@@ -62,6 +63,16 @@ def initialize(args: Sequence[str] | None = None, context: Context | None = None
         rclpy.init(args=args, context=context, signal_handler_options=SignalHandlerOptions.NO)
     except Exception as error:
         raise dds_error(error) from error
+    _joined.set()
+
+
+def has_joined_dds() -> bool:
+    """Whether this process ever initialized rclpy here.
+
+    Fast DDS then keeps threads and locks for good, whatever is shut down: a process forked from this one would wait for
+    them where it joins, for ever.
+    """
+    return _joined.is_set()
 
 
 def _check_domain() -> None:

@@ -16,6 +16,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from ros_probe import Probe
 from std_msgs.msg import String
 
+from continuum_robot.app.process_stack import ProcessStack
 from continuum_robot.nodes import dds_environment, qos
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time]
@@ -125,3 +126,11 @@ def test_it_may_be_asked_for_twice() -> None:
     environment["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
     dds_environment.set_dds_environment(environment)
     assert environment == once
+
+
+def test_a_process_that_was_in_dds_is_not_forked() -> None:
+    """Its threads are gone to Python, not to Fast DDS: whoever is forked from it hangs where it joins."""
+    with Probe():
+        pass
+    with ProcessStack.server() as server:
+        assert server is None
