@@ -226,6 +226,9 @@ class ManagedNode(ToldNode, LifecycleNode):
         """Release everything, then destroy the node."""
         self.release()
         super().destroy_node()
+        # rclpy leaves it, and with it the node and its participant, to the garbage collector: others see a node there
+        # that answers nobody, and wait for its services in vain.
+        self._state_machine.destroy_when_not_in_use()
 
     def on_configure(self, _state: LifecycleState) -> TransitionCallbackReturn:
         """Rclpy's transition: unconfigured to inactive."""

@@ -16,7 +16,6 @@ import numpy as np
 from continuum_robot.msg import ClarkeState, Contact, Shape, StringLengths, TendonStates
 from rclpy.context import Context
 from rclpy.node import Node
-from ros_again import Again
 from std_srvs.srv import Trigger
 
 from continuum_robot.nodes import conversions
@@ -213,9 +212,7 @@ def wait_until_active(driver: ScriptedDriver, names: list[str]) -> None:
 
     for name in names:
         client = driver.node.create_client(GetState, f"{name}/get_state")
-        if not wait_for(active(client), 45.0, 0.1):
-            with contextlib.closing(Again()) as again:
-                assert wait_for(active(again.client(GetState, f"{name}/get_state")), 45.0, 0.1), f"{name} is not active"
+        assert wait_for(active(client), 90.0, 0.1), f"{name} is not active"
 
 
 def start_motion(driver: ScriptedDriver, names: list[str]) -> None:

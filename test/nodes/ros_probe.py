@@ -25,7 +25,6 @@ from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.serialization import deserialize_message
-from ros_again import FIND_S, Again
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
@@ -141,7 +140,6 @@ class Probe:
         self.spinner.start()
         self.received: dict[str, Received] = defaultdict(Received)
         self._clients: dict[str, Any] = {}
-        self._again: list[Again] = []
         self._publishers: dict[str, Any] = {}
         self.diagnostics: dict[str, DiagnosticStatus] = {}
         self.opened = contextlib.ExitStack()
@@ -149,8 +147,6 @@ class Probe:
 
     def close(self) -> None:
         self.opened.close()
-        for again in self._again:
-            again.close()
         self.spinner.stop()
         self.node.destroy_node()
         self.context.try_shutdown()
@@ -315,9 +311,6 @@ class Probe:
         client = self._clients.get(service)
         if client is None:
             client = self._clients[service] = self.node.create_client(kind, service)
-        if not wait_for(client.service_is_ready, FIND_S):
-            self._again.append(Again(self.node.get_namespace()))
-            client = self._clients[service] = self._again[-1].client(kind, service)
         return call_service(client, request or kind.Request(), timeout_s, again_s)
 
     def trigger(self, service: str) -> Any:

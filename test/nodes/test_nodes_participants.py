@@ -18,6 +18,8 @@ from std_msgs.msg import String
 
 from continuum_robot.app.process_stack import ProcessStack
 from continuum_robot.nodes import dds_environment, qos
+from continuum_robot.nodes.composition import ComposedStack
+from continuum_robot.nodes.stack_options import StackOptions
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
@@ -86,6 +88,20 @@ def test_those_that_were_closed_leave_nothing_behind() -> None:
     del probe
     gc.collect()
     assert bound_addresses() == before
+
+
+def test_nodes_that_were_destroyed_leave_without_the_garbage_collector() -> None:
+    """Others would see them, and wait for services that answer nobody."""
+    options = StackOptions(robot="opencr_five_tendon", clock="lockstep", run_s=1e-3, visualize=False)
+    before = bound_addresses()
+    gc.collect()
+    gc.disable()
+    try:
+        with ComposedStack(options) as stack:
+            stack.wait_until_up(120.0)
+        assert bound_addresses() == before
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(

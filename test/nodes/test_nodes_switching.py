@@ -9,7 +9,6 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.srv import SwitchController
-from ros_again import FIND_S
 from ros_probe import SIMULATED_STEP_S, Probe
 from typer.testing import CliRunner
 
@@ -18,7 +17,6 @@ from continuum_robot.app.command_line import application
 from continuum_robot.errors import DeviceError
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.diagnostics import values_of
-from continuum_robot.nodes.spinning import wait_for
 from continuum_robot.nodes.stack_options import StackOptions
 
 pytestmark = [pytest.mark.ros]
@@ -40,25 +38,11 @@ def setting(request, domain):
     """A stack on its trajectory with the controller in the driver's cycle, or over topics; the probe; its name."""
     with composed(request.param) as stack:
         stack.wait_until_up(120.0)
-        with joined(stack) as probe:
+        with Probe(stack=stack) as probe:
+            probe.listen_to_stack()
+            probe.wait_real(lambda: probe.stack_state() == "up" and probe.driver_state() == "active")
             probe.pause(0.5)
             yield stack, probe, request.param
-
-
-def sees(probe):
-    return wait_for(lambda: len(probe.received["stack_status"]) and len(probe.received["driver_status"]), FIND_S)
-
-
-def joined(stack):
-    """A probe that has found the stack; up to three participants try, see ros_again.py."""
-    for attempt in range(3):
-        probe = Probe(stack=stack)
-        probe.listen_to_stack()
-        if sees(probe) or attempt == 2:
-            break
-        probe.close()
-    probe.wait_real(lambda: probe.stack_state() == "up" and probe.driver_state() == "active")
-    return probe
 
 
 def switch(probe, name):
