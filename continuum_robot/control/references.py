@@ -214,7 +214,7 @@ class Circle(Reference):
     def at(self, t_s: float) -> ClarkeReference:
         """The reference at a time, s."""
         t_s = max(t_s, 0.0)
-        share, share_rate, share_acceleration = _quintic(t_s, self.entry_s)
+        share, share_rate, share_acceleration = rest_to_rest_share(t_s, self.entry_s)
         phase, phase_rate, phase_acceleration = _phase(self.frequency_hz, self.frequency_rate_hz_per_s, t_s)
         phase = phase.copy()
         phase[1::2] -= np.pi / 2  # the sine of the second coordinate as a cosine
@@ -249,7 +249,7 @@ class RestToRest(Reference):
 
     def at(self, t_s: float) -> ClarkeReference:
         """The reference at a time, s."""
-        share, rate, acceleration = _quintic(t_s, self.move_s)
+        share, rate, acceleration = rest_to_rest_share(t_s, self.move_s)
         way = self.end_m - self.start_m
         return ClarkeReference(self.start_m + share * way, rate * way, acceleration * way)
 
@@ -376,7 +376,17 @@ def _phase(frequency_hz: Vector, rate_hz_per_s: float, t_s: float) -> tuple[Vect
     return 2 * np.pi * turns, 2 * np.pi * (frequency_hz + rate_hz_per_s * t_s), 2 * np.pi * rate_hz_per_s
 
 
-def _quintic(t_s: float, duration_s: float) -> tuple[float, float, float]:
-    """10 x^3 - 15 x^4 + 6 x^5 of x = t / duration within [0, 1], and its first two derivatives in time."""
+def rest_to_rest_share(t_s: float, duration_s: float) -> tuple[float, float, float]:
+    """10 x^3 - 15 x^4 + 6 x^5 of x = t / duration within [0, 1], and its first two derivatives in time.
+
+    Parameters
+    ----------
+    t_s : time since the beginning, s
+    duration_s : s
+
+    Returns
+    -------
+    the fraction of the way, its rate, 1/s, and its acceleration, 1/s^2
+    """
     x = min(max(t_s / duration_s, 0.0), 1.0)
     return quintic(x), quintic_slope(x) / duration_s, quintic_curvature(x) / duration_s**2

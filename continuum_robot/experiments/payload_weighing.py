@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The mass at the tip from the tensions of slow turns, without and with it: identification/weighing.py.
+
+The rod that is simulated has the order of bending of the model, so that it sags under the payload as the chain of
+MuJoCo does; the robot file's constant curvature cannot. The controller knows of no payload, and the motors' cogging and
+friction are not compensated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.control.references import ClarkeReference
+from continuum_robot.errors import ParameterError
+from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
+from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
+from continuum_robot.experiments.virtual_stack import VirtualStack
+from continuum_robot.identification.weighing import BENDING_ORDER, Turn, Weighing, sagging, weigh
+from continuum_robot.identification.weighing_motion import WeighingMotion
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.schema import quantity
+from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.simulation.plants import PLANTS
+
+Array = NDArray[np.float64]
+
+_BEGIN_S = 2.0
+_SAMPLE_EVERY = 10  # cycles
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeighingSettings:
+    """Options of the experiment."""
+
+    robot: str = quantity("robot file or name, with actuators and control", default="opencr_five_tendon")
+    plants: tuple[str, ...] = quantity("what is simulated", default=tuple(PLANTS), choices=tuple(PLANTS))
+    payloads_kg: tuple[float, ...] = quantity("one after the other", "kg", default=(0.01, 0.02), gt=0, le=10)
+    radius_m: float = quantity("of the turns, Clarke coordinates", "m", default=0.006, gt=0, le=1)
+    period_s: float = quantity("of a turn", "s", default=16.0, gt=1, le=1000)
+    turns: int = quantity("each way", default=1, ge=1, le=100)
+    seed: int = quantity("of the rotors' angles and the noise", default=1, ge=0, le=2**31)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A payload on a simulated robot.
+
+    Attributes
+    ----------
+    plant : what is simulated
+    payload_kg : that it carries
+    found : by weighing
+    """
+
+    plant: str
+    payload_kg: float
+    found: Weighing
+
+    @property
+    def error_percent(self) -> float:
+        """Of the mass."""
+        return 100 * (self.found.payload_kg / self.payload_kg - 1)
+
+
+def _compute(settings: WeighingSettings, progress: Progress) -> Result:
+    robot = load_robot(settings.robot)
+    if robot.actuators is None or robot.control is None or robot.limits is None:
+        raise ParameterError("robot", settings.robot, "a robot whose file has actuators, limits and control")
+    robot = sagging(robot, BENDING_ORDER)
+    cases = []
+    for plant in settings.plants:
+        progress(f"{plant}: turns without payload")
+        empty = _turn(robot, plant, 0.0, settings)
+        for payload_kg in settings.payloads_kg:
+            progress(f"{plant}: turns with {1e3 * payload_kg:g} g")
+            cases.append(Case(plant, payload_kg, weigh(robot, empty, _turn(robot, plant, payload_kg, settings))))
+    numbers = {
+        "largest_error_percent": max(abs(one.error_percent) for one in cases),
+        "payloads_kg": list(settings.payloads_kg),
+    }
+    for plant in settings.plants:
+        own = [one for one in cases if one.plant == plant]
+        numbers[f"error_percent_{plant}"] = [one.error_percent for one in own]
+        numbers[f"deviation_percent_{plant}"] = [100 * one.found.deviation_kg / one.payload_kg for one in own]
+        numbers[f"stiffness_ratio_{plant}"] = own[0].found.stiffness_ratio
+    return Result(numbers, cases)
+
+
+def _turn(robot: Robot, plant: str, payload_kg: float, settings: WeighingSettings) -> Turn:
+    """Turn a robot that carries a payload, under a controller that does not know."""
+    body = PLANTS[plant](robot.changed(payload_kg=payload_kg), rng=np.random.default_rng(settings.seed))
+    stack = VirtualStack(robot, body, seed=settings.seed)
+    manifold = controlled_manifold(robot)
+    motion = WeighingMotion(settings.radius_m, robot.coordinate_count, period_s=settings.period_s, turns=settings.turns)
+    rows: list[tuple[int, Array, Array]] = []
+    cycle = 0
+
+    def to_straight(time_s: float) -> ClarkeReference:
+        return ClarkeReference.at_rest(start * max(0.0, 1 - time_s / _BEGIN_S))
+
+    def look(running: VirtualStack) -> None:
+        nonlocal cycle
+        cycle += 1
+        reading = running.loop.reading
+        if reading is not None and cycle % _SAMPLE_EVERY == 0:
+            rows.append((motion.arc(running.now_s - began_s), reading.displacement_m, reading.tension_n))
+
+    try:
+        stack.activate()
+        start = np.array(manifold.clarke(stack.loop.reading.displacement_m)) if stack.loop.reading else np.zeros(0)
+        stack.follow(to_straight, 2 * _BEGIN_S)
+        began_s = stack.now_s
+        stack.follow(motion.at, motion.duration_s, look)
+    finally:
+        stack.close()
+    arcs, displacements, tensions = zip(*rows, strict=True)
+    return Turn.of_samples(np.array(arcs), np.array(displacements), np.array(tensions))
+
+
+def _draw(result: Result, folder: Path) -> list[Path]:
+    cases: list[Case] = result.series
+    file = folder / "payload_weighing.png"
+    with figure(file, "Payload at the tip, weighed by slow turns") as (drawing, masses):
+        most_g = 1.1e3 * max(one.payload_kg for one in cases)
+        masses.plot([0, most_g], [0, most_g], color="black", linewidth=0.8, label="as it is")
+        masses.fill_between(
+            [0, most_g], [0, 0.95 * most_g], [0, 1.05 * most_g], color="black", alpha=0.1, label="within 5 %"
+        )
+        for plant, colour in zip(dict.fromkeys(one.plant for one in cases), COLOURS, strict=False):
+            own = [one for one in cases if one.plant == plant]
+            masses.errorbar(
+                [1e3 * one.payload_kg for one in own],
+                [1e3 * one.found.payload_kg for one in own],
+                [1e3 * one.found.deviation_kg for one in own],
+                fmt="o",
+                capsize=4,
+                color=colour,
+                label=f"{plant}, with its standard deviation",
+            )
+        masses.set_xlabel("payload in g")
+        masses.set_ylabel("found in g")
+        legend_below(drawing, masses, 2)
+    return [file]
+
+
+WEIGHING = Experiment(
+    name="payload.weighing",
+    summary="The mass at the tip from the tensions of slow turns without and with it, on both simulated robots.",
+    source="derived here: virtual work on the Clarke coordinates",
+    paper={},
+    settings=WeighingSettings,
+    compute=_compute,
+    plot=_draw,
+    package="mujoco",
+    tolerances={"*error_percent*": OF_COGGING, "deviation_percent*": OF_COGGING, "stiffness_ratio*": OF_COGGING},
+)

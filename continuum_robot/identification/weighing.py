@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The mass that the tip carries, from the tensions of slow turns without and with it.
+
+The robot turns its bend each way. Dry friction pulls along the turn, against it on the way back, and cogging averages
+over a turn: what is left is what the weight and the rod's elasticity ask for. The model is the rod with the tendons
+held at what was measured. Where the payload bends the rod it has to be of an order of bending that lets it sag between
+tendons that are held: a rod of constant curvature cannot.
+
+The turn without payload gives the rod's stiffness, which in a robot with disks depends on its tension; the turn with
+it then gives the mass.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import least_squares
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.identification.weighing_motion import ARCS
+from continuum_robot.robot.basis import Basis
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.loads import PointWrench
+from continuum_robot.rod.strain_inverse import hold
+from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tip_stiffness import tendon_stiffness
+
+Array = NDArray[np.float64]
+
+BENDING_ORDER = 2
+"""Of the model, where the robot file has a lower one; a third order changes the force by a few thousandths."""
+_STIFFNESS_RANGE = 0.2, 5.0
+_LEAST_LEVER_N_PER_KG = 1.0
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Means over the arcs of slow turns, both ways: T of them.
+
+    Attributes
+    ----------
+    displacement_m : of the N tendons at the motors, shape (T, N), m
+    tension_n : of them, shape (T, N), N
+    """
+
+    displacement_m: Array
+    tension_n: Array
+
+    @classmethod
+    def of_samples(cls, arc: ArrayLike, displacement_m: ArrayLike, tension_n: ArrayLike) -> Turn:
+        """Means of samples; what is not finite is left out.
+
+        Parameters
+        ----------
+        arc : number of the arc of every sample, shape (S,); negative: not used
+        displacement_m : shape (S, N), m
+        tension_n : shape (S, N), N
+
+        Raises
+        ------
+        ParameterError : an arc without a sample
+        """
+        arcs = np.asarray(arc, dtype=int)
+        rows = np.concatenate([np.asarray(displacement_m, dtype=float), np.asarray(tension_n, dtype=float)], axis=1)
+        used = (arcs >= 0) & np.isfinite(rows).all(axis=1)
+        count = 2 * ARCS
+        numbers = np.bincount(arcs[used], minlength=count)
+        if len(numbers) > count or (numbers == 0).any():
+            raise ParameterError("samples of each arc", numbers.tolist(), f"at least one for each of {count} arcs")
+        means = np.stack([rows[used & (arcs == number)].mean(axis=0) for number in range(count)])
+        half = means.shape[1] // 2
+        return cls(means[:, :half], means[:, half:])
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """What came of it.
+
+    Attributes
+    ----------
+    payload_kg : mass at the tip
+    deviation_kg : its standard deviation, as the arcs differ from each other
+    stiffness_ratio : of the rod's stiffness over the robot file's, from the turn without payload
+    residual_n : root mean square of what no mass explains, on the Clarke coordinates, N
+    """
+
+    payload_kg: float
+    deviation_kg: float
+    stiffness_ratio: float
+    residual_n: float
+
+
+class WeighingModel:
+    """The force on the Clarke coordinates that holds a robot with a payload at measured displacements.
+
+    Parameters
+    ----------
+    robot : a rod with controlled tendons and gravity; its own ``payload_kg`` does not count
+    bending_order : least order of bending of the model; 0: that of the robot file
+
+    Raises
+    ------
+    ParameterError : no gravity, or tendons that cannot be controlled
+    """
+
+    def __init__(self, robot: Robot, bending_order: int = BENDING_ORDER) -> None:
+        self.robot = robot
+        self._gravity = np.array(robot.gravity_m_per_s2)
+        if not self._gravity.any():
+            raise ParameterError(
+                "gravity_m_per_s2", robot.gravity_m_per_s2, "gravity, where a payload is to be weighed"
+            )
+        self._manifold = controlled_manifold(robot)
+        self._rod = StrainRod.from_robot(sagging(robot, bending_order).changed(payload_kg=0.0))
+
+    def force(self, turn: Turn, payload_kg: float, stiffness_ratio: float) -> Array:
+        """Force that the model asks for, shape (T, 2m), N.
+
+        Parameters
+        ----------
+        turn : where its tendons are held
+        payload_kg : at the tip
+        stiffness_ratio : of the rod's stiffness over the robot file's
+        """
+        # K c scaled and loads as they are is K c as it is and loads over the scale.
+        rod = self._rod.with_gravity(self._gravity / stiffness_ratio)
+        weight_n = payload_kg * self._gravity / stiffness_ratio
+        x, y, z = (float(value) for value in weight_n)
+        loads = (PointWrench(s_m=rod.length_m, force_n=(x, y, z)),)
+        found, start = [], None
+        for displacement, tension in zip(turn.displacement_m, turn.tension_n, strict=True):
+            stretch = tension / tendon_stiffness(self.robot, tension)
+            held = self._manifold.displacement(self._manifold.clarke(displacement - stretch))
+            rest = hold(rod, held, loads=loads, start=start)
+            start = rest.state.c
+            found.append(stiffness_ratio * self._manifold.generalized_force(rest.state.tension))
+        return np.array(found)
+
+    def measured(self, turn: Turn) -> Array:
+        """Force that the tendons were measured to pull with, shape (T, 2m), N."""
+        return self._manifold.generalized_force(turn.tension_n)
+
+
+def weigh(robot: Robot, empty: Turn, loaded: Turn, bending_order: int = BENDING_ORDER) -> Weighing:
+    """Find the payload.
+
+    Parameters
+    ----------
+    robot : as its file describes it
+    empty : turn without payload
+    loaded : turn with it
+    bending_order : as of :class:`WeighingModel`
+
+    Raises
+    ------
+    ParameterError : of :class:`WeighingModel`; a motion whose tensions tell nothing of a weight at the tip
+    """
+    model = WeighingModel(robot, bending_order)
+    stiffness_ratio = _stiffness_ratio(model, empty)
+    # What the model misses without payload, friction too, it misses with it.
+    missed = model.measured(empty) - model.force(empty, 0.0, stiffness_ratio)
+    wanted = model.measured(loaded) - missed
+
+    def residual(mass: Array) -> Array:
+        return np.asarray(model.force(loaded, float(mass[0]), stiffness_ratio) - wanted)
+
+    scale_kg = _scale_kg(model, loaded, stiffness_ratio, wanted)
+    found = least_squares(lambda mass: residual(mass).ravel(), [scale_kg], x_scale=abs(scale_kg) or 1e-3, xtol=1e-6)
+    lever = found.jac.reshape(wanted.shape)
+    left = residual(found.x)
+    return Weighing(float(found.x[0]), _jackknife_kg(lever, left), stiffness_ratio, float(math.sqrt(np.mean(left**2))))
+
+
+def _stiffness_ratio(model: WeighingModel, empty: Turn) -> float:
+    measured = model.measured(empty)
+    low, high = _STIFFNESS_RANGE
+    found = least_squares(
+        lambda ratio: (model.force(empty, 0.0, float(ratio[0])) - measured).ravel(),
+        [1.0],
+        bounds=(low, high),
+        xtol=1e-5,
+    )
+    ratio = float(found.x[0])
+    if not 1.01 * low < ratio < high / 1.01:
+        raise ParameterError(
+            "stiffness of the rod over the robot file's",
+            round(ratio, 3),
+            f"between {low:g} and {high:g}: check the file",
+        )
+    return ratio
+
+
+def _scale_kg(model: WeighingModel, loaded: Turn, stiffness_ratio: float, wanted: Array) -> float:
+    """The mass by the lever at no payload, where there is one."""
+    step_kg = 1e-3
+    nothing = model.force(loaded, 0.0, stiffness_ratio)
+    lever = (model.force(loaded, step_kg, stiffness_ratio) - nothing) / step_kg
+    size = math.sqrt(float(np.mean(lever**2)))
+    if size < _LEAST_LEVER_N_PER_KG:
+        raise ParameterError(
+            "force of a payload on the Clarke coordinates, N/kg",
+            round(size, 3),
+            f"at least {_LEAST_LEVER_N_PER_KG:g}: turn with a larger bend, or hold the robot in another direction",
+        )
+    return float(np.sum(lever * (wanted - nothing)) / np.sum(lever**2))
+
+
+def _jackknife_kg(lever: Array, left: Array) -> float:
+    """Standard deviation of the mass, from what it becomes without each arc, both ways of it at once."""
+    parts = np.arange(len(lever)) % ARCS
+    changes = []
+    for part in range(ARCS):
+        kept = parts != part
+        changes.append(-np.sum(lever[kept] * left[kept]) / np.sum(lever[kept] ** 2))
+    spread = np.array(changes) - np.mean(changes)
+    return float(math.sqrt((ARCS - 1) / ARCS * np.sum(spread**2)))
+
+
+def sagging(robot: Robot, bending_order: int) -> Robot:
+    """The robot whose segments bend with at least this order.
+
+    Parameters
+    ----------
+    robot : a rod
+    bending_order : from 0
+    """
+
+    def raised(basis: Basis) -> Basis:
+        if basis.kind in ("constant_bending", "chebyshev_bending"):
+            order = max(bending_order, basis.order)
+            return Basis(kind="chebyshev_bending", order=order) if order else basis
+        if basis.bending_order is None:
+            return basis
+        return dataclasses.replace(basis, bending_order=max(bending_order, basis.bending_order))
+
+    return robot.changed(segments=tuple(dataclasses.replace(one, basis=raised(one.basis)) for one in robot.segments))

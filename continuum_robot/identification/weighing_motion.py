@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The motion with which a robot weighs what its tip carries."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from continuum_robot.control.references import ClarkeReference, Reference, rest_to_rest_share
+from continuum_robot.errors import ParameterError
+
+ARCS = 12
+"""Parts of a turn, of which each gives one mean."""
+
+
+class WeighingMotion(Reference):
+    """Turns to weigh with: bent from straight, so many turns one way, as many back, and straight again.
+
+    Parameters
+    ----------
+    radius_m : of the turn, of every segment, Clarke coordinates, m
+    coordinate_count : 2m
+    period_s : of a turn, s; slow, since what the motion itself asks for is not in the model
+    turns : each way
+
+    Attributes
+    ----------
+    duration_s : s
+
+    Raises
+    ------
+    ParameterError : a radius, period or number that is not positive
+    """
+
+    def __init__(self, radius_m: float, coordinate_count: int, *, period_s: float = 16.0, turns: int = 1) -> None:
+        if not (0 < radius_m < math.inf and 0 < period_s < math.inf and turns > 0):
+            raise ParameterError("radius_m, period_s, turns", (radius_m, period_s, turns), "positive numbers")
+        self._radius_m, self._segments = radius_m, coordinate_count // 2
+        self._bend_s = period_s / 4
+        self._turn_s, self._angle_rad = turns * period_s, 2 * math.pi * turns
+        self._duration_s = 2 * (self._bend_s + self._turn_s)
+
+    @property
+    def duration_s(self) -> float:
+        """Time of all of it, s."""
+        return self._duration_s
+
+    def at(self, t_s: float) -> ClarkeReference:
+        """The reference at a time, s."""
+        bent, bent_rate, bent_change = self._bend(t_s)
+        angle, rate, change = self._angle(t_s)
+        along, across = np.array([math.cos(angle), math.sin(angle)]), np.array([-math.sin(angle), math.cos(angle)])
+        # Bend and angle never move at the same time.
+        position = bent * along
+        velocity = bent_rate * along + bent * rate * across
+        acceleration = bent_change * along + bent * (change * across - rate * rate * along)
+        return ClarkeReference(*(np.tile(one, self._segments) for one in (position, velocity, acceleration)))
+
+    def arc(self, t_s: float) -> int:
+        """Number of the arc that the reference is on, from 0 to 2 ARCS - 1: first those of one way, then of the other;
+        -1 while it does not turn.
+        """
+        into_s = t_s - self._bend_s
+        if not 0 <= into_s < 2 * self._turn_s:
+            return -1
+        arc = int(self._angle(t_s)[0] / (2 * math.pi) * ARCS) % ARCS
+        return arc + ARCS * (into_s >= self._turn_s)
+
+    def _bend(self, t_s: float) -> tuple[float, float, float]:
+        """Radius and its derivatives, m, m/s, m/s^2."""
+        left_s = self._duration_s - t_s
+        into_s = min(t_s, left_s)
+        share, rate, change = rest_to_rest_share(into_s, self._bend_s)
+        sign = 1.0 if t_s <= left_s else -1.0
+        return (
+            self._radius_m * share,
+            sign * self._radius_m * rate,
+            self._radius_m * change,
+        )
+
+    def _angle(self, t_s: float) -> tuple[float, float, float]:
+        """Angle of the bend and its derivatives, rad, rad/s, rad/s^2."""
+        into_s = t_s - self._bend_s
+        share, rate, change = rest_to_rest_share(into_s, self._turn_s)
+        if into_s > self._turn_s:
+            back, back_rate, back_change = rest_to_rest_share(into_s - self._turn_s, self._turn_s)
+            share, rate, change = share - back, -back_rate, -back_change
+        factor = self._angle_rad
+        return factor * share, factor * rate, factor * change
