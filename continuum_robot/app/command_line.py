@@ -115,6 +115,7 @@ command(
     epilog="Example: continuum-robot calibrate-cogging opencr_five_tendon --plot cogging.png",
 )(hardware.calibrate_cogging)
 command("learn-floor", epilog="Example: continuum-robot learn-floor --duration 30")(running.learn_floor)
+command(epilog="Example: continuum-robot weigh --turns 5 --json payload.json")(running.weigh)
 command(epilog="Example: continuum-robot workspace rucker --compare rucker_helical --tension 5 --plot workspace.png")(
     robots.workspace
 )

@@ -13,7 +13,7 @@ class SafetySettings:
     """Thresholds of the driver's safety logic that do not stand in the robot's limits."""
 
     command_share: float = quantity(
-        "how far a command may lie outside [0, maximum_n] to be limited and not refused, as a share of maximum_n",
+        "how far a command may lie outside 0 to maximum_n to be limited and not refused, as a share of maximum_n",
         "",
         default=1.0,
         gt=0,
@@ -52,7 +52,7 @@ class SafetySettings:
     maximum_speed_m_per_s: float = quantity("fastest believable tendon", "m/s", default=2.0, gt=0, le=100)
     jump_m: float = quantity("change of a displacement that is never a jump", "m", default=5e-4, gt=0, le=0.1)
     tension_margin_n: float = quantity(
-        "how far a measured tension may lie outside [0, maximum_n]", "N", default=2.0, gt=0, le=1e3
+        "how far a measured tension may lie outside 0 to maximum_n", "N", default=2.0, gt=0, le=1e3
     )
     current_mismatch_share: float = quantity(
         "tolerated difference of currents, as a share of maximum_current_a", "", default=0.05, gt=0, le=1

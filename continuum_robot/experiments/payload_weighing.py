@@ -42,7 +42,7 @@ class WeighingSettings:
     payloads_kg: tuple[float, ...] = quantity("one after the other", "kg", default=(0.01, 0.02), gt=0, le=10)
     radius_m: float = quantity("of the turns, Clarke coordinates", "m", default=0.006, gt=0, le=1)
     period_s: float = quantity("of a turn", "s", default=16.0, gt=1, le=1000)
-    turns: int = quantity("each way", default=1, ge=1, le=100)
+    turns: int = quantity("each way", default=2, ge=1, le=100)
     seed: int = quantity("of the rotors' angles and the noise", default=1, ge=0, le=2**31)
 
 
@@ -126,24 +126,24 @@ def _draw(result: Result, folder: Path) -> list[Path]:
     cases: list[Case] = result.series
     file = folder / "payload_weighing.png"
     with figure(file, "Payload at the tip, weighed by slow turns") as (drawing, masses):
-        most_g = 1.1e3 * max(one.payload_kg for one in cases)
-        masses.plot([0, most_g], [0, most_g], color="black", linewidth=0.8, label="as it is")
-        masses.fill_between(
-            [0, most_g], [0, 0.95 * most_g], [0, 1.05 * most_g], color="black", alpha=0.1, label="within 5 %"
-        )
-        for plant, colour in zip(dict.fromkeys(one.plant for one in cases), COLOURS, strict=False):
+        masses.axhspan(-5, 5, color="black", alpha=0.1, label="within 5 %")
+        masses.axhline(0, color="black", linewidth=0.8)
+        plants = list(dict.fromkeys(one.plant for one in cases))
+        apart_g = 10 * max(one.payload_kg for one in cases)
+        for number, (plant, colour) in enumerate(zip(plants, COLOURS, strict=False)):
             own = [one for one in cases if one.plant == plant]
             masses.errorbar(
-                [1e3 * one.payload_kg for one in own],
-                [1e3 * one.found.payload_kg for one in own],
-                [1e3 * one.found.deviation_kg for one in own],
+                [1e3 * one.payload_kg + apart_g * (number - (len(plants) - 1) / 2) for one in own],
+                [one.error_percent for one in own],
+                [100 * one.found.deviation_kg / one.payload_kg for one in own],
                 fmt="o",
                 capsize=4,
                 color=colour,
                 label=f"{plant}, with its standard deviation",
             )
+        masses.set_xticks([1e3 * mass for mass in dict.fromkeys(one.payload_kg for one in cases)])
         masses.set_xlabel("payload in g")
-        masses.set_ylabel("found in g")
+        masses.set_ylabel("error of the mass in %")
         legend_below(drawing, masses, 2)
     return [file]
 

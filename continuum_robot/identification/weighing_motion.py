@@ -12,14 +12,20 @@ from continuum_robot.errors import ParameterError
 
 ARCS = 12
 """Parts of a turn, of which each gives one mean."""
+# Of the radius in a turn, relative to it. Tendons in line with the bend hardly move in a plain turn, and the friction
+# and cogging in which they rest would not average; a whole wave on each arc.
+_WAVES, _WAVE_HEIGHT = ARCS, 0.05
+_NARROWING = 0.2  # over all turns: no two pass the same places of the cogging
 
 
 class WeighingMotion(Reference):
     """Turns to weigh with: bent from straight, so many turns one way, as many back, and straight again.
 
+    The radius waves a little, so that every tendon moves to and fro, and narrows from turn to turn.
+
     Parameters
     ----------
-    radius_m : of the turn, of every segment, Clarke coordinates, m
+    radius_m : of the first turn, of every segment, Clarke coordinates, m
     coordinate_count : 2m
     period_s : of a turn, s; slow, since what the motion itself asks for is not in the model
     turns : each way
@@ -33,7 +39,7 @@ class WeighingMotion(Reference):
     ParameterError : a radius, period or number that is not positive
     """
 
-    def __init__(self, radius_m: float, coordinate_count: int, *, period_s: float = 16.0, turns: int = 1) -> None:
+    def __init__(self, radius_m: float, coordinate_count: int, *, period_s: float = 16.0, turns: int = 2) -> None:
         if not (0 < radius_m < math.inf and 0 < period_s < math.inf and turns > 0):
             raise ParameterError("radius_m, period_s, turns", (radius_m, period_s, turns), "positive numbers")
         self._radius_m, self._segments = radius_m, coordinate_count // 2
@@ -51,10 +57,16 @@ class WeighingMotion(Reference):
         bent, bent_rate, bent_change = self._bend(t_s)
         angle, rate, change = self._angle(t_s)
         along, across = np.array([math.cos(angle), math.sin(angle)]), np.array([-math.sin(angle), math.cos(angle)])
-        # Bend and angle never move at the same time.
-        position = bent * along
-        velocity = bent_rate * along + bent * rate * across
-        acceleration = bent_change * along + bent * (change * across - rate * rate * along)
+        # Bend and angle never move at the same time, and waves begin and end at rest.
+        sine, slope = math.sin(_WAVES * angle), _WAVES * math.cos(_WAVES * angle)
+        narrowing = _NARROWING / self._angle_rad
+        slope = _WAVE_HEIGHT * slope - narrowing
+        radius = bent * (1 + _WAVE_HEIGHT * sine - narrowing * angle)
+        radius_rate = bent_rate + bent * slope * rate
+        radius_change = bent_change + bent * (slope * change - _WAVE_HEIGHT * _WAVES**2 * sine * rate**2)
+        position = radius * along
+        velocity = radius_rate * along + radius * rate * across
+        acceleration = (radius_change - radius * rate**2) * along + (2 * radius_rate * rate + radius * change) * across
         return ClarkeReference(*(np.tile(one, self._segments) for one in (position, velocity, acceleration)))
 
     def arc(self, t_s: float) -> int:

@@ -25,8 +25,10 @@ from continuum_robot.app.teleop.teleoperator import Teleoperator
 from continuum_robot.client import Robot
 from continuum_robot.control.references import ClarkeReference, reference_columns
 from continuum_robot.errors import DeviceError, ParameterError, RobotFaultError, RobotTimeoutError
+from continuum_robot.identification.weighing_motion import ARCS
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.spinning import wait_for
+from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import find_robot_file, load_robot
 from continuum_robot.rod.dynamics import RodDynamics
 
@@ -235,6 +237,18 @@ def test_gains_and_pretension_change_within_their_limits(robot):
     with pytest.raises(ParameterError, match="pretension"):
         robot.set_pretension(1e3)
     robot.set_pretension(4.0)
+
+
+def test_a_robot_turns_to_weigh_what_its_tip_carries(robot):
+    motion = robot.weighing_motion(0.004, period_s=2.0, turns=1)
+    seen: list[float] = []
+    empty = robot.turn_to_weigh(motion, seen.append)
+    assert seen[0] == 0.0
+    assert seen[-1] == motion.duration_s
+    assert empty.tension_n.shape == empty.displacement_m.shape == (2 * ARCS, 10)
+    clarke = empty.displacement_m @ clarke_manifold(robot.description).clarke_matrix.T
+    assert np.hypot(clarke[:, 0], clarke[:, 1]) == pytest.approx(0.0036, abs=1.5e-3)
+    np.testing.assert_allclose(robot.state.reference_m, 0.0, atol=1e-9)
 
 
 def refusal_to_resume(robot) -> str:

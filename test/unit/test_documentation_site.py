@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import continuum_robot
+
 ROOT = Path(__file__).resolve().parents[2]
 
 pytest.importorskip("mkdocs", reason="the site needs the extra docs: pip install -e .[docs]")
@@ -74,3 +76,12 @@ def test_links_lead_somewhere(site: Path) -> None:
             if "://" not in target and not target.startswith("mailto:") and not (page.parent / target).exists():
                 wrong.add(f"{page.relative_to(site)}: {target}")
     assert wrong == set()
+
+
+def test_the_page_of_python_has_what_one_starts_with_and_no_raw_docstring(site: Path) -> None:
+    text = (site / "reference" / "python.html").read_text(encoding="utf-8")
+    named = set(re.findall(r'<h\d id="?continuum_robot\.([\w.]+)', text))
+    for name in set(continuum_robot.__all__) - {"__version__"}:
+        assert any(one.rsplit(".", maxsplit=1)[-1] == name for one in named), name
+    assert "----" not in re.sub(r"<[^>]*>", "", text)
+    assert ":class:" not in text

@@ -36,10 +36,13 @@ from continuum_robot.app.client.state import ContactState, RobotState
 from continuum_robot.app.client.task import Task
 from continuum_robot.app.client.tip_motion import move_tip
 from continuum_robot.app.client.trajectories import Trajectory, as_function, checked, source_parameters
+from continuum_robot.app.client.weighing import turn_to_weigh
 from continuum_robot.app.stack import with_world
 from continuum_robot.control.motion import MotionLimits, motion_limits
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.geometry.clarke import clarke_from_arc
+from continuum_robot.identification.weighing import Turn
+from continuum_robot.identification.weighing_motion import WeighingMotion
 from continuum_robot.nodes.choices import MUJOCO
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.spinning import wait_for
@@ -51,6 +54,7 @@ from continuum_robot.srv import InjectFault, ManageStack, ReleaseEstop
 Vector = NDArray[np.float64]
 
 STALE_S = 1.0
+_WEIGHING_FRACTION = 0.3
 
 
 class Robot:
@@ -343,6 +347,34 @@ class Robot:
         end_s = own_s if duration_s is None else duration_s
         motions = self._motions
         return self._begin("follow", lambda task: motions.follow(task, at, end_s), wait)
+
+    def weighing_motion(self, radius_m: float | None = None, **settings: Any) -> WeighingMotion:
+        """A motion to weigh with.
+
+        Parameters
+        ----------
+        radius_m : of the turns, Clarke coordinates, m; None: 0.3 of the largest displacement of a tendon
+        **settings : of :class:`~continuum_robot.identification.weighing_motion.WeighingMotion`
+        """
+        limits = self.description.limits
+        if radius_m is None and limits is None:
+            raise ParameterError("radius_m", None, f"a radius in m: {self.description.name} has no limits in its file")
+        if radius_m is None and limits is not None:
+            radius_m = _WEIGHING_FRACTION * limits.maximum_displacement_m
+        return WeighingMotion(radius_m or 0.0, self.description.coordinate_count, **settings)
+
+    def turn_to_weigh(
+        self, motion: WeighingMotion | None = None, progress: Callable[[float], None] | None = None
+    ) -> Turn:
+        """Turn the bend slowly each way and return what was measured, for
+        :func:`~continuum_robot.identification.weighing.weigh`: once without the payload, then with it.
+
+        Parameters
+        ----------
+        motion : None: that of :meth:`weighing_motion`
+        progress : called with the time into the motion, s
+        """
+        return turn_to_weigh(self, self.weighing_motion() if motion is None else motion, progress)
 
     def play(self, kind: str | None = None, **settings: Any) -> None:
         """Have the reference source play a trajectory until something else is asked for; returns at once.

@@ -384,3 +384,31 @@ def teleop(
         raise ParameterError("teleop", "several devices", "one of --keyboard, --gamepad and --joy")
     options = part("teleop.session").TeleopOptions(gamepad=gamepad, joy=joy, mode=mode.value, namespace=namespace)
     raise typer.Exit(part("teleop.session").run_teleop(options))
+
+
+def weigh(
+    radius: Annotated[
+        float,
+        typer.Option(
+            metavar="M",
+            min=0.0,
+            max=1.0,
+            help="Of the turns, Clarke coordinates, m; 0: 0.3 of the largest pull.",
+        ),
+    ] = 0.0,
+    period: Annotated[float, typer.Option(metavar="S", min=1.0, max=1000.0, help="Time of a turn, s.")] = 16.0,
+    turns: Annotated[int, typer.Option(min=1, max=100, help="Turns each way.")] = 2,
+    bending_order: Annotated[
+        int, typer.Option(min=0, max=12, help="Least order of bending of the model; 0: the robot file's.")
+    ] = 2,
+    json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the numbers.")] = None,
+    namespace: Annotated[str, typer.Option(metavar="NS", help="ROS namespace of the stack.")] = "",
+) -> None:
+    """Weigh what the tip of a running robot carries: slow turns without it, and with it.
+
+    The robot bends, turns its bend each way and straightens. Then the payload is fixed to the tip, and it does that
+    again. Printed are mass and standard deviation, and the line for the robot file, with which controller, contact
+    monitor and simulated robot know it. Nothing else may touch the robot. A simulated robot of constant curvature does
+    not sag: weigh it with --bending-order 0.
+    """
+    raise typer.Exit(part("weigh").run_weigh(radius, period, turns, bending_order, namespace, json))

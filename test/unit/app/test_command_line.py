@@ -33,6 +33,7 @@ COMMANDS = (
     "calibrate-torque",
     "calibrate-cogging",
     "learn-floor",
+    "weigh",
     "experiment",
     "identify",
     "identify-geometry",
