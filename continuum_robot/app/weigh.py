@@ -10,7 +10,7 @@ from rich.progress import Progress
 
 from continuum_robot.app.client.robot import Robot
 from continuum_robot.app.output import write_json
-from continuum_robot.identification.weighing import Turn, weigh
+from continuum_robot.identification.weighing import Turn, WeighingModel, weigh
 from continuum_robot.identification.weighing_motion import WeighingMotion
 
 
@@ -38,6 +38,7 @@ def run_weigh(
     """
     console = Console()
     with Robot.connect(namespace) as robot:
+        WeighingModel(robot.description, bending_order)  # what it cannot weigh is said before anything moves
         motion = robot.weighing_motion(radius_m or None, period_s=period_s, turns=turns)
         empty = _turn(robot, motion, "without payload", console)
         console.input("Fix the payload to the tip, then press Enter ")
