@@ -81,6 +81,13 @@ class ClarkeControllerNode(ManagedNode):
             rules=Quantity("", "s", ge=0, le=60),
             read_only=True,
         )
+        declare(
+            "reference.largest_jump",
+            0.2,
+            "part of limits.maximum_displacement_m by which a reference may jump: one that jumps further is blended in",
+            rules=Quantity("", "", gt=0, le=10),
+            read_only=True,
+        )
         self.parameters.on_change(self._on_parameters)
         self._settings: Settings | None = None
         self._robot: Robot | None = None
@@ -98,6 +105,7 @@ class ClarkeControllerNode(ManagedNode):
         self._thinning = Thinning()
         self._execution = Histogram()
         self._problem = ""
+        self._jumps = 0
         # Of the cycle before; where most was missing since the last diagnosis: how much, what was wanted and reached.
         self._wanted_force: list[float] | None = None
         self._force_of_tension: Vector = np.zeros((0, 0))
@@ -161,7 +169,12 @@ class ClarkeControllerNode(ManagedNode):
         parts = form.parts
         controller = controller_of(robot, parts, lambda: robot_model(robot).feedforward(self.get_logger().info))
         controller.set_settings(settings.value)
-        reference = parts.ReferenceInput(robot.coordinate_count, self.parameters.get("reference.blend_s"))
+        largest_m = math.inf
+        if robot.limits is not None:
+            largest_m = self.parameters.get("reference.largest_jump") * robot.limits.maximum_displacement_m
+        blend_s = self.parameters.get("reference.blend_s")
+        reference = parts.ReferenceInput(robot.coordinate_count, blend_s, largest_m)
+        self._jumps = 0
         cycle: ControllerCycle = parts.ControllerCycle(
             controller, reference, settings.value.state_timeout_s, _NOMINAL_PERIOD_S
         )
@@ -393,6 +406,16 @@ class ClarkeControllerNode(ManagedNode):
             self._problem = problem
             self.get_logger().error(problem)
 
+    def _diagnose_jumps(self, status: StatusBuilder) -> int:
+        """Report references that jumped since the last time; how many there were altogether."""
+        jumps = 0 if self._reference is None else self._reference.jumps
+        if jumps > self._jumps:
+            sentence = f"clarke_reference jumped {jumps - self._jumps} times and was blended in: it should not jump"
+            self.get_logger().warning(sentence)
+            status.summary(Level.WARN, sentence)
+        self._jumps = jumps
+        return jumps
+
     def _diagnose(self, status: StatusBuilder) -> None:
         if self._problem:
             status.summary(Level.WARN, self._problem)
@@ -403,6 +426,7 @@ class ClarkeControllerNode(ManagedNode):
         )
         if self._references.named:
             status.summary(Level.WARN, f"{self._references.named} writes clarke_reference without the turn: refused")
+        jumps = self._diagnose_jumps(status)
         if self._active and (self._driver_active or self._slot is not None):
             if stale or not_finite:
                 status.summary(Level.WARN, f"{stale} states too old, {not_finite} not finite: no answer")
@@ -418,6 +442,7 @@ class ClarkeControllerNode(ManagedNode):
             ("states_lost", lost),
             ("bumpless_starts", restarts),
             ("references_refused", self._reference.refused if self._reference is not None else 0),
+            ("references_jumped", jumps),
             ("reference_writer", self._references.turn or self._references.holder_name),
             ("references_of_others", self._references.claim.refused),
             ("refused_writer", self._references.named),

@@ -31,7 +31,8 @@ class ReferenceInput:
 
     References come at a lower rate than the states; between them the position is extrapolated with their velocity and
     acceleration, for 20 ms at most. After that it comes to rest within 0.2 s, at constant deceleration. Where the first
-    reference after :meth:`start` or :meth:`resume` is far from the held position, it is blended in.
+    reference after :meth:`start` or :meth:`resume` is far from the held position, it is blended in. So is one
+    that jumps: a controller that is asked for a place centimetres away at once swings the robot beyond it.
 
     One thread calls :meth:`receive`, and the cycle takes the newest reference at its next step; all else is called by
     the cycle, or between two cycles.
@@ -40,19 +41,24 @@ class ReferenceInput:
     ----------
     coordinate_count : 2m
     blend_s : time to blend from the held position to references that start elsewhere, s
+    largest_jump_m : from where a reference is expected by the one before it to where it is, that is followed at once, m
 
     Attributes
     ----------
     position, velocity, acceleration : of the last step, m, m/s, m/s^2
     refused : references that were not finite or of another size, a count
+    jumps : references that were blended in since they jumped, a count
     """
 
     refused = cython.declare(cython.longlong, visibility="readonly")
+    jumps = cython.declare(cython.longlong, visibility="readonly")
     position = cython.declare(cython.double[::1], visibility="readonly")
     velocity = cython.declare(cython.double[::1], visibility="readonly")
     acceleration = cython.declare(cython.double[::1], visibility="readonly")
     count: cython.int
     blend_s: cython.double
+    largest_jump_m: cython.double
+    before: cython.double[::1]
     mailbox: Mailbox
     posted_stamp_s: cython.double
     held: cython.double[::1]
@@ -66,8 +72,10 @@ class ReferenceInput:
     blending: cython.bint
     blend_start_s: cython.double
 
-    def __init__(self, coordinate_count: int, blend_s: float = 1.0) -> None:
-        self.count, self.blend_s, self.refused = coordinate_count, float(blend_s), 0
+    def __init__(self, coordinate_count: int, blend_s: float = 1.0, largest_jump_m: float = math.inf) -> None:
+        self.count, self.blend_s, self.largest_jump_m = coordinate_count, float(blend_s), float(largest_jump_m)
+        self.refused = self.jumps = 0
+        self.before = vector(coordinate_count)
         self.mailbox = Mailbox(3 * coordinate_count + 1)
         self.newest = vector(3 * coordinate_count)
         self.held = vector(coordinate_count)
@@ -132,9 +140,13 @@ class ReferenceInput:
     def step(self, time_s: cython.double) -> cython.void:
         """Take the newest reference, and compute where it is at a time, s, on the clock of the stamps."""
         if self.mailbox.take():
+            jumps: cython.bint = self.following and not self.blend_due and self.jumped()
             self.copy(self.mailbox.values, self.newest, 3 * self.count)
             self.stamp_s = self.mailbox.values[3 * self.count]
             self.following, self.stopping = True, False
+            if jumps:
+                self.jumps += 1
+                self.resume()
         if not self.following:
             self.stand(self.held)
             return
@@ -170,6 +182,21 @@ class ReferenceInput:
             if distance > NEAR_M or distance < -NEAR_M:
                 return True
         return False
+
+    @stepped
+    def jumped(self) -> cython.bint:
+        """Whether the reference in the mailbox is not about where it is expected by the one before it."""
+        self.copy(self.position, self.before, self.count)
+        ahead_s: cython.double = self.mailbox.values[3 * self.count] - self.stamp_s
+        if ahead_s < EXTRAPOLATION_S + REST_S:
+            self.extrapolate(ahead_s)  # else it stands where it came to rest
+        squared: cython.double = 0.0
+        k: cython.int
+        for k in indices(self.count):
+            way: cython.double = self.mailbox.values[k] - self.position[k]
+            squared += way * way
+        self.copy(self.before, self.position, self.count)
+        return squared > self.largest_jump_m * self.largest_jump_m
 
     @stepped
     def stand(self, position: cython.double[::1]) -> cython.void:

@@ -301,6 +301,30 @@ def test_the_e_stop_ends_a_motion_and_reset_brings_the_robot_back(robot):
     robot.straighten()
 
 
+def test_a_reference_that_jumps_is_blended_in(robot):
+    far_m = 0.4 * robot.description.limits.maximum_displacement_m
+    begin = robot.take_turn()
+    places: list[float] = []
+
+    def stream(place: np.ndarray, duration_s: float) -> None:
+        until_s = time.monotonic() + duration_s
+        while time.monotonic() < until_s:
+            robot.link.publish_reference(ClarkeReference.at_rest(place))
+            places.append(robot.state.clarke_m[0])
+            time.sleep(0.01)
+
+    try:
+        stream(begin, 0.5)
+        stream(begin + np.array([far_m, 0.0, 0.0, 0.0]), 3.0)
+        assert robot.state.faults == ()
+        assert places[-1] == pytest.approx(begin[0] + far_m, abs=0.1 * far_m)
+        assert max(places) < begin[0] + 1.1 * far_m
+    finally:
+        robot.link.give_back()
+        robot.hold()
+    robot.straighten()
+
+
 def test_what_is_not_there_is_said(robot):
     with pytest.raises(DeviceError, match="contact_monitor"):
         robot.wait_for_contact(1.0)

@@ -127,3 +127,67 @@ def test_the_blend_is_consistent_with_its_derivatives(x, duration_s):
     scale = 0.01 * (2 * np.pi + 10 / duration_s) ** 2
     np.testing.assert_allclose((after.position - before.position) / (2 * step_s), now.velocity, atol=1e-5 * scale)
     np.testing.assert_allclose((after.velocity - before.velocity) / (2 * step_s), now.acceleration, atol=1e-3 * scale)
+
+
+LARGEST_JUMP_M = 0.005
+
+
+def jumpy() -> ReferenceInput:
+    reference = ReferenceInput(2, blend_s=0.5, largest_jump_m=LARGEST_JUMP_M)
+    reference.start(HERE)
+    reference.receive(ClarkeReference.at_rest(HERE), 0.0)
+    reference.at(0.0)
+    return reference
+
+
+def streamed(reference: ReferenceInput, way, begin_s: float, duration_s: float) -> np.ndarray:
+    """Positions at 1 kHz while references come at 100 Hz."""
+    found = []
+    for k in range(round(duration_s * 1000)):
+        time_s = begin_s + k * 1e-3
+        if k % 10 == 0:
+            reference.receive(way(time_s), time_s)
+        found.append(np.array(reference.at(time_s).position))
+    return np.array(found)
+
+
+def test_a_reference_that_jumps_is_blended_in_once_and_counted():
+    reference = jumpy()
+    there = HERE + np.array([0.03, 0.0])
+    found = streamed(reference, lambda _t: ClarkeReference.at_rest(there), 0.01, 0.7)
+    assert reference.jumps == 1
+    np.testing.assert_allclose(found[0], HERE, atol=1e-5)
+    assert np.abs(np.diff(found, axis=0)).max() < 1e-3 * 1.9 * 0.03 / 0.5  # the quintic's greatest speed
+    np.testing.assert_allclose(found[-1], there, atol=1e-12)
+
+
+def test_one_that_jumps_back_while_it_is_blended_in_leaves_from_where_it_is():
+    reference = jumpy()
+    there = HERE + np.array([0.03, 0.0])
+    first = streamed(reference, lambda _t: ClarkeReference.at_rest(there), 0.01, 0.25)
+    second = streamed(reference, lambda _t: ClarkeReference.at_rest(HERE), 0.26, 0.7)
+    assert reference.jumps == 2
+    assert np.abs(np.diff(np.concatenate([first, second]), axis=0)).max() < 2e-4
+    np.testing.assert_allclose(second[-1], HERE, atol=1e-12)
+
+
+def test_a_small_step_and_a_fast_motion_are_followed_at_once():
+    reference = jumpy()
+    step = HERE + np.array([0.9 * LARGEST_JUMP_M, 0.0])
+    assert np.array_equal(streamed(reference, lambda _t: ClarkeReference.at_rest(step), 0.01, 0.02)[0], step)
+    reference = jumpy()
+    found = streamed(reference, lambda t: moving(t - 0.01), 0.01, 2.0)
+    assert reference.jumps == 0
+    assert np.abs(found[500] - moving(0.5).position).max() < 1e-5
+
+
+def test_after_a_gap_it_counts_from_where_the_reference_came_to_rest():
+    reference = jumpy()
+    streamed(reference, lambda t: moving(t - 0.01), 0.01, 0.3)
+    rested = np.array(reference.at(2.0).position)
+    reference.receive(ClarkeReference.at_rest(rested + np.array([0.9 * LARGEST_JUMP_M, 0.0])), 2.0)
+    reference.at(2.0)
+    assert reference.jumps == 0
+    reference.receive(ClarkeReference.at_rest(rested + np.array([3 * LARGEST_JUMP_M, 0.0])), 2.01)
+    reference.at(2.01)
+    assert reference.jumps == 1
