@@ -355,6 +355,10 @@ class Robot:
         ----------
         radius_m : of the turns, Clarke coordinates, m; None: 0.3 of the largest displacement of a tendon
         **settings : of :class:`~continuum_robot.identification.weighing_motion.WeighingMotion`
+
+        Raises
+        ------
+        ParameterError : no radius, and a robot file without limits; a radius, period or number that is not positive
         """
         limits = self.description.limits
         if radius_m is None and limits is None:
