@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 from rich.console import Console
@@ -53,15 +54,7 @@ def run_weigh(
         soft_wrap=True,
     )
     if json_file is not None:
-        write_json(
-            json_file,
-            {
-                "payload_kg": found.payload_kg,
-                "deviation_kg": found.deviation_kg,
-                "stiffness_ratio": found.stiffness_ratio,
-                "residual_n": found.residual_n,
-            },
-        )
+        write_json(json_file, dataclasses.asdict(found))
     return 0
 
 

@@ -21,10 +21,9 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
-from continuum_robot.experiments.virtual_stack import VirtualStack
+from continuum_robot.experiments.virtual_stack import VirtualStack, load_controlled_robot
 from continuum_robot.identification.cogging_table import CoggingFit
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.plants import PLANTS, ROD
@@ -94,9 +93,7 @@ class Case:
 
 
 def _compute(settings: CoggingSettings, progress: Progress) -> Result:
-    robot = load_robot(settings.robot)
-    if robot.actuators is None or robot.control is None or robot.limits is None:
-        raise ParameterError("robot", settings.robot, "a robot whose file has actuators, limits and control")
+    robot = load_controlled_robot(settings.robot)
     cases = [
         _case(_scaled(robot, scale, settings.current_noise_a), scale, settings, progress) for scale in settings.scales
     ]

@@ -15,14 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.control.references import ClarkeReference
-from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
-from continuum_robot.experiments.virtual_stack import VirtualStack
+from continuum_robot.experiments.virtual_stack import VirtualStack, load_controlled_robot
 from continuum_robot.identification.weighing import BENDING_ORDER, Turn, Weighing, sagging, weigh
 from continuum_robot.identification.weighing_motion import WeighingMotion
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.simulation.plants import PLANTS
@@ -68,10 +66,7 @@ class Case:
 
 
 def _compute(settings: WeighingSettings, progress: Progress) -> Result:
-    robot = load_robot(settings.robot)
-    if robot.actuators is None or robot.control is None or robot.limits is None:
-        raise ParameterError("robot", settings.robot, "a robot whose file has actuators, limits and control")
-    robot = sagging(robot, BENDING_ORDER)
+    robot = sagging(load_controlled_robot(settings.robot), BENDING_ORDER)
     cases = []
     for plant in settings.plants:
         progress(f"{plant}: turns without payload")
@@ -118,8 +113,7 @@ def _turn(robot: Robot, plant: str, payload_kg: float, settings: WeighingSetting
         stack.follow(motion.at, motion.duration_s, look)
     finally:
         stack.close()
-    arcs, displacements, tensions = zip(*rows, strict=True)
-    return Turn.of_samples(np.array(arcs), np.array(displacements), np.array(tensions))
+    return Turn.of_samples(*zip(*rows, strict=True))
 
 
 def _draw(result: Result, folder: Path) -> list[Path]:

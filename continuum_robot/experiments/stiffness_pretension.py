@@ -26,9 +26,8 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
-from continuum_robot.experiments.virtual_stack import VirtualStack
+from continuum_robot.experiments.virtual_stack import VirtualStack, load_controlled_robot
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
@@ -85,9 +84,7 @@ class Case:
 
 
 def _compute(settings: PretensionSettings, progress: Progress) -> Result:
-    robot = load_robot(settings.robot)
-    if robot.actuators is None or robot.control is None or robot.limits is None:
-        raise ParameterError("robot", settings.robot, "a robot whose file has actuators, limits and control")
+    robot = load_controlled_robot(settings.robot)
     stiffenings = (settings.stiffening_per_n, 0.0) if settings.stiffening_per_n else (0.0,)
     cases = [_case(_with(robot, stiffening), stiffening, settings, progress) for stiffening in stiffenings]
     change = [float(one.measured_m_per_n[-1] / one.measured_m_per_n[0]) for one in cases]

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from continuum_robot.control.controller import Controller
 from continuum_robot.control.references import ClarkeReference
-from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.identification.procedures.cogging_calibration import CoggingCalibration
 from continuum_robot.identification.procedures.procedure import Procedure
 from continuum_robot.identification.procedures.run import ProcedureRun
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.assembly import PERIOD_S, QuietWatcher, make_loop
 from continuum_robot.runtime.controller_cycle import ControllerCycle
 from continuum_robot.runtime.foreign_controller import controller_of
@@ -32,8 +33,26 @@ Look = Callable[["VirtualStack"], None]
 LONGEST_PROCEDURE_S = 600.0
 
 
+def load_controlled_robot(name: str) -> Robot:
+    """Load a robot that has all that a stack needs.
+
+    Parameters
+    ----------
+    name : robot file, or the name of a shipped robot
+
+    Raises
+    ------
+    RobotFileError : as of :func:`~continuum_robot.robot.loading.load_robot`
+    ParameterError : a robot file without actuators, limits or control
+    """
+    robot = load_robot(name)
+    if robot.actuators is None or robot.control is None or robot.limits is None:
+        raise ParameterError("robot", name, "a robot whose file has actuators, limits and control")
+    return robot
+
+
 class SlowReference:
-    """A reference that is made anew after every period, and extrapolated by its velocity in between.
+    """A reference that is computed again after every period, and extrapolated by its velocity in between.
 
     Parameters
     ----------

@@ -145,7 +145,7 @@ def test_it_may_be_asked_for_twice() -> None:
 
 
 def test_a_process_that_was_in_dds_is_not_forked() -> None:
-    """Its threads are gone to Python, not to Fast DDS: whoever is forked from it hangs where it joins."""
+    """Python sees no thread any more, but Fast DDS keeps its own: a process that is forked hangs where it joins."""
     with Probe():
         pass
     with ProcessStack.server() as server:

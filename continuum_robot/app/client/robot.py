@@ -360,12 +360,12 @@ class Robot:
         ------
         ParameterError : no radius, and a robot file without limits; a radius, period or number that is not positive
         """
-        limits = self.description.limits
-        if radius_m is None and limits is None:
-            raise ParameterError("radius_m", None, f"a radius in m: {self.description.name} has no limits in its file")
-        if radius_m is None and limits is not None:
-            radius_m = _WEIGHING_FRACTION * limits.maximum_displacement_m
-        return WeighingMotion(radius_m or 0.0, self.description.coordinate_count, **settings)
+        robot = self.description
+        if radius_m is None:
+            if robot.limits is None:
+                raise ParameterError("radius_m", None, f"a radius in m: {robot.name} has no limits in its file")
+            radius_m = _WEIGHING_FRACTION * robot.limits.maximum_displacement_m
+        return WeighingMotion(radius_m, robot.coordinate_count, **settings)
 
     def turn_to_weigh(
         self, motion: WeighingMotion | None = None, progress: Callable[[float], None] | None = None

@@ -40,5 +40,4 @@ def turn_to_weigh(robot: Robot, motion: WeighingMotion, progress: Callable[[floa
         return motion.at(time_s)
 
     robot.follow(at, motion.duration_s)
-    arcs, displacements, tensions = zip(*rows, strict=True)
-    return Turn.of_samples(np.array(arcs), np.array(displacements), np.array(tensions))
+    return Turn.of_samples(*zip(*rows, strict=True))
