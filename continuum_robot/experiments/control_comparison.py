@@ -5,6 +5,10 @@ Each follows circles of the Clarke coordinates at rising speed, under the shippe
 of the robot file and on plants that differ from what the controllers know: a mass at the tip, more cogging, more dry
 friction, and a rod that is stiffer and heavier. Gains are those of the robot file in all of them; PD is the PID without
 its integral. A circle is feasible where no controller's tensions reach a limit or leave a tendon slack.
+
+Where slow circles dwell on the cogging, rounding grows: a radius of 6.00000000000001 mm is another run. Its errors stay
+within a few per cent, but the least tension of a run was 0.14 or 0.47 N. So the stored tensions are those that 5 % of
+the cycles stay below or above, not the extremes.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from continuum_robot.control.controller import Controller
 from continuum_robot.control.inverse_dynamics import InverseDynamicsController, InverseDynamicsSettings
 from continuum_robot.control.references import ClarkeReference, make_reference
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
+from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.muhmann_pid_pd import without_integral
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
 from continuum_robot.experiments.virtual_stack import VirtualStack
@@ -65,7 +69,8 @@ class Run:
     Attributes
     ----------
     rmse_m : of both coordinates together, m; NaN where the driver stopped
-    largest_tension_n, least_tension_n : of all tendons, N
+    largest_tension_n, least_tension_n : of all tendons and cycles, N
+    low_tension_n, high_tension_n : what 5 % of all tendons' tensions are below or above, N
     effort_n : root mean square of the tensions, N
     error_m : distance from the reference over time, shape (T,), m
     """
@@ -73,13 +78,15 @@ class Run:
     rmse_m: float
     largest_tension_n: float
     least_tension_n: float
+    low_tension_n: float
+    high_tension_n: float
     effort_n: float
     error_m: Array
 
     @classmethod
     def stopped(cls) -> Run:
         """One that a fault of the driver ended."""
-        return cls(np.nan, np.nan, np.nan, np.nan, np.zeros(0))
+        return cls(*[np.nan] * 6, error_m=np.zeros(0))
 
 
 Maker = Callable[[Robot, ComparisonSettings], tuple[Robot, Controller | None]]
@@ -190,7 +197,7 @@ def _compute(settings: ComparisonSettings, progress: Progress) -> Result:
     }
     for case, of in runs.items():
         for name, found in of.items():
-            for key in ("rmse_m", "largest_tension_n", "least_tension_n", "effort_n"):
+            for key in ("rmse_m", "low_tension_n", "high_tension_n", "effort_n"):
                 numbers[f"{case}_{name}_{key}"] = [_number(getattr(run, key)) for run in found]
     return Result(numbers, (settings, fastest, runs))
 
@@ -242,6 +249,7 @@ def _follow(
         float(np.sqrt(np.mean(error**2))),
         float(tension.max()),
         float(tension.min()),
+        *(float(one) for one in np.quantile(tension, [0.05, 0.95])),
         float(np.sqrt(np.mean(tension**2))),
         error,
     )
@@ -272,5 +280,6 @@ COMPARISON = Experiment(
     settings=ComparisonSettings,
     compute=_compute,
     plot=_draw,
-    tolerances={"*": OF_COGGING},
+    # At twice the cogging tendons go slack where rods stick: rounding alone made it 0.1 or 0.8 N there.
+    tolerances={"cogging_*_low_tension_n": Tolerance(absolute=0.8), "*": OF_COGGING},
 )

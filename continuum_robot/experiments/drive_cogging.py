@@ -229,6 +229,12 @@ COGGING = Experiment(
     settings=CoggingSettings,
     compute=_compute,
     plot=_draw,
-    # A table errs by where tendons stick while it is measured: rounding alone made that 1.5 times as large.
-    tolerances={"table_error_*": Tolerance(relative=0.6, absolute=1e-3), "*": OF_COGGING},
+    # A table errs by where tendons stick while it is measured: rounding alone (--scales 1.00000000000001) made the error
+    # and what is left of the ripple 1.5 times as large.
+    tolerances={
+        "table_error_*": Tolerance(relative=0.6, absolute=1e-3),
+        "ripple_ratio*": Tolerance(relative=0.6),
+        "ripple_compensated_m": Tolerance(relative=0.6),
+        "*": OF_COGGING,
+    },
 )
