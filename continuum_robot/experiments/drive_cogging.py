@@ -229,7 +229,7 @@ COGGING = Experiment(
     settings=CoggingSettings,
     compute=_compute,
     plot=_draw,
-    # A table errs by where tendons stick while it is measured: rounding alone (--scales 1.00000000000001) made the error
+    # A table errs by where tendons stick while it is measured. Rounding (--scales 1.00000000000001) made that error
     # and what is left of the ripple 1.5 times as large.
     tolerances={
         "table_error_*": Tolerance(relative=0.6, absolute=1e-3),

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.control.references import ClarkeReference
-from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
+from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
 from continuum_robot.experiments.virtual_stack import VirtualStack, load_controlled_robot
 from continuum_robot.identification.weighing import BENDING_ORDER, Turn, Weighing, sagging, weigh
@@ -151,5 +151,10 @@ WEIGHING = Experiment(
     compute=_compute,
     plot=_draw,
     package="mujoco",
-    tolerances={"*error_percent*": OF_COGGING, "deviation_percent*": OF_COGGING, "stiffness_ratio*": OF_COGGING},
+    # Rounding leads to other places of the cogging: that moved masses by up to 7 %, as much as other rotors' angles.
+    tolerances={
+        "*error_percent*": Tolerance(absolute=12.0),
+        "deviation_percent*": Tolerance(absolute=6.0),
+        "stiffness_ratio*": Tolerance(relative=0.15),
+    },
 )
