@@ -18,12 +18,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.control.blending import quintic, quintic_curvature, quintic_slope
-from continuum_robot.control.references import ClarkeReference
 from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
-from continuum_robot.experiments.touched_robot import Run, TouchedRobot
-from continuum_robot.models.making import robot_model
+from continuum_robot.experiments.touched_robot import Run, TouchedRobot, Way, wall_at
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.reaction_settings import COMPLY, HOLD, IGNORE, RETRACT, ReactionSettings
@@ -71,26 +68,17 @@ class Case:
     speed_m_per_s: float
 
 
-class Bend:
-    """From straight to a bend along the first coordinate, from rest to rest by a quintic.
+def bend(settings: ReactionCases, count: int, speed_m_per_s: float) -> Way:
+    """From straight to a bend along the first coordinate.
 
     Parameters
     ----------
+    settings : of the experiment
     count : of coordinates
-    amplitude_m : of the first one, m
     speed_m_per_s : in its middle, m/s
     """
-
-    def __init__(self, count: int, amplitude_m: float, speed_m_per_s: float) -> None:
-        self._end = amplitude_m * np.eye(count)[0]
-        self.duration_s = 1.875 * amplitude_m / speed_m_per_s
-
-    def at(self, time_s: float) -> ClarkeReference:
-        """The reference at a time, s, since its begin."""
-        x, of = min(max(time_s / self.duration_s, 0.0), 1.0), self.duration_s
-        return ClarkeReference(
-            self._end * quintic(x), self._end * (quintic_slope(x) / of), self._end * (quintic_curvature(x) / of**2)
-        )
+    end = settings.amplitude_m * np.eye(count)[0]
+    return Way([np.zeros(count), end], [0.0, 1.875 * settings.amplitude_m / speed_m_per_s])
 
 
 def cases(settings: ReactionCases) -> Iterator[Case]:
@@ -107,7 +95,7 @@ def cases(settings: ReactionCases) -> Iterator[Case]:
 
 
 def wall(robot: Robot, case: Case, settings: ReactionCases) -> Contact:
-    """The wall of a case: across the way that its place takes, where the model has it at the touch.
+    """The wall of a case.
 
     Parameters
     ----------
@@ -115,21 +103,9 @@ def wall(robot: Robot, case: Case, settings: ReactionCases) -> Contact:
     case : which
     settings : of the motion
     """
-    drawing, arc_length_m = robot_model(robot).drawing(), case.place * robot.length_m
-
-    def place_m(fraction: float) -> Array:
-        clarke = fraction * settings.amplitude_m * np.eye(robot.coordinate_count)[0]
-        return np.asarray(drawing.pose(drawing.coefficients(clarke), arc_length_m)[:3, 3])
-
-    way = place_m(settings.touch + 0.01) - place_m(settings.touch)
-    return Contact(
-        name="wall",
-        kind="wall",
-        arc_length_m=arc_length_m,
-        point_m=tuple(float(value) for value in place_m(settings.touch)),
-        normal=tuple(float(value) for value in -way / np.linalg.norm(way)),
-        stiffness_n_per_m=case.stiffness_n_per_m,
-    )
+    along = settings.amplitude_m * np.eye(robot.coordinate_count)[0]
+    touch, beyond = settings.touch * along, (settings.touch + 0.01) * along
+    return wall_at(robot, case.place * robot.length_m, touch, beyond, case.stiffness_n_per_m)
 
 
 def _compute(settings: ReactionCases, progress: Progress) -> Result:
@@ -144,12 +120,12 @@ def _compute(settings: ReactionCases, progress: Progress) -> Result:
         progress(f"{kind}: free motion")
         touched.learn(
             lambda make=make: make(rng=np.random.default_rng(settings.seed)),
-            [Bend(size, settings.amplitude_m, speed) for speed in settings.speeds_m_per_s],
+            [bend(settings, size, speed) for speed in settings.speeds_m_per_s],
         )
         runs[kind] = {strategy: [] for strategy in STRATEGIES}
         for index, case in enumerate(every):
             progress(f"{kind}: case {index + 1} of {len(every)}")
-            motion = Bend(size, settings.amplitude_m, case.speed_m_per_s)
+            motion = bend(settings, size, case.speed_m_per_s)
             for strategy in STRATEGIES:
                 plant = make(rng=np.random.default_rng(settings.seed), contacts=(wall(robot, case, settings),))
                 runs[kind][strategy].append(touched.move(plant, motion, ReactionSettings(strategy=strategy)))

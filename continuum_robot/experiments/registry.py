@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from continuum_robot.experiments import (
+    contact_kinds,
     contact_reaction,
     contact_tube,
     control_comparison,
@@ -55,6 +56,7 @@ def experiments() -> dict[str, Experiment]:
         stiffness_pretension.PRETENSION,
         control_comparison.COMPARISON,
         tip_tracking.TRACKING,
+        contact_kinds.CONTACT_KINDS,
         contact_reaction.REACTION,
         contact_tube.TUBE,
         ftdcr.REPLAY,

@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from continuum_robot.control.blending import quintic, quintic_curvature, quintic_slope
 from continuum_robot.control.contact_reaction import FOLLOWING, ContactReaction, ContactSense
 from continuum_robot.control.references import ClarkeReference
+from continuum_robot.estimation.contact_kind import NO_CONTACT, ContactKinds
 from continuum_robot.estimation.contact_monitor import ContactMonitor
 from continuum_robot.estimation.contact_states import BLIND, ContactEstimate
 from continuum_robot.estimation.free_motion import Floor
@@ -22,12 +26,13 @@ from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.reaction_settings import ReactionSettings
 from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.string_encoder_device import SimulatedStringEncoders
 
 Array = NDArray[np.float64]
 
-_STEP_S, _SETTLE_S, _AFTER_S = 0.01, 1.5, 1.5
+STEP_S, SETTLE_S, _AFTER_S = 0.01, 1.5, 1.5
 
 
 class Motion(Protocol):
@@ -41,6 +46,58 @@ class Motion(Protocol):
         """The reference at a time, s; it rests before 0."""
 
 
+class Way:
+    """From place to place of the Clarke coordinates, from rest to rest by quintics.
+
+    Parameters
+    ----------
+    places_m : one after the other, shape (P, 2m), m
+    times_s : when it is there, from 0 on, increasing, shape (P,), s
+    """
+
+    def __init__(self, places_m: ArrayLike, times_s: Sequence[float]) -> None:
+        self._places_m, self._times_s = np.asarray(places_m, dtype=float), list(times_s)
+        self.duration_s = self._times_s[-1]
+
+    def at(self, time_s: float) -> ClarkeReference:
+        """The reference at a time, s; it rests before the first and after the last place."""
+        k = min(max(bisect_right(self._times_s, time_s) - 1, 0), len(self._times_s) - 2)
+        of = self._times_s[k + 1] - self._times_s[k]
+        x, begin = min(max((time_s - self._times_s[k]) / of, 0.0), 1.0), self._places_m[k]
+        way = self._places_m[k + 1] - begin
+        return ClarkeReference(
+            begin + way * quintic(x), way * (quintic_slope(x) / of), way * (quintic_curvature(x) / of**2)
+        )
+
+
+def wall_at(
+    robot: Robot, arc_length_m: float, touch_m: ArrayLike, beyond_m: ArrayLike, stiffness_n_per_m: float
+) -> Contact:
+    """A wall across the way that a place of the backbone takes, where the model has it at the touch.
+
+    Parameters
+    ----------
+    robot : as known
+    arc_length_m : of the place, m
+    touch_m, beyond_m : Clarke coordinates at the touch and a little later, shape (2m,), m
+    stiffness_n_per_m : of the wall, N/m
+    """
+    drawing = robot_model(robot).drawing()
+    touch, beyond = (
+        np.asarray(drawing.pose(drawing.coefficients(np.asarray(clarke)), arc_length_m)[:3, 3])
+        for clarke in (touch_m, beyond_m)
+    )
+    way = beyond - touch
+    return Contact(
+        name="wall",
+        kind="wall",
+        arc_length_m=arc_length_m,
+        point_m=tuple(float(value) for value in touch),
+        normal=tuple(float(value) for value in -way / np.linalg.norm(way)),
+        stiffness_n_per_m=stiffness_n_per_m,
+    )
+
+
 @dataclass(frozen=True)
 class Run:
     """What came of a case.
@@ -52,6 +109,7 @@ class Run:
     felt_s : from touch to the report, s; NaN where it was not felt
     given_up_m : largest distance of the reference from the one asked for, Clarke coordinates, m
     time_s, force_n : of the force over time, shape (T,), s and N
+    kinds : of the contact, as told in each update
     """
 
     peak_n: float
@@ -60,6 +118,7 @@ class Run:
     given_up_m: float
     time_s: Array
     force_n: Array
+    kinds: tuple[str, ...] = ()
 
 
 class Sensing:
@@ -69,11 +128,17 @@ class Sensing:
     ----------
     robot : as known
     progress : told what is compiled
+
+    Attributes
+    ----------
+    kind : of the contact that was felt last, empty for none
     """
 
     def __init__(self, robot: Robot, progress: Progress) -> None:
         self.robot = robot
         self.monitor = ContactMonitor(robot, motors=True, progress=progress)
+        self._kinds = ContactKinds(robot, self.monitor.functions.backbone_pose(progress))
+        self.kind = NO_CONTACT
         self._shape = robot_model(robot).shape_estimator(STACK_WATCH)
         self._stack: VirtualStack | None = None
         self._strings: SimulatedStringEncoders | None = None
@@ -90,6 +155,8 @@ class Sensing:
         self._stack = stack
         self._shape.reset()
         self.monitor.reset()
+        self._kinds.reset()
+        self.kind = NO_CONTACT
         if floor is not None:
             self.monitor.use_floor(floor)
         if self.robot.strings:
@@ -105,18 +172,20 @@ class Sensing:
             return None
         extension = None if self._strings is None else self._strings.read(stack.now_s).extension_m
         shape = self._shape.update(
-            reading.displacement_m, reading.velocity_m_per_s, extension, _STEP_S, reading.tension_n
+            reading.displacement_m, reading.velocity_m_per_s, extension, STEP_S, reading.tension_n
         )
         size = self.robot.coefficient_count
         rates = slice(size, 2 * size)
-        return self.monitor.update(
+        estimate = self.monitor.update(
             shape.coefficients,
             shape.coefficient_rates,
             shape.covariance,
-            _STEP_S,
+            STEP_S,
             tension=reading.tension_n,
             c_rate_covariance=None if shape.motion is None else shape.motion.covariance[rates, rates],
         )
+        self.kind = self._kinds.update(estimate, shape.coefficients, reading.displacement_m, STEP_S).name
+        return estimate
 
 
 class TouchedRobot:
@@ -166,25 +235,27 @@ class TouchedRobot:
         reaction = ContactReaction(self.robot, answer)
         current, felt_s, given_up_m = motion.at(0.0), np.nan, 0.0
         rows: list[tuple[float, float]] = []
+        kinds: list[str] = []
 
         def react(time_s: float) -> ClarkeReference:
             nonlocal current, felt_s, given_up_m
-            asked, estimate, reading = motion.at(time_s - _SETTLE_S), self._sensing.feel(), stack.loop.reading
-            if estimate is not None and reading is not None and time_s > _SETTLE_S / 2:
+            asked, estimate, reading = motion.at(time_s - SETTLE_S), self._sensing.feel(), stack.loop.reading
+            if estimate is not None and reading is not None and time_s > SETTLE_S / 2:
+                kinds.append(self._sensing.kind)
                 if estimate.in_contact and not np.isfinite(felt_s):
                     felt_s = time_s
                 blind = estimate.reason if estimate.state == BLIND else ""
                 sense = ContactSense(estimate.in_contact, reaction.force_of(estimate.residual), blind)
                 clarke = self._manifold.clarke(reading.displacement_m)
-                current = reaction.update(asked, sense, clarke, _STEP_S).reference
+                current = reaction.update(asked, sense, clarke, STEP_S).reference
                 given_up_m = max(given_up_m, float(np.linalg.norm(current.position - asked.position)))
             return current
 
-        reacting = SlowReference(react, _STEP_S, current)
+        reacting = SlowReference(react, STEP_S, current)
 
         def wanted(time_s: float) -> ClarkeReference:
             reference = reacting.at(time_s)
-            return motion.at(time_s - _SETTLE_S) if reaction.state == FOLLOWING else reference
+            return motion.at(time_s - SETTLE_S) if reaction.state == FOLLOWING else reference
 
         def look(running: VirtualStack) -> None:
             force_n = sum(float(np.linalg.norm(load.force_in_base_n)) for load in plant.contact_loads)
@@ -193,11 +264,11 @@ class TouchedRobot:
         try:
             stack.activate()
             began_s = stack.now_s
-            stack.follow(wanted, _SETTLE_S + motion.duration_s + _AFTER_S, look)
+            stack.follow(wanted, SETTLE_S + motion.duration_s + _AFTER_S, look)
         finally:
             stack.close()
         time_s, force_n = np.array(rows).T
-        return _judge(time_s, force_n, felt_s, given_up_m)
+        return dataclasses.replace(_judge(time_s, force_n, felt_s, given_up_m), kinds=tuple(kinds))
 
 
 def _judge(time_s: Array, force_n: Array, felt_s: float, given_up_m: float) -> Run:

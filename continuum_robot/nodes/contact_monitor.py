@@ -20,6 +20,7 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.estimation.contact_channels import contact_channels
+from continuum_robot.estimation.contact_kind import ContactKind, ContactKinds, KindSettings
 from continuum_robot.estimation.contact_monitor import OF_THE_OBSERVERS, ContactMonitor
 from continuum_robot.estimation.contact_settings import (
     MonitorSettings,
@@ -107,6 +108,8 @@ class ContactMonitorNode(ManagedNode):
         self._floor = ContactFloor(self, lambda: self._monitor, self._monitor_lock, self._unable_to_learn)
         self._settings: Settings | None = None
         self._location: Settings | None = None
+        self._kind_settings: Settings | None = None
+        self._kinds: ContactKinds | None = None
         self._robot: Robot | None = None
         self._monitor: ContactMonitor | None = None
         self._active = False
@@ -152,6 +155,7 @@ class ContactMonitorNode(ManagedNode):
         self._robot = robot
         self._settings = self.parameters.declare_settings("", default_settings(robot), check=self._check_settings)
         self._location = self.parameters.declare_settings("location", default_location(robot))
+        self._kind_settings = self.parameters.declare_settings("kind", KindSettings())
         progress = self.get_logger().info
         monitor = ContactMonitor(robot, self._settings.value, self._location.value, motors=True, progress=progress)
         pose = monitor.functions.backbone_pose(progress)
@@ -160,6 +164,10 @@ class ContactMonitorNode(ManagedNode):
         self._standstill = StandstillWatch(names, self.parameters.get("suspect_motion_m"))
         frame = self.parameters.get("base_frame")
         self._contacts.prepare(frame, monitor.size, len(robot.segments), pose)
+        try:
+            self._kinds = ContactKinds(robot, pose, self._kind_settings.value)
+        except ParameterError as error:
+            progress(f"kinds of contacts are not told: {error}")
         self._estimate = None
         self._monitor = monitor
         self._floor.read()
@@ -176,6 +184,8 @@ class ContactMonitorNode(ManagedNode):
             raise ParameterError("state", self.state, "a configured node")
         with self._monitor_lock:
             monitor.reset()
+        if self._kinds is not None:
+            self._kinds.reset()
         self._last_stamp_ns, self._estimate = 0, None
         self._settling_until_ns, self._gap = 0, ""
         self._tensions.clear()
@@ -208,7 +218,7 @@ class ContactMonitorNode(ManagedNode):
     def cleanup(self) -> None:
         """Forget the monitor and its tare."""
         self.deactivate()
-        self._monitor = self._estimate = None
+        self._monitor = self._estimate = self._kinds = None
 
     def destroy_node(self) -> None:
         """End the action, then destroy the node."""
@@ -348,7 +358,8 @@ class ContactMonitorNode(ManagedNode):
             return True
         if estimate.in_contact and not (before is not None and before.in_contact):
             self._counts["contacts"] += 1
-        self._publish(estimate, coefficients, shape.header.stamp, shape.sequence)
+        kind = self._kind(estimate, coefficients, step_s)
+        self._publish(estimate, kind, coefficients, shape.header.stamp, shape.sequence)
         self._execution.add(time.monotonic_ns() - start_ns)
         return True
 
@@ -386,7 +397,8 @@ class ContactMonitorNode(ManagedNode):
         stamp = Time() if shape is None else shape.header.stamp
         if shape is None:
             conversions.set_stamp(stamp, self.clock.now_ns())
-        self._publish(estimate, unknown, stamp, 0 if shape is None else shape.sequence)
+        kind, sequence = self._kind(estimate, unknown, 0.0), 0 if shape is None else shape.sequence
+        self._publish(estimate, kind, unknown, stamp, sequence)
 
     def _tension(self, sequence: int) -> Vector | None:
         """Tensions of the driver's cycle ``sequence``, else the newest ones; None where there are none."""
@@ -398,9 +410,18 @@ class ContactMonitorNode(ManagedNode):
             found = tension if found is None else found
         return found if found is not None and found.size == self._tendon_count else None
 
-    def _publish(self, estimate: ContactEstimate, coefficients: Vector, stamp: Any, sequence: int) -> None:
+    def _kind(self, estimate: ContactEstimate, coefficients: Vector, step_s: float) -> ContactKind:
+        """The kind of the contact, if there is one."""
+        kinds = self._kinds
+        if kinds is None or self._displacement.size != self._tendon_count:
+            return ContactKind()
+        return kinds.update(estimate, coefficients, self._displacement, step_s)
+
+    def _publish(
+        self, estimate: ContactEstimate, kind: ContactKind, coefficients: Vector, stamp: Any, sequence: int
+    ) -> None:
         method = "" if self._settings is None else self._settings.value.method
-        self._contacts.publish(estimate, coefficients, method, stamp=stamp, sequence=sequence)
+        self._contacts.publish(estimate, kind, coefficients, method, stamp=stamp, sequence=sequence)
 
     # Services and parameters, in the executor's thread
 
@@ -469,6 +490,8 @@ class ContactMonitorNode(ManagedNode):
         self._longest_gap_s = float(self.parameters.get("longest_gap_s"))
         self._settle_s = float(self.parameters.get("settle_s"))
         self._standstill.moved_m = float(self.parameters.get("suspect_motion_m"))
+        if self._kinds is not None and self._kind_settings is not None:
+            self._kinds.settings = self._kind_settings.value
         if self._monitor is not None and self._settings is not None:
             with self._monitor_lock:
                 old = self._monitor.settings

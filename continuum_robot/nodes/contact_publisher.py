@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.estimation.contact_kind import ContactKind
 from continuum_robot.estimation.contact_states import COLLISION, ContactEstimate
 from continuum_robot.msg import Contact
 from continuum_robot.nodes import conversions, qos
@@ -54,13 +55,21 @@ class ContactPublisher:
         self._sensed = conversions.preallocate_bytes(message, "wrench_sensed", 6)
 
     def publish(
-        self, estimate: ContactEstimate, coefficients: Vector, method: str, *, stamp: Any, sequence: int
+        self,
+        estimate: ContactEstimate,
+        kind: ContactKind,
+        coefficients: Vector,
+        method: str,
+        *,
+        stamp: Any,
+        sequence: int,
     ) -> None:
         """Publish an estimate.
 
         Parameters
         ----------
         estimate : what was found
+        kind : of that contact
         coefficients : of the shape in which it was found, shape (n,)
         method : by which
         stamp : of that shape, a builtin_interfaces/Time
@@ -70,6 +79,7 @@ class ContactPublisher:
         message.header.stamp, message.sequence = stamp, sequence
         message.state, message.blind_reason = estimate.state, estimate.reason
         message.in_contact, message.collision = estimate.in_contact, estimate.state == COLLISION
+        message.kind, message.kind_reason = kind.name, kind.reason
         message.accelerating = estimate.accelerating
         message.method = method
         self._residual[:] = estimate.residual

@@ -37,6 +37,9 @@ class ContactState:
     ----------
     state : clear, contact, collision, blind, taring, settling; "" where no contact monitor runs
     in_contact : contact or collision
+    kind : unknown, accidental, sustained, sliding, tip_blocked, body_blocked, segment_blocked, several; "" without a
+        contact; an accidental one is reported after its end
+    kind_reason : what was seen of that
     arc_length_m : of the contact from the base, m; NaN where unknown
     force_n : size of the force, N; NaN where unknown
     place_m : of the contact, shape (3,), base frame, m; NaN where unknown
@@ -50,6 +53,8 @@ class ContactState:
 
     state: str = ""
     in_contact: bool = False
+    kind: str = ""
+    kind_reason: str = ""
     arc_length_m: float = math.nan
     force_n: float = math.nan
     place_m: Vector = field(default_factory=_unknown_place)
@@ -242,6 +247,8 @@ def contact_state(message: Any) -> ContactState:
     return ContactState(
         state=message.state,
         in_contact=message.in_contact,
+        kind=message.kind,
+        kind_reason=message.kind_reason,
         arc_length_m=message.arc_length if message.location_observable else math.nan,
         force_n=float(np.linalg.norm(force)) if known else math.nan,
         place_m=conversions.position(message.place.position) if known else _unknown_place(),

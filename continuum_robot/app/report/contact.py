@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.app.figures import plt, save_figure
 from continuum_robot.app.recording import Recording, Series
+from continuum_robot.estimation.contact_kind import UNKNOWN, kind_of
 from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
@@ -22,6 +23,7 @@ CONTACT, TRUTH = "contact", "simulated_contact"
 _GAP_S = 0.1
 _TRUTH_GAP_S = 0.3
 _SENSED = 1
+_OF_REPORTS = ("felt_at_s", "felt_force_n", "felt_at_m", "felt_deviation_m", "felt_kind")
 _ESTIMATED, _TRUE, _LIMIT = "#1f77b4", "#d62728", "#7f7f7f"
 
 
@@ -74,7 +76,8 @@ def contact_numbers(recording: Recording) -> dict[str, Any]:
 
     Returns
     -------
-    ``contacts_reported``; of each report ``felt_at_s``, ``felt_force_n``, ``felt_at_m``, ``felt_deviation_m``;
+    ``contacts_reported``; of each report ``felt_at_s``, ``felt_force_n``, ``felt_at_m``, ``felt_deviation_m``,
+    ``felt_kind``: empty in recordings without kinds;
     ``contact_blind_percent``, ``contact_blind_reasons``, ``contact_settling_percent``,
     ``contact_largest_ratio``; and beside
     the truth ``contacts_true``, ``contacts_detected``: true ones during which a contact was reported;
@@ -107,9 +110,9 @@ def contact_numbers(recording: Recording) -> dict[str, Any]:
     return numbers | _beside_truth(contact, recording.series(TRUTH), reported)
 
 
-def _felt(contact: Series, reported: Sequence[Interval]) -> dict[str, list[float]]:
-    """For each report: when it began, median force and place, how uncertain the place; NaN where not observable."""
-    felt: dict[str, list[float]] = {"felt_at_s": [], "felt_force_n": [], "felt_at_m": [], "felt_deviation_m": []}
+def _felt(contact: Series, reported: Sequence[Interval]) -> dict[str, list[Any]]:
+    """For each report: when it began, median force, place and its deviation, kind; NaN where not observable."""
+    felt: dict[str, list[Any]] = {name: [] for name in _OF_REPORTS}
     for start_s, end_s in reported:
         within = contact.between(start_s, end_s)
         known = np.where(within["wrench_sensed"][:, :3] == _SENSED, within["wrench"][:, :3], 0.0)
@@ -120,6 +123,8 @@ def _felt(contact: Series, reported: Sequence[Interval]) -> dict[str, list[float
         felt["felt_deviation_m"].append(
             float(np.median(within["arc_length_deviation"][found, 0])) if found.any() else math.nan
         )
+        # An accidental contact is told after its end.
+        felt["felt_kind"].append(kind_of(contact.between(start_s, end_s + _GAP_S).texts.get("kind", ())))
     return felt
 
 
@@ -244,14 +249,13 @@ def contact_lines(numbers: Mapping[str, Any]) -> list[str]:
             else "not observable"
         )
         lines.append(f"          force RMSE {get('contact_force_rmse_n', math.nan):.2f} N; arc length error {place}")
-    events = zip(
-        *(get(name, []) for name in ("felt_at_s", "felt_force_n", "felt_at_m", "felt_deviation_m")), strict=True
-    )
-    for at_s, force_n, at_m, deviation_m in events:
+    events = zip(*(get(name, []) for name in _OF_REPORTS), strict=True)
+    for at_s, force_n, at_m, deviation_m, kind in events:
         place = (
             f"at {1e3 * at_m:.0f} ± {1e3 * deviation_m:.0f} mm" if math.isfinite(at_m) else "at a place not observable"
         )
-        lines.append(f"          felt at {at_s:.2f} s: {force_n:.1f} N {place}")
+        named = f", {kind.replace('_', ' ')}" if kind not in ("", UNKNOWN) else ""
+        lines.append(f"          felt at {at_s:.2f} s: {force_n:.1f} N {place}{named}")
     for reason in get("contact_blind_reasons", []):
         lines.append(f"          blind: {reason}")
     return lines

@@ -96,4 +96,5 @@ def contact_words(contact: ContactState) -> str:
     if contact.in_contact:
         force = np.nan_to_num(contact.force_there_n)
         return force_words(contact, float(np.sqrt(force @ force)))
-    return f"{contact.state}: {contact.reason}" if contact.reason else contact.state
+    kind = f"; the last was {contact.kind}: {contact.kind_reason}" if contact.kind else ""
+    return f"{contact.state}: {contact.reason}{kind}" if contact.reason else contact.state + kind
