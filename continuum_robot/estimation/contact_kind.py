@@ -89,6 +89,10 @@ def kind_of(names: Iterable[str]) -> str:
     """The kind of a whole contact, from what was told of it in each of its cycles and just after; empty: of none.
 
     That which was told most often; accidental and unknown only where nothing else was.
+
+    Parameters
+    ----------
+    names : of ``KINDS`` or empty, one of each cycle
     """
     told = Counter(name for name in names if name != NO_CONTACT)
     certain = [name for name, _ in told.most_common() if name not in (UNKNOWN, ACCIDENTAL)]

@@ -203,7 +203,8 @@ def _draw(result: Result, folder: Path) -> list[Path]:
             counts = np.zeros((len(_TRUE), len(columns)))
             for case, name in zip(every, found, strict=True):
                 counts[_TRUE.index(case.kind), columns.index(name)] += 1
-            axis.imshow(counts, cmap="Blues", vmin=0, vmax=max(1.0, float(counts.max())))
+            axis.imshow(counts, cmap="Blues", vmin=0, vmax=2 * max(1.0, float(counts.max())))
+            axis.grid(visible=False)
             for (row, column), count in np.ndenumerate(counts):
                 if count:
                     axis.text(column, row, f"{count:.0f}", ha="center", va="center", color="black")

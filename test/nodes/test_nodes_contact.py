@@ -14,6 +14,7 @@ from continuum_robot.msg import Contact
 from continuum_robot.srv import InjectFault, SetContactThresholds
 from ros_contact import touched_stack
 
+from continuum_robot.estimation.contact_kind import ACCIDENTAL, KINDS, UNKNOWN
 from continuum_robot.nodes import conversions
 from continuum_robot.robot.loading import load_robot
 
@@ -105,6 +106,15 @@ def test_its_force_and_place_are_those_of_the_push(push):
     assert newest.simulated
     assert abs(newest.place.position.z) <= ROBOT.length_m
     assert truth[-1].method == "truth"
+
+
+def test_its_kind_is_told_after_its_first_moments(push):
+    _, contacts, _, _ = push
+    felt = [m for m in contacts if m.in_contact]
+    assert felt[0].kind == UNKNOWN
+    assert felt[-1].kind in set(KINDS) - {UNKNOWN, ACCIDENTAL}
+    assert felt[-1].kind_reason
+    assert not contacts[0].kind
 
 
 def test_thresholds_are_changed_together_or_refused(stack):
