@@ -19,7 +19,7 @@ from continuum_robot.experiments.experiment import Experiment, Progress, Result,
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
 from continuum_robot.experiments.virtual_stack import VirtualStack, load_controlled_robot
 from continuum_robot.identification.weighing import BENDING_ORDER, Turn, Weighing, sagging, weigh
-from continuum_robot.identification.weighing_motion import WeighingMotion
+from continuum_robot.identification.weighing_motion import PERIOD_S, TURNS, WeighingMotion
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.tendon_modes import controlled_manifold
@@ -37,10 +37,10 @@ class WeighingSettings:
 
     robot: str = quantity("robot file or name, with actuators and control", default="opencr_five_tendon")
     plants: tuple[str, ...] = quantity("what is simulated", default=tuple(PLANTS), choices=tuple(PLANTS))
-    payloads_kg: tuple[float, ...] = quantity("one after the other", "kg", default=(0.01, 0.02), gt=0, le=10)
+    payloads_kg: tuple[float, ...] = quantity("one after the other", "kg", default=(0.02,), gt=0, le=10)
     radius_m: float = quantity("of the turns, Clarke coordinates", "m", default=0.006, gt=0, le=1)
-    period_s: float = quantity("of a turn", "s", default=16.0, gt=1, le=1000)
-    turns: int = quantity("each way", default=2, ge=1, le=100)
+    period_s: float = quantity("of a turn", "s", default=PERIOD_S, gt=1, le=1000)
+    turns: int = quantity("each way", default=TURNS, ge=1, le=100)
     seed: int = quantity("of the rotors' angles and the noise", default=1, ge=0, le=2**31)
 
 

@@ -12,6 +12,8 @@ from continuum_robot.errors import ParameterError
 
 ARCS = 12
 """Parts of a turn, of which each gives one mean."""
+PERIOD_S, TURNS = 16.0, 6
+"""Time of a turn, s, and how many each way."""
 # Of the radius in a turn, relative to it. Tendons in line with the bend hardly move in a plain turn, and the friction
 # and cogging in which they rest would not average; a whole wave on each arc.
 _WAVES, _WAVE_HEIGHT = ARCS, 0.05
@@ -39,7 +41,9 @@ class WeighingMotion(Reference):
     ParameterError : a radius, period or number that is not positive
     """
 
-    def __init__(self, radius_m: float, coordinate_count: int, *, period_s: float = 16.0, turns: int = 2) -> None:
+    def __init__(
+        self, radius_m: float, coordinate_count: int, *, period_s: float = PERIOD_S, turns: int = TURNS
+    ) -> None:
         if not (0 < radius_m < math.inf and 0 < period_s < math.inf and turns > 0):
             raise ParameterError("radius_m, period_s, turns", (radius_m, period_s, turns), "positive numbers")
         self._radius_m, self._segments = radius_m, coordinate_count // 2

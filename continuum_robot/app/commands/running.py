@@ -392,7 +392,7 @@ def weigh(
         typer.Option(metavar="M", min=0.0, max=1.0, help="Of the turns, m; 0: 0.3 of the largest displacement."),
     ] = 0.0,
     period: Annotated[float, typer.Option(metavar="S", min=1.0, max=1000.0, help="Time of a turn, s.")] = 16.0,
-    turns: Annotated[int, typer.Option(min=1, max=100, help="Turns each way.")] = 2,
+    turns: Annotated[int, typer.Option(min=1, max=100, help="Turns each way.")] = 6,
     bending_order: Annotated[
         int, typer.Option(min=0, max=12, help="Least order of bending of the model; 0: the robot file's.")
     ] = 2,
