@@ -151,9 +151,9 @@ WEIGHING = Experiment(
     compute=_compute,
     plot=_draw,
     package="mujoco",
-    # Rounding leads to other places of the cogging: that moved masses by up to 14 %, as much as other rotors' angles.
+    # Rounding leads to other places of the cogging: of two turns that moved masses by up to 14 %.
     tolerances={
-        "*error_percent*": Tolerance(absolute=20.0),
+        "*error_percent*": Tolerance(absolute=10.0),
         "deviation_percent*": Tolerance(absolute=6.0),
         "stiffness_ratio*": Tolerance(relative=0.15),
     },
