@@ -60,6 +60,21 @@ def test_detections_delays_and_false_alarms_are_counted(tmp_path: Path) -> None:
     assert picture.stat().st_size > 10_000
 
 
+def test_each_report_has_the_kind_that_was_told_of_it_or_after_it(tmp_path: Path) -> None:
+    felt = series([(1.0, 3.0), (5.0, 5.2)], 12.0, 0.26)
+    numbers = contact_numbers(Recording(tmp_path, "/", {"contact": felt}, 0))
+    assert numbers["felt_kind"] == ["", ""]  # a recording of before there were kinds
+    kinds = np.full(len(felt), "", dtype=object)
+    kinds[(felt.stamp_s >= 1.0) & (felt.stamp_s < 1.4)] = "unknown"
+    kinds[(felt.stamp_s >= 1.4) & (felt.stamp_s < 3.0)] = "sliding"
+    kinds[(felt.stamp_s >= 5.0) & (felt.stamp_s < 5.2)] = "unknown"
+    kinds[(felt.stamp_s >= 5.2) & (felt.stamp_s < 6.2)] = "accidental"
+    felt.texts["kind"] = kinds.tolist()
+    numbers = contact_numbers(Recording(tmp_path, "/", {"contact": felt}, 0))
+    assert numbers["felt_kind"] == ["sliding", "accidental"]
+    assert contact_lines(numbers)[1].endswith("sliding")
+
+
 def test_without_truth_every_report_on_a_simulated_robot_is_false(tmp_path: Path) -> None:
     numbers = contact_numbers(Recording(tmp_path, "/", {"contact": series([(1.0, 2.0)], 5.0, 0.2)}, 0))
     assert numbers["false_alarms"] == 1

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -267,6 +268,10 @@ def test_legend_and_contact_in_words() -> None:
     assert contact_words(felt) == "contact: 5 ± 0.2 N at 132 mm"
     assert "not observable" in contact_words(ContactState(state="contact", in_contact=True, force_there_n=np.ones(3)))
     assert contact_words(ContactState(state="blind", reason="no shape")) == "blind: no shape"
+    assert contact_words(dataclasses.replace(felt, kind="tip_blocked")).startswith("contact, tip blocked: 5")
+    assert contact_words(dataclasses.replace(felt, kind="unknown")).startswith("contact, of unknown kind: 5")
+    over = ContactState(state="clear", kind="accidental", kind_reason="it was over after 0.2 s")
+    assert contact_words(over) == "clear; the last was accidental: it was over after 0.2 s"
 
 
 @pytest.mark.parametrize("name", [*RODS, *MECHANISMS])
