@@ -19,7 +19,7 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import chi2
+from scipy.special import gammaincinv
 
 from continuum_robot.estimation.contact_states import ContactEstimate
 from continuum_robot.robot.description import Robot
@@ -249,4 +249,5 @@ class ContactKinds:
 
 @cache
 def _largest_misfit(confidence: float, freedom: int) -> float:
-    return float(chi2.ppf(confidence, freedom))
+    """Quantile of the chi-squared distribution."""
+    return 2 * float(gammaincinv(freedom / 2, confidence))
