@@ -60,8 +60,9 @@ else
 	LONG=$(LONG) test/all.sh $(BIN)/python
 endif
 
-lint: $(INSTALLED)  ## ruff, and mypy on what runs on the robot
+lint: $(INSTALLED)  ## ruff, the arrows between the folders, and mypy on what runs on the robot
 	$(BIN)/ruff check .
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
 
 docs: $(INSTALLED)  ## The documentation as a site in build/site, warnings are errors
