@@ -98,6 +98,7 @@ def test_what_was_learned_stays_through_an_outage(probe):
 
 
 def test_poses_that_are_of_no_use_are_refused_and_said(probe):
+    go_to(probe, TARGET_M)  # at rest: nothing is left of the outage to be corrected
     stranger = PoseStamped()
     stranger.header.frame_id = "camera"
     probe.publish(PoseStamped, "tracked_pose", stranger)
