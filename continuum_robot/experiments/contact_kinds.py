@@ -8,14 +8,17 @@ shape estimator and the contact monitor, which learned its floor from the same m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.control.references import ClarkeReference, Reference, RestToRest
 from continuum_robot.estimation.contact_kind import (
     ACCIDENTAL,
     BODY_BLOCKED,
@@ -30,7 +33,7 @@ from continuum_robot.estimation.contact_kind import (
 )
 from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.plotting import figure
-from continuum_robot.experiments.touched_robot import SETTLE_S, TouchedRobot, Way, wall_at
+from continuum_robot.experiments.touched_robot import SETTLE_S, TouchedRobot, wall_at
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
@@ -64,6 +67,33 @@ class KindCases:
     seed: int = quantity("of the rotors' angles and the noise", default=1, ge=0, le=2**31)
 
 
+class Way(Reference):
+    """From place to place of the Clarke coordinates, from rest to rest.
+
+    Parameters
+    ----------
+    places_m : one after the other, each of shape (2m,), m
+    times_s : when it is there, from 0 on, increasing, s
+    """
+
+    def __init__(self, places_m: Sequence[Array], times_s: Sequence[float]) -> None:
+        self._times_s = times_s
+        self._moves = [
+            RestToRest(start, end, after - before)
+            for (start, end), (before, after) in zip(pairwise(places_m), pairwise(times_s), strict=True)
+        ]
+
+    @property
+    def duration_s(self) -> float:
+        """Time of all of it, s."""
+        return self._times_s[-1]
+
+    def at(self, t_s: float) -> ClarkeReference:
+        """The reference at a time, s; it rests before the first and after the last place."""
+        k = min(max(bisect_right(self._times_s, t_s) - 1, 0), len(self._moves) - 1)
+        return self._moves[k].at(t_s - self._times_s[k])
+
+
 @dataclass(frozen=True)
 class Case:
     """A motion with what touches meanwhile.
@@ -76,7 +106,7 @@ class Case:
     """
 
     kind: str
-    motion: Way
+    motion: Reference
     contacts: tuple[Contact, ...]
 
 
@@ -95,29 +125,24 @@ def cases(robot: Robot, settings: KindCases) -> Iterator[Case]:
     def wall(fraction: float) -> tuple[Contact, ...]:
         return (wall_at(robot, fraction * length_m, touch, beyond, settings.stiffness_n_per_m),)
 
+    there = _REST_M / settings.amplitude_m * x
+    rest = Way([nothing, there, there], [0.0, 2.0, 5.0])
     for push_n in settings.pushes_n:
-        rest = Way([nothing, _REST_M / settings.amplitude_m * x], [0.0, 2.0])
-        yield Case(ACCIDENTAL, _waiting(rest, 3.0), (_push("tap", 1.0, (push_n, 0, 0), length_m, 0.15),))
-        yield Case(SUSTAINED, _waiting(rest, 3.0), (_push("hand", 0.8, (0, push_n, 0), length_m, 2.0),))
+        yield Case(ACCIDENTAL, rest, (_push("tap", 1.0, (push_n, 0, 0), length_m, 0.15),))
+        yield Case(SUSTAINED, rest, (_push("hand", 0.8, (0, push_n, 0), length_m, 2.0),))
         two = (
             _push("tip", 1.0, (0, push_n, 0), length_m, 2.0),
             _push("body", 0.4, (-2 * push_n, 0, 0), length_m, 2.0),
         )
-        yield Case(SEVERAL, _waiting(rest, 3.0), two)
+        yield Case(SEVERAL, rest, two)
     for speed in settings.speeds_m_per_s:
-        bend = Way([nothing, x], [0.0, 1.875 * settings.amplitude_m / speed])
+        bend = RestToRest(nothing, x, 1.875 * settings.amplitude_m / speed)
         yield Case(TIP_BLOCKED, bend, wall(1.0))
         yield Case(BODY_BLOCKED, bend, wall(0.55))
         yield Case(SEGMENT_BLOCKED, _from_cage(touch, x, settings.amplitude_m / speed), _cage(robot, touch, settings))
         yield Case(SLIDING, _along_wall(touch, y, settings.amplitude_m / speed), wall(1.0))
         yield Case(NO_CONTACT, bend, ())
         yield Case(NO_CONTACT, _along_wall(touch, y, settings.amplitude_m / speed), ())
-
-
-def _waiting(way: Way, more_s: float) -> Way:
-    """The way, and a rest at its end."""
-    end = way.at(way.duration_s).position
-    return Way([way.at(0.0).position, end, end], [0.0, way.duration_s, way.duration_s + more_s])
 
 
 def _along_wall(touch: Array, across: Array, pace_s: float) -> Way:
@@ -196,7 +221,7 @@ def _compute(settings: KindCases, progress: Progress) -> Result:
 def _draw(result: Result, folder: Path) -> list[Path]:
     every, told = result.series
     file = folder / "contact_kinds.png"
-    columns = [*(kind for kind in KINDS), NO_CONTACT]
+    columns = [*KINDS, NO_CONTACT]
     words = {kind: (kind or "no contact").replace("_", " ") for kind in columns}
     with figure(file, "Contacts of every kind, and what they were taken for", 1, len(told), squeeze=False) as (_, axes):
         for axis, (plant, found) in zip(axes[0], told.items(), strict=True):

@@ -18,9 +18,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.control.references import RestToRest
 from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
-from continuum_robot.experiments.touched_robot import Run, TouchedRobot, Way, wall_at
+from continuum_robot.experiments.touched_robot import Run, TouchedRobot, wall_at
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.reaction_settings import COMPLY, HOLD, IGNORE, RETRACT, ReactionSettings
@@ -68,7 +69,7 @@ class Case:
     speed_m_per_s: float
 
 
-def bend(settings: ReactionCases, count: int, speed_m_per_s: float) -> Way:
+def bend(settings: ReactionCases, count: int, speed_m_per_s: float) -> RestToRest:
     """From straight to a bend along the first coordinate.
 
     Parameters
@@ -78,7 +79,7 @@ def bend(settings: ReactionCases, count: int, speed_m_per_s: float) -> Way:
     speed_m_per_s : in its middle, m/s
     """
     end = settings.amplitude_m * np.eye(count)[0]
-    return Way([np.zeros(count), end], [0.0, 1.875 * settings.amplitude_m / speed_m_per_s])
+    return RestToRest(np.zeros(count), end, 1.875 * settings.amplitude_m / speed_m_per_s)
 
 
 def cases(settings: ReactionCases) -> Iterator[Case]:

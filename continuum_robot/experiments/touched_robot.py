@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.control.blending import quintic, quintic_curvature, quintic_slope
 from continuum_robot.control.contact_reaction import FOLLOWING, ContactReaction, ContactSense
-from continuum_robot.control.references import ClarkeReference
+from continuum_robot.control.references import ClarkeReference, Reference
 from continuum_robot.estimation.contact_kind import NO_CONTACT, ContactKinds
 from continuum_robot.estimation.contact_monitor import ContactMonitor
 from continuum_robot.estimation.contact_states import BLIND, ContactEstimate
@@ -33,41 +30,6 @@ from continuum_robot.simulation.string_encoder_device import SimulatedStringEnco
 Array = NDArray[np.float64]
 
 STEP_S, SETTLE_S, _AFTER_S = 0.01, 1.5, 1.5
-
-
-class Motion(Protocol):
-    """What the robot is asked to do."""
-
-    @property
-    def duration_s(self) -> float:
-        """Time of it, s."""
-
-    def at(self, time_s: float, /) -> ClarkeReference:
-        """The reference at a time, s; it rests before 0."""
-
-
-class Way:
-    """From place to place of the Clarke coordinates, from rest to rest by quintics.
-
-    Parameters
-    ----------
-    places_m : one after the other, shape (P, 2m), m
-    times_s : when it is there, from 0 on, increasing, shape (P,), s
-    """
-
-    def __init__(self, places_m: ArrayLike, times_s: Sequence[float]) -> None:
-        self._places_m, self._times_s = np.asarray(places_m, dtype=float), list(times_s)
-        self.duration_s = self._times_s[-1]
-
-    def at(self, time_s: float) -> ClarkeReference:
-        """The reference at a time, s; it rests before the first and after the last place."""
-        k = min(max(bisect_right(self._times_s, time_s) - 1, 0), len(self._times_s) - 2)
-        of = self._times_s[k + 1] - self._times_s[k]
-        x, begin = min(max((time_s - self._times_s[k]) / of, 0.0), 1.0), self._places_m[k]
-        way = self._places_m[k + 1] - begin
-        return ClarkeReference(
-            begin + way * quintic(x), way * (quintic_slope(x) / of), way * (quintic_curvature(x) / of**2)
-        )
 
 
 def wall_at(
@@ -204,7 +166,7 @@ class TouchedRobot:
         self._manifold = controlled_manifold(robot)
         self._floor: Floor | None = None
 
-    def learn(self, plants: Callable[[], Plant], motions: Sequence[Motion]) -> None:
+    def learn(self, plants: Callable[[], Plant], motions: Sequence[Reference]) -> None:
         """Learn the floor of free motion.
 
         Parameters
@@ -221,7 +183,7 @@ class TouchedRobot:
         monitor.learn_floor(False)
         self._floor = monitor.floor
 
-    def move(self, plant: Plant, motion: Motion, answer: ReactionSettings) -> Run:
+    def move(self, plant: Plant, motion: Reference, answer: ReactionSettings) -> Run:
         """A motion, from rest, and a while after it.
 
         Parameters
