@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaincinv
 
-from continuum_robot.estimation.contact_states import ContactEstimate
+from continuum_robot.estimation.contact_states import CLEAR, ContactEstimate
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
@@ -154,7 +154,7 @@ class ContactKinds:
         """
         self._time_s += dt
         if not estimate.in_contact:
-            self._end(blind=not math.isfinite(estimate.ratio))
+            self._end(clear=estimate.state == CLEAR)
             return self._kind
         if not self._touching:
             self._touching, self._began_s, self._misfit_s = True, self._time_s, 0.0
@@ -167,15 +167,15 @@ class ContactKinds:
             self._kind = seen
         return self._kind
 
-    def _end(self, *, blind: bool) -> None:
-        """No contact any more: a short one, of which nothing else was told, was accidental."""
+    def _end(self, *, clear: bool) -> None:
+        """No contact any more: a short one of no other kind was accidental, if it is over and not out of sight."""
         if self._touching:
             lasted_s, name = self._time_s - self._began_s, self._kind.name
             self._touching, self._ended_s = False, self._time_s
             self._kind = ContactKind()
-            if not blind and name == UNKNOWN and lasted_s < self.settings.sustained_s:
+            if clear and name == UNKNOWN and lasted_s < self.settings.sustained_s:
                 self._kind = ContactKind(ACCIDENTAL, f"it was over after {lasted_s:.2g} s")
-        elif blind or self._time_s - self._ended_s > self.settings.remember_s:
+        elif not clear or self._time_s - self._ended_s > self.settings.remember_s:
             self._kind = ContactKind()
 
     def _seen(self, estimate: ContactEstimate, c: Vector, displacement: Vector, dt: float) -> ContactKind:

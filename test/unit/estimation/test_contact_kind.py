@@ -23,7 +23,7 @@ from continuum_robot.estimation.contact_kind import (
     ContactKinds,
     kind_of,
 )
-from continuum_robot.estimation.contact_states import CLEAR, CONTACT, ContactEstimate
+from continuum_robot.estimation.contact_states import CLEAR, CONTACT, SETTLING, TARING, ContactEstimate
 from continuum_robot.estimation.wrench import WrenchEstimate
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.strain_rod import StrainRod
@@ -33,7 +33,7 @@ DT = 0.01
 
 
 class Touched:
-    """The kinds that are told of a segment whose motion and contact are given."""
+    """The kinds that are reported of a segment whose motion and contact are given."""
 
     def __init__(self) -> None:
         self.robot = load_robot("vanderbilt_segment")
@@ -157,6 +157,14 @@ def test_what_is_over_soon_was_accidental_and_is_forgotten(touched):
     assert names[:95] == [ACCIDENTAL] * 95
     assert names[-1] == NO_CONTACT
     assert "0.2 s" in touched.told[30].reason
+
+
+@pytest.mark.parametrize("state", [SETTLING, TARING])
+def test_a_contact_that_is_lost_from_sight_is_not_over(touched, state):
+    c, clarke = touched.shapes @ np.array([0.01, 0.0]), np.array([0.01, 0.0])
+    for _ in range(20):
+        touched.feel(c, clarke)
+    assert [touched.feel(c, clarke, state=state) for _ in range(20)] == [NO_CONTACT] * 20
 
 
 def test_a_residual_that_one_contact_does_not_explain(touched):
