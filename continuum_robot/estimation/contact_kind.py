@@ -85,20 +85,30 @@ class ContactKind:
     reason: str = ""
 
 
-def kind_of(names: Iterable[str]) -> str:
-    """The kind of a whole contact, from what was told of it in each of its cycles and just after; empty: of none.
+def in_words(name: str) -> str:
+    """The name of a kind as a person reads it.
 
-    That which was told most often; accidental and unknown only where nothing else was.
+    Parameters
+    ----------
+    name : of ``KINDS``, or empty
+    """
+    return {NO_CONTACT: "no contact", UNKNOWN: "of unknown kind"}.get(name, name.replace("_", " "))
+
+
+def kind_of(names: Iterable[str]) -> str:
+    """The kind of a whole contact, from those reported in each of its cycles and just after; empty: no contact.
+
+    That which was reported most often; accidental and unknown only where nothing else was.
 
     Parameters
     ----------
     names : of ``KINDS`` or empty, one of each cycle
     """
-    told = Counter(name for name in names if name != NO_CONTACT)
-    certain = [name for name, _ in told.most_common() if name not in (UNKNOWN, ACCIDENTAL)]
-    if certain:
-        return certain[0]
-    return ACCIDENTAL if ACCIDENTAL in told else UNKNOWN if told else NO_CONTACT
+    reported = Counter(names)
+    for name, _ in reported.most_common():
+        if name not in (NO_CONTACT, UNKNOWN, ACCIDENTAL):
+            return name
+    return next((name for name in (ACCIDENTAL, UNKNOWN) if name in reported), NO_CONTACT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +132,7 @@ class ContactKinds:
 
     Raises
     ------
-    ParameterError : tendons that cannot be controlled, by whose motion nothing can be told
+    ParameterError : tendons that cannot be controlled, whose motion moves the rod no known way
     """
 
     def __init__(
@@ -207,13 +217,13 @@ class ContactKinds:
         """Whether one contact has not explained the residual for longer than observers take to settle."""
         wrench = estimate.wrench
         freedom = wrench.degrees_of_freedom - 1  # the place was found from the same residual
-        told = freedom > 0 and not estimate.wrench_place_assumed
-        above = told and wrench.chi_square > _largest_misfit(self.settings.one_contact_confidence, freedom)
+        testable = freedom > 0 and not estimate.wrench_place_assumed
+        above = testable and wrench.chi_square > _largest_misfit(self.settings.one_contact_confidence, freedom)
         self._misfit_s = self._misfit_s + dt if above else 0.0
         return self._misfit_s >= self.settings.sustained_s
 
     def _moved(self, now: _Moment, place_m: float) -> ContactKind | None:
-        """What the motion within the window tells; None where too little moves, or moves freely."""
+        """What the motion within the window shows; None where too little moves, or moves freely."""
         settings, then = self.settings, self._moments[0]
         free_c = then.c + self._shapes @ (now.clarke - then.clarke)
         mean = np.mean([moment.direction for moment in self._moments], axis=0)
@@ -224,13 +234,13 @@ class ContactKinds:
             begin = self._pose(then.c, s_m)[:3, 3]
             return self._pose(now.c, s_m)[:3, 3] - begin, self._pose(free_c, s_m)[:3, 3] - begin
 
-        pairs = [tuple(float(np.linalg.norm(one)) for one in motions(s_m)) for s_m in self._places_m]
-        driven = [(did, could) for did, could in pairs if could > least_m / 3]
-        did, could = pairs[-1]
-        enough = could > least_m and pairs[_MIDDLE] in driven
-        if enough and all(one < settings.blocked_motion * other for one, other in driven):
+        did, could = np.linalg.norm([motions(s_m) for s_m in self._places_m], axis=2).T
+        driven = could > least_m / 3
+        enough = could[-1] > least_m and driven[_MIDDLE]
+        if enough and (did < settings.blocked_motion * could)[driven].all():
             return ContactKind(
-                SEGMENT_BLOCKED, f"no place moves as it is driven; the tip {1e3 * did:.0f} of {1e3 * could:.0f} mm"
+                SEGMENT_BLOCKED,
+                f"no place moves as it is driven; the tip {1e3 * did[-1]:.0f} of {1e3 * could[-1]:.0f} mm",
             )
         moved, free = motions(place_m)
         least_m = settings.least_motion * max(place_m, self._places_m[0])

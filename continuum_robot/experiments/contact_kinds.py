@@ -29,6 +29,7 @@ from continuum_robot.estimation.contact_kind import (
     SLIDING,
     SUSTAINED,
     TIP_BLOCKED,
+    in_words,
     kind_of,
 )
 from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
@@ -222,7 +223,6 @@ def _draw(result: Result, folder: Path) -> list[Path]:
     every, told = result.series
     file = folder / "contact_kinds.png"
     columns = [*KINDS, NO_CONTACT]
-    words = {kind: (kind or "no contact").replace("_", " ") for kind in columns}
     with figure(file, "Contacts of every kind, and what they were taken for", 1, len(told), squeeze=False) as (_, axes):
         for axis, (plant, found) in zip(axes[0], told.items(), strict=True):
             counts = np.zeros((len(_TRUE), len(columns)))
@@ -233,9 +233,9 @@ def _draw(result: Result, folder: Path) -> list[Path]:
             for (row, column), count in np.ndenumerate(counts):
                 if count:
                     axis.text(column, row, f"{count:.0f}", ha="center", va="center", color="black")
-            axis.set_xticks(range(len(columns)), [words[kind] for kind in columns], rotation=60, ha="right")
-            axis.set_yticks(range(len(_TRUE)), [words[kind] for kind in _TRUE])
-            axis.set(title=plant, xlabel="told")
+            axis.set_xticks(range(len(columns)), [in_words(kind) for kind in columns], rotation=60, ha="right")
+            axis.set_yticks(range(len(_TRUE)), [in_words(kind) for kind in _TRUE])
+            axis.set(title=plant, xlabel="reported")
         axes[0][0].set_ylabel("true")
     return [file]
 

@@ -71,7 +71,7 @@ class Run:
     felt_s : from touch to the report, s; NaN where it was not felt
     given_up_m : largest distance of the reference from the one asked for, Clarke coordinates, m
     time_s, force_n : of the force over time, shape (T,), s and N
-    kinds : of the contact, as told in each update
+    kinds : of the contact, as reported in each update
     """
 
     peak_n: float

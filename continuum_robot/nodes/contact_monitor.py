@@ -167,7 +167,7 @@ class ContactMonitorNode(ManagedNode):
         try:
             self._kinds = ContactKinds(robot, pose, self._kind_settings.value)
         except ParameterError as error:
-            progress(f"kinds of contacts are not told: {error}")
+            progress(f"kinds of contacts are not reported: {error}")
         self._estimate = None
         self._monitor = monitor
         self._floor.read()

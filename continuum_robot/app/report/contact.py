@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.app.figures import plt, save_figure
 from continuum_robot.app.recording import Recording, Series
-from continuum_robot.estimation.contact_kind import UNKNOWN, kind_of
+from continuum_robot.estimation.contact_kind import UNKNOWN, in_words, kind_of
 from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
@@ -123,7 +123,7 @@ def _felt(contact: Series, reported: Sequence[Interval]) -> dict[str, list[Any]]
         felt["felt_deviation_m"].append(
             float(np.median(within["arc_length_deviation"][found, 0])) if found.any() else math.nan
         )
-        # An accidental contact is told after its end.
+        # An accidental contact is reported after its end.
         felt["felt_kind"].append(kind_of(contact.between(start_s, end_s + _GAP_S).texts.get("kind", ())))
     return felt
 
@@ -254,7 +254,7 @@ def contact_lines(numbers: Mapping[str, Any]) -> list[str]:
         place = (
             f"at {1e3 * at_m:.0f} ± {1e3 * deviation_m:.0f} mm" if math.isfinite(at_m) else "at a place not observable"
         )
-        named = f", {kind.replace('_', ' ')}" if kind not in ("", UNKNOWN) else ""
+        named = f", {in_words(kind)}" if kind not in ("", UNKNOWN) else ""
         lines.append(f"          felt at {at_s:.2f} s: {force_n:.1f} N {place}{named}")
     for reason in get("contact_blind_reasons", []):
         lines.append(f"          blind: {reason}")

@@ -15,6 +15,7 @@ from continuum_robot.app.view import colors
 from continuum_robot.app.view.gui import show
 from continuum_robot.app.view.reach import Unit, reach_of, unit_of
 from continuum_robot.app.view.scene import force_words
+from continuum_robot.estimation.contact_kind import in_words
 from continuum_robot.robot.description import Robot
 
 _COLUMNS = 4
@@ -96,5 +97,5 @@ def contact_words(contact: ContactState) -> str:
     if contact.in_contact:
         force = np.nan_to_num(contact.force_there_n)
         return force_words(contact, float(np.sqrt(force @ force)))
-    kind = f"; the last was {contact.kind}: {contact.kind_reason}" if contact.kind else ""
-    return f"{contact.state}: {contact.reason}{kind}" if contact.reason else contact.state + kind
+    words = f"{contact.state}: {contact.reason}" if contact.reason else contact.state
+    return f"{words}; the last was {in_words(contact.kind)}: {contact.kind_reason}" if contact.kind else words

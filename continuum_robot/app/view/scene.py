@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.app.client.state import ContactState, RobotState
 from continuum_robot.app.view import colors, meshes
-from continuum_robot.estimation.contact_kind import UNKNOWN
+from continuum_robot.estimation.contact_kind import in_words
 from continuum_robot.geometry.so3 import quaternion_from_matrix
 from continuum_robot.models.drawing import Drawing, Geometry
 
@@ -331,10 +331,5 @@ def force_words(contact: ContactState, size_n: float) -> str:
         where = f"at {1e3 * contact.arc_length_m:.0f} mm"
     else:
         where = "if at the tip; its place is not observable"
-    kind = f", {kind_words(contact)}" if contact.kind else ""
+    kind = f", {in_words(contact.kind)}" if contact.kind else ""
     return f"{contact.state}{kind}: {size_n:.2g}{error} N {where}"
-
-
-def kind_words(contact: ContactState) -> str:
-    """The kind of a contact in words."""
-    return "of unknown kind" if contact.kind == UNKNOWN else contact.kind.replace("_", " ")
