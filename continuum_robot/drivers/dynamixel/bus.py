@@ -26,6 +26,7 @@ LONGEST_WAIT_S = 0.1
 LONGEST_LATE = 4096
 """Bytes that are read of an answer whose time is over: what the operating system may have kept of it meanwhile."""
 ATTEMPTS = 3
+_STALL_S = 0.1
 
 _LOST = (OSError, termios.error)
 """What a serial port raises when its adapter is pulled out; pyserial's own exception is an OSError."""
@@ -218,13 +219,16 @@ class DynamixelBus:
         )
 
     def missing(self, servos: Sequence[int]) -> list[int]:
-        """Which of these do not answer a ping.
+        """Which of these answer no ping, nor one after a pause that is longer than a stall of the machine.
 
         Parameters
         ----------
         servos : numbers on the bus
         """
-        return [servo for servo in servos if not self.ping(servo)]
+        silent = [servo for servo in servos if not self.ping(servo)]
+        if silent:
+            time.sleep(_STALL_S)
+        return [servo for servo in silent if not self.ping(servo)]
 
 
 def _port_handler(name: str, baud_bps: int, line: serial.Serial, answer_margin_s: float) -> Any:

@@ -8,6 +8,7 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -244,6 +245,21 @@ def test_every_missing_servo_is_named(stand: ServoStand) -> None:
     stand.servos.inject("", 2)
     stand.servos.inject("", 11)
     stand.actuators.open()
+
+
+def test_a_bus_that_stalls_for_a_moment_misses_no_servo(stand: ServoStand, monkeypatch: pytest.MonkeyPatch) -> None:
+    exchange, stalled = stand.actuators.bus._exchange, [3] * bus_module.ATTEMPTS
+
+    def late(call: str, *arguments: int) -> Any:
+        answer = exchange(call, *arguments)
+        if call == "ping" and arguments[0] in stalled:
+            stalled.remove(arguments[0])
+            return 0, -1, 0
+        return answer
+
+    monkeypatch.setattr(stand.actuators.bus, "_exchange", late)
+    stand.actuators.open()
+    assert not stalled
 
 
 def test_a_clamp_above_the_servos_own_is_refused(stand: ServoStand) -> None:
