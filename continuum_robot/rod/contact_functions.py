@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import casadi as ca
 import numpy as np
@@ -19,6 +19,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.rod.code_generation import compile_functions
 from continuum_robot.rod.contact_terms import Interval, NumericMarch, SymbolicMarch, all_terms, intervals_of
 from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.moving_chain import expressions_of
 from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.tendon_friction import TendonFriction
 from continuum_robot.rod.tendons import beyond_bending
@@ -252,7 +253,8 @@ def _chebyshev(ratio: Vector, degree: int) -> Vector:
 
 def _contact_terms(model: RodModel, intervals: list[Interval], count: int) -> ca.Function:
     """(c, c_rate) -> the terms, of a rod that only bends."""
-    c, rate = ca.SX.sym("c", model.size), ca.SX.sym("c_rate", model.size)
+    kind: Any = expressions_of(model.robot)
+    c, rate = kind.sym("c", model.size), kind.sym("c_rate", model.size)
     stiffness, damping, constant = (
         ca.sparsify(ca.DM(matrix))
         for matrix in (model.stiffness, model.damping, model.axial_mass + model.actuator_mass)
@@ -270,7 +272,12 @@ def _contact_terms(model: RodModel, intervals: list[Interval], count: int) -> ca
     )
     names = ["momentum", "known_force", "mass", "momentum_by_c", "force_by_c", "jacobians"]
     return ca.Function(
-        "contact_terms", [c, rate], [ca.densify(value) for value in found], ["c", "c_rate"], names, {"cse": True}
+        "contact_terms",
+        [c, rate],
+        [ca.densify(value) for value in found],
+        ["c", "c_rate"],
+        names,
+        {"cse": kind is ca.SX},
     )
 
 
@@ -287,16 +294,15 @@ class FrictionTerms:
         self, friction: TendonFriction, *, compile: str = "auto", progress: Callable[[str], None] | None = None
     ) -> None:
         n, k = friction.robot.coefficient_count, friction.capstan_count
-        c, rate, torque = ca.SX.sym("c", n), ca.SX.sym("c_rate", n), ca.SX.sym("capstan_torque", k)
-        coefficients, to_capstans = ca.DM(friction.coefficients), ca.SX(ca.sparsify(ca.DM(friction.jacobian)))
-        shares = ca.SX.sym("shares", k, 2)
+        shares, rate, torque = ca.SX.sym("shares", k, 2), ca.SX.sym("c_rate", n), ca.SX.sym("capstan_torque", k)
+        to_capstans = ca.SX(ca.sparsify(ca.DM(friction.jacobian)))
         force = to_capstans.T @ friction.torque_of(shares, to_capstans @ rate, torque, friction.sign)  # johnston (38)
-        by_shares = ca.jacobian(force, ca.vec(shares))
-        by_c = by_shares @ ca.vertcat(*friction.share_jacobian(c, coefficients))
-        outputs = ca.substitute([force, by_c, ca.jacobian(force, rate)], [shares], [friction.shares(c, coefficients)])
-        function = ca.Function(
-            "friction_terms", [c, rate, torque], [ca.densify(value) for value in outputs], {"cse": True}
-        )
+        derivatives = [ca.densify(ca.jacobian(force, by)) for by in (ca.vec(shares), rate)]
+        of_shares = ca.Function("force_of_shares", [shares, rate, torque], [force, *derivatives], {"cse": True})
+        given = [ca.MX.sym(name, size) for name, size in (("c", n), ("c_rate", n), ("capstan_torque", k))]
+        found, *by_c = friction.share_jacobian(given[0], ca.DM(friction.coefficients))
+        value, by_shares, by_rate = of_shares(found, *given[1:])
+        function = ca.Function("friction_terms", given, [value, by_shares @ ca.vertcat(*by_c), by_rate])
         self._function = compile_functions(
             [function], f"the tendon friction of {friction.robot.name}", compile=compile, progress=progress
         )["friction_terms"]

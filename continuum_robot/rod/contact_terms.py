@@ -19,7 +19,7 @@ differentiation; the tests hold one against the other. Integrals are by Gauss-Le
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -32,8 +32,8 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.rod.bases import basis_matrix
 from continuum_robot.rod.exponential import hat
 from continuum_robot.rod.inertia import Parts, Station, stations
-from continuum_robot.rod.moving_chain import SegmentSteps
-from continuum_robot.rod.shared_code import SharedCode
+from continuum_robot.rod.moving_chain import SegmentSteps, code_of, placed
+from continuum_robot.rod.shared_code import Code, shared_code
 from continuum_robot.rod.strain_kinematics import hat as numeric_hat
 from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.tendons import coefficient_slices
@@ -188,24 +188,16 @@ class March(Protocol):
 
 
 class _Symbols:
-    """What the formulas need of CasADi's expressions; one for each model."""
+    """What the formulas need of CasADi's expressions."""
 
     hat = staticmethod(hat)
     below = staticmethod(ca.vertcat)
     beside = staticmethod(ca.horzcat)
     lower = staticmethod(ca.tril)
 
-    def __init__(self) -> None:
-        self._shared = SharedCode()
-
     def apply(self, formula: Callable[..., tuple[Any, ...]], *given: Any) -> tuple[Any, ...]:
         """Results of a formula, whose code exists once for all nodes or masses that are alike."""
-        return self._shared(f"contact{formula.__name__}", partial(formula, self), *given)
-
-    @staticmethod
-    def zeros(rows: int, columns: int) -> Any:
-        """A matrix to add to."""
-        return ca.SX(rows, columns)
+        return shared_code(f"contact{formula.__name__}", partial(formula, self), *given)
 
     @staticmethod
     def constant(matrix: Vector) -> Any:
@@ -236,7 +228,6 @@ class _Symbols:
 class _Numbers:
     """The same of stacks of arrays."""
 
-    zeros = staticmethod(lambda *shape: np.zeros(shape))
     constant = lower = symmetric = staticmethod(np.asarray)
 
     def apply(self, formula: Callable[..., tuple[Any, ...]], *given: Any) -> tuple[Any, ...]:
@@ -287,24 +278,24 @@ def all_terms(
     rate : of the coefficients, (n, 1), 1/(m.s)
     constant_mass, stiffness, damping : matrices of the coefficients, (n, n)
     """
-    kind, n = march.kind, rate.shape[0]
+    kind = march.kind
     bodies = [(mass.mass_kg, mass.turn, mass.inertia, mass.jacobian) for mass in march.masses]
     loads = [kind.apply(_loads, *body, rate, gravity_m_per_s2) for body in bodies]
     beyond, weights = (march.beyond(list(wrenches)) for wrenches in zip(*loads, strict=True))
     # Y at the nodes and masses: the same quadrature as J's, of - ad(A B) V.
     changes = [kind.apply(_bracket, node.axes, node.jacobian, rate)[0] for node in march.nodes]
     at_nodes, at_masses = march.integrals(changes)
-    gradient, by_rate = kind.zeros(n, 1), kind.zeros(n, n)
-    half = kind.zeros(n, n)
+    of_segments: dict[int | None, list[tuple[Any, ...]]] = {}
     for node, *of_node in zip(march.nodes, at_nodes, beyond, weights, strict=True):
         found = kind.apply(_of_node, node.axes, node.weighted, node.jacobian, *of_node, rate)
-        for total, part in zip((gradient, by_rate, half), found, strict=True):
-            total[node.place, :] += kind.total(part)
+        of_segments.setdefault(node.place.start, []).append(tuple(kind.total(part) for part in found))
+    sums = [[_sum(parts) for parts in zip(*found, strict=True)] for found in of_segments.values()]
+    gradient, by_rate, half = (kind.below(*parts) for parts in zip(*sums, strict=True))
     of_masses = [kind.apply(_of_mass, *body, Y, gravity_m_per_s2) for body, Y in zip(bodies, at_masses, strict=True)]
     mass_matrix, transport, curvature, more = (
-        sum((kind.total(part) for part in parts), kind.zeros(n, n)) for parts in zip(*of_masses, strict=True)
+        _sum([kind.total(part) for part in parts]) for parts in zip(*of_masses, strict=True)
     )
-    half += more
+    half = half + more
     mass_matrix = kind.symmetric(mass_matrix + constant_mass)
     return (
         mass_matrix @ rate,  # johnston (43)
@@ -314,6 +305,10 @@ def all_terms(
         kind.symmetric(curvature + half + half.T - stiffness),
         march.body_jacobians,
     )
+
+
+def _sum(parts: Sequence[Any]) -> Any:
+    return sum(parts[1:], start=parts[0])
 
 
 def _loads(
@@ -392,36 +387,44 @@ class SymbolicMarch:
 
     def __init__(self, robot: Robot, intervals: list[Interval], c: Any, collocation_nodes: int) -> None:
         self.kind = _Symbols()
-        self._intervals, self._size = intervals, c.shape[0]
-        self._shares, self._inner = collocation(collocation_nodes)[1:]
+        self._intervals, self._zero = intervals, type(c)(6, c.shape[0])
+        shares, inner = collocation(collocation_nodes)[1:]
+        self._shares = np.vstack([inner, shares])
+        self._codes = [code_of(segment.basis, type(c)) for segment in robot.segments]
         self.nodes, self.masses = [], []
         self._ends: list[int] = []  # intervals of the masses
-        body_jacobians = []
-        rotation, position = ca.SX.eye(3), ca.SX.zeros(3)
-        jacobian = ca.SX(6, self._size)
-        steps = [
-            SegmentSteps(segment, c[place])
-            for segment, place in zip(robot.segments, coefficient_slices(robot), strict=True)
-        ]
+        body_jacobians: list[Any] = []
+        rotation, position = ca.DM.eye(3), ca.DM.zeros(3)
+        jacobian = self._zero
+        changes = self._frames(robot, c)
         for at, interval in enumerate(intervals):
-            at_m, axes, base_m = interval.start_m, [], interval.end_m - interval.length_m
-            for target_m in [*interval.nodes_m, interval.end_m]:
-                end_m = interval.start_m + float(target_m) - base_m
-                turn, move = steps[interval.segment].frame(at_m, end_m)
-                position, rotation, at_m = position + rotation @ move, rotation @ turn, end_m
-                axes.append(_axes(rotation, position, interval.rows))
-            columns = [axis @ self._basis(B) for axis, B in zip(axes[:-1], interval.bases, strict=True)]
-            for k, axis in enumerate(axes[:-1]):
-                here = self._with(jacobian, interval, self._inner[k], columns)
-                weighted = self._basis(interval.length_m * float(self._shares[k]) * interval.bases[k])
-                self.nodes.append(Node(interval.place, weighted, axis, here))
-            jacobian = self._with(jacobian, interval, self._shares, columns)
+            axes: list[Any] = []
+            code = self._codes[interval.segment]
+            rows = [int(row) for row in interval.rows]
+            name, turning = "".join(str(row) for row in rows), partial(_axes, rows)
+            for _ in range(len(self._shares)):
+                rotation, position = placed(code, rotation, position, next(changes))
+                axes += code(f"contact_axes_{name}", turning, rotation, position)
+            *here, end = self._integrals(jacobian, interval, axes[:-1], interval.length_m)
+            for k, (axis, value) in enumerate(zip(axes[:-1], here, strict=True)):
+                weighted = self._basis(interval.length_m * float(shares[k]) * interval.bases[k])
+                self.nodes.append(Node(interval.place, weighted, axis, value))
+            jacobian = end
             for station in interval.bodies:
-                self.masses.append(self._body(station, rotation, position, jacobian))
+                self.masses.append(self._body(code, station, rotation, position, jacobian))
                 self._ends.append(at)
-            linear = jacobian[:3, :] - hat(position) @ jacobian[3:, :]
-            body_jacobians.append(ca.vertcat(rotation.T @ linear, rotation.T @ jacobian[3:, :]))
+            body_jacobians += code("contact_body_jacobian", _body_jacobian, rotation, position, jacobian)
         self.body_jacobians = ca.vertcat(*body_jacobians)
+
+    def _frames(self, robot: Robot, c: Any) -> Iterator[tuple[Any, Any]]:
+        """The steps to the nodes and to the end of each interval."""
+        for index, place in enumerate(coefficient_slices(robot)):
+            base_m, ends_m = float(robot.segment_starts_m[index]), []
+            for interval in self._intervals:
+                if interval.segment == index:
+                    ends_m += [float(node_m) - base_m for node_m in interval.nodes_m]
+                    ends_m.append(interval.start_m + interval.length_m)
+            yield from SegmentSteps(robot.segments[index], c[place]).frames(ends_m)
 
     def beyond(self, wrenches: list[Any]) -> list[Any]:
         """As of :class:`March`.
@@ -433,10 +436,10 @@ class SymbolicMarch:
         values: list[Any] = [None for _ in self._intervals]
         for at, wrench in zip(self._ends, wrenches, strict=True):
             values[at] = wrench if values[at] is None else values[at] + wrench
-        sums, total = [], ca.SX(6, 1)
+        sums, total = [], type(self._zero)(6, 1)
         for value in reversed(values):
             total = total if value is None else total + value
-            sums += [total] * len(self._shares)
+            sums += [total] * (len(self._shares) - 1)
         return sums[::-1]
 
     def integrals(self, integrands: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -446,39 +449,60 @@ class SymbolicMarch:
         ----------
         integrands : at the nodes, (6, r) each
         """
-        total, count = ca.SX(6, self._size), len(self._shares)
+        total, count = self._zero, len(self._shares) - 1
         at_ends, at_nodes = [], []
         for at, interval in enumerate(self._intervals):
             own = integrands[at * count : (at + 1) * count]
-            columns = [-(value @ self._basis(B)) for value, B in zip(own, interval.bases, strict=True)]
-            at_nodes += [self._with(total, interval, self._inner[k], columns) for k in range(count)]
-            total = self._with(total, interval, self._shares, columns)
+            *here, total = self._integrals(total, interval, own, -interval.length_m)
+            at_nodes += here
             at_ends.append(total)
         return at_nodes, [at_ends[at] for at in self._ends]
 
     def _basis(self, matrix: Vector) -> Any:
         return self.kind.constant(matrix)
 
-    def _with(self, matrix: Any, interval: Interval, shares: Vector, columns: list[Any]) -> Any:
-        """A copy of ``matrix`` with the integral of ``columns`` added to the interval's coefficients."""
-        found = ca.SX(matrix)
-        for share, column in zip(shares, columns, strict=True):
-            found[:, interval.place] += interval.length_m * float(share) * column
-        return found
+    def _integrals(self, before: Any, interval: Interval, integrands: list[Any], length_m: float) -> tuple[Any, ...]:
+        """Integrals of integrand B to the nodes of an interval and to its end, on from ``before`` at its start."""
+        bases = [self._basis(B) for B in interval.bases]
+        given = (before, ca.DM(length_m * self._shares), *integrands, *bases)
+        place = interval.place
+        return self._codes[interval.segment](f"contact_integrals_{place.start}", partial(_integrals, place), *given)
 
-    def _body(self, station: Station, rotation: Any, position: Any, jacobian: Any) -> Mass:
-        center, inertia = position, ca.SX(3, 3)
-        if station.center_of_mass_m is not None:
-            center = position + rotation @ self.kind.constant(station.center_of_mass_m)
-        if station.tensor_kg_m2 is not None:
-            inertia = rotation @ self.kind.constant(station.tensor_kg_m2) @ rotation.T
-        return Mass(station.total_mass_kg, hat(center), inertia, jacobian)
+    def _body(self, code: Code, station: Station, rotation: Any, position: Any, jacobian: Any) -> Mass:
+        center = np.zeros(3) if station.center_of_mass_m is None else station.center_of_mass_m
+        tensor = np.zeros((3, 3)) if station.tensor_kg_m2 is None else station.tensor_kg_m2
+        given = (rotation, position, self.kind.constant(center), self.kind.constant(tensor))
+        turn, inertia = code("contact_body", _body, *given)
+        return Mass(station.total_mass_kg, turn, inertia, jacobian)
 
 
-def _axes(rotation: Any, position: Any, rows: NDArray[np.intp]) -> Any:
+def _axes(rows: list[int], rotation: Any, position: Any) -> tuple[Any]:
     """Twists (linear, angular) of what lies beyond, for unit strains in ``rows`` of a rod that only bends, (6, r)."""
-    turning = [int(row) for row in rows]
-    return ca.vertcat(hat(position) @ rotation[:, turning], rotation[:, turning])
+    return (ca.vertcat(hat(position) @ rotation[:, rows], rotation[:, rows]),)
+
+
+def _integrals(place: slice, before: Any, weights: Any, *given: Any) -> list[Any]:
+    """Sums of ``weights`` times integrand B, one for each row, added to columns ``place`` of copies of ``before``."""
+    half = len(given) // 2
+    columns = [value @ B for value, B in zip(given[:half], given[half:], strict=True)]
+    found = []
+    for k in range(weights.shape[0]):
+        value = ca.SX(before)
+        for j, column in enumerate(columns):
+            value[:, place] += weights[k, j] * column
+        found.append(value)
+    return found
+
+
+def _body(rotation: Any, position: Any, center: Any, tensor: Any) -> tuple[Any, Any]:
+    """Cross-product matrix of a body's centre and its inertia, in base axes."""
+    return hat(position + rotation @ center if center.nnz() else position), rotation @ tensor @ rotation.T
+
+
+def _body_jacobian(rotation: Any, position: Any, jacobian: Any) -> tuple[Any]:
+    """J in the axes of the body, of the body's origin."""
+    linear = jacobian[:3, :] - hat(position) @ jacobian[3:, :]
+    return (ca.vertcat(rotation.T @ linear, rotation.T @ jacobian[3:, :]),)
 
 
 class NumericMarch:

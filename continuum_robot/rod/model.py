@@ -22,14 +22,13 @@ from continuum_robot.rod.inertia import (
     tendon_axial_mass_matrix,
 )
 from continuum_robot.rod.lagrangian import Terms, inertial_terms
-from continuum_robot.rod.moving_chain import frame_at, moving_frame_at
+from continuum_robot.rod.moving_chain import expressions_of, frame_at, moving_frame_at
 from continuum_robot.rod.path_lengths import PathLengths
+from continuum_robot.rod.shared_code import Code, repeated_code, shared_code
 from continuum_robot.rod.strain_kinematics import stretches
 from continuum_robot.rod.tendons import string_matrix, tendon_matrix
 
 Vector = NDArray[np.float64]
-
-_OPTIONS = {"cse": True}
 
 
 class RodModel:
@@ -81,11 +80,11 @@ class RodModel:
         self.axial_mass = tendon_axial_mass_matrix(robot) if tendon_inertia else np.zeros((self.size, self.size))
         self.actuator_mass = actuator_mass_matrix(robot) if actuator_inertia else np.zeros((self.size, self.size))
         self.quadrature_nodes = quadrature_nodes
-        self._c = ca.SX.sym("c", self.size)
-        self._rate = ca.SX.sym("c_rate", self.size)
-        self._second = ca.SX.sym("c_acceleration", self.size)
-        self._force = ca.SX.sym("generalized_force", self.size)
-        self._s = ca.SX.sym("s")
+        self._kind: Any = expressions_of(robot)
+        self._c: Any = self._kind.sym("c", self.size)
+        self._rate: Any = self._kind.sym("c_rate", self.size)
+        self._second: Any = self._kind.sym("c_acceleration", self.size)
+        self._force: Any = self._kind.sym("generalized_force", self.size)
 
     @cached_property
     def tendon_matrix(self) -> Vector:
@@ -103,8 +102,15 @@ class RodModel:
     def _terms(self) -> Terms:
         return inertial_terms(self.robot, self.parts, self._c, self._rate, self.quadrature_nodes)
 
-    def _bias(self, rate: Any, weight: bool) -> Any:
-        return inertial_terms(self.robot, self.parts, self._c, rate, self.quadrature_nodes, weight=weight).bias
+    @cached_property
+    def _still(self) -> Terms:
+        """Of c alone: calls of shared code depend on all that they are given."""
+        rate = self._kind(self.size, 1)
+        return inertial_terms(self.robot, self.parts, self._c, rate, self.quadrature_nodes)
+
+    @property
+    def _code(self) -> Code:
+        return repeated_code if self._kind is ca.SX else shared_code
 
     @property
     def _constant_mass(self) -> Any:
@@ -112,7 +118,10 @@ class RodModel:
 
     @cached_property
     def _mass(self) -> Any:
-        return ca.tril2symm(ca.tril(self._terms.mass + _sparse(self._constant_mass)))  # symmetric to the last bit
+        return self._whole_mass(self._terms)
+
+    def _whole_mass(self, terms: Terms) -> Any:
+        return ca.tril2symm(ca.tril(terms.mass + _sparse(self._constant_mass)))  # symmetric to the last bit
 
     @cached_property
     def _load(self) -> Any:
@@ -127,12 +136,12 @@ class RodModel:
     @cached_property
     def _potential(self) -> Any:
         elastic = ca.dot(self._c, _sparse(self.stiffness) @ self._c) / 2
-        return sum(self._terms.height.values()) + elastic  # muhmann (15)
+        return sum(self._still.height.values()) + elastic  # muhmann (15)
 
     @cached_property
     def acceleration(self) -> ca.Function:
         """(c, c_rate, generalized_force) -> c_acceleration; the force includes the tendons' G^T tension."""
-        value = solve_symmetric(self._mass, self._force - self._load)  # muhmann (25)
+        (value,) = self._code("solve_symmetric", _solution, self._mass, self._force - self._load)  # muhmann (25)
         return self._function(
             "acceleration",
             [self._c, self._rate, self._force],
@@ -175,13 +184,15 @@ class RodModel:
     @cached_property
     def mass_matrix(self) -> ca.Function:
         """Of c: M, shape (n, n)."""
-        return self._function("mass_matrix", [self._c], [ca.densify(self._mass)], ["c"], ["mass"])
+        mass = self._whole_mass(self._still)
+        return self._function("mass_matrix", [self._c], [ca.densify(mass)], ["c"], ["mass"])
 
     @cached_property
     def coriolis_matrix(self) -> ca.Function:
         """(c, c_rate) -> C in Christoffel symbols of the first kind, so that M' - 2 C is skew; shape (n, n)."""
-        rate_of_mass = ca.jtimes(ca.densify(self._mass), self._c, self._rate)
-        transport = ca.jacobian(self._mass @ self._rate, self._c)
+        mass = self._whole_mass(self._still)
+        rate_of_mass = ca.jtimes(ca.densify(mass), self._c, self._rate)
+        transport = ca.jacobian(mass @ self._rate, self._c)
         value = (rate_of_mass + transport - transport.T) / 2
         return self._function(
             "coriolis_matrix", [self._c, self._rate], [ca.densify(value)], ["c", "c_rate"], ["coriolis"]
@@ -190,19 +201,17 @@ class RodModel:
     @cached_property
     def coriolis_force(self) -> ca.Function:
         """(c, c_rate) -> C(c, c_rate) c_rate, shape (n,)."""
+        weightless = inertial_terms(
+            self.robot, self.parts, self._c, self._rate, self.quadrature_nodes, weight=False
+        ).bias
         return self._function(
-            "coriolis_force",
-            [self._c, self._rate],
-            [ca.densify(self._bias(self._rate, False))],
-            ["c", "c_rate"],
-            ["force"],
+            "coriolis_force", [self._c, self._rate], [ca.densify(weightless)], ["c", "c_rate"], ["force"]
         )
 
     @cached_property
     def gravity_force(self) -> ca.Function:
         """Of c: g, the gradient of the potential energy in gravity, shape (n,)."""
-        value = self._bias(ca.SX(self.size, 1), True)
-        return self._function("gravity_force", [self._c], [ca.densify(value)], ["c"], ["force"])
+        return self._function("gravity_force", [self._c], [ca.densify(self._still.bias)], ["c"], ["force"])
 
     @cached_property
     def momentum(self) -> ca.Function:
@@ -257,7 +266,7 @@ class RodModel:
     @cached_property
     def energies(self) -> ca.Function:
         """(c, c_rate) -> (translational, rotational, gravity of each part in order of PARTS; axial; elastic), J."""
-        terms, zero = self._terms, ca.SX(0)
+        terms, zero = self._terms, self._kind(0)
         outputs = [
             ca.vertcat(*(group.get(part, zero) for part in PARTS))
             for group in (terms.translational, terms.rotational, terms.height)
@@ -277,46 +286,54 @@ class RodModel:
     @cached_property
     def pose(self) -> ca.Function:
         """(c, s) -> homogeneous matrix of the backbone's frame at arc length s (m) in the base frame, (4, 4)."""
-        rotation, position = frame_at(self.robot, self._c, self._s)
+        c, s = ca.SX.sym("c", self.size), ca.SX.sym("s")
+        rotation, position = frame_at(self.robot, c, s)
         matrix = ca.vertcat(ca.horzcat(rotation, position), ca.horzcat(0, 0, 0, 1))
-        return self._function("pose", [self._c, self._s], [ca.densify(matrix)], ["c", "s"], ["pose"])
+        return self._function("pose", [c, s], [ca.densify(matrix)], ["c", "s"], ["pose"])
 
     @cached_property
     def body_jacobian(self) -> ca.Function:
         """(c, s) -> Jacobian of the twist (linear, angular) of the frame at s in its own axes, (6, n)."""
-        turning, moving = ca.vertsplit(moving_frame_at(self.robot, self._c, self._s).jacobian, 3)
+        c, s = ca.SX.sym("c", self.size), ca.SX.sym("s")
+        turning, moving = ca.vertsplit(moving_frame_at(self.robot, c, s).jacobian, 3)
         value = ca.densify(ca.vertcat(moving, turning))
-        return self._function("body_jacobian", [self._c, self._s], [value], ["c", "s"], ["jacobian"])
+        return self._function("body_jacobian", [c, s], [value], ["c", "s"], ["jacobian"])
 
     @cached_property
     def _paths(self) -> PathLengths:
         return PathLengths(stretches(self.robot), self.robot.tendon_paths)
 
-    @cached_property
-    def _displaced(self) -> Any:
-        """Displacements of the tendons, expression (N,)."""
-        return ca.DM(self._paths.rest_m) - self._paths.expression(self._c)
+    def _displaced(self) -> tuple[Any, Any]:
+        """Coefficients, and the displacements of the tendons, expression (N,)."""
+        c = ca.SX.sym("c", self.size)
+        return c, ca.DM(self._paths.rest_m) - self._paths.expression(c)
 
     @cached_property
     def displacement(self) -> ca.Function:
         """Of c: q, displacement of every tendon, pulled in positive, m."""
-        return self._function("displacement", [self._c], [self._displaced], ["c"], ["q"])
+        c, displaced = self._displaced()
+        return self._function("displacement", [c], [displaced], ["c"], ["q"])
 
     @cached_property
     def displacement_jacobian(self) -> ca.Function:
         """Of c: dq/dc, shape (tendons, n), m per (1/m)."""
-        return self._function(
-            "displacement_jacobian", [self._c], [ca.densify(ca.jacobian(self._displaced, self._c))], ["c"], ["jacobian"]
-        )
+        c, displaced = self._displaced()
+        value = ca.densify(ca.jacobian(displaced, c))
+        return self._function("displacement_jacobian", [c], [value], ["c"], ["jacobian"])
 
     def _function(
         self, name: str, arguments: list[Any], results: list[Any], inputs: list[str], outputs: list[str]
     ) -> ca.Function:
-        return ca.Function(name, arguments, results, inputs, outputs, _OPTIONS)
+        written_out = any(isinstance(value, ca.SX) for value in arguments)
+        return ca.Function(name, arguments, results, inputs, outputs, {"cse": written_out})
 
 
 def _sparse(matrix: Any) -> Any:
-    return ca.SX(ca.sparsify(ca.DM(matrix)))
+    return ca.sparsify(ca.DM(matrix))
+
+
+def _solution(matrix: Any, right: Any) -> tuple[Any]:
+    return (solve_symmetric(matrix, right),)
 
 
 def solve_symmetric(matrix: Any, right: Any) -> Any:

@@ -13,9 +13,10 @@ Where the strain is constant, steps of equal length are the same expressions.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any
 
 import casadi as ca
@@ -27,6 +28,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segment import Segment
 from continuum_robot.rod.bases import REFERENCE_STRAIN, basis_matrix
 from continuum_robot.rod.exponential import bracket
+from continuum_robot.rod.shared_code import Code, repeated_code, shared_code
 from continuum_robot.rod.step import GAUSS_RATIOS, StrainPattern, drift_function, frame_function, tangent_function
 from continuum_robot.rod.tendons import coefficient_slices
 
@@ -91,6 +93,40 @@ def pattern_of(basis: Basis) -> StrainPattern:
     return StrainPattern(tuple(constant), tuple(varying), REFERENCE_STRAIN)
 
 
+def code_of(basis: Basis, kind: type[ca.SX | ca.MX]) -> Code:
+    """How the formulas of a segment's steps are written: out in ``SX`` where the strain is constant, else once.
+
+    What the numbers of equal steps leave of the formulas is less than calls.
+
+    Parameters
+    ----------
+    kind : of the expressions
+    """
+    return repeated_code if kind is ca.SX and pattern_of(basis).constant_alone else shared_code
+
+
+def expressions_of(robot: Robot) -> type[ca.SX | ca.MX]:
+    """Kind of expressions for all of a robot: ``MX``, in which calls of shared code cost least, if a strain varies."""
+    return ca.SX if all(pattern_of(segment.basis).constant_alone for segment in robot.segments) else ca.MX
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A step of a segment.
+
+    Attributes
+    ----------
+    nodal : B at its nodes, rows of the strains picked, (m, k)
+    length_m, reach_rad : its length, and the turn to which its frame holds
+    key : equal for equal steps
+    """
+
+    nodal: Any
+    length_m: Any
+    reach_rad: float
+    key: Any = None
+
+
 class SegmentSteps:
     """Steps along one segment, of its coefficients.
 
@@ -103,34 +139,21 @@ class SegmentSteps:
 
     def __init__(self, segment: Segment, own: Any, own_rate: Any = None) -> None:
         self.segment, self._own = segment, own
-        self._rate = ca.SX(own.shape[0], 1) if own_rate is None else own_rate
-        self._pattern = pattern_of(segment.basis)
-        self._frames: dict[tuple[float, bytes], tuple[Any, Any]] = {}
-        self._motions: dict[tuple[float, bytes], StepMotion] = {}
+        self._rate = type(own)(own.shape[0], 1) if own_rate is None else own_rate
+        self._pattern, self._code = pattern_of(segment.basis), code_of(segment.basis, type(own))
 
-    def frame(self, start_m: float, end_m: float) -> tuple[Any, Any]:
-        """Rotation (3, 3) and position (3,) of a step's end in its start.
+    def frames(self, ends_m: Sequence[float]) -> list[tuple[Any, Any]]:
+        """Rotation (3, 3) and position (3,) of the end of each step in its start.
 
         Parameters
         ----------
-        start_m, end_m : arc lengths from the segment's start, m
+        ends_m : of the steps, from the segment's start, where the first begins, increasing, m
         """
-        key, nodal = self._nodal(start_m, end_m)
-        if key not in self._frames:
-            self._frames[key] = self._frame(nodal, end_m - start_m, self._reach_rad(end_m - start_m))
-        return self._frames[key]
+        return self._frames(self._steps(ends_m))
 
-    def motion(self, start_m: float, end_m: float) -> StepMotion:
-        """What a step does by itself.
-
-        Parameters
-        ----------
-        start_m, end_m : arc lengths from the segment's start, m
-        """
-        key, nodal = self._nodal(start_m, end_m)
-        if key not in self._motions:
-            self._motions[key] = self._motion(nodal, end_m - start_m, self._reach_rad(end_m - start_m))
-        return self._motions[key]
+    def motions(self, ends_m: Sequence[float]) -> list[StepMotion]:
+        """What each step does by itself; arguments as of :meth:`frames`."""
+        return self._motions(self._steps(ends_m))
 
     def frames_to(self, s_m: Any) -> list[tuple[Any, Any]]:
         """Rotation and position of each of the steps that lead to an arc length, empty beyond it.
@@ -139,7 +162,7 @@ class SegmentSteps:
         ----------
         s_m : from the segment's start, expression, m
         """
-        return [self._frame(*step) for step in self._steps_to(s_m)]
+        return self._frames(list(self._steps_to(s_m)))
 
     def motions_to(self, s_m: Any) -> list[StepMotion]:
         """The motion of each of these steps.
@@ -148,34 +171,62 @@ class SegmentSteps:
         ----------
         s_m : from the segment's start, expression, m
         """
-        return [self._motion(*step) for step in self._steps_to(s_m)]
+        return self._motions(list(self._steps_to(s_m)))
 
-    def _frame(self, nodal: Any, step_m: Any, reach_rad: float) -> tuple[Any, Any]:
-        rotation, position = frame_function(self._pattern, reach_rad)(self._strains(nodal), step_m)
-        return rotation, position
+    def _frames(self, steps: list[_Step]) -> list[tuple[Any, Any]]:
+        found = self._at_steps(frame_function, steps, [self._strains(step.nodal) for step in steps])
+        return [(rotation, position) for rotation, position in found]
 
-    def _motion(self, nodal: Any, step_m: Any, reach_rad: float) -> StepMotion:
-        strains, rates = self._strains(nodal), nodal @ self._rate
-        rotation, position, by_strain = tangent_function(self._pattern, reach_rad)(strains, step_m)
-        tangent = ca.sparsify(by_strain) @ nodal
-        drift = ca.SX(6, 1)
-        if rates.nnz():
-            drift = drift_function(self._pattern, reach_rad)(strains, rates, step_m)
-        return StepMotion(rotation, position, tangent, tangent @ self._rate, drift)
+    def _motions(self, steps: list[_Step]) -> list[StepMotion]:
+        strains, rates = ([f(step.nodal) for step in steps] for f in (self._strains, lambda nodal: nodal @ self._rate))
+        drifts: list[tuple[Any, ...]] = [(type(self._own)(6, 1),)] * len(steps)
+        if self._rate.nnz():
+            drifts = self._at_steps(drift_function, steps, strains, rates)
+        motions = []
+        for step, found, (drift,) in zip(steps, self._at_steps(tangent_function, steps, strains), drifts, strict=True):
+            rotation, position, by_strain = found
+            if self._code is repeated_code:
+                by_strain = ca.sparsify(by_strain)
+            motions.append(StepMotion(rotation, position, by_strain, step.nodal, self._rate, drift, self._code))
+        return motions
+
+    def _at_steps(
+        self, function_of: Callable[[StrainPattern, float], ca.Function], steps: list[_Step], *columns: list[Any]
+    ) -> list[tuple[Any, ...]]:
+        """Results of a function of each step's columns and length; all steps in one call where expressions are ``MX``.
+
+        The compiler then takes several at once.
+        """
+        if isinstance(self._own, ca.MX) and len(steps) > 1:
+            function = function_of(self._pattern, max(step.reach_rad for step in steps)).map(len(steps))
+            lengths = ca.DM([step.length_m for step in steps]).T
+            results = function.call([*(ca.horzcat(*column) for column in columns), lengths])
+            return list(zip(*(ca.horzsplit(value, value.shape[1] // len(steps)) for value in results), strict=True))
+        known: dict[Any, tuple[Any, ...]] = {}
+        found = []
+        for at, (step, *given) in enumerate(zip(steps, *columns, strict=True)):
+            key = at if step.key is None else step.key
+            if key not in known:
+                known[key] = tuple(function_of(self._pattern, step.reach_rad).call([*given, step.length_m]))
+            found.append(known[key])
+        return found
 
     def _strains(self, nodal: Any) -> Any:
         rest = np.tile(np.array(self._pattern.rest), len(GAUSS_RATIOS))[list(self._pattern.picked)]
         return nodal @ self._own + ca.DM(rest)
 
-    def _nodal(self, start_m: float, end_m: float) -> tuple[tuple[float, bytes], Any]:
-        """B at the nodes of a step, rows of the strains picked, (m, k), and what is equal for equal steps."""
-        length_m = self.segment.length_m
-        rows = [self._basis((start_m + ratio * (end_m - start_m)) / length_m) for ratio in GAUSS_RATIOS]
-        nodal = np.concatenate(rows)[list(self._pattern.picked)]
-        return (round((end_m - start_m) / length_m, 11), nodal.round(11).tobytes()), ca.SX(ca.sparsify(ca.DM(nodal)))
+    def _steps(self, ends_m: Sequence[float]) -> list[_Step]:
+        steps, whole_m = [], self.segment.length_m
+        for start_m, end_m in pairwise([0.0, *ends_m]):
+            length_m = end_m - start_m
+            rows = [self._basis((start_m + ratio * length_m) / whole_m) for ratio in GAUSS_RATIOS]
+            nodal = np.concatenate(rows)[list(self._pattern.picked)]
+            key = (round(length_m / whole_m, 11), nodal.round(11).tobytes())
+            steps.append(_Step(ca.sparsify(ca.DM(nodal)), length_m, self._reach_rad(length_m), key))
+        return steps
 
-    def _steps_to(self, s_m: Any) -> Iterator[tuple[Any, Any, float]]:
-        """B at the nodes, length and reach of the steps to an arc length, by polynomials within each step."""
+    def _steps_to(self, s_m: Any) -> Iterator[_Step]:
+        """The steps to an arc length, by polynomials within each step."""
         basis, length_m, start_m = self.segment.basis, self.segment.length_m, 0.0
         places = (1 + np.cos(np.pi * (np.arange(basis.degree, -1, -1) + 0.5) / (basis.degree + 1))) / 2
         for end_m in step_ends(basis, length_m, []):
@@ -186,7 +237,7 @@ class SegmentSteps:
             for ratio in GAUSS_RATIOS:
                 weights = _lagrange(places, ratio * covered_m / whole_m)
                 rows.append(sum(w * ca.SX(ca.sparsify(ca.DM(B))) for w, B in zip(weights, known, strict=True)))
-            yield ca.vertcat(*rows)[list(self._pattern.picked), :], covered_m, self._reach_rad(whole_m)
+            yield _Step(ca.vertcat(*rows)[list(self._pattern.picked), :], covered_m, self._reach_rad(whole_m))
             start_m = end_m
 
     def _reach_rad(self, step_m: float) -> float:
@@ -210,21 +261,34 @@ def _lagrange(places: Vector, x: Any) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class StepMotion:
-    """A step by itself, for k coefficients of its segment.
+    """A step by itself, for k coefficients of its segment and m strains at its nodes.
 
     Attributes
     ----------
     rotation, position : (3, 3) and (3,) of its end in its start
-    tangent : D, (6, k) twist of its end against its start in the end's axes, angular part first, per rate
-    twist : (6,) that twist, w
-    drift : (6,) its derivative for c'' = 0, dw
+    by_strain : (6, m) twist of its end against its start in the end's axes, angular part first, per strain rate
+    nodal : (m, k) strains per coefficient
+    rate : (k,) of the coefficients
+    drift : (6,) derivative of the end's twist against the start for c'' = 0, dw
+    code : how its formulas are written
     """
 
     rotation: Any
     position: Any
-    tangent: Any
-    twist: Any
+    by_strain: Any
+    nodal: Any
+    rate: Any
     drift: Any
+    code: Code
+
+    @property
+    def tangent(self) -> Any:
+        """D, (6, k) twist of its end against its start in the end's axes, angular part first, per rate."""
+        return self.code("tangent", _product, self.by_strain, self.nodal)[0]
+
+
+def _product(left: Any, right: Any) -> tuple[Any]:
+    return (left @ right,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,21 +317,55 @@ class MovingFrame:
         step : from here
         place : of its segment's coefficients among all
         """
-        jacobian, twist = _carried(step, self.jacobian), _carried(step, self.twist)
-        jacobian[:, place] += step.tangent
-        return MovingFrame(
-            self.rotation @ step.rotation,
-            self.position + self.rotation @ step.position,
-            jacobian,
-            twist + step.twist,
-            _carried(step, self.acceleration) + step.drift + bracket(twist, step.twist),
-        )
+        frame = placed(step.code, self.rotation, self.position, (step.rotation, step.position))
+        here = (self.jacobian, self.twist, self.acceleration)
+        change = (step.rotation, step.position, step.by_strain, step.nodal, step.rate, step.drift)
+        return MovingFrame(*frame, *step.code(f"moved_{place.start}", partial(_moved, place), *here, *change))
 
 
-def _carried(step: StepMotion, twists: Any) -> Any:
+def placed(code: Code, rotation: Any, position: Any, change: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Rotation and position of a frame that stands at ``change`` from another.
+
+    Parameters
+    ----------
+    code : how that is written
+    rotation, position : (3, 3) and (3,) of the other
+    change : (3, 3) and (3,) rotation and position in that
+    """
+    there = code("placed", _placed, rotation, position, *change)
+    return there[0], there[1]
+
+
+def _placed(rotation: Any, position: Any, turn: Any, shift: Any) -> tuple[Any, Any]:
+    """The frame at a step's end."""
+    return rotation @ turn, position + rotation @ shift
+
+
+def _moved(
+    place: slice,
+    jacobian: Any,
+    twist: Any,
+    acceleration: Any,
+    turn: Any,
+    shift: Any,
+    by_strain: Any,
+    nodal: Any,
+    rate: Any,
+    drift: Any,
+) -> tuple[Any, Any, Any]:
+    """Its motion, from that of the step's start."""
+    own = by_strain @ nodal
+    moving, twist = _carried(turn, shift, jacobian), _carried(turn, shift, twist)
+    moving[:, place] += own
+    relative = own @ rate
+    changing = _carried(turn, shift, acceleration) + drift + bracket(twist, relative)
+    return moving, twist + relative, changing
+
+
+def _carried(turn: Any, shift: Any, twists: Any) -> Any:
     """Twists (6, k) of a step's start, of a frame fixed to it at the step's end."""
-    back, turning = step.rotation.T, twists[:3, :]
-    return ca.vertcat(back @ turning, back @ (twists[3:, :] - ca.skew(step.position) @ turning))
+    back, turning = turn.T, twists[:3, :]
+    return ca.vertcat(back @ turning, back @ (twists[3:, :] - ca.skew(shift) @ turning))
 
 
 def frame_at(robot: Robot, c: Any, s_m: Any) -> tuple[Any, Any]:
@@ -302,15 +400,17 @@ def moving_frame_at(robot: Robot, c: Any, s_m: Any) -> MovingFrame:
     return frame
 
 
-def base_frame(size: int, gravity_m_per_s2: Any = None) -> MovingFrame:
+def base_frame(size: int, gravity_m_per_s2: Any = None, kind: type[ca.SX | ca.MX] = ca.SX) -> MovingFrame:
     """The base, which does not move; accelerated against gravity, all on it feels its weight.
 
     Parameters
     ----------
     size : number n of coefficients
     gravity_m_per_s2 : (3,); None: none
+    kind : of the expressions
     """
-    acceleration = ca.SX(6, 1)
+    acceleration = ca.DM(6, 1)
     if gravity_m_per_s2 is not None:
-        acceleration = ca.vertcat(ca.SX(3, 1), -ca.sparsify(ca.DM(gravity_m_per_s2)))
-    return MovingFrame(ca.SX.eye(3), ca.SX.zeros(3), ca.SX(6, size), ca.SX(6, 1), acceleration)
+        acceleration = ca.vertcat(ca.DM(3, 1), -ca.sparsify(ca.DM(gravity_m_per_s2)))
+    zero, start = kind(6, 1), (kind(ca.DM.eye(3)), kind(ca.DM.zeros(3)))
+    return MovingFrame(*start, kind(6, size), zero, kind(acceleration))

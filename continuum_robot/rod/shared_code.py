@@ -12,27 +12,35 @@ from typing import Any
 
 import casadi as ca
 
+Formula = Callable[..., Sequence[Any]]
+Code = Callable[..., tuple[Any, ...]]
+"""How formulas are written: :func:`shared_code` or :func:`repeated_code`."""
 
-class SharedCode:
-    """Functions for one expression graph, one for each formula and pattern of zeros in its arguments."""
+_FUNCTIONS: dict[tuple[str, ...], ca.Function] = {}
 
-    def __init__(self) -> None:
-        self._functions: dict[tuple[str, ...], ca.Function] = {}
 
-    def __call__(self, name: str, formula: Callable[..., Sequence[Any]], *given: Any) -> tuple[Any, ...]:
-        """Results of a formula, by a call where it occurs.
+def shared_code(name: str, formula: Formula, *given: Any) -> tuple[Any, ...]:
+    """Results of a formula, by a call where it occurs; each pattern of zeros in its arguments has a function.
 
-        Parameters
-        ----------
-        name : of the formula: the same formula is meant wherever the name is the same
-        formula : of as many expressions as are given; gives expressions
-        given : expressions or numbers; zeros that are none of a matrix' entries stay so in the formula
-        """
-        values = [ca.SX(value) for value in given]
-        patterns = [value.sparsity() for value in values]
-        key = (name, *(f"{pattern.shape}{pattern.colind()}{pattern.row()}" for pattern in patterns))
-        if key not in self._functions:
-            symbols = [ca.SX.sym(f"i{k}", pattern) for k, pattern in enumerate(patterns)]
-            options = {"cse": True, "never_inline": True}
-            self._functions[key] = ca.Function(f"rod_{name}", symbols, list(formula(*symbols)), options)
-        return tuple(self._functions[key].call(values))
+    Parameters
+    ----------
+    name : of the formula: the same formula is meant wherever the name is the same
+    formula : of as many expressions as are given; gives expressions
+    given : expressions or numbers; zeros that are none of a matrix' entries stay so in the formula. Calls on ``MX``
+        hand results on where they stand, those on ``SX`` copy each number
+    """
+    kind: Any = ca.MX if any(isinstance(value, ca.MX) for value in given) else ca.SX
+    values = [kind(value) for value in given]
+    patterns = [value.sparsity() for value in values]
+    key = (name, *(f"{pattern.shape}{pattern.colind()}{pattern.row()}" for pattern in patterns))
+    if key not in _FUNCTIONS:
+        symbols = [ca.SX.sym(f"i{k}", pattern) for k, pattern in enumerate(patterns)]
+        options = {"cse": True, "never_inline": True}
+        _FUNCTIONS[key] = ca.Function(f"rod_{name}", symbols, list(formula(*symbols)), options)
+    return tuple(_FUNCTIONS[key].call(values))
+
+
+def repeated_code(name: str, formula: Formula, *given: Any) -> tuple[Any, ...]:
+    """Results of a formula, written out where it occurs; arguments as of :func:`shared_code`."""
+    del name
+    return tuple(formula(*given))

@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, partial
 from typing import Any
 
 import casadi as ca
@@ -28,10 +27,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.segment import Segment
 from continuum_robot.rod.capstans import Drive, capstan_jacobian, drives
 from continuum_robot.rod.code_generation import FastFunction, compile_functions
-from continuum_robot.rod.moving_chain import SegmentSteps
+from continuum_robot.rod.moving_chain import SegmentSteps, expressions_of
+from continuum_robot.rod.shared_code import Code, repeated_code, shared_code
 from continuum_robot.rod.tendons import coefficient_slices
 
 Vector = NDArray[np.float64]
@@ -67,7 +66,7 @@ def bushing_share(before: Any, after: Any, friction_coefficient: Any, rounding: 
     return ca.fmin((1 - square * aa) / (1 - square * ab + root), 1)
 
 
-def strand_share(segment: Segment, frames: Sequence[tuple[Any, Any]], angle_rad: float, mu: Any) -> Any:
+def strand_share(hole_m: Any, mu: Any, strands: int, frames: Sequence[tuple[Any, Any]]) -> Any:
     """Share of its tension with which a strand ends that runs out through all disks, and back.
 
     The bushings are one in the base plate, one in each disk, and the same again on the way back: 2 (n_d + 1) of (36).
@@ -75,30 +74,49 @@ def strand_share(segment: Segment, frames: Sequence[tuple[Any, Any]], angle_rad:
 
     Parameters
     ----------
-    segment : the segment; with two strands a tendon runs out and back, else out only
-    frames : rotation (3, 3) and position (3,) of every disk in the frame of the one before, the first in the base's
-    angle_rad : of the tendon from +x
+    hole_m : where the strand runs through each disk, in its frame, (3,), m
     mu : friction coefficient
+    strands : with two a tendon runs out and back, else out only
+    frames : rotation (3, 3) and position (3,) of every disk in the frame of the one before, the first in the base's
 
     Returns
     -------
     product of the shares of all bushings
     """
-    radius_m = segment.tendons.pitch_radius_m
-    hole = ca.DM([radius_m * math.cos(angle_rad), radius_m * math.sin(angle_rad), 0.0])
     straight = ca.SX.zeros(2)
     chords: list[Any] = []  # for each stretch between disks: direction at its start and at its end, in those planes
     for rotation, position in frames:
-        chord = position + rotation @ hole - hole
+        chord = position + rotation @ hole_m - hole_m
         chord = chord / ca.sqrt(ca.dot(chord, chord))
         chords += [chord[:2], (rotation.T @ chord)[:2]]
     planes = [straight, *chords, straight]
     share: Any = ca.SX(1)
     for before, after in zip(planes[::2], planes[1::2], strict=True):
         share *= bushing_share(before, after, mu)
-        if segment.tendons.strands > 1:
+        if strands > 1:
             share *= bushing_share(-after, -before, mu)
     return share
+
+
+def _share(strands: int, hole_m: Any, mu: Any, *frames: Any) -> tuple[Any]:
+    return (strand_share(hole_m, mu, strands, list(zip(frames[::2], frames[1::2], strict=True))),)
+
+
+def _share_gradient(strands: int, hole_m: Any, mu: Any, *frames: Any) -> tuple[Any, Any]:
+    """The share, and its gradient by the twists of the disks against one another, (1, 6 disks), in one sweep back."""
+    twists = [ca.SX.sym("twist", 6) for _ in frames[::2]]
+    moved = [
+        (rotation @ (ca.SX.eye(3) + ca.skew(twist[:3])), position + rotation @ twist[3:])
+        for rotation, position, twist in zip(frames[::2], frames[1::2], twists, strict=True)
+    ]
+    still = ca.vertcat(*twists)
+    share = strand_share(hole_m, mu, strands, moved)
+    share, gradient = ca.substitute([share, ca.gradient(share, still)], [still], [ca.SX.zeros(still.shape[0])])
+    return share, gradient.T
+
+
+def _along(gradient: Any, *tangents: Any) -> tuple[Any]:
+    return (gradient @ ca.vertcat(*tangents),)
 
 
 class TendonFriction:
@@ -185,74 +203,88 @@ class TendonFriction:
         return self.jacobian.T @ self.capstan_torque(c, c_rate, capstan_torque)
 
     def _shares(self) -> ca.Function:
-        c = ca.SX.sym("c", self.robot.coefficient_count)
-        coefficients = ca.SX.sym("coefficients", self.capstan_count)
-        frames = [[steps.frame(*ends) for ends in between] for steps, between in self._steps(c)]
+        c, coefficients = self._symbols()
+        frames = [[part for frame in steps.frames(ends_m) for part in frame] for steps, ends_m in self._steps(c)]
         rows = [
-            ca.horzcat(*(strand_share(segment, frames[drive.segment], angle, coefficients[k]) for angle in angles))
-            for k, (drive, segment, angles) in enumerate(self._strands())
+            ca.horzcat(
+                *(
+                    share
+                    for (share,) in self._of_strands("share", _share, k, drive, frames[drive.segment], coefficients)
+                )
+            )
+            for k, drive in enumerate(self._drives)
         ]
-        value = ca.vertcat(*rows) if rows else ca.SX(0, 2)
-        return ca.Function("shares", [c, coefficients], [value], ["c", "coefficients"], ["shares"], {"cse": True})
+        value = ca.vertcat(*rows) if rows else ca.DM(0, 2)
+        return self._function("shares", [c, coefficients], [value], ["c", "coefficients"], ["shares"])
 
     @cached_property
     def share_jacobian(self) -> ca.Function:
-        """(c, coefficients) -> derivative by c of the shares of pulled and released strands, (k, n) each.
+        """(c, coefficients) -> shares (k, 2), and the derivatives by c of those of pulled and released strands, (k, n).
 
-        By the twists of the disks against one another: a strand's share takes them all in one sweep back, and how c
-        moves the disks is the same for all strands.
+        By the twists of the disks against one another; how c moves the disks is the same for all strands.
         """
-        c = ca.SX.sym("c", self.robot.coefficient_count)
-        coefficients = ca.SX.sym("coefficients", self.capstan_count)
-        moving = [[steps.motion(*ends) for ends in between] for steps, between in self._steps(c)]
+        c, coefficients = self._symbols()
         places = coefficient_slices(self.robot)
-        found = [ca.SX(self.capstan_count, c.shape[0]) for _ in range(2)]
-        for k, (drive, segment, angles) in enumerate(self._strands()):
-            steps = moving[drive.segment]
-            twists = [ca.SX.sym("twist", 6) for _ in steps]
-            frames = [
-                (step.rotation @ (ca.SX.eye(3) + ca.skew(twist[:3])), step.position + step.rotation @ twist[3:])
-                for step, twist in zip(steps, twists, strict=True)
-            ]
-            for jacobian, angle in zip(found, angles, strict=True):
-                share = strand_share(segment, frames, angle, coefficients[k])
-                still = ca.vertcat(*twists)
-                by_twist = ca.substitute(ca.gradient(share, still), still, ca.SX.zeros(still.shape[0]))
-                rows = zip(ca.vertsplit(by_twist, 6), steps, strict=True)
-                jacobian[k, places[drive.segment]] = sum(row.T @ step.tangent for row, step in rows)
-        names = ["pulled", "released"]
-        return ca.Function("share_jacobian", [c, coefficients], found, ["c", "coefficients"], names, {"cse": True})
+        frames, tangents = [], []
+        for steps, ends_m in self._steps(c):
+            motions = steps.motions(ends_m)
+            frames.append([part for step in motions for part in (step.rotation, step.position)])
+            tangents.append([step.tangent for step in motions])
+        shares: list[Any] = []
+        rows: tuple[list[Any], list[Any]] = ([], [])
+        for k, drive in enumerate(self._drives):
+            place, at = places[drive.segment], drive.segment
+            found = self._of_strands("share_gradient", _share_gradient, k, drive, frames[at], coefficients)
+            shares.append(ca.horzcat(*(share for share, _ in found)))
+            for row, (_, gradient) in zip(rows, found, strict=True):
+                (own,) = self._code("along", _along, gradient, *tangents[at])
+                row.append(ca.horzcat(ca.DM(1, place.start), own, ca.DM(1, c.shape[0] - place.stop)))
+        results = [ca.vertcat(*shares), *(ca.densify(ca.vertcat(*row)) for row in rows)]
+        names = ["shares", "pulled", "released"]
+        return self._function("share_jacobian", [c, coefficients], results, ["c", "coefficients"], names)
 
-    def _steps(self, c: Any) -> list[tuple[SegmentSteps, list[tuple[float, float]]]]:
+    def _of_strands(
+        self, name: str, formula: Callable[..., Any], k: int, drive: Drive, frames: list[Any], coefficients: Any
+    ) -> list[tuple[Any, ...]]:
+        """A formula of the pulled and of the released strand of drive ``k``."""
+        tendons = self.robot.segments[drive.segment].tendons
+        first = self.robot.tendon_slices[drive.segment].start
+        found = []
+        for at in (drive.pulled, drive.released):
+            angle_rad = float(tendons.angles_rad[at - first])
+            hole_m = ca.DM(tendons.pitch_radius_m * np.array([math.cos(angle_rad), math.sin(angle_rad), 0.0]))
+            own = partial(formula, tendons.strands)
+            found.append(self._code(f"{name}_{tendons.strands}", own, hole_m, coefficients[k], *frames))
+        return found
+
+    def _symbols(self) -> tuple[Any, Any]:
+        kind = expressions_of(self.robot)
+        return kind.sym("c", self.robot.coefficient_count), kind.sym("coefficients", self.capstan_count)
+
+    @property
+    def _code(self) -> Code:
+        return repeated_code if expressions_of(self.robot) is ca.SX else shared_code
+
+    def _function(
+        self, name: str, arguments: list[Any], results: list[Any], inputs: list[str], outputs: list[str]
+    ) -> ca.Function:
+        return ca.Function(name, arguments, results, inputs, outputs, {"cse": isinstance(arguments[0], ca.SX)})
+
+    def _steps(self, c: Any) -> list[tuple[SegmentSteps, list[float]]]:
         """For each segment its steps, and the ends of those from disk to disk, m."""
         found = []
         for segment, place in zip(self.robot.segments, coefficient_slices(self.robot), strict=True):
-            places_m = [0.0, *(float(at) for at in segment.disks.positions_m(segment.length_m) if at > 0)]
-            found.append((SegmentSteps(segment, c[place]), list(pairwise(places_m))))
-        return found
-
-    def _strands(self) -> list[tuple[Drive, Segment, list[float]]]:
-        """For each drive its segment, and the angles of the pulled and the released strand, rad."""
-        found = []
-        for drive in self._drives:
-            segment, first = self.robot.segments[drive.segment], self.robot.tendon_slices[drive.segment].start
-            angles = [float(segment.tendons.angles_rad[at - first]) for at in (drive.pulled, drive.released)]
-            found.append((drive, segment, angles))
+            ends_m = [float(at) for at in segment.disks.positions_m(segment.length_m) if at > 0]
+            found.append((SegmentSteps(segment, c[place]), ends_m))
         return found
 
     def _resistance(self, sign: str) -> ca.Function:
-        k = self.capstan_count
-        c, speed = ca.SX.sym("c", self.robot.coefficient_count), ca.SX.sym("capstan_speed", k)
-        torque, coefficients = ca.SX.sym("capstan_torque", k), ca.SX.sym("coefficients", k)
+        c, coefficients = self._symbols()
+        speed, torque = (type(c).sym(name, self.capstan_count) for name in ("capstan_speed", "capstan_torque"))
         value = self.torque_of(self.shares(c, coefficients), speed, torque, sign)
-        return ca.Function(
-            "friction_resistance",
-            [c, speed, torque, coefficients],
-            [ca.densify(value)],
-            ["c", "capstan_speed", "capstan_torque", "coefficients"],
-            ["friction_torque"],
-            {"cse": True},
-        )
+        names = ["c", "capstan_speed", "capstan_torque", "coefficients"]
+        given = [c, speed, torque, coefficients]
+        return self._function("friction_resistance", given, [ca.densify(value)], names, ["friction_torque"])
 
     def torque_of(self, shares: Any, speed: Any, torque: Any, sign: str = "tanh") -> Any:
         """Friction torque of the capstans, expression (k,), N.m.
@@ -273,14 +305,10 @@ class TendonFriction:
         return direction * radii * lost  # johnston (37)
 
     def _torque(self) -> ca.Function:
-        c, c_rate = (ca.SX.sym(name, self.robot.coefficient_count) for name in ("c", "c_rate"))
-        torque, coefficients = (ca.SX.sym(name, self.capstan_count) for name in ("capstan_torque", "coefficients"))
-        speed = ca.SX(ca.sparsify(ca.DM(self.jacobian))) @ c_rate
-        return ca.Function(
-            "tendon_friction",
-            [c, c_rate, torque, coefficients],
-            [self.resistance(c, speed, torque, coefficients)],
-            ["c", "c_rate", "capstan_torque", "coefficients"],
-            ["friction_torque"],
-            {"cse": True},
-        )
+        c, coefficients = self._symbols()
+        c_rate, torque = type(c).sym("c_rate", c.shape[0]), type(c).sym("capstan_torque", self.capstan_count)
+        speed = ca.sparsify(ca.DM(self.jacobian)) @ c_rate
+        value = self.resistance(c, speed, torque, coefficients)
+        names = ["c", "c_rate", "capstan_torque", "coefficients"]
+        given = [c, c_rate, torque, coefficients]
+        return self._function("tendon_friction", given, [value], names, ["friction_torque"])

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 import math
-from itertools import pairwise
 
 import casadi as ca
 import numpy as np
@@ -105,10 +104,9 @@ def test_steps_are_of_sixth_order():
     errors = []
     for count in (4, 8, 16):
         pose = np.eye(4)
-        ends_m = segment.length_m * np.arange(count + 1) / count
-        for start_m, end_m in pairwise(ends_m):
+        for frame in steps.frames(segment.length_m * np.arange(1, count + 1) / count):
             step = np.eye(4)
-            rotation, position = ca.Function("frame", [own], list(steps.frame(start_m, end_m)))(c)
+            rotation, position = ca.Function("frame", [own], list(frame))(c)
             step[:3, :3], step[:3, 3] = np.array(rotation), np.array(position).ravel()
             pose = pose @ step
         errors.append(np.abs(pose - exact).max())
