@@ -32,6 +32,7 @@ from continuum_robot.estimation.seen_modes import SeenModes
 from continuum_robot.estimation.shape_check import ShapeCheck
 from continuum_robot.estimation.wrench import WrenchEstimator
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.code_library import compiled_together
 from continuum_robot.rod.contact_functions import ContactFunctions, ContactTerms
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.tendon_friction import TendonFriction
@@ -97,6 +98,22 @@ class ContactMonitor:
     ) -> None:
         self.robot = robot
         self.modes: SeenModes | None = None
+        with compiled_together():
+            self._make(functions, friction, location, motors=motors, compile=compile, progress=progress)
+            self._take(settings or default_settings(robot), rebuild=True)
+        self.reset()
+
+    def _make(
+        self,
+        functions: ContactFunctions | None,
+        friction: TendonFriction | None,
+        location: LocationSettings | None,
+        *,
+        motors: bool,
+        compile: str,
+        progress: Callable[[str], None] | None,
+    ) -> None:
+        robot = self.robot
         if functions is None:
             self.modes, shapes, quadrature_nodes = contact_channels(robot).modes, None, _QUADRATURE_NODES
             if self.modes is not None:
@@ -117,8 +134,6 @@ class ContactMonitor:
         self._check, self._states = ShapeCheck(self._rod.stiffness), ContactStates()
         self._jacobians: Vector | None = None
         self._tare, self._learning = ResidualTare(self.size), FreeMotionLearning(self._rod)
-        self._take(settings or default_settings(robot), rebuild=True)
-        self.reset()
 
     # --- settings and states
 

@@ -18,7 +18,9 @@ from continuum_robot.models.rod_drawing import RodDrawing
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segment import Segment
 from continuum_robot.rod.capstans import actuator_mass_matrix
+from continuum_robot.rod.code_library import compiled_together
 from continuum_robot.rod.feedforward import clarke_feedforward
+from continuum_robot.rod.step import step_functions
 from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.strain_statics import equilibrium
 from continuum_robot.simulation.contact import Contact
@@ -70,8 +72,10 @@ class RodRobotModel:
 
     def prepare(self, rng: np.random.Generator, progress: Progress, contacts: Sequence[Contact] = ()) -> None:
         """Plant and contact monitor."""
-        Plant(self.robot, rng=rng, progress=progress, contacts=contacts)
-        ContactMonitor(self.robot, progress=progress)
+        with compiled_together():
+            step_functions()  # which the plant waits for
+            ContactMonitor(self.robot, progress=progress)
+            Plant(self.robot, rng=rng, progress=progress, contacts=contacts)
 
     def summary(self) -> Summary:
         """Segments with their masses, and natural frequencies without tension."""

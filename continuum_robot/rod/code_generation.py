@@ -1,43 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CasADi functions as fast numeric functions: compiled C called through fixed buffers, or CasADi's virtual machine.
-
-The C is compiled once and kept in the user's cache folder (``CONTINUUM_ROBOT_CACHE``, else
-``XDG_CACHE_HOME/continuum_robot``, else ``~/.cache/continuum_robot``) under a hash of the C text, of the compiler's
-version and of the flags. Files appear there by an atomic rename, so several processes may compile at once.
-"""
+"""CasADi functions as fast numeric functions: compiled C called through fixed buffers, or CasADi's virtual machine."""
 
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import os
-import platform
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
-from functools import cache, cached_property
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
 import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.errors import ParameterError
+from continuum_robot.rod.code_library import Pending, Progress, Source, shared_library, vector_flags
 from continuum_robot.rod.code_splitting import split_functions
 from continuum_robot.rod.code_widening import WIDTH, widen_loops
 
 Array = NDArray[np.float64]
-Progress = Callable[[str], None]
+Library = ctypes.CDLL | Pending | None
+"""Compiled code, code that is being compiled, or None: CasADi evaluates the function."""
 
-COMPILE_CHOICES = ("auto", "always", "never")
-_COMPILE_TIMEOUT_S = 600.0
 # Straight-line code of this kind, split into parts, runs fastest at -O1, which takes about 60 us for an instruction and
 # half the time of -O2. Above this many instructions that is 20 s and more; -O0 takes a third, and runs several times
 # slower.
 _LARGE_INSTRUCTIONS = 350_000
-_LONG_CODE = 500_000  # bytes
 _PART_STATEMENTS = 250
 
 
@@ -49,32 +36,60 @@ class FastFunction:
 
     Parameters
     ----------
-    library : the compiled code of ``function``; None: CasADi evaluates it
+    library : the code of ``function``
 
     Attributes
     ----------
     name : the function's name
-    compiled : whether it runs as machine code
     inputs, outputs : the buffers, (n,) or (rows, columns), for callers that fill them, :meth:`run` and read at once:
         the next run overwrites the results
-    addresses : of the machine code, of its pointers to inputs and to results, and of its scratch memory of integers and
-        of floats, for compiled callers; all 0 where CasADi evaluates it
     """
 
-    def __init__(self, function: ca.Function, library: ctypes.CDLL | None = None) -> None:
+    def __init__(self, function: ca.Function, library: Library = None) -> None:
         self.name: str = function.name()
-        self.compiled = library is not None
         self._function, self._library = function, library
         self._inputs = [np.zeros(function.nnz_in(i)) for i in range(function.n_in())]
         self._outputs = [np.zeros(function.nnz_out(i)) for i in range(function.n_out())]
         self.inputs = tuple(_shaped(buffer, function.size2_in(i)) for i, buffer in enumerate(self._inputs))
         self.outputs = tuple(_shaped(buffer, function.size2_out(i)) for i, buffer in enumerate(self._outputs))
         self.run: Callable[[], None]
-        self.addresses: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
+        self._addresses: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
+        if isinstance(library, Pending):
+            self.run = self._first_run
+            library.waiting.append(self._settled)
+        else:
+            self._bind(library)
+
+    def _settled(self) -> ctypes.CDLL | None:
+        """Wait for a library that is being compiled, and use it."""
+        if isinstance(self._library, Pending):
+            self._library = self._library.library.result()
+            self._bind(self._library)
+        return self._library
+
+    def _first_run(self) -> None:
+        self._settled()
+        self.run()
+
+    def _bind(self, library: ctypes.CDLL | None) -> None:
         if library is None:
-            self._bind_virtual_machine(function)
+            self._bind_virtual_machine(self._function)
         else:
             self._bind_library(library)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether it runs as machine code."""
+        return self._settled() is not None
+
+    @property
+    def addresses(self) -> tuple[int, int, int, int, int]:
+        """For compiled callers; all 0 where CasADi evaluates it.
+
+        Of the machine code, of its pointers to inputs and to results, and of its scratch memory of integers and floats.
+        """
+        self._settled()
+        return self._addresses
 
     @cached_property
     def instructions(self) -> int:
@@ -116,7 +131,7 @@ class FastFunction:
             ctypes.c_int(0),
         )
 
-        self.addresses = (
+        self._addresses = (
             ctypes.cast(entry, ctypes.c_void_p).value or 0,
             ctypes.addressof(self._arguments),
             ctypes.addressof(self._results),
@@ -131,7 +146,7 @@ class FastFunction:
 
     def clone(self) -> FastFunction:
         """The same function with buffers of its own, for another thread."""
-        return FastFunction(self._function, self._library)
+        return FastFunction(self._function, self._settled())
 
     def __call__(self, *arguments: Any) -> Any:
         """Evaluate.
@@ -184,23 +199,35 @@ class Batch:
     Parameters
     ----------
     function : with dense inputs and outputs
-    library : its compiled code with :data:`_BATCH_CODE`; None: CasADi evaluates it
-
-    Attributes
-    ----------
-    compiled : whether it runs as machine code
+    library : its code with :data:`_BATCH_CODE`
     """
 
-    def __init__(self, function: ca.Function, library: ctypes.CDLL | None = None) -> None:
-        self.compiled = library is not None
+    def __init__(self, function: ca.Function, library: Library = None) -> None:
         self._function, self._library = function, library
         self._inputs = [int(function.nnz_in(i)) for i in range(function.n_in())]
         self._outputs = [int(function.nnz_out(i)) for i in range(function.n_out())]
         self._shapes = [(int(function.size2_out(i)), int(function.size1_out(i))) for i in range(function.n_out())]
-        if library is None:
-            return
+        if isinstance(library, Pending):
+            library.waiting.append(self._settled)
+        elif library is not None:
+            self._bind(library)
+
+    def _settled(self) -> ctypes.CDLL | None:
+        """Wait for a library that is being compiled, and use it."""
+        if isinstance(self._library, Pending):
+            self._library = self._library.library.result()
+            if self._library is not None:
+                self._bind(self._library)
+        return self._library
+
+    @property
+    def compiled(self) -> bool:
+        """Whether it runs as machine code."""
+        return self._settled() is not None
+
+    def _bind(self, library: ctypes.CDLL) -> None:
         # One after another, and several at once: each has its own need of scratch memory.
-        names = [one.name() for one in (function, *_several(function))]
+        names = [one.name() for one in (self._function, *_several(self._function))]
         needs = []
         for name in names:
             sizes = [ctypes.c_longlong() for _ in range(4)]
@@ -261,7 +288,7 @@ class Batch:
     def _run(self, given: list[Array], found: list[Array], count: int, *, chained: bool = False) -> None:
         if not count:
             return
-        if self._library is not None:
+        if self._settled() is not None:
             pointers = self._pointers(*[_address(array) for array in (*given, *found)])
             entries = self._alone if chained else self._entries
             self._call(entries, ctypes.c_longlong(count), self._sizes, self._steps, pointers)
@@ -350,24 +377,21 @@ def compile_functions(
 
 def _library(
     functions: Sequence[ca.Function], name: str, compile: str, progress: Progress | None, more: str = ""
-) -> ctypes.CDLL | None:
-    """Compiled code of functions, and more C code beside it; None where CasADi has to evaluate them."""
-    if compile not in COMPILE_CHOICES:
-        raise ParameterError("compile", compile, "one of " + ", ".join(COMPILE_CHOICES))
+) -> Library:
+    """Compiled code of functions, and more C code beside it."""
     functions = [_dense(function) for function in functions]
     if compile == "never":
         return None
-    try:
-        return load_library(_build(functions, name, progress, more))
-    except (OSError, subprocess.SubprocessError, CompilationError) as error:
-        if compile == "always":
-            raise ContinuumRobotError(f"cannot compile {name}: {error}") from error
-        _say(progress, f"{name} runs in CasADi's virtual machine: {error}")
-        return None
-
-
-class CompilationError(ContinuumRobotError, RuntimeError):
-    """No C compiler, or one that failed."""
+    count = code_size(functions)
+    text = widen_loops(generate_c(functions))
+    source = Source(
+        name,
+        f"{count:,} instructions",
+        [text, str(_PART_STATEMENTS), more],
+        lambda: split_functions(text, _PART_STATEMENTS) + more,
+        ["-O0" if count > _LARGE_INSTRUCTIONS else "-O1", *vector_flags()],
+    )
+    return shared_library(source, compile, progress)
 
 
 def instruction_count(function: ca.Function) -> int:
@@ -399,114 +423,6 @@ def _own_instructions(function: ca.Function) -> int:
     return 0 if function.class_name() in ("Map", "Switch") else int(function.n_instructions())
 
 
-def cache_folder() -> Path:
-    """Folder of compiled code; it need not exist."""
-    own = os.environ.get("CONTINUUM_ROBOT_CACHE")
-    if own:
-        return Path(own).expanduser()
-    shared = os.environ.get("XDG_CACHE_HOME")
-    return (Path(shared) if shared else Path.home() / ".cache") / "continuum_robot"
-
-
-@cache
-def find_compiler() -> tuple[str, str]:
-    """Path and version line of the C compiler: ``CC``, else gcc, cc or clang; raises CompilationError if none."""
-    for candidate in (os.environ.get("CC", ""), "gcc", "cc", "clang"):
-        path = shutil.which(candidate) if candidate else None
-        if path:
-            answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False)
-            if answer.returncode == 0 and answer.stdout:
-                return path, answer.stdout.splitlines()[0]
-    raise CompilationError("no C compiler found (install gcc, or set CC)")
-
-
-def _build(functions: Sequence[ca.Function], name: str, progress: Progress | None, more: str = "") -> Path:
-    """The shared library of the functions, from the cache or freshly compiled."""
-    count = code_size(functions)
-    flags = ["-O0" if count > _LARGE_INSTRUCTIONS else "-O1", *_vector_flags()]
-    source = widen_loops(generate_c(functions))
-    return build_library(
-        [source, str(_PART_STATEMENTS), more],
-        lambda: split_functions(source, _PART_STATEMENTS) + more,
-        flags,
-        f"{name} ({count:,} instructions)",
-        progress,
-    )
-
-
-@cache
-def _vector_flags() -> tuple[str, ...]:
-    """What lets the compiler use this processor's vectors of four numbers; the results are the same to the last bit."""
-    try:
-        known = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return ()
-    return ("-mavx",) if platform.machine() == "x86_64" and " avx " in known else ()
-
-
-def build_library(
-    made_of: Sequence[str], code: Callable[[], str], flags: Sequence[str], name: str, progress: Progress | None
-) -> Path:
-    """A shared library of C code, from the cache or freshly compiled.
-
-    Parameters
-    ----------
-    made_of : what the code follows from, for the cache's key
-    code : gives the C text where it has to be compiled
-    flags : of the compiler, besides those for a shared library
-    name : what it is, for the progress line
-    progress : receives a line before a compilation
-
-    Returns
-    -------
-    the library's file
-
-    Raises
-    ------
-    CompilationError : no compiler, or it failed
-    """
-    compiler, version = find_compiler()
-    flags = [*flags, "-fPIC", "-shared"]
-    key = hashlib.sha256("\n".join([*made_of, version, platform.machine(), *flags]).encode()).hexdigest()[:24]
-    target = cache_folder() / f"rod_{key}.so"
-    if target.is_file():
-        return target
-    _say(progress, f"compiling {name} ...")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="build_") as folder:
-        text, library = Path(folder) / "functions.c", Path(folder) / "functions.so"
-        text.write_text(code(), encoding="utf-8")
-        for more in _several_at_once(compiler, text.stat().st_size), []:
-            answer = subprocess.run(
-                [compiler, *flags, *more, str(text), "-o", str(library), "-lm"],
-                capture_output=True,
-                text=True,
-                timeout=_COMPILE_TIMEOUT_S,
-                check=False,
-            )
-            if answer.returncode == 0 or not more:
-                break
-        if answer.returncode != 0 or not library.is_file():
-            raise CompilationError(f"{compiler} failed: {answer.stderr.strip()[-400:]}")
-        library.replace(target)
-    return target
-
-
-def _several_at_once(compiler: str, size: int) -> list[str]:
-    """Flags that let gcc work on parts of long code (bytes) on all cores; what comes out computes the same."""
-    cores = len(os.sched_getaffinity(0))
-    return [f"-flto={cores}"] if "gcc" in Path(compiler).name and cores > 1 and size > _LONG_CODE else []
-
-
-def load_library(path: Path) -> ctypes.CDLL:
-    """Load a library that :func:`build_library` made; raises OSError."""
-    try:
-        return ctypes.CDLL(str(path))
-    except OSError:
-        path.unlink(missing_ok=True)  # a broken file in the cache must not break the next run too
-        raise
-
-
 def generate_c(functions: Sequence[ca.Function]) -> str:
     """C source of the functions."""
     generator = ca.CodeGenerator("functions", {"with_header": False, "casadi_int": "long long int"})
@@ -532,8 +448,3 @@ def _address(array: Array) -> int:
     """Where a contiguous array begins; ``array.ctypes.data`` takes several times as long."""
     memory: Any = array
     return ctypes.addressof(ctypes.c_char.from_buffer(memory))
-
-
-def _say(progress: Progress | None, line: str) -> None:
-    if progress is not None:
-        progress(line)

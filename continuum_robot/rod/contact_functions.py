@@ -57,8 +57,10 @@ class ContactTerms:
 class _Terms(Protocol):
     """Evaluated terms of a kind of model."""
 
-    compiled: bool
     instructions: int
+
+    @property
+    def compiled(self) -> bool: ...
 
     @property
     def rod(self) -> StrainRod | None: ...
@@ -82,8 +84,12 @@ class _GeneratedTerms:
         function = _contact_terms(model, intervals, count)
         name = f"the contact model of {model.robot.name}"
         self._function = compile_functions([function], name, compile=compile, progress=progress)[function.name()]
-        self.compiled, self.instructions = self._function.compiled, self._function.instructions
+        self.instructions = self._function.instructions
         self.evaluate: Callable[[ArrayLike, ArrayLike], tuple[Vector, ...]] = self._function.evaluate
+
+    @property
+    def compiled(self) -> bool:
+        return self._function.compiled
 
     def lever(self) -> Vector:
         return np.asarray(self._model.tendon_matrix)

@@ -139,7 +139,6 @@ class StageSolver:
     ----------
     iterations : evaluations of the stage's equation, without those for matrices
     matrices : how often the matrix was made, but for renewals of the mass in it
-    compiled : whether it is machine code
     """
 
     def __init__(
@@ -160,7 +159,6 @@ class StageSolver:
         functions = [stage, _newton_function(stage)]
         made = compile_functions(functions, f"the motion of {rod.name}", compile=compile, progress=progress)
         self._one, self._many = made["rod_stage"], made["rod_newton"]
-        self.compiled = self._one.compiled
         self._left, self._pull, self._pull_slope = (self._one.outputs[k] for k in (6, 8, 9))
         # Both have the same arguments; they are kept in those of the second.
         self._c, base, self._speed_guess, self._inverse, latest = self._many.inputs
@@ -172,6 +170,11 @@ class StageSolver:
         self.iterations = self.matrices = 0
         self._made_for_s, self._slow = 0.0, False
         self._rest_of_matrix = np.zeros((n, n))
+
+    @property
+    def compiled(self) -> bool:
+        """Whether it is machine code."""
+        return self._one.compiled
 
     def forget(self) -> None:
         """Make a new matrix at the next stage."""

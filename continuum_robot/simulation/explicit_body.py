@@ -58,7 +58,11 @@ class ExplicitBody(RodBody):
         )
         self._single: FastFunction = functions["plant_step"]
         self._many: FastFunction = functions["plant_block"]
-        self.compiled = self._many.compiled
+
+    @property
+    def compiled(self) -> bool:
+        """Whether it runs as machine code."""
+        return self._many.compiled
 
     @cached_property
     def rest(self) -> Vector:

@@ -83,6 +83,11 @@ class ImplicitBody(RodBody):
                     f"capstans of {segment.name}", segment.capstans, "none on a rod that does more than bend"
                 )
 
+    @property
+    def compiled(self) -> bool:
+        """Whether it runs as machine code."""
+        return self._solver.compiled
+
     def _make(self) -> None:
         robot, motor, progress = self._robot, self._motor, self._progress
         self._spools = None if motor is None else _MotorSpools(robot, motor)
@@ -93,7 +98,6 @@ class ImplicitBody(RodBody):
             compile=self._compile,
             progress=progress,
         )
-        self.compiled = self._solver.compiled
         self._rates = Extrapolation(_GUESSED_FROM)
         self._time_s = 0.0
         if progress is not None and robot.simulation.substep_s != LONGEST_STEP_S:

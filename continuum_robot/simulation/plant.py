@@ -71,7 +71,6 @@ class Plant:
     Attributes
     ----------
     substep_s : step of the integrator in use: the robot file's, or a fraction of it where that would be unstable
-    compiled : whether it runs as machine code
     tendon_offset_m : additional length of each tendon, 0 normally, shape (N,), m; may be written between calls
     stiffness_share : 1 for a sound tendon, 0 for one that is cut, shape (N,); may be written
     motor_free : 1 for a sound motor, 0 for one that is stuck, shape (N,); may be written
@@ -109,8 +108,13 @@ class Plant:
         if actuation == "motors" and robot.actuators is not None:
             self.motor = MotorModel.from_actuators(robot.actuators, self._tendons, rng)
         self._body: PlantBody = self._make_body(progress, compile)
-        self.substep_s, self.compiled = self._body.substep_s, self._body.compiled
+        self.substep_s = self._body.substep_s
         self.reset()
+
+    @property
+    def compiled(self) -> bool:
+        """Whether it runs as machine code."""
+        return self._body.compiled
 
     def _make_body(self, progress: Callable[[str], None] | None, compile: str) -> PlantBody:
         kind = ImplicitBody if beyond_bending(self.robot) else ExplicitBody

@@ -44,11 +44,13 @@ class PlantBody(Protocol):
     Attributes
     ----------
     substep_s : step of the integrator in use, s
-    compiled : whether it runs as machine code
     """
 
     substep_s: float
-    compiled: bool
+
+    @property
+    def compiled(self) -> bool:
+        """Whether it runs as machine code."""
 
     @property
     def rest(self) -> Vector:

@@ -36,11 +36,9 @@ class RodBody(ABC):
     Attributes
     ----------
     substep_s : longest step, s
-    compiled : whether it runs as machine code
     """
 
     substep_s: float
-    compiled: bool
 
     def __init__(
         self,
@@ -66,7 +64,12 @@ class RodBody(ABC):
 
     @abstractmethod
     def _make(self) -> None:
-        """Make what integrates it, and set ``substep_s`` and ``compiled``."""
+        """Make what integrates it, and set ``substep_s``."""
+
+    @property
+    @abstractmethod
+    def compiled(self) -> bool:
+        """Whether it runs as machine code."""
 
     @cached_property
     def rest(self) -> Vector:

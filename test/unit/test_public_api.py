@@ -55,6 +55,7 @@ SOURCE = re.compile(
 WITHOUT_FORMULAS = {
     "rod/benchmark.py",
     "rod/code_generation.py",
+    "rod/code_library.py",
     "rod/code_splitting.py",
     "rod/code_widening.py",
     "rod/loads.py",

@@ -16,7 +16,8 @@ from typing import Any
 import casadi as ca
 from scipy.integrate import DOP853
 
-from continuum_robot.rod.code_generation import FastFunction, Progress, compile_functions
+from continuum_robot.rod.code_generation import FastFunction, compile_functions
+from continuum_robot.rod.code_library import Progress
 
 STATE = 13
 SECTION = 12

@@ -21,7 +21,8 @@ from scipy.linalg import LinAlgError, solve_banded
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.geometry import so3
-from continuum_robot.rod.code_generation import FastFunction, Progress, compile_functions
+from continuum_robot.rod.code_generation import FastFunction, compile_functions
+from continuum_robot.rod.code_library import Progress
 from continuum_robot.rod.cosserat.boundary_value import breaks_m
 from continuum_robot.rod.cosserat.description import CosseratRod
 from continuum_robot.rod.cosserat.equations import SECTION

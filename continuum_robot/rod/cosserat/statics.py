@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.geometry import so3
-from continuum_robot.rod.code_generation import Progress
+from continuum_robot.rod.code_library import Progress
 from continuum_robot.rod.cosserat.boundary_value import MODELS, BoundaryValueProblem, Step
 from continuum_robot.rod.cosserat.description import CosseratRod
 from continuum_robot.rod.cosserat.equations import ROUTING

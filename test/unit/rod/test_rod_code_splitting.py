@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from continuum_robot.rod import code_generation
-from continuum_robot.rod.code_generation import compile_functions, find_compiler, generate_c
+from continuum_robot.rod.code_generation import compile_functions, generate_c
+from continuum_robot.rod.code_library import find_compiler
 from continuum_robot.rod.code_splitting import split_functions
 
 
