@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints how long a robot's model takes to make without a cache, and again: python benchmarks/first_start.py [ROBOT ...].
+"""Prints how long a robot's model takes to make without a cache, and again: python benchmarks/first_start.py.
 
 What `continuum-robot up` makes before its first node starts, plant and contact monitor, in a process of its own with an
 empty cache of compiled code, then in another with what the first left there. The compiled control cycle is not part of

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.rod.code_library import Pending, Progress, Source, shared_library, vector_flags
 from continuum_robot.rod.code_splitting import split_functions
-from continuum_robot.rod.code_widening import WIDTH, widen_loops
+from continuum_robot.rod.code_widening import widen_loops
 
 Array = NDArray[np.float64]
 Library = ctypes.CDLL | Pending | None
@@ -193,159 +193,6 @@ class FastFunction:
         return self.outputs
 
 
-class Batch:
-    """A CasADi function evaluated at many columns of its arguments in one call. Several threads may use it at once.
-
-    Parameters
-    ----------
-    function : with dense inputs and outputs
-    library : its code with :data:`_BATCH_CODE`
-    """
-
-    def __init__(self, function: ca.Function, library: Library = None) -> None:
-        self._function, self._library = function, library
-        self._inputs = [int(function.nnz_in(i)) for i in range(function.n_in())]
-        self._outputs = [int(function.nnz_out(i)) for i in range(function.n_out())]
-        self._shapes = [(int(function.size2_out(i)), int(function.size1_out(i))) for i in range(function.n_out())]
-        if isinstance(library, Pending):
-            library.waiting.append(self._settled)
-        elif library is not None:
-            self._bind(library)
-
-    def _settled(self) -> ctypes.CDLL | None:
-        """Wait for a library that is being compiled, and use it."""
-        if isinstance(self._library, Pending):
-            self._library = self._library.library.result()
-            if self._library is not None:
-                self._bind(self._library)
-        return self._library
-
-    @property
-    def compiled(self) -> bool:
-        """Whether it runs as machine code."""
-        return self._settled() is not None
-
-    def _bind(self, library: ctypes.CDLL) -> None:
-        # One after another, and several at once: each has its own need of scratch memory.
-        names = [one.name() for one in (self._function, *_several(self._function))]
-        needs = []
-        for name in names:
-            sizes = [ctypes.c_longlong() for _ in range(4)]
-            getattr(library, f"{name}_work")(*(ctypes.byref(size) for size in sizes))
-            needs.append([max(1, int(size.value)) for size in sizes])
-        entries = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in names]
-        self._entries = (ctypes.c_void_p * 2)(*entries)
-        self._alone = (ctypes.c_void_p * 2)(entries[0])
-        steps = [*self._inputs, *self._outputs]
-        self._sizes = (ctypes.c_longlong * 6)(
-            len(self._inputs), len(self._outputs), *(max(pair) for pair in zip(*needs, strict=True))
-        )
-        self._steps = (ctypes.c_longlong * len(steps))(*steps)
-        self._call = library.over_columns
-        self._call.restype = None
-        self._pointers = ctypes.c_void_p * len(steps)
-
-    def __call__(self, *arguments: Array) -> list[Array]:
-        """Evaluate.
-
-        Parameters
-        ----------
-        arguments : (k, size) each, column-major within a matrix
-
-        Returns
-        -------
-        results, (k, size) for columns and (k, rows, columns) for matrices
-        """
-        given = [np.ascontiguousarray(argument, dtype=np.float64) for argument in arguments]
-        found = [np.empty((len(given[0]), size)) for size in self._outputs]
-        self._run(given, found, len(given[0]))
-        return [self._shaped(array, i) for i, array in enumerate(found)]
-
-    def chained(self, start: Array, *arguments: Array) -> list[Array]:
-        """Evaluate one after another, with the first result of each the first argument of the next.
-
-        Parameters
-        ----------
-        start : (size,) first argument at the beginning, in the function's own units
-        arguments : the others, (k, size) each, in the function's own units
-
-        Returns
-        -------
-        as of a call, but the first result has k + 1 rows, ``start`` before all
-        """
-        given = [np.ascontiguousarray(argument, dtype=np.float64) for argument in arguments]
-        count = len(given[0])
-        carried = np.empty((count + 1, self._outputs[0]))
-        carried[0] = start
-        found = [carried[1:], *(np.empty((count, size)) for size in self._outputs[1:])]
-        self._run([carried[:-1], *given], found, count, chained=True)
-        return [carried, *(self._shaped(array, i) for i, array in enumerate(found) if i)]
-
-    def _shaped(self, array: Array, i: int) -> Array:
-        columns, rows = self._shapes[i]
-        return array if columns == 1 else array.reshape(len(array), columns, rows).swapaxes(1, 2)
-
-    def _run(self, given: list[Array], found: list[Array], count: int, *, chained: bool = False) -> None:
-        if not count:
-            return
-        if self._settled() is not None:
-            pointers = self._pointers(*[_address(array) for array in (*given, *found)])
-            entries = self._alone if chained else self._entries
-            self._call(entries, ctypes.c_longlong(count), self._sizes, self._steps, pointers)
-            return
-        many = self._many(count, chained)
-        values = [given[0][0], *given[1:]] if chained else given
-        results = many.call([ca.DM(value.T if value.ndim > 1 else value) for value in self._matrices(values, chained)])
-        for array, result in zip(found, results, strict=True):
-            array[:] = np.array(result).reshape(-1, order="F").reshape(array.shape)
-
-    def _matrices(self, values: list[Array], chained: bool) -> list[Array]:
-        """Arguments of a map: matrices side by side."""
-        shaped = []
-        for i, value in enumerate(values):
-            rows = int(self._function.size1_in(i))
-            shaped.append(value if chained and i == 0 else value.reshape(-1, rows))
-        return shaped
-
-    def _many(self, count: int, chained: bool) -> ca.Function:
-        return self._function.mapaccum(count) if chained else self._function.map(count)
-
-
-_BATCH_CODE = f"""
-typedef int (*column_function)(const double **, double **, long long *, double *, int);
-void over_columns(const column_function *functions, long long count,
-                  const long long *sizes, const long long *steps, double *const *given) {{
-    const double *arg[sizes[2] + sizes[0]];
-    double *res[sizes[3] + sizes[1]], w[sizes[5]];
-    long long iw[sizes[4]];
-    for (long long i = 0; i < sizes[0]; i++) arg[i] = given[i];
-    for (long long i = 0; i < sizes[1]; i++) res[i] = given[sizes[0] + i];
-    for (long long k = 0; k < count;) {{
-        long long several = functions[1] && k + {WIDTH} <= count ? {WIDTH} : 1;
-        functions[several > 1](arg, res, iw, w, 0);
-        for (long long i = 0; i < sizes[0]; i++) arg[i] += several * steps[i];
-        for (long long i = 0; i < sizes[1]; i++) res[i] += several * steps[sizes[0] + i];
-        k += several;
-    }}
-}}
-"""
-"""Calls a function of any arguments column by column, or the one for several columns where there are as many."""
-
-
-def _several(function: ca.Function) -> tuple[ca.Function, ...]:
-    """The function over several columns at once, which widening makes fast; none for one that is made to be chained."""
-    return () if function.nnz_in(0) == function.nnz_out(0) else (function.map(WIDTH),)
-
-
-def compile_batches(
-    functions: Sequence[ca.Function], name: str, *, compile: str = "auto", progress: Progress | None = None
-) -> dict[str, Batch]:
-    """Make functions callable on many columns at once; arguments and errors as for :func:`compile_functions`."""
-    both = [one for function in functions for one in (function, *_several(function))]
-    library = _library(both, name, compile, progress, _BATCH_CODE)
-    return {function.name(): Batch(function, library) for function in functions}
-
-
 def compile_functions(
     functions: Sequence[ca.Function],
     name: str,
@@ -371,15 +218,21 @@ def compile_functions(
     ParameterError : unknown ``compile``
     ContinuumRobotError : ``compile="always"`` and no compiler, or it failed
     """
-    library = _library(functions, name, compile, progress)
+    library = library_of(functions, name, compile, progress)
     return {function.name(): FastFunction(function, library) for function in functions}
 
 
-def _library(
+def library_of(
     functions: Sequence[ca.Function], name: str, compile: str, progress: Progress | None, more: str = ""
 ) -> Library:
-    """Compiled code of functions, and more C code beside it."""
-    functions = [_dense(function) for function in functions]
+    """Compiled code of functions; arguments and errors as of :func:`compile_functions`.
+
+    Parameters
+    ----------
+    more : C code to stand beside it
+    """
+    for function in functions:
+        _check_dense(function)
     if compile == "never":
         return None
     count = code_size(functions)
@@ -431,20 +284,13 @@ def generate_c(functions: Sequence[ca.Function]) -> str:
     return str(generator.dump())
 
 
-def _dense(function: ca.Function) -> ca.Function:
+def _check_dense(function: ca.Function) -> None:
     sparse = [i for i in range(function.n_in()) if not function.sparsity_in(i).is_dense()]
     sparse += [i for i in range(function.n_out()) if not function.sparsity_out(i).is_dense()]
     if sparse:
         raise ParameterError(f"function {function.name()}", sparse, "dense inputs and outputs")
-    return function
 
 
 def _shaped(buffer: Array, columns: int) -> Array:
     """View of a buffer as a matrix; CasADi stores columns one after another."""
     return buffer if columns == 1 else buffer.reshape(columns, -1).T
-
-
-def _address(array: Array) -> int:
-    """Where a contiguous array begins; ``array.ctypes.data`` takes several times as long."""
-    memory: Any = array
-    return ctypes.addressof(ctypes.c_char.from_buffer(memory))

@@ -54,6 +54,7 @@ SOURCE = re.compile(
 # Modules without a formula of anybody's: they build, draw, compile or measure what others compute.
 WITHOUT_FORMULAS = {
     "rod/benchmark.py",
+    "rod/code_batches.py",
     "rod/code_generation.py",
     "rod/code_library.py",
     "rod/code_splitting.py",

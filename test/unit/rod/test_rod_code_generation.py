@@ -12,10 +12,10 @@ from rod_robots import load_robot, shapes
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.rod import code_library
 from continuum_robot.rod.benchmark import measure_forward_dynamics
+from continuum_robot.rod.code_batches import compile_batches
 from continuum_robot.rod.code_generation import (
     FastFunction,
     code_size,
-    compile_batches,
     compile_functions,
     instruction_count,
 )
@@ -254,7 +254,7 @@ def test_together_a_failure_is_told_as_alone(monkeypatch, tmp_path):
         assert not function.compiled
         check_example(function)
         assert "an example runs in CasADi's virtual machine" in said[-1]
-        with pytest.raises(ContinuumRobotError, match="cannot compile an example: .* failed: no"), compiled_together():
+        with pytest.raises(ContinuumRobotError, match=r"cannot compile an example: .* failed: no"), compiled_together():
             compile_functions([example()], "an example", compile="always")
     finally:
         code_library.find_compiler.cache_clear()

@@ -5,7 +5,8 @@ import casadi as ca
 import numpy as np
 import pytest
 
-from continuum_robot.rod.code_generation import compile_batches, compile_functions, generate_c
+from continuum_robot.rod.code_batches import compile_batches
+from continuum_robot.rod.code_generation import compile_functions, generate_c
 from continuum_robot.rod.code_library import find_compiler
 from continuum_robot.rod.code_splitting import split_functions
 from continuum_robot.rod.code_widening import WIDTH, widen_loops

@@ -13,7 +13,7 @@ from strain_rods import basis, cantilever, crooked_rod, derivative, some_coeffic
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry import se3
 from continuum_robot.rod import step
-from continuum_robot.rod.code_generation import compile_batches
+from continuum_robot.rod.code_batches import compile_batches
 from continuum_robot.rod.strain_kinematics import MagnusChain, Stretch, hat, lobatto
 
 

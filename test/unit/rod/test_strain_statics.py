@@ -31,7 +31,7 @@ from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.routing import HelicalRouting, RoutedPath
 from continuum_robot.rod import path_lengths, step, strain_kinematics, strain_rod
-from continuum_robot.rod.code_generation import compile_batches
+from continuum_robot.rod.code_batches import compile_batches
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.loads import DistributedLoad, PointWrench
 from continuum_robot.rod.strain_problem import StaticProblem
