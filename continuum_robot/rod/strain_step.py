@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import casadi as ca
@@ -23,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ConvergenceError, ParameterError
-from continuum_robot.rod.code_generation import compile_functions
+from continuum_robot.rod.code_generation import FastFunction, compile_functions
 from continuum_robot.rod.step import (
     carry_functions,
     local_load_function,
@@ -155,10 +156,11 @@ class StageSolver:
         self._driven = spools is not None
         model = _GivenTension(count) if spools is None else spools
         self._touching = touching if touching is not None and touching.size else None
-        stage = _stage_function(dynamics, model, self._touching)
-        functions = [stage, _newton_function(stage)]
-        made = compile_functions(functions, f"the motion of {rod.name}", compile=compile, progress=progress)
-        self._one, self._many = made["rod_stage"], made["rod_newton"]
+        if spools is None and self._touching is None:
+            made = _of_given_tension(dynamics, compile, progress)
+            self._one, self._many = (function.clone() for function in made)
+        else:
+            self._one, self._many = _stage_functions(dynamics, model, self._touching, compile, progress)
         self._left, self._pull, self._pull_slope = (self._one.outputs[k] for k in (6, 8, 9))
         # Both have the same arguments; they are kept in those of the second.
         self._c, base, self._speed_guess, self._inverse, latest = self._many.inputs
@@ -472,6 +474,29 @@ def _stage_function(dynamics: StrainDynamics, model: SpoolModel, touching: Touch
     return ca.Function("rod_stage", [c, base, guess, inverse, latest], [ca.densify(result) for result in results])
 
 
+def _stage_functions(
+    dynamics: StrainDynamics,
+    model: SpoolModel,
+    touching: Touching | None,
+    compile: str,
+    progress: Callable[[str], None] | None,
+) -> tuple[FastFunction, FastFunction]:
+    """The stage's equation, and Newton's method on it."""
+    stage = _stage_function(dynamics, model, touching)
+    functions = [stage, _newton_function(stage)]
+    made = compile_functions(functions, f"the motion of {dynamics.rod.name}", compile=compile, progress=progress)
+    return made["rod_stage"], made["rod_newton"]
+
+
+@lru_cache(maxsize=4)
+def _of_given_tension(
+    dynamics: StrainDynamics, compile: str, progress: Callable[[str], None] | None
+) -> tuple[FastFunction, FastFunction]:
+    """The same for tendons that are pulled by given tensions or held, once for all motions of a rod."""
+    model = _GivenTension(dynamics.rod.tendon_count)
+    return _stage_functions(dynamics, model, None, compile, progress)
+
+
 def _newton_function(stage: ca.Function) -> ca.Function:
     """Newton's method from c on, up to some iterations while each leaves less than half of the correction before.
 
@@ -555,6 +580,9 @@ def weight_function(dynamics: StrainDynamics) -> ca.Function:
 def _path_rates(dynamics: StrainDynamics, c: Any, rate: Any) -> tuple[Any, Any, Any, Any]:
     """How much longer than at c = 0 the tendons' paths are, (N,), its rate, and the gradients of both by c, (n, N)."""
     tendons = dynamics.rod.tendons
+    if tendons.linear:  # as long as no path lies beyond the centre of the bend
+        slope = ca.DM(tendons.jacobian(np.zeros(tendons.size)))
+        return slope @ c, slope @ rate, ca.MX(slope.T), ca.MX.zeros(tendons.size, tendons.count)
     nodes, count = len(tendons.nodes_m), tendons.count
     basis = _sparse(tendons.basis.reshape(-1, tendons.size))
     along = _product_function("rod_along_paths", basis)
