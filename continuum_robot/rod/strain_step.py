@@ -152,7 +152,7 @@ class StageSolver:
         progress: Callable[[str], None] | None = None,
     ) -> None:
         self.dynamics = dynamics
-        rod, n, count = dynamics.rod, dynamics.size, dynamics.rod.tendon_count
+        n, count = dynamics.size, dynamics.rod.tendon_count
         self._driven = spools is not None
         model = _GivenTension(count) if spools is None else spools
         self._touching = touching if touching is not None and touching.size else None
