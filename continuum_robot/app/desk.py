@@ -83,7 +83,8 @@ def write_robot_file(robot: Robot, folder: Path) -> Path:
     ParameterError : a robot without actuators
     """
     values = robot_on_ports(robot, folder)
-    used = next((port for port in values["hardware"]["tendon_actuators"]["channels"] if Path(port).exists()), None)
+    motors = values["hardware"]["tendon_actuators"]
+    used = next((port for port in motors.get("channels", [motors.get("port")]) if Path(port).exists()), None)
     if used is not None:
         raise DeviceError(
             str(folder), f"devices stand there already ({used})", "End them, or choose another folder with --out"
@@ -111,7 +112,7 @@ def words(hardware: SimulatedHardware) -> str:
         for board in boards
         for enabled, motor in zip(board.motor_enabled, board.motors, strict=True)
         if motor is not None
-    ]
+    ] + ([] if hardware.servos is None else hardware.servos.torque_enabled)
     errors = sorted({board.error.name for board in boards if board.error})
     tension, displacement_mm = hardware.plant.tension, 1e3 * hardware.plant.rod_displacement
     return (
@@ -130,6 +131,8 @@ def _table(desk: Desk, file: Path) -> Table:
     hardware = desk.hardware
     for channel, adapter in zip(hardware.boards, desk.adapters, strict=True):
         table.add_row(f"motor board {channel}", escape(adapter.port))
+    if hardware.servos is not None:
+        table.add_row("Dynamixel servos", escape(hardware.servos.port))
     if hardware.string_board is not None:
         table.add_row("string-encoder board", escape(str(hardware.string_board.port)))
     if hardware.rokubi is not None:

@@ -35,8 +35,7 @@ def wired(robot: Robot) -> Robot:
     ------
     ParameterError : a robot without actuators
     """
-    own = robot.hardware
-    if own is not None and isinstance(own.tendon_actuators, OdriCan):
+    if robot.hardware is not None:
         return robot
     actuators = robot.actuators
     if actuators is None:
@@ -61,8 +60,8 @@ def wired(robot: Robot) -> Robot:
         receive_timeout_ms=min(1000, max(5, timeout_ms)),
         motors=motors,
     )
-    encoders = None if own is None else own.string_encoders
-    if encoders is None and 0 < len(robot.strings) <= _COUNTERS_A_BOARD:
+    encoders = None
+    if 0 < len(robot.strings) <= _COUNTERS_A_BOARD:
         encoders = StringEncoderSerial(
             kind=STRING_ENCODER_SERIAL,
             port="simulated",
@@ -73,9 +72,8 @@ def wired(robot: Robot) -> Robot:
         )
     return robot.changed(
         hardware=Hardware(
-            serial_number="simulated" if own is None else own.serial_number,
+            serial_number="simulated",
             tendon_actuators=tendon_actuators,
             string_encoders=encoders,
-            force_sensor=None if own is None else own.force_sensor,
         ),
     )

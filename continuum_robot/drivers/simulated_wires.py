@@ -22,7 +22,7 @@ from pathlib import Path
 from continuum_robot.errors import DeviceError
 
 CONTROL_TIME = struct.Struct("<q")
-CONTROL, LINK = "control", "link"
+CONTROL, LINK, SERVOS = "control", "link", "servos"
 WAIT_S = 10.0
 BUFFER_BYTES = 1 << 20
 """Of what the other side has not read; the system grants less."""
@@ -122,12 +122,16 @@ def connect(path: Path, wait_s: float = 0.0) -> socket.socket:
             if time.monotonic() < end_s:
                 time.sleep(_RETRY_S)
                 continue
-            raise DeviceError(
-                f"simulated robot at {path}",
-                f"is not there ({error.strerror})",
-                "Start the node simulator first, with the same robot, fake_level, namespace and ROS_DOMAIN_ID.",
-            ) from error
+            raise _no_simulator(path, error.strerror or str(error)) from error
         return wire
+
+
+def _no_simulator(path: Path, reason: str) -> DeviceError:
+    return DeviceError(
+        f"simulated robot at {path}",
+        f"is not there ({reason})",
+        "Start the node simulator first, with the same robot, fake_level, namespace and ROS_DOMAIN_ID.",
+    )
 
 
 def seqpacket() -> socket.socket:
@@ -178,6 +182,21 @@ class SimulatedWires:
         DeviceError : there is no simulator, or it simulates motor boards
         """
         return self._open(LINK)
+
+    def find_servos(self) -> str:
+        """The serial port of a bus of servos.
+
+        Raises
+        ------
+        DeviceError : there is no simulator, or it has no such bus
+        """
+        path, end_s = self.folder / SERVOS, time.monotonic() + (0.0 if SERVOS in self._opened else self._wait_s)
+        while not path.exists():
+            if time.monotonic() >= end_s:
+                raise _no_simulator(path, "no such port")
+            time.sleep(_RETRY_S)
+        self._opened.add(SERVOS)
+        return str(path)
 
     def _open(self, name: str) -> socket.socket:
         wire = connect(socket_path(self.folder, name), 0.0 if name in self._opened else self._wait_s)

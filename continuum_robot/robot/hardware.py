@@ -46,6 +46,11 @@ class OdriMotor:
     def __post_init__(self) -> None:
         check_polarity(self.polarity)
 
+    @property
+    def place(self) -> tuple[str, int]:
+        """Where it is connected: channel, and motor of the board."""
+        return self.channel, self.motor
+
     def newton_per_ampere(self, actuators: Actuators) -> float:
         """Tendon tension for the size of a motor current, N/A; ``actuators`` has what is not stated here."""
         return _newton_per_ampere(self, actuators)
@@ -123,6 +128,11 @@ class DynamixelMotor:
 
     def __post_init__(self) -> None:
         check_polarity(self.polarity)
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Where it is connected: "" for the only bus, and its number there."""
+        return "", self.id
 
     def newton_per_ampere(self, actuators: Actuators) -> float:
         """Tendon tension for the size of a servo's current, N/A; ``actuators`` has what is not stated here."""
@@ -242,7 +252,7 @@ class RokubiSerial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """The devices of a real robot. The fakes of ``--fake-level wire`` are wired in the same way."""
+    """The devices of a real robot. Those of ``--fake-level wire`` are wired in the same way."""
 
     serial_number: str = quantity("of this robot, kept in its calibration files", filled=True)
     tendon_actuators: OdriCan | Dynamixel = quantity("the motors that pull the tendons, by kind")

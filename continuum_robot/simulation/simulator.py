@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from continuum_robot.drivers.simulated_wires import simulator_folder
+from continuum_robot.drivers.simulated_wires import SERVOS, simulator_folder
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation.bodies import linked_count
@@ -59,8 +59,8 @@ class Simulator:
     Parameters
     ----------
     robot : with ``actuators``
-    level : "wire": motor boards on CAN channels; "mujoco": the same, and the robot is MuJoCo's; "dynamics" or
-        "mirror": see :class:`SimulatedTendonActuators`
+    level : "wire": motor boards on CAN channels, or servos on a serial bus; "mujoco": the same, and the robot is
+        MuJoCo's; "dynamics" or "mirror": see :class:`SimulatedTendonActuators`
     namespace, domain_id : as of :func:`continuum_robot.drivers.simulated_wires.robot_key`
     contacts : what touches the robot; of a rod at levels "wire", "mujoco" and "dynamics"
     world : what stands around the robot; at level "mujoco"
@@ -130,6 +130,8 @@ class Simulator:
                     self.hardware.open()
                     make_folder(self.folder)
                     self._boards = BoardSockets(self.hardware, self.folder)
+                    if self.hardware.servos is not None:
+                        (self.folder / SERVOS).symlink_to(self.hardware.servos.port)
                 elif self.actuators is not None:
                     self.actuators.open()
                     make_folder(self.folder)
@@ -157,6 +159,7 @@ class Simulator:
             self._boards = self._link = None
             if served:
                 # While the name is still locked: the folder may be another simulator's afterwards.
+                (self.folder / SERVOS).unlink(missing_ok=True)
                 remove_folder(self.folder)
             if self.hardware is not None:
                 self.hardware.close()

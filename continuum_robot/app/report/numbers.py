@@ -16,6 +16,7 @@ from continuum_robot.errors import RecordingError
 Vector = NDArray[np.float64]
 
 WITH_INSERTION = 3  # coordinates: rods have two a segment, an insertion comes as a third
+_FRESH = 0.9  # fraction of the cycles with a new reading, from which its stamps tell missed cycles
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,8 @@ def metrics(recording: Recording, tracking: Tracking | None) -> dict[str, Any]:
 def loop_numbers(states: Series) -> dict[str, Any]:
     """Rate and missed cycles of the driver's loop by its own stamps; a gap in the sequence is the recorder's loss.
 
+    Where readings are older than a cycle, as from servos on a serial bus, their stamps do not show missed cycles: NaN.
+
     Parameters
     ----------
     states : messages of ``tendon_states``
@@ -123,13 +126,17 @@ def loop_numbers(states: Series) -> dict[str, Any]:
     span_s, cycles = float(states.stamp_s[-1] - states.stamp_s[0]), int(states.sequence[-1] - states.sequence[0])
     if cycles < 1 or span_s <= 0:
         return {"loop_rate_hz": math.nan, "missed_cycles_percent": math.nan, "recorded_states": len(states)}
-    period_s = float(np.median(periods_s(states)))
+    following = periods_s(states)
+    period_s = float(np.median(following))
     # Nominal rates are round numbers; the median of many periods is near enough to find which.
     period_s = round(period_s * 1e5) / 1e5 or period_s
-    deadlines = max(cycles, round(span_s / period_s))
+    missed_percent = math.nan
+    if period_s > 0 and (following > 0).mean() > _FRESH:
+        deadlines = max(cycles, round(span_s / period_s))
+        missed_percent = 100.0 * (deadlines - cycles) / deadlines
     return {
         "loop_rate_hz": cycles / span_s,
-        "missed_cycles_percent": 100.0 * (deadlines - cycles) / deadlines,
+        "missed_cycles_percent": missed_percent,
         "recorded_states": len(states),
         "recording_lost_percent": 100.0 * (cycles + 1 - len(states)) / (cycles + 1),
     }

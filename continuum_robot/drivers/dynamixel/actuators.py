@@ -35,6 +35,8 @@ SHORTEST_CYCLE_S = 0.002
 CONDITION_EVERY = 10
 SILENT_AFTER_S = 0.1
 SILENT_ANSWERS = 5
+STEPPED_MARGIN_S = 0.1
+"""How long a simulated servo may take to answer where time is stepped: until its process gets a processor, s."""
 FIRST_VALUES_S = 1.0
 REBOOT_S = 0.6
 JOIN_TIMEOUT_S = 2.0
@@ -76,6 +78,8 @@ class DynamixelTendonActuators:
     clock : monotonic time, s, the one of ``now_s``
     answer_margin_s : how long a servo's answer may take beyond its bytes, s
     simulated : whether simulated servos are at the other end
+    find_port : finds the port when the bus is opened, instead of that of the settings
+    stepped : time stands between the calls: no thread, the bus is asked when :meth:`read` is called
 
     Attributes
     ----------
@@ -98,6 +102,8 @@ class DynamixelTendonActuators:
         clock: Callable[[], float] = time.monotonic,
         answer_margin_s: float = ANSWER_MARGIN_S,
         simulated: bool = False,
+        find_port: Callable[[], str] | None = None,
+        stepped: bool = False,
     ) -> None:
         if settings is None and robot.hardware is not None and isinstance(robot.hardware.tendon_actuators, Dynamixel):
             settings = robot.hardware.tendon_actuators
@@ -107,10 +113,13 @@ class DynamixelTendonActuators:
         self._motors = MotorCurrents(robot, settings, settings.motors)
         self._servos = [entry.id for entry in self._motors.motors]
         self._clock = clock
-        self._silent_after_s = max(SILENT_AFTER_S, SILENT_ANSWERS * answer_margin_s)
+        # Where time is stepped none passes while a servo is waited for.
+        self._silent_after_s = SILENT_AFTER_S if stepped else max(SILENT_AFTER_S, SILENT_ANSWERS * answer_margin_s)
         self.bus = DynamixelBus(settings.port, settings.baud_bps, answer_margin_s)
         self._lock = threading.RLock()  # one talks on the bus at a time
         self._stop = threading.Event()
+        self._find_port, self._stepped, self._open = find_port, stepped, False
+        self._cycles, self._asked_s = 0, -math.inf
         self._thread: threading.Thread | None = None
         self._enabled = self._aligned = False
         self._forget()
@@ -134,10 +143,12 @@ class DynamixelTendonActuators:
         ------
         DeviceError : why the port cannot be opened, or names every servo that does not answer
         """
-        if self._thread is not None:
+        if self._open:
             return
         self._forget()
         try:
+            if self._find_port is not None:
+                self.bus.port = self._find_port()
             self.bus.open()
             missing = self.bus.missing(self._servos)
             if missing:
@@ -153,6 +164,10 @@ class DynamixelTendonActuators:
         except BaseException:
             self.bus.close()
             raise
+        self._open = True
+        if self._stepped:
+            self._asked_s = -math.inf
+            return
         self._stop.clear()
         self._thread = threading.Thread(target=self._run, name=f"dynamixel {self.settings.port}", daemon=True)
         self._thread.start()
@@ -209,13 +224,16 @@ class DynamixelTendonActuators:
             raise DeviceError(f"servo {servo} at {self.settings.port}", "did not take its watchdog", "Try again.")
 
     def read(self, now_s: float) -> TendonReading:
-        """The newest values; never waits for the bus.
+        """The newest values; never waits for the bus, but where time is stepped.
 
         Raises
         ------
         DeviceError : not open
         """
         self._require_open()
+        if self._stepped and now_s - self._asked_s >= SHORTEST_CYCLE_S * (1 - 1e-9):
+            self._asked_s = now_s
+            self._ask()
         samples = [self._samples.get(servo) for servo in self._servos]
         known = [sample.stamp_s for sample in samples if sample is not None]
         stamp_s = min(max(known), now_s) if known else now_s
@@ -264,12 +282,13 @@ class DynamixelTendonActuators:
         with self._lock:
             self._enabled = False
             self._wanted = None
-            if self._thread is not None:
+            if self._open:
                 self._torque_off()
 
     def close(self) -> None:
         """Torque off, and end. Safe to call at any time."""
         self.disable()
+        self._open = False
         thread, self._thread = self._thread, None
         self._stop.set()
         if thread is not None and thread is not threading.current_thread():
@@ -280,7 +299,7 @@ class DynamixelTendonActuators:
         """Forget what latched. Servos with a hardware error start anew: all are off then, and some silent for 0.6 s."""
         latched = " ".join(self._faults)
         broken = [servo for servo in self._servos if f"{self._name(servo)}: {HARDWARE_ERROR}" in latched]
-        if broken and self._thread is not None:
+        if broken and self._open:
             with self._lock:
                 self._enabled = False
                 self._torque_off()
@@ -314,16 +333,18 @@ class DynamixelTendonActuators:
     # --- the bus's thread
 
     def _run(self) -> None:
-        cycle = 0
         while not self._stop.is_set():
             begin_s = self._clock()
-            try:
-                with self._lock:
-                    self._cycle(cycle)
-            except DeviceError as error:  # the adapter is gone: the ages grow, and read() says so
-                self._last_error = str(error)
-            cycle += 1
+            self._ask()
             self._stop.wait(max(SHORTEST_CYCLE_S / 4, SHORTEST_CYCLE_S - (self._clock() - begin_s)))
+
+    def _ask(self) -> None:
+        try:
+            with self._lock:
+                self._cycle(self._cycles)
+        except DeviceError as error:  # the adapter is gone: the ages grow, and read() says so
+            self._last_error = str(error)
+        self._cycles += 1
 
     def _cycle(self, number: int) -> None:
         if self._enabled and self._wanted is not None:
@@ -388,5 +409,5 @@ class DynamixelTendonActuators:
         self._faults.setdefault(f"{self._name(servo)}: {fault}")
 
     def _require_open(self) -> None:
-        if self._thread is None:
+        if not self._open:
             raise DeviceError(self.bus.name, "is not open", "Open it first.")

@@ -14,8 +14,9 @@ from typing import Any
 from continuum_robot.drivers.backends import hardware_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file_values import file_values, plain
+from continuum_robot.robot.hardware import DYNAMIXEL
 from continuum_robot.simulation.wire.can_wire import SlcanAdapter
-from continuum_robot.simulation.wire.hardware import FORCE_PORT, STRINGS_PORT, SimulatedHardware, wired
+from continuum_robot.simulation.wire.hardware import FORCE_PORT, SERVOS_PORT, STRINGS_PORT, SimulatedHardware, wired
 from continuum_robot.simulation.wire.pacing import Pacer
 
 PRIORITY = -10
@@ -62,15 +63,23 @@ def robot_on_ports(robot: Robot, folder: Path) -> dict[str, Any]:
     RobotFileError : its file is gone
     """
     hardware = plain(dataclasses.asdict(hardware_of(wired(robot))))
-    boards = hardware["tendon_actuators"]
-    ports = {channel: str(port) for channel, port in _adapter_ports(boards["channels"], folder).items()}
-    boards |= {"interface": "slcan", "channels": list(ports.values())}
-    for motor in boards["motors"]:
-        motor["channel"] = ports[motor["channel"]]
+    motors = hardware["tendon_actuators"]
+    if motors["kind"] == DYNAMIXEL:
+        motors["port"] = str(folder / SERVOS_PORT)
+    else:
+        _put_on_ports(motors, folder)
     for device, port in (("string_encoders", STRINGS_PORT), ("force_sensor", FORCE_PORT)):
         if device in hardware:
             hardware[device]["port"] = str(folder / port)
     return file_values(robot) | {"hardware": hardware}
+
+
+def _put_on_ports(boards: dict[str, Any], folder: Path) -> None:
+    """Write the adapters' ports into the section of motor boards."""
+    ports = {channel: str(port) for channel, port in _adapter_ports(boards["channels"], folder).items()}
+    boards |= {"interface": "slcan", "channels": list(ports.values())}
+    for motor in boards["motors"]:
+        motor["channel"] = ports[motor["channel"]]
 
 
 class Desk:
@@ -101,7 +110,8 @@ class Desk:
     def open(self) -> None:
         """Switch everything on."""
         self.hardware.open()
-        self.adapters = put_on_adapters(self.hardware, self._folder)
+        if self.hardware.boards:
+            self.adapters = put_on_adapters(self.hardware, self._folder)
         self._pacer.start()
 
     @property

@@ -6,8 +6,11 @@ Written from the protocol's description (emanual.robotis.com) without the makers
 
 from __future__ import annotations
 
+import contextlib
 import math
+import select
 import struct
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +27,7 @@ BOOT_S = 0.3
 MODEL_XM430_W350 = 1020
 _PING, _READ, _WRITE, _REBOOT, _STATUS, _SYNC_READ, _SYNC_WRITE = 0x01, 0x02, 0x03, 0x08, 0x55, 0x82, 0x83
 _INSTRUCTION_ERROR, _RANGE_ERROR, _ACCESS_ERROR, _ALERT = 0x02, 0x04, 0x07, 0x80
+_LOOK_S = 0.05
 _SHORTEST = 10
 _LONGEST = 1024
 _WATCHDOG_STRUCK = 0xFF
@@ -125,6 +129,10 @@ class FakeDynamixelBus:
         self._servos = {number: _Servo(motor, bytearray(TABLE_SIZE)) for number, motor in servos.items()}
         self._buffer = bytearray()
         self._answers = 0
+        self._now_s = 0.0
+        self._lock = threading.RLock()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
         for number, servo in self._servos.items():
             servo.set(7, 1, number)
             servo.set(0, 2, MODEL_XM430_W350)
@@ -135,6 +143,11 @@ class FakeDynamixelBus:
     def port(self) -> str:
         """What the host opens."""
         return str(self.pty.path)
+
+    @property
+    def torque_enabled(self) -> list[bool]:
+        """Of every servo, in the order of their numbers."""
+        return [bool(self._servos[number].table[registers.TORQUE_ENABLE]) for number in sorted(self._servos)]
 
     def register(self, number: int, address: int, size: int) -> int:
         """A register of a servo, for tests.
@@ -163,27 +176,54 @@ class FakeDynamixelBus:
             raise ParameterError("number", number, f"one of the servos {', '.join(map(str, self._servos))}")
         if fault and fault not in FAULTS:
             raise ParameterError("fault", fault, "one of " + ", ".join(FAULTS) + ", or empty to end all")
-        if fault:
-            self._servos[number].faults[fault] = magnitude
-        else:
-            self._servos[number].faults.clear()
+        with self._lock:
+            if fault:
+                self._servos[number].faults[fault] = magnitude
+            else:
+                self._servos[number].faults.clear()
 
     def step(self, now_s: float) -> None:
         """Take packets, answer, drive the motors; ``now_s`` monotonic, s."""
-        for servo in self._servos.values():
-            self._move(servo, now_s)
+        with self._lock:
+            self._now_s = now_s
+            for servo in self._servos.values():
+                self._move(servo, now_s)
+            self._take_packets()
+            for servo in self._servos.values():
+                self._drive(servo, now_s)
+
+    def serve(self) -> None:
+        """Answer packets as they come, between the steps too, at the time of the latest one."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="simulated servos", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """End. Safe to call at any time."""
+        thread, self._thread = self._thread, None
+        self._stop.set()
+        if thread is not None:
+            thread.join()
+        self.pty.close()
+
+    def _serve(self) -> None:
+        while not self._stop.is_set():
+            line = self.pty.fileno()
+            if line < 0:
+                self._stop.wait(_LOOK_S)
+                continue
+            with contextlib.suppress(OSError, ValueError):  # hung up meanwhile
+                if select.select([line], [], [], _LOOK_S)[0]:
+                    with self._lock:
+                        self._take_packets()
+
+    def _take_packets(self) -> None:
         self._buffer += self.pty.receive()
         while (found := self._next_packet()) is not None:
             number, instruction, parameters = found
             for servo in self._servos.values():
-                servo.heard_s = now_s
-            self._obey(number, instruction, parameters, now_s)
-        for servo in self._servos.values():
-            self._drive(servo, now_s)
-
-    def close(self) -> None:
-        """End. Safe to call at any time."""
-        self.pty.close()
+                servo.heard_s = self._now_s
+            self._obey(number, instruction, parameters, self._now_s)
 
     # --- packets
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All devices of a robot, simulated to the byte and moved by one plant: what the real drivers are pointed at."""
+"""All devices of a robot, simulated to the byte and moved by one plant: the real drivers are pointed at them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,31 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.drivers.dynamixel.actuators import STEPPED_MARGIN_S, DynamixelTendonActuators
 from continuum_robot.drivers.made_up_wiring import wired
 from continuum_robot.drivers.odri_can.actuators import WAIT_S, OdriTendonActuators
 from continuum_robot.drivers.odri_can.sockets import frame_sockets
-from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.drivers.protocols import TendonActuators, TendonReading
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.hardware import ODRI_CAN, ROKUBI_SERIAL, Hardware, OdriCan, RokubiSerial
+from continuum_robot.robot.hardware import (
+    DYNAMIXEL,
+    ODRI_CAN,
+    ROKUBI_SERIAL,
+    Dynamixel,
+    Hardware,
+    OdriCan,
+    RokubiSerial,
+)
 from continuum_robot.simulation import faults
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.plant_link import PlantLinkWriter
-from continuum_robot.simulation.wire import odri_board, rokubi, string_encoder_board
+from continuum_robot.simulation.wire import dynamixel_servos, odri_board, rokubi, string_encoder_board
 from continuum_robot.simulation.wire.can_wire import FrameSocketWire
+from continuum_robot.simulation.wire.dynamixel_servos import FakeDynamixelBus
 from continuum_robot.simulation.wire.line_faults import LINE_FAULTS
 from continuum_robot.simulation.wire.odri_board import FakeOdriBoard
 from continuum_robot.simulation.wire.plant_motors import PlantMotors
@@ -40,8 +50,8 @@ Device = TypeVar("Device")
 
 LONGEST_STEP_S = 0.005
 LONGEST_CATCH_UP_S = 1.0
-BOARD, STRINGS, FORCE = "board", "strings", "force"
-STRINGS_PORT, FORCE_PORT = "strings", "force"
+BOARD, SERVO, STRINGS, FORCE = "board", "servo", "strings", "force"
+SERVOS_PORT, STRINGS_PORT, FORCE_PORT = "servos", "strings", "force"
 MECHANICAL = (faults.SLACK_TENDON, faults.SNAPPED_TENDON, faults.STUCK_MOTOR, faults.SATURATE_CURRENT)
 
 
@@ -50,6 +60,7 @@ def catalog() -> dict[str, str]:
     named = {name: faults.FAULTS[name].meaning for name in MECHANICAL}
     for prefix, kinds in (
         (BOARD, odri_board.FAULTS),
+        (SERVO, dynamixel_servos.FAULTS),
         (STRINGS, string_encoder_board.BOARD_FAULTS | LINE_FAULTS),
         (FORCE, rokubi.SENSOR_FAULTS | LINE_FAULTS),
     ):
@@ -94,8 +105,33 @@ class _SteppingActuators(OdriTendonActuators):
         self.read(self._clock())
 
 
+class _SteppingServos(DynamixelTendonActuators):
+    """The driver of servos; time passes for what is simulated when it reads."""
+
+    def __init__(self, hardware: SimulatedHardware, servos: FakeDynamixelBus, clock: Callable[[], float]) -> None:
+        super().__init__(
+            hardware.robot,
+            clock=clock,
+            answer_margin_s=STEPPED_MARGIN_S,
+            simulated=True,
+            find_port=lambda: servos.port,
+            stepped=True,
+        )
+        self._simulated_hardware = hardware
+
+    def open(self) -> None:
+        """As the real one."""
+        self._simulated_hardware.step(self._clock())
+        super().open()
+
+    def read(self, now_s: float) -> TendonReading:
+        """Let time pass, then as the real one."""
+        self._simulated_hardware.step(now_s)
+        return super().read(now_s)
+
+
 class SimulatedHardware:
-    """Motor boards on CAN, a string-encoder board and a force sensor on pseudo-terminals, and the robot between them.
+    """Motor boards on CAN or servos on a serial bus, string-encoder board and force sensor, and the robot between them.
 
     Time passes by :meth:`step`, which the drivers of :meth:`tendon_actuators` call themselves. The drivers are those of
     the real devices.
@@ -121,7 +157,8 @@ class SimulatedHardware:
     ----------
     robot : with its hardware section
     motors : the plant's motors as the boards see them; None while closed
-    boards : by channel
+    boards : by channel; none where servos pull the tendons
+    servos : on their bus; None where motor boards pull the tendons
     string_board, rokubi : None where not simulated
     skipped_s : time that was skipped after pauses of more than a second, s
     """
@@ -161,6 +198,7 @@ class SimulatedHardware:
         self.skipped_s = 0.0
         self.motors: PlantMotors | None = None
         self.boards: dict[str, FakeOdriBoard] = {}
+        self.servos: FakeDynamixelBus | None = None
         self.string_board: FakeStringEncoderBoard | None = None
         self.rokubi: FakeRokubi | None = None
 
@@ -192,10 +230,10 @@ class SimulatedHardware:
         with self._lock:
             for board in self.boards.values():
                 board.wire.close()
-            for device in (self.string_board, self.rokubi):
+            for device in (self.servos, self.string_board, self.rokubi):
                 if device is not None:
                     device.close()
-            self.boards, self.motors, self.string_board, self.rokubi = {}, None, None, None
+            self.boards, self.motors, self.servos, self.string_board, self.rokubi = {}, None, None, None, None
             self._now_s = None
             if self._link is not None:
                 self._link.close()
@@ -232,6 +270,8 @@ class SimulatedHardware:
         motors.advance(now_s)
         for board in self.boards.values():
             board.step(now_s)
+        if self.servos is not None:
+            self.servos.step(now_s)
         if self.string_board is not None:
             self.string_board.step(now_s)
         if self.rokubi is not None:
@@ -247,12 +287,14 @@ class SimulatedHardware:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         form: Any | None = None,
-    ) -> OdriTendonActuators:
-        """The real driver of the motor boards, not open yet.
+    ) -> TendonActuators:
+        """The real driver of the motor boards, or of the servos, not open yet.
 
         Time passes for the simulated hardware when the driver reads or waits: ``clock``, ``sleep`` and ``form`` as its
         own. Who uses its ``cycle`` lets time pass with :meth:`step`.
         """
+        if isinstance(self._hardware.tendon_actuators, Dynamixel):
+            return _SteppingServos(self, self._present(self.servos, "servos"), clock)
         return _SteppingActuators(self, clock, sleep, form)
 
     def string_encoders(self, *, answer_timeout_s: float = 1.0) -> StringEncoderReader:
@@ -338,12 +380,18 @@ class SimulatedHardware:
                 for device in (*self.boards.values(), self.string_board, self.rokubi):
                     if device is not None:
                         device.inject("")
+                if self.servos is not None:
+                    self._inject_servos(self.servos, "", -1, 0.0)
                 return
             if fault not in catalog():
                 raise ParameterError("fault", fault, "one of " + ", ".join(catalog()) + ", or empty to end all")
             prefix, _, name = fault.rpartition(".")
             if prefix == BOARD:
                 self._inject_boards(name, target, magnitude, duration_s)
+            elif prefix == SERVO:
+                if duration_s:
+                    raise ParameterError("duration_s", duration_s, "0: faults of servos last until they are ended")
+                self._inject_servos(self._present(self.servos, "servos"), name, target, magnitude)
             elif prefix == STRINGS:
                 self._present(self.string_board, "string-encoder board").inject(
                     name, target, magnitude, duration_s=duration_s
@@ -360,6 +408,11 @@ class SimulatedHardware:
         else:
             board, motor = self.board_of(target)
             board.inject(name, magnitude, duration_s, motor)
+
+    def _inject_servos(self, servos: FakeDynamixelBus, name: str, target: int, magnitude: float) -> None:
+        for entry in self._servo_settings.motors:
+            if target in (-1, entry.tendon - 1):
+                servos.inject(name, entry.id, magnitude)
 
     def _apply_mechanical(self, motors: PlantMotors, plant: Plant, now_s: float) -> None:
         board = self._mechanical
@@ -395,10 +448,36 @@ class SimulatedHardware:
         return wiring
 
     @property
+    def _servo_settings(self) -> Dynamixel:
+        settings = self._hardware.tendon_actuators
+        if not isinstance(settings, Dynamixel):
+            raise ParameterError("hardware.tendon_actuators.kind", settings.kind, DYNAMIXEL)
+        return settings
+
+    @property
     def _force_settings(self) -> RokubiSerial:
         return self._hardware.force_sensor or RokubiSerial(kind=ROKUBI_SERIAL, port="simulated")
 
     def _make_devices(self, plant: Plant) -> None:
+        if isinstance(self._hardware.tendon_actuators, Dynamixel):
+            self._make_servos(plant)
+        else:
+            self._make_boards(plant)
+        self._make_sensors(plant)
+
+    def _make_servos(self, plant: Plant) -> None:
+        settings = self._servo_settings
+        self.motors = motors = PlantMotors(self.robot, settings, plant)
+        ports = {entry.id: motors.port(*entry.place) for entry in settings.motors}
+        self.servos = FakeDynamixelBus(
+            {number: port for number, port in ports.items() if port is not None},
+            current_unit_a=settings.current_unit_a,
+            current_limit_a=settings.maximum_current_a,
+            link=None if self._folder is None else self._folder / SERVOS_PORT,
+        )
+        self.servos.serve()
+
+    def _make_boards(self, plant: Plant) -> None:
         self.motors = PlantMotors(self.robot, self.wiring, plant)
         used = {entry.channel for entry in self.wiring.motors}
         for channel in self.wiring.channels:
@@ -413,6 +492,8 @@ class SimulatedHardware:
                     current_noise_a=self.robot.simulation.current_noise_a,
                     rng=self._rng,
                 )
+
+    def _make_sensors(self, plant: Plant) -> None:
         encoders = self._hardware.string_encoders
         if self._has_strings and encoders is not None:
             self.string_board = FakeStringEncoderBoard(

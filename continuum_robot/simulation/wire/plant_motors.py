@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.hardware import OdriCan
+from continuum_robot.robot.hardware import Dynamixel, DynamixelMotor, OdriCan, OdriMotor
 from continuum_robot.simulation.plant import Plant
 
 Vector = NDArray[np.float64]
@@ -56,16 +56,17 @@ class PlantMotors:
     ParameterError : a plant with ideal actuation, or a robot without actuators
     """
 
-    def __init__(self, robot: Robot, settings: OdriCan, plant: Plant) -> None:
+    def __init__(self, robot: Robot, settings: OdriCan | Dynamixel, plant: Plant) -> None:
         if plant.motor is None or robot.actuators is None:
             raise ParameterError("plant", plant, 'a plant with actuation="motors"')
-        entries = sorted(settings.motors, key=lambda entry: entry.tendon)
+        motors: tuple[OdriMotor | DynamixelMotor, ...] = settings.motors
+        entries = sorted(motors, key=lambda entry: entry.tendon)
         polarity = np.array([entry.polarity for entry in entries], dtype=float)
         self._n_per_a = polarity * np.array([entry.newton_per_ampere(robot.actuators) for entry in entries])
         self._rev_per_m = polarity / np.array([entry.meter_per_turn(robot.actuators) for entry in entries])
         self._plant_n_per_a = plant.motor.newton_per_ampere
         self._motors = [PlantMotor() for _ in entries]
-        self._by_place = {(entry.channel, entry.motor): m for entry, m in zip(entries, self._motors, strict=True)}
+        self._by_place = {entry.place: motor for entry, motor in zip(entries, self._motors, strict=True)}
         self.plant = plant
         self.stuck = np.zeros(len(entries), dtype=bool)
         self.skipped_s = 0.0
@@ -73,11 +74,12 @@ class PlantMotors:
         self._show()
 
     def port(self, channel: str, motor: int) -> PlantMotor | None:
-        """Motor 1 or 2 of the board on a channel; None where none is connected.
+        """The motor at a ``place`` of the wiring; None where none is connected.
 
         Parameters
         ----------
-        motor : 1 or 2
+        channel : of the board; "" on the servos' bus
+        motor : 1 or 2 of the board; number of the servo
         """
         return self._by_place.get((channel, motor))
 

@@ -44,6 +44,10 @@ class Pty:
         """Whether there is a line."""
         return self._device is not None
 
+    def fileno(self) -> int:
+        """Descriptor of the device's end, readable when the host sent something; -1 while disconnected."""
+        return -1 if self._device is None else self._device
+
     def plug_in(self) -> None:
         """Connect the device, if it is not."""
         if self._device is not None:

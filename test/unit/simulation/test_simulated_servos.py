@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A robot with Dynamixel servos, simulated to the byte, against the shipped driver and the makers' library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from continuum_robot.drivers.dynamixel.actuators import DynamixelTendonActuators
+from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.simulation.wire.desk import Desk, robot_on_ports
+from continuum_robot.simulation.wire.hardware import SimulatedHardware, catalog
+
+pytest.importorskip("dynamixel_sdk", reason="the extra dynamixel is not installed")
+
+ROBOT = Path(__file__).resolve().parents[3] / "examples" / "five_servos.yaml"
+CYCLE_S = 0.001
+TENSION_N = np.array([3.0, 5.0, 4.0, 2.0, 3.0])
+
+
+class Bench:
+    """The robot and its driver in virtual time."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.hardware = SimulatedHardware(load_robot(str(ROBOT)))
+        self.hardware.open()
+        self.driver: Any = self.hardware.tendon_actuators(clock=lambda: self.now_s)
+        self.driver.open()
+
+    def run(self, duration_s: float, tension_n: np.ndarray = TENSION_N) -> Any:
+        """Pull; gives the last reading."""
+        for _ in range(round(duration_s / CYCLE_S)):
+            self.now_s += CYCLE_S
+            reading = self.driver.read(self.now_s)
+            self.driver.write(tension_n, self.now_s)
+        return reading
+
+    def close(self) -> None:
+        self.driver.close()
+        self.hardware.close()
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    bench = Bench()
+    yield bench
+    bench.close()
+
+
+def test_the_driver_of_real_servos_pulls_the_tendons(bench: Bench) -> None:
+    assert isinstance(bench.driver, DynamixelTendonActuators)
+    assert not bench.hardware.boards
+    before = bench.run(0.05)
+    bench.driver.enable()
+    reading = bench.run(2.0)
+    assert reading.device_faults == ()
+    plant = bench.hardware.plant
+    # A count of current is 1 mA; servo 3 turns the other way round.
+    count_n = 0.001 * load_robot(str(ROBOT)).newton_per_ampere.max()
+    np.testing.assert_allclose(reading.tension_n, TENSION_N, atol=2 * count_n)
+    np.testing.assert_allclose(plant.tension, TENSION_N, atol=0.9)  # dry friction takes 0.5 N
+    np.testing.assert_allclose(reading.displacement_m - before.displacement_m, plant.displacement, atol=2e-4)
+    assert plant.rod_displacement[1] > 1e-3  # towards the tendon that pulls hardest
+
+
+def test_runs_are_the_same_to_the_last_bit() -> None:
+    readings = []
+    for _ in range(2):
+        bench = Bench()
+        bench.driver.enable()
+        reading = bench.run(0.3)
+        readings.append(np.concatenate([reading.displacement_m, reading.velocity_m_per_s, reading.current_a]))
+        bench.close()
+    np.testing.assert_array_equal(*readings)
+
+
+def test_a_servo_that_gets_too_hot_is_reported_and_lets_go(bench: Bench) -> None:
+    bench.driver.enable()
+    bench.run(0.1)
+    bench.hardware.inject("servo.overheating", 2)
+    faults = bench.run(0.3).device_faults
+    assert any("servo 3: hardware_error overheating" in fault for fault in faults)
+    assert bench.hardware.servos is not None
+    assert bench.hardware.servos.torque_enabled == [True, True, False, True, True]
+    bench.hardware.inject("")
+    bench.driver.clear_faults()
+    bench.now_s += 0.5  # it starts again, and answers nothing meanwhile
+    bench.hardware.step(bench.now_s)
+    bench.run(0.2)
+    bench.driver.enable()
+    assert bench.run(0.2).device_faults == ()
+
+
+def test_faults_of_servos_are_those_of_a_robot_with_servos(bench: Bench) -> None:
+    assert "servo.silent" in catalog()
+    with pytest.raises(DeviceError, match="servos"):
+        SimulatedHardware(load_robot("opencr_five_tendon")).inject("servo.silent")
+    with pytest.raises(ParameterError, match="until they are ended"):
+        bench.hardware.inject("servo.silent", 1, duration_s=1.0)
+
+
+def test_on_a_desk_they_stand_where_the_robot_file_says(tmp_path: Path) -> None:
+    robot = load_robot(str(ROBOT))
+    section = robot_on_ports(robot, tmp_path)["hardware"]["tendon_actuators"]
+    assert section["port"] == str(tmp_path / "servos")
+    with Desk(SimulatedHardware(robot, folder=tmp_path), tmp_path, 0.005) as desk:
+        assert desk.running
+        driver = DynamixelTendonActuators(robot, find_port=lambda: section["port"], answer_margin_s=0.5)
+        driver.open()
+        try:
+            assert np.isfinite(driver.read(driver._clock()).displacement_m).all()
+        finally:
+            driver.close()
+    assert not Path(section["port"]).exists()
