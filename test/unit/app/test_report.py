@@ -12,12 +12,25 @@ import pytest
 from matplotlib import image
 from recordings import SyntheticRun
 
-from continuum_robot.app.recording import read_recording
-from continuum_robot.app.report.numbers import metrics, track
+from continuum_robot.app.recording import Series, read_recording
+from continuum_robot.app.report.numbers import loop_numbers, metrics, track
 from continuum_robot.app.report.report import TOPICS, write_report
 from continuum_robot.app.report.shapes import draw_shapes, seen_shapes
 from continuum_robot.errors import DeviceError, RecordingError
 from continuum_robot.robot.loading import load_robot
+
+
+@pytest.mark.parametrize("cycles_a_reading", [1, 2, 3])
+def test_missed_cycles_are_told_only_by_readings_that_are_new_in_each(cycles_a_reading: int) -> None:
+    """Servos on a serial bus answer every few cycles, and a reading's stamp is when it was taken."""
+    cycle = np.arange(3000)
+    stamp_s = 0.001 * (cycle // cycles_a_reading * cycles_a_reading)
+    numbers = loop_numbers(Series(stamp_s, stamp_s, cycle, {}, {}))
+    assert numbers["loop_rate_hz"] == pytest.approx(1000.0, rel=1e-3)
+    if cycles_a_reading == 1:
+        assert numbers["missed_cycles_percent"] == 0.0
+    else:
+        assert np.isnan(numbers["missed_cycles_percent"])
 
 
 def test_metrics_of_a_known_run(tmp_path: Path) -> None:
