@@ -289,7 +289,11 @@ def view(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where recordings go that the page begins.")] = Path("runs"),
     screenshot: Annotated[
         Path | None,
-        typer.Option(metavar="PNG", help="Write a picture of the page with chromium, and end.", show_default=False),
+        typer.Option(
+            metavar="FILE",
+            help="Write a picture of the page with chromium, and end: FILE.png, or FILE.gif, eight seconds that move.",
+            show_default=False,
+        ),
     ] = None,
     size: Annotated[str, typer.Option(metavar="WxH", help="Size of that picture, pixels.")] = "1280x800",
     view_only: ViewOnlyOption = False,

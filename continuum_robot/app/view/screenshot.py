@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``continuum-robot view --screenshot``: a picture of the page, as a browser draws it."""
+"""``continuum-robot view --screenshot``: a picture of the page as a browser draws it, or a moving one."""
 
 from __future__ import annotations
 
+import io
 import time
+from itertools import pairwise
 from pathlib import Path
+
+from PIL import Image
 
 from continuum_robot.app.view.browser import Browser
 from continuum_robot.app.view.page import Page, ViewOptions, robot_of_stack
@@ -21,6 +25,11 @@ HIDE_NOTICES = (
 _HEARD_S = 30.0
 _CURVES_S = 16.0
 _LEAST, _LARGEST = 100, 8000
+MOVING = ".gif"
+_MOVING_S = 8.0
+_MOVING_PERIOD_S = 0.2
+_MOVING_WIDTH = 900
+_COLORS = 64
 
 
 def run_screenshot(options: ViewOptions, file: Path, size: str) -> int:
@@ -29,7 +38,7 @@ def run_screenshot(options: ViewOptions, file: Path, size: str) -> int:
     Parameters
     ----------
     options : of the page
-    file : PNG to write
+    file : to write: PNG, or GIF of the next eight seconds
     size : width and height, such as 1280x800, pixels
 
     Returns
@@ -58,8 +67,28 @@ def run_screenshot(options: ViewOptions, file: Path, size: str) -> int:
                 if not stop.signal_name:
                     browser.wait_for(READY)
                     browser.run(HIDE_NOTICES)
-                    file.write_bytes(browser.screenshot())
+                    if file.suffix.lower() == MOVING:
+                        _write_moving(page, browser, stop, file)
+                    else:
+                        file.write_bytes(browser.screenshot())
     return {"": 0, "SIGTERM": 143}.get(stop.signal_name, 130)
+
+
+def _write_moving(page: Page, browser: Browser, stop: StopRequest, file: Path) -> None:
+    """Pictures of the page one after the other, each shown as long as the next took."""
+    pictures: list[Image.Image] = []
+    taken_s = [time.monotonic()]
+    while taken_s[-1] - taken_s[0] < _MOVING_S:
+        whole = Image.open(io.BytesIO(browser.screenshot())).convert("RGB")
+        whole.thumbnail((_MOVING_WIDTH, whole.height))
+        pictures.append(whole.quantize(_COLORS, dither=Image.Dither.NONE))
+        while time.monotonic() < taken_s[-1] + _MOVING_PERIOD_S:
+            if stop.wait(page.frame()):
+                return
+        page.frame()
+        taken_s.append(time.monotonic())
+    shown_ms = [round(1000 * (end_s - begin_s)) for begin_s, end_s in pairwise(taken_s)]
+    pictures[0].save(file, save_all=True, append_images=pictures[1:], duration=shown_ms, loop=0, optimize=True)
 
 
 def picture_size(text: str) -> tuple[int, int]:

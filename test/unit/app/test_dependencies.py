@@ -23,10 +23,13 @@ DISTRIBUTIONS = {
     "cython": "cython",
     "Cython": "cython",
     "dynamixel_sdk": "dynamixel-sdk",
+    "PIL": "pillow",
     "serial": "pyserial",
     "yaml": "pyyaml",
 }
-ROSDEP = {name: f"python3-{name}" for name in ("numpy", "scipy", "yaml", "matplotlib", "serial", "can")}
+ROSDEP = {name: f"python3-{name}" for name in ("numpy", "scipy", "yaml", "matplotlib", "serial", "can")} | {
+    "PIL": "python3-pil"
+}
 # Of ROS 2, but not on PyPI: a copy is in cmake/, and launch files need ROS 2 proper.
 NOT_ON_PYPI = {"tf2_msgs", "launch", "launch_ros"}
 # Needed for a part only, and where it is missing the command says what to install.
