@@ -154,7 +154,7 @@ class Rig:
 
 
 def learn(rig: Rig, plant: Plant, duration_s: float) -> None:
-    """Let all monitors learn the noise floor of a robot; who feels something meanwhile learns nothing, and says so."""
+    """Let all monitors learn the noise floor of a robot; one that detects something meanwhile learns nothing."""
     for monitor in rig.monitors.values():
         monitor.use_floor(None)
     if duration_s <= 0:

@@ -101,7 +101,7 @@ class Stand:
 
 
 def make_cycle(form: str, stand: Stand) -> tuple[Cycle, Callable[[], tuple[str, ...]]]:
-    """The cycle to count, enabled and active, and what tells its faults: the only code here that knows its classes.
+    """The cycle to count, enabled and active, and what shows its faults: the only code here that knows its classes.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ ROWS = (
     ("… and a client", "with_client_missed_cycles_percent", "%", 2),
     ("… and a recorder", "with_recorder_missed_cycles_percent", "%", 2),
 )
-"""What a row says, the key of its number, unit and decimals."""
+"""What a row reports, the key of its number, unit and decimals."""
 FAULTS = ("one_process", "separate_processes", "without_page", "with_page", "with_client", "with_recorder")
 
 

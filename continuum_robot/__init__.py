@@ -7,7 +7,8 @@ arguments, so docstrings do not repeat them:
 Names
 -----
 c : strain coefficients of the robot from its base, shape (n,); those of constant curvature are (kappa_x, kappa_y) of
-    each segment in body axes, 1/m; with shear or extension dimensionless ones; of a mechanism what its estimator says
+    each segment in body axes, 1/m; with shear or extension dimensionless ones; of a mechanism what its estimator
+    reports
 c_rate : rates of ``c``, shape (n,), its unit per s
 c_acceleration : rates of ``c_rate``, shape (n,), its unit per s
 generalized_force : work per change of ``c``, shape (n,), N.m^2 for curvatures

@@ -26,7 +26,7 @@ EPILOG = (
 
 
 class ReadableErrors(TyperGroup):
-    """A group of commands that tells the project's own errors in one line instead of a traceback."""
+    """A group of commands that shows the project's own errors in one line instead of a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command; ``ctx`` is the parser's context. Turns errors into exit codes, see ``EPILOG``."""

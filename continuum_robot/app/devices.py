@@ -49,7 +49,7 @@ class Port:
     ----------
     kind : "serial" or "can"
     name : path, or name of the interface
-    description : what the adapter says about itself, or the state of the interface
+    description : what the adapter reports about itself, or the state of the interface
     problem : why it cannot be used, with what to do; "" where it can
     aliases : symbolic links to it
     """

@@ -40,7 +40,7 @@ Rng = np.random.Generator
 
 WATCH_S = 1.5
 NOTICE_S = 15.0
-"""Until the supervisor tells that a node is gone; the tendons are safe long before."""
+"""Until the supervisor reports that a node is gone; the tendons are safe long before."""
 NOTICE_PERIOD_S = 0.005
 RESPAWN_TIMEOUT_S = 60.0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user is told of each named fault, on the pages of docs/ and in the browser: why, how noticed, what to do."""
+"""What a user learns of each named fault, on the pages of docs/ and in the browser: why, how noticed, what to do."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
         " model `actuators.heat` computes it from the measured currents, whichever is higher; it counts as hot until it"
         " is below `temperature_warn_c`. A temperature that is unknown is neither hot nor cool.",
         (
-            "Let the motor cool down: `/diagnostics` (`tendon_driver: bus`, `temperature_c`) says how hot it is, and a"
+            "Let the motor cool down: `/diagnostics` (`tendon_driver: bus`, `temperature_c`) shows how hot it is, and a"
             " reset is refused until then.",
             "Lower `limits.maximum_n`, `limits.total_n` or the pretension.",
             "Check the numbers of `actuators.heat` (motors.md).",
@@ -122,7 +122,7 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
         ("a motor board or adapter lost its power or its plug", "the bus is overloaded", "the computer stalled"),
         "The newest reading is older than `limits.reading_timeout_s`.",
         (
-            "Check power, plugs and the computer's load; `continuum-robot devices ROBOT` says which device is missing.",
+            "Check power, plugs and the computer's load; `continuum-robot devices ROBOT` names the missing device.",
             RESET,
         ),
     ),
@@ -194,7 +194,7 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
 _BOARD: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "estop": (
         ("the button at the board's stop input is pressed", "its cable is broken"),
-        "The board's status says so.",
+        "The board's status reports it.",
         ("Open the input.", RESET),
     ),
     "receive_timeout": (
@@ -209,17 +209,17 @@ _BOARD: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     ),
     "position_converter_error": (
         ("a defect of the board's position converter",),
-        "The board's status says so.",
+        "The board's status reports it.",
         ("Reset; if it comes again, switch its power off and on, then replace the board.", HOME),
     ),
     "position_rollover_error": (
         ("a position beyond 100 revolutions that the board could not follow",),
-        "The board's status says so. A rollover as such is followed and no fault.",
+        "The board's status reports it. A rollover as such is followed and no fault.",
         (HOME,),
     ),
     "motor_temperature": (
         ("too much current for too long", "no cooling"),
-        "The board's status says so.",
+        "The board's status reports it.",
         ("Let the motor cool down.", "Lower `limits.maximum_n` or the pretension.", RESET),
     ),
     "other_board_error": (
@@ -229,16 +229,16 @@ _BOARD: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     ),
     "motor_off": (
         ("the board switched a motor off by itself",),
-        "The board's status says that a motor is off which was switched on.",
+        "The board's status reports that a motor is off which was switched on.",
         ("Look for other faults of the board.", RESET),
     ),
     "rebooted": (
         ("the board lost its supply for a moment",),
-        "Its motors are not aligned any more, or its positions begin anew.",
+        "Its motors are not aligned any more, or its positions restart.",
         ("Check the supply.", "Slacken the tendons: the rotors align with a jerk.", HOME),
     ),
     "position_jump": (
-        ("the encoder lost its count", "the board started anew"),
+        ("the encoder lost its count", "the board restarted"),
         "A position moved farther than a motor can turn in the time.",
         ("Check the encoder's cable.", HOME),
     ),
@@ -296,19 +296,19 @@ _DYNAMIXEL: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
         ("Relieve the computer.", RESET),
     ),
     "torque_off": (
-        ("the servo started anew, or switched off by itself",),
+        ("the servo restarted, or switched off by itself",),
         "A servo is off that was switched on.",
         ("Check the supply.", HOME),
     ),
     "position_jump": (
-        ("the servo started anew within another turn",),
+        ("the servo restarted within another turn",),
         "A position moved farther than a servo can turn.",
         (HOME,),
     ),
     "hardware_error": (
         ("input_voltage, overheating, motor_encoder, electrical_shock or overload, as the servo names it",),
         "The servo's hardware error status.",
-        ("Remove the cause that it names.", "Reset: the servo then starts anew.", HOME),
+        ("Remove the cause that it names.", "Reset: the servo then restarts.", HOME),
     ),
 }
 
@@ -349,7 +349,7 @@ _STACK: dict[str, tuple[str, tuple[str, ...], str, tuple[str, ...]]] = {
     ),
     "reset_failed": (
         "the reset did not succeed",
-        ("the cause of the fault is still there", "the e-stop's topic still says true"),
+        ("the cause of the fault is still there", "the e-stop's topic still reports true"),
         "As for [startup_failed](startup_failed.md).",
         ("Remove the cause.", "Reset again."),
     ),

@@ -37,7 +37,7 @@ INTRODUCTION = """\
 
 A fault latches: `driver_status`, `/diagnostics` and `stack_status.faults` name it until somebody clears it. Nothing has
 to be restarted: remove the cause, then reset the stack (`manage_stack` command 3: down, clear, up again). Where the
-table says *home*, the zero of the displacements is lost: `continuum-robot home` before.
+table reports *home*, the zero of the displacements is lost: `continuum-robot home` before.
 """
 
 
@@ -49,7 +49,7 @@ def page() -> str:
 def _names() -> list[str]:
     lines = ["## Names of the driver's faults", "", "| fault | meaning |", "|---|---|"]
     lines += [f"| [`{name}`](faults/{name}.md) | {meaning} |" for name, meaning in FAULTS.items()]
-    lines += ["", "With `device_fault`, `/diagnostics` says which: `<channel>: <name>`.", ""]
+    lines += ["", "With `device_fault`, `/diagnostics` reports which: `<channel>: <name>`.", ""]
     lines += ["| motor board | meaning, and cure |", "|---|---|"]
     lines += [f"| [`{name}`](faults/{name}.md) | {meaning} |" for name, meaning in BOARD_FAULTS.items()]
     lines += ["", "| servo | meaning, and cure |", "|---|---|"]
@@ -80,7 +80,7 @@ def _criteria() -> list[str]:
         f"The robot moves to {100 * DISPLACEMENT_SHARE:.0f} % of `limits.maximum_displacement_m` in {MOVE_S:g} s and"
         f" stays there. Each fault begins at three moments: {moments}. Devices are simulated to the byte, the drivers,"
         " the safety logic and the controller are those that run on a robot. Judged is what the simulated robot really"
-        " does, not what the driver says:",
+        " does, not what the driver reports:",
         "",
         "- No tendon ever has more than `limits.maximum_n`, in the recovery neither.",
         f"- A fault that must stop the robot: at the latest {1e3 * TIME_TO_SAFE_S:.0f} ms after it can be known, no"
@@ -91,7 +91,7 @@ def _criteria() -> list[str]:
         " motors' friction, and a bent robot springs back. The next activation takes the slack up, slowly.",
         f"- A fault that is *tolerated* leaves the robot within {1e3 * DEVIATION_M:g} mm of its reference (over"
         " processes, where the devices are slower and with them the controller, 8 mm). A busy computer may stop"
-        " the robot meanwhile: the record says so, and is safe as well.",
+        " the robot meanwhile: the record reports it, and is safe as well.",
         "- Who must find it, found it; afterwards the robot moves again in the same process.",
         "",
         "Kinds of other programs, pages and operators run on the processes that `up` starts, but for hot motors and"

@@ -138,7 +138,7 @@ def stack_arguments(fake_hardware: bool) -> list[LaunchArgument]:
             "reaction",
             default="",
             choices=("", *REACTIONS),
-            description="What the robot does when something touches it; empty: as the robot file says",
+            description="What the robot does when something touches it; empty: as the robot file states",
         ),
         LaunchArgument("tracker", default="false", choices=BOOLEAN, description="Simulate a tracker of the tip"),
         LaunchArgument("force", default="false", choices=BOOLEAN, description="Also read the force-torque sensor"),

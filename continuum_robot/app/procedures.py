@@ -200,13 +200,13 @@ def run_check_tendons(
     ask: Callable[[str], bool] | None = None,
     console: Console | None = None,
 ) -> int:
-    """Pull at every tendon, and say which is not as the robot file says; arguments and errors as :func:`run_home`.
+    """Pull at every tendon, and say which is not as the robot file states; arguments and errors as :func:`run_home`.
 
     Parameters
     ----------
     robot, simulated, json_file, console : as there
     pull_n : most that is added to a tendon's tension, 0: chosen from the limits, N
-    ask : asks the person who watched, where no string tells a turned or mirrored order; None: nobody is there
+    ask : asks the person who watched, where no string shows a turned or mirrored order; None: nobody is there
 
     Returns
     -------
@@ -483,7 +483,7 @@ def _aligned(actuators: TendonActuators) -> bool:
 
 
 def _zero_strings(devices: _Devices, console: Console) -> None:
-    """A board that was never zeroed since its boot tells no lengths."""
+    """A board that was never zeroed since its boot shows no lengths."""
     strings = devices.strings
     if isinstance(strings, StringEncoderReader):
         devices.call(strings.request_zero)

@@ -48,7 +48,7 @@ class UpOptions:
     activate : drive the robot on its trajectory, else only start the nodes
     contact : start the contact monitor
     tracker : simulate a tracker of the tip
-    reaction : to contacts; empty: as the robot file says
+    reaction : to contacts; empty: as the robot file states
     namespace : of the nodes
     prefix : of the frames
     force : also where another stack lives in this DDS domain

@@ -39,7 +39,7 @@ def run_weigh(
     """
     console = Console()
     with Robot.connect(namespace) as robot:
-        WeighingModel(robot.description, bending_order)  # what it cannot weigh is said before anything moves
+        WeighingModel(robot.description, bending_order)  # what it cannot weigh is reported before anything moves
         motion = robot.weighing_motion(radius_m or None, period_s=period_s, turns=turns)
         empty = _turn(robot, motion, "without payload", console)
         console.input("Fix the payload to the tip, then press Enter ")

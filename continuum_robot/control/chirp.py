@@ -18,8 +18,9 @@ Array = NDArray[np.float64]
 class Chirp:
     """q(t) = amplitude sin(2 pi ((f_end - f_start) / (2 t_f) t^2 + f_start t) + phase).
 
-    As printed, johnston (71) begins at f_0 = 0.25 Hz and ends at f_1 = 0.01 Hz; the text says the opposite, which this
-    does. The defaults are the paper's, for the angle of a capstan; an amplitude in m makes it a tendon displacement.
+    As printed, johnston (71) begins at f_0 = 0.25 Hz and ends at f_1 = 0.01 Hz; the text states the opposite, which
+    this does. The defaults are the paper's, for the angle of a capstan; an amplitude in m makes it a tendon
+    displacement.
     """
 
     amplitude: float = quantity("amplitude; 360 degrees of a capstan", "rad", default=2 * math.pi, ge=-100, le=100)

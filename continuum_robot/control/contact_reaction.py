@@ -54,13 +54,13 @@ _HASTE = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ContactSense:
-    """What is felt of contacts.
+    """What is detected of contacts.
 
     Attributes
     ----------
     in_contact : whether something touches
     force : generalised force of the contact on the Clarke coordinates, shape (2m,), N; NaN where it is not known
-    blind_reason : why nothing can be felt, empty where it can
+    blind_reason : why nothing can be detected, empty where it can
     """
 
     in_contact: bool
@@ -193,11 +193,11 @@ class ContactReaction:
         strategy = self._settings.strategy
         if self._state in (FOLLOWING, RETURNING) and strategy != IGNORE:
             if sense.blind_reason:
-                self._hold(reference, None, f"contacts cannot be felt: {sense.blind_reason}")
+                self._hold(reference, None, f"contacts cannot be detected: {sense.blind_reason}")
             elif sense.in_contact and not self._excuses(sense):
                 self._touch(reference, measured)
         elif sense.blind_reason and self._state in (RETRACTING, COMPLYING, GUIDED, PRESSING):
-            self._hold(reference, None, f"contacts cannot be felt: {sense.blind_reason}")
+            self._hold(reference, None, f"contacts cannot be detected: {sense.blind_reason}")
         if not sense.in_contact:
             self._excused_n = None
         answer = self._answer(reference, sense, dt)
@@ -207,11 +207,11 @@ class ContactReaction:
         return Reaction(answer, self._state, self._reason, self._limited)
 
     def _excuses(self, sense: ContactSense) -> bool:
-        """Whether it is the contact that there was when it was told to go on: one has to be able to leave it."""
+        """Whether it is the contact that there was when the robot was resumed: one has to be able to leave it."""
         force_n = _size_of(sense.force)
         if self._excused_n is None:
             return False
-        self._excused_n = self._excused_n or force_n  # the first that is felt
+        self._excused_n = self._excused_n or force_n  # the first that is detected
         return force_n <= _GROWN * self._excused_n
 
     def _touch(self, reference: ClarkeReference, measured: ArrayLike | None) -> None:
@@ -277,9 +277,10 @@ class ContactReaction:
         return ClarkeReference(self._held, (self._held - before) / dt, np.zeros(self._size))
 
     def _left_of_force(self, sense: ContactSense, dt: float) -> float:
-        """The force along that which was felt as it turned, over that: what the motion itself makes of it averages out.
+        """The force along that which was detected as it turned, over that: what the motion itself makes of it averages
+        out.
 
-        Until it has turned, what is felt is from before, or still comes: 1 then, as where the force is not known.
+        Until it has turned, what is detected is from before, or still comes: 1 then, as where the force is not known.
         """
         if not np.all(np.isfinite(sense.force)):
             return 1.0
@@ -350,7 +351,7 @@ class ContactReaction:
         return np.asarray(-min(0.0, float(along @ reference.velocity)) * along)
 
     def _wanted(self, force: Vector, position: Vector) -> Vector:
-        """The force to press with, in the direction of the one that is felt, (2m,), N."""
+        """The force to press with, in the direction of the one that is detected, (2m,), N."""
         jacobian = self._kinematics.place(position)[1]
         at_tip = float(np.linalg.norm(np.linalg.pinv(jacobian.T) @ force))
         return np.asarray(force * (self._settings.press_n / max(at_tip, math.ulp(0.0))))

@@ -3,7 +3,7 @@
 
 Derived here, from the duality of linear programs: min sum T with D^T T = f, T >= 0. A set of as many tendons as
 coordinates can be the optimum of some force f where no tendon outside of it would lower the sum; which sets these are
-does not hang on f.
+does not depend on f.
 """
 
 from __future__ import annotations

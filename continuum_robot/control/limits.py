@@ -38,7 +38,7 @@ class TensionLimiter:
        still hold.
 
     From a previous command outside of 2, after :meth:`reset` with a measured tension, the limits are approached at the
-    rate limit: a jump is the greater evil. The first command is approached from 0 N unless :meth:`reset` says
+    rate limit: a jump is the greater evil. The first command is approached from 0 N unless :meth:`reset` reports
     otherwise.
 
     Parameters

@@ -112,7 +112,7 @@ class LimitedMotion:
         return not self._velocity.any()
 
     def reset(self, position: ArrayLike, velocity: ArrayLike | None = None) -> None:
-        """Start anew.
+        """Start again.
 
         Parameters
         ----------

@@ -118,7 +118,7 @@ class Teleoperation:
         return self._motion.reference
 
     def reset(self, position: ArrayLike) -> None:
-        """Start anew at rest at a position, shape (n,)."""
+        """Start again at rest at a position, shape (n,)."""
         self._motion.reset(position)
 
     def update(self, axes: ArrayLike, held: bool, dt: float, speed: float = 1.0) -> TeleoperationStep:

@@ -42,7 +42,7 @@ class ApproachSettings:
 
     tolerance_m: float = quantity("distance at which the target is reached", "m", default=1e-6, gt=0, le=1e-2)
     reach_tolerance_m: float = quantity(
-        "a target is refused where the model says that the tip stays farther away", "m", default=1e-3, gt=0, le=1
+        "a target is refused where the model states that the tip stays farther away", "m", default=1e-3, gt=0, le=1
     )
     average_s: float = quantity(
         "time constant of the mean that is compared with the tolerance", "s", default=2.0, gt=0, le=600

@@ -45,7 +45,7 @@ class DeviceClock:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew, after the device started again."""
+        """restart, after the device started again."""
         self.drift = 0.0
         self._last_us: int | None = None
         self._device_s = 0.0

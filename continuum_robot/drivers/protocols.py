@@ -151,7 +151,7 @@ class CountsFromPowerOn(Protocol):
 
     @property
     def zero_lost(self) -> NDArray[np.bool_]:
-        """Which tendons' positions began anew or jumped since :meth:`TendonActuators.open`, shape (N,)."""
+        """Which tendons' positions restarted or jumped since :meth:`TendonActuators.open`, shape (N,)."""
 
     def counters(self) -> dict[str, dict[str, Any]]:
         """Counters of every channel, by its name, for the diagnostics."""

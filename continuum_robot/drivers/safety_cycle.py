@@ -56,7 +56,7 @@ class SafetyCycle:
         only checked for jumps; may be written
     estop_asked : an emergency stop waits for the next step; any thread may set it
     estop_held : the e-stop's input is still held; any thread may write it
-    estop_releases : the emergency stop that waits releases, whatever the robot file says; any thread may set it
+    estop_releases : the emergency stop that waits releases, whatever the robot file states; any thread may set it
     latency_s : age of the state when its command was written, s; NaN: unknown, or none was written; set before a step
     missed : deadlines that passed without a cycle since the one before; set before a step, which sets it to 0
     tension_n : after a step, what to send: N numbers in N, the brake included
@@ -267,7 +267,7 @@ class SafetyCycle:
     def _limit(self, command: cython.double[::1]) -> cython.void:
         """Through the limits; beyond a part of the maximum, tensions rise slowly towards it.
 
-        A step to the maximum would let a motor swing on its elastic tendon, up to twice as far as it was told.
+        A step to the maximum would let a motor swing on its elastic tendon, up to twice as far as it was reported.
         """
         j: cython.int
         soft: cython.double[::1] = self._soft
@@ -359,7 +359,7 @@ class SafetyCycle:
         if not differs:
             self._mismatch_s = 0.0
         elif reading.stamp_s != self._compared_s:
-            # An old reading says nothing new of the currents: how old it may become is another fault's matter.
+            # An old reading reports nothing new of the currents: how old it may become is another fault's matter.
             # One after a stall does not say what they were in it.
             self._mismatch_s += dt if dt < self._maximum_step_s else self._maximum_step_s
         self._compared_s = reading.stamp_s

@@ -122,7 +122,7 @@ class _Moment:
 
 
 class ContactKinds:
-    """Tells the kinds of contacts, cycle by cycle.
+    """Shows the kinds of contacts, cycle by cycle.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ covariance S, r is normal with covariance S + sigma_f^2 B B^T, so up to a consta
 
 The determinant keeps places that could explain any residual from being preferred. All candidates, of all segments, are
 compared at once, so a distal contact, which moves the proximal coefficients too, is not taken for a proximal one.
-With the likelihood over the whole arc length goes its width: where it leaves the place open, that is what is said.
+With the likelihood over the whole arc length goes its width: where it leaves the place open, that is what is reported.
 Derived here by Bayes' rule: johnston takes the place as known.
 """
 
@@ -251,7 +251,7 @@ class ContactLocator:
         best = int(profile.argmax())
         place_m, sigma = self._refined(best, profile)
         of_segment = belief.of_segment
-        if belief.spread_m < self.cells_m[best]:  # narrower than the grid: the curvature says it
+        if belief.spread_m < self.cells_m[best]:  # narrower than the grid: the curvature reports it
             reach = self._quantile * sigma
             low, high = max(place_m - reach, 0.0), min(place_m + reach, self._robot_length_m)
         else:

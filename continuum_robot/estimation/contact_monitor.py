@@ -194,7 +194,7 @@ class ContactMonitor:
         self._limits = ForceLimits.of(settings, "steady"), ForceLimits.of(settings, "accelerating")
 
     def reset(self) -> None:
-        """Begin anew after a blindness or a pause: the observers start at zero; the tare stays."""
+        """Restart after a blindness or a pause: the observers start at zero; the tare stays."""
         self._blind = ""
         self._states.reset()
         self._tare.left_s = 0.0

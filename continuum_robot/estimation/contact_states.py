@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the contact monitor says: clear, contact, collision, with hysteresis and delay in time, and the estimate."""
+"""What the contact monitor reports: clear, contact, collision, with hysteresis and delay in time, and the estimate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STATES = (CLEAR, CONTACT, COLLISION, BLIND, TARING, SETTLING)
 
 @dataclass(frozen=True, slots=True)
 class ContactEstimate:
-    """What the monitor says after an update.
+    """What the monitor reports after an update.
 
     Attributes
     ----------

@@ -23,7 +23,7 @@ _DOUBLINGS = 60
 class FilteredDerivative:
     """Backward difference behind a first-order low-pass: rate' = (difference - rate) / time constant, implicit Euler.
 
-    Takes any time step. A sample that is not finite gives NaN for that entry, which starts anew with the next ones.
+    Takes any time step. A sample that is not finite gives NaN for that entry, which restarts with the next ones.
 
     Parameters
     ----------

@@ -101,7 +101,7 @@ class DisturbanceObserver:
     def bridge(self, gap_s: float) -> None:
         """A time without measurements, s: the force walks on, shape and motion are unknown. The next update has dt = 0.
 
-        The force is kept, as at rest nothing but its past tells it from friction that holds the robot.
+        The force is kept, as at rest nothing but its past distinguishes it from friction that holds the robot.
 
         Parameters
         ----------

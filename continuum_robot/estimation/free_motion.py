@@ -29,10 +29,10 @@ class NoiseFloor:
     """What the residual does in free motion, learnt while it is known that nothing touches.
 
     Each channel has a bound. All together have a covariance: what the errors of the model make of the residual in
-    motion. A contact is felt first where that is small, so r^T S^-1 r tells contacts from motion better than channels
-    do. Errors along given directions, those of the friction of the drives, are large only where a drive turns back,
-    which is rare: there the largest counts, not the mean. Forces of the model that are wrong by a constant share, as a
-    stiffness is, are fitted and taken off.
+    motion. A contact is detected first where that is small, so r^T S^-1 r distinguishes contacts from motion better
+    than channels do. Errors along given directions, those of the friction of the drives, are large only where a drive
+    turns back, which is rare: there the largest counts, not the mean. Forces of the model that are wrong by a constant
+    share, as a stiffness is, are fitted and taken off.
 
     Parameters
     ----------
@@ -194,11 +194,11 @@ class ResidualTare:
 
 
 class FreeMotionLearning:
-    """Learns a robot's free motion, and tells contacts from it.
+    """Learns a robot's free motion, and distinguishes contacts from it.
 
     Parameters
     ----------
-    rod : says which forces errors of its parameters scale
+    rod : reports which forces errors of its parameters scale
 
     Attributes
     ----------

@@ -251,7 +251,7 @@ class ModalKalmanFilter:
     def _propagation(self, dt: float) -> tuple[Array, Array]:
         """Transition and added covariance of a step.
 
-        Steps other than the nominal one are told apart to a twentieth only, so that these can be kept.
+        Steps other than the nominal one are distinguished to a twentieth only, so that these can be kept.
         """
         key = dt if dt == self._nominal_s else math.exp(round(20 * math.log(dt)) / 20)
         if key not in self._propagations:

@@ -17,7 +17,7 @@ class MomentumObserver:
     """Residual r, a first-order estimate of the generalised force of contacts.
 
     r_k = K_o [p_k - p_start - sum of (known force + r) dt], johnston (50), (51) in the recursive form: p_start and the
-    sum are set anew every ``reset_cycles`` cycles so that r stays as it is. The known force enters by the trapezoidal
+    sum are set again every ``reset_cycles`` cycles so that r stays as it is. The known force enters by the trapezoidal
     rule, r by its newest value (implicit Euler), so that channel i has the discrete pole 1 / (1 + K_i dt): it is
     stable for every gain and step, with unit gain at rest and the time constant 1 / K_i of (56), (57) for K_i dt << 1.
     (The explicit sum of (51) has the pole 1 - K_i dt, which is unstable above K_i dt = 2.)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which coefficients a set of sensors sees: by the singular values of what their readings hang on."""
+"""Which coefficients a set of sensors sees: by the singular values of what their readings depend on."""
 
 from __future__ import annotations
 

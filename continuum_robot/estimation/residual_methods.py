@@ -89,7 +89,7 @@ class MomentumResidual:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Restart."""
         self._observer.reset()
         self._sensitivity.reset()
         if self._smoother is not None:
@@ -98,7 +98,7 @@ class MomentumResidual:
         self._lag: Vector = np.zeros(self._observer.gain.size)
 
     def bridge(self, _gap_s: float) -> None:
-        """Begin anew after a time without shapes."""
+        """Restart after a time without shapes."""
         self.reset()
 
     def with_gain(self, gain: Vector) -> None:
@@ -159,12 +159,12 @@ class DeviationResidual:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Restart."""
         self._deviation.reset()
         self._last_rate: Vector | None = None
 
     def bridge(self, _gap_s: float) -> None:
-        """Begin anew after a time without shapes."""
+        """Restart after a time without shapes."""
         self.reset()
 
     def update(self, cycle: CycleInput, settings: MonitorSettings, shares: Vector) -> Residual:
@@ -214,7 +214,7 @@ class KalmanResidual:
         self._rod, self._budgets, self._observer = rod, budgets, observer
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Restart."""
         self._observer.reset()
 
     def bridge(self, gap_s: float) -> None:

@@ -51,7 +51,7 @@ class ResidualSensitivity:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Restart."""
         n = self.gain.size
         self.matrix: Vector = np.zeros((n, 2 * n))
         self.momentum: Vector = np.zeros((n, 2 * n))

@@ -50,7 +50,7 @@ class MechanismShapeEstimator(ABC):
     """
 
     watch: SensorWatch | None = None
-    _order = ""  # of the tendons, where an error says it
+    _order = ""  # of the tendons, where an error reports it
     _unseen: str
 
     def __init__(self, tendon_count: int, coefficient_count: int) -> None:

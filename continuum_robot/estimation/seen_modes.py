@@ -5,7 +5,7 @@ Derived here. Forces that act on the rod through its sensors move the readings S
 C = S H^-1 S^T per force, with H the stiffness at rest. The eigenvectors U of C, of eigenvalues L, are the modes
 q = U^T S c, and c = B q with B = H^-1 S^T U L^-1 is the shape of least energy that has them. A force F on the
 coefficients does B^T F on the modes, and B^T H c = L^-1 q: the elastic force on the modes depends on the readings
-alone. So a contact is felt in the modes whatever the rest of the shape does, as exactly as the readings are.
+alone. So a contact is detected in the modes whatever the rest of the shape does, as exactly as the readings are.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SeenModes:
     coordinates : modes of coefficients, (k, n); ``coordinates @ shapes`` is 1
     readings : tendon displacements and string extensions per mode, (m, k), m
     noise : standard deviations of the modes from sample to sample, (k,)
-    jerk_density : of the modes where a segment bends as ``ShapeSettings.bending_jerk_rad`` says, (k,), 1/s^2.5
+    jerk_density : of the modes where a segment bends as ``ShapeSettings.bending_jerk_rad`` reports, (k,), 1/s^2.5
     largest : of each mode, under the largest expected force through the sensors, (k,)
     energy_j : elastic energy of the largest expected contact at the tip, J
     rest : coefficients at rest, with the pretension, (n,)

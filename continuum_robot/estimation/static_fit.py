@@ -133,7 +133,7 @@ class StaticFit:
         if tension is None or not np.isfinite(tension).all():
             return _Readings(wound, extension, np.isfinite(np.concatenate([wound, extension])), None)
         pull = np.maximum(tension, 0.0)
-        # What is wound up less what the tendon stretches by is out of the body; a slack tendon tells nothing.
+        # What is wound up less what the tendon stretches by is out of the body; a slack tendon shows nothing.
         known = np.concatenate([pull > 0, np.isfinite(extension)])
         return _Readings(wound - pull / self._stiffness, extension, known, pull)
 

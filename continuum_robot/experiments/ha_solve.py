@@ -72,7 +72,7 @@ def solve_case(statics: RollingStatics, case: Mapping[str, Any]) -> tuple[dict[s
 
     Returns
     -------
-    the numbers, and what to draw. Without an equilibrium ``converged`` is false, and ``problem`` says why
+    the numbers, and what to draw. Without an equilibrium ``converged`` is false, and ``problem`` reports why
 
     Raises
     ------

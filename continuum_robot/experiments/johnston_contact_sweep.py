@@ -293,7 +293,7 @@ CONTACT_SWEEP = Experiment(
         "jfd_ungated_max_rmse_y_n": 14.80,
         "gmo_detection_rate_by_disk": "none on disks 1 and 2",
         "jfd_detection_rate_by_disk": "none on disks 1 and 2",
-        "gmo_arc_length_median_error_percent_of_length": "cannot be told",
+        "gmo_arc_length_median_error_percent_of_length": "cannot be identified",
     },
     settings=SweepSettings,
     compute=_run,

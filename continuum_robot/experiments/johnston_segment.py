@@ -30,7 +30,7 @@ from continuum_robot.simulation.contact import contact_force
 Array = NDArray[np.float64]
 Progress = Callable[[str], None]
 
-# Position servo of the capstans: 8 Hz, well damped, on the inertia of a capstan with what hangs on it.
+# Position servo of the capstans: 8 Hz, well damped, on the inertia of a capstan with what depends on it.
 SERVO_STIFFNESS_NM = 75.0
 SERVO_DAMPING_NMS = 2.5
 

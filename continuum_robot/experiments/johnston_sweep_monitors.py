@@ -36,7 +36,7 @@ PLACE_EVERY = 5  # cycles
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """Smoothed coefficients (n,), the residuals of GMO and JFD (n,), and what the contact monitor says.
+    """Smoothed coefficients (n,), the residuals of GMO and JFD (n,), and what the contact monitor reports.
 
     Attributes
     ----------

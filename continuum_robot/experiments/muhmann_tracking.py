@@ -5,7 +5,7 @@ As in the paper's simulation the tendons have ideal tension sources. The paper g
 p is ``margin`` times the ultimate one, at which the loop sampled at 1 kHz turns unstable somewhere on the reference
 (half of it by default, as Ziegler and Nichols), and d and i follow from the model by
 :class:`continuum_robot.experiments.closed_loop.GainRule`. A sweep over the gains, and the gains of the robot's file,
-which are for its motors, say how far the figure hangs on them.
+which are for its motors, say how far the figure depends on them.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ by weight. Nothing is damped by default, as in the paper, so energy has to stay 
 
 Three ways: the rod engine with a finer and a coarser basis, and the chain of cross-sections of rod/cosserat, which
 shares no code with it. Torsion of a bare steel rod vibrates at 3 kHz and more, and nothing damps it: the implicit
-midpoint rule needs steps of microseconds here, and halves those that do not converge, which ``shortest_step_us`` tells.
+midpoint rule needs steps of microseconds here, and halves those that do not converge, ``shortest_step_us`` shows it.
 With damping steps of milliseconds do.
 """
 

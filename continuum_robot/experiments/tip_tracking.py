@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A figure of eight with the tip, with and without a tracker of it, by a robot that is not quite as its file says.
+"""A figure of eight with the tip, with and without a tracker of it, by a robot that is not quite as its file states.
 
 The simulated robot has tendons further from the backbone than driver, controller and estimator know, and so bends
 less. It is led by :class:`~continuum_robot.control.tip_control.TipControl` along a figure of eight; without a tracker
 by the model alone. The tracker sees the true tip at its rate, with noise, and reports it late; now and then a
-pose is lost, and for a while in the middle of the run it sees nothing. What it says is fused with the estimated shape.
-The error is the distance of the true tip from the path at the same instant, after two rounds in which is learned. The
-part along which no tendon moves the tip, since a segment reaches a surface only, is a number of its own (``off``).
+pose is lost, and for a while in the middle of the run it sees nothing. What it reports is fused with the estimated
+shape. The error is the distance of the true tip from the path at the same instant, after two rounds in which is
+learned. The part along which no tendon moves the tip, since a segment reaches a surface only, is a number of its own
+(``off``).
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class Sensing:
 
     Attributes
     ----------
-    kind : of the contact that was felt last, empty for none
+    kind : of the contact that was detected last, empty for none
     """
 
     def __init__(self, robot: Robot, progress: Progress) -> None:

@@ -2,15 +2,15 @@
 """How each result of the five papers comes out here: one word, and one sentence why.
 
 Numbers in the sentences are filled in from the stored numbers of the experiment. A result counts as reproduced where
-each number that the paper prints, among ``keys``, lies within a fraction ``within`` of ours, and where what it says in
-words holds; a test checks that.
+each number that the paper prints, among ``keys``, lies within a fraction ``within`` of ours, and where what it reports
+in words holds; a test checks that.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-REPRODUCED, PARTLY, NOT, UNKNOWN = "reproduced", "partly", "not", "cannot be told"
+REPRODUCED, PARTLY, NOT, UNKNOWN = "reproduced", "partly", "not", "cannot be identified"
 STATUSES = (REPRODUCED, PARTLY, NOT, UNKNOWN)
 
 

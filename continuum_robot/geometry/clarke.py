@@ -3,7 +3,7 @@
 
 Tendon j of a segment stands at psi_j = psi_0 + 2 pi (j - 1) / n from +x. A displacement q_j > 0 is pulled in, and
 q_j = r_d theta cos(psi_j - phi). The Clarke coordinates [q_Re, q_Im] of a segment are the two numbers that all its
-displacements hang on. With an offset psi_0 the coordinates stay those of the segment's x and y axes.
+displacements depend on. With an offset psi_0 the coordinates stay those of the segment's x and y axes.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def clarke_from_arc(phi: ArrayLike, theta: ArrayLike, pitch_radius_m: ArrayLike)
 
 
 class ClarkeManifold:
-    """Displacements of all tendons of a robot with m segments, and the 2m Clarke coordinates they hang on.
+    """Displacements of all tendons of a robot with m segments, and the 2m Clarke coordinates they depend on.
 
     The tendons of segment i run through the segments 1 to i, so that
     q_ij = sum over k <= i of (r_i / r_k) [cos psi_ij, sin psi_ij] q_M,k: muhmann (13), with a pitch radius of each

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tendons whose displacements lie on no manifold that geometry alone tells, such as helical ones.
+"""Tendons whose displacements lie on no manifold that geometry alone shows, such as helical ones.
 
 Derived here: the identity in place of muhmann (13).
 """
@@ -12,7 +12,7 @@ from continuum_robot.geometry.clarke import ClarkeManifold
 
 
 class UnrelatedTendons(ClarkeManifold):
-    """Every displacement is a coordinate of its own: no tendon tells anything about another.
+    """Every displacement is a coordinate of its own: no tendon shows anything about another.
 
     Where such tendons are, only the rod's mechanics ties them to each other. :attr:`transforms` is empty.
 

@@ -68,7 +68,7 @@ def read_dynamics_recording(robot: Robot, file: Path | str) -> DynamicsRecording
 
     Parameters
     ----------
-    robot : says how many capstans, tendons and strings there are
+    robot : reports how many capstans, tendons and strings there are
     file : path of a CSV file in the format of this module
 
     Returns

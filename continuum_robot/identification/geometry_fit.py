@@ -3,7 +3,7 @@
 
 In a tendon_pull recording one tendon at a time is pulled while all others are paid out. A pulled tendon of segment k
 bends the robot uniformly from the base to the end of segment k, towards the tendon's angle, so the direction of the
-tip tells the angle and the size of its motion tells how far the tendon reaches. The fit goes in three steps:
+tip shows the angle and the size of its motion shows how far the tendon reaches. The fit goes in three steps:
 
 1. for every column: the samples in which it alone is pulled, its sign, direction and sensitivity;
 2. every distribution of the columns over the segments is scored by how well the directions stand 2 pi / n apart and
@@ -11,7 +11,7 @@ tip tells the angle and the size of its motion tells how far the tendon reaches.
 3. the best few are fitted as a whole by robust nonlinear least squares on the marker's positions.
 
 The model is plain constant curvature. Friction and stretch make a real tendon bend the robot less than its
-displacement says, and pretension makes it pull before its zero: a response and a zero for each are estimated beside
+displacement reports, and pretension makes it pull before its zero: a response and a zero for each are estimated beside
 the geometry so that they do not bend it, and are reported, but the fitted robot contains geometry alone.
 """
 
@@ -51,7 +51,7 @@ class FitSettings:
     point_scale_m : size of an error that counts as ordinary; larger ones weigh less and less
     marker_lateral_m, marker_axial_m : marker from the tip, across and along the tip's axis
     base_lateral_m, base_axial_m : base from the origin of the tracker's frame. A marker on the axis and a base on the
-        axis can hardly be told apart, so a small value here lets the marker take what the straight robot shows
+        axis can hardly be distinguished, so a small value here lets the marker take what the straight robot shows
     tilt_rad : axis of the base from the tracker's z axis; a turn about z is in the segments' angles
     zero_m : displacement at which a tendon begins to bend the robot, about its first estimate
     response_spread : logarithm of a segment's response against that of the whole robot

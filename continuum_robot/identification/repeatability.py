@@ -23,7 +23,7 @@ class Repeatability:
     Attributes
     ----------
     difference_m : root mean square distance of the two markers of a pair, m; NaN without a pair
-    floor_m : the same after what the model says the remaining difference of the readings moves, over the square root
+    floor_m : the same after what the model states the remaining difference of the readings moves, over the square root
         of 2: the least RMSE of any model that knows the readings of the moment alone, m
     pairs : number of pairs
     """

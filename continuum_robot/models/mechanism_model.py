@@ -45,7 +45,7 @@ class MechanismModel(ABC):
         """Force that holds wanted coordinates, as of :meth:`RobotModel.feedforward`."""
 
     def shape_estimator(self, watch: WatchSettings) -> MechanismShapeEstimator:
-        """From the tendons; no sensor is watched, whatever ``watch`` says."""
+        """From the tendons; no sensor is watched, whatever ``watch`` reports."""
         del watch
         return self.estimator()
 

@@ -173,7 +173,7 @@ class ContactFloor:
             self.read()
 
     def begin(self) -> None:
-        """The monitor begins to watch: its first motion is learnt from, where the parameter says so."""
+        """The monitor begins to watch: its first motion is learnt from, where the parameter reports it."""
         monitor, policy = self._monitor(), self._policy
         missing = monitor is not None and monitor.floor is None
         self._awaits_motion = policy == AT_START or (policy == IF_MISSING and missing)
@@ -337,7 +337,7 @@ class ContactFloor:
             response.message = f"refused: {error}"
             return response
         response.success = True
-        response.message = f"learns {duration_s:g} s of free motion; /diagnostics tells how it goes and ends"
+        response.message = f"learns {duration_s:g} s of free motion; /diagnostics shows how it goes and ends"
         return response
 
     def _serve_forget(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:

@@ -56,8 +56,8 @@ class ContactMonitorNode(ManagedNode):
     """Event-driven on ``shape``, in a thread of its own so that its work never delays a controller.
 
     Each shape is joined with the tensions of the same driver cycle. Where shape or tensions stop, or are not numbers,
-    for longer than ``input_timeout_s``, or the shape estimator names a broken sensor, the node is blind, says why, and
-    stays so until ``reset``. After a shorter gap in the shapes' stamps the observers start anew and the state is
+    for longer than ``input_timeout_s``, or the shape estimator names a broken sensor, the node is blind, reports why,
+    and stays so until ``reset``. After a shorter gap in the shapes' stamps the observers restart and the state is
     "settling" until they know the motion. It is silent while the tendons are not driven.
 
     Attributes
@@ -84,7 +84,7 @@ class ContactMonitorNode(ManagedNode):
         declare(
             "longest_gap_s",
             0.06,
-            "time between two shapes, by their stamps, above which the observers start anew: what happened "
+            "time between two shapes, by their stamps, above which the observers restart: what happened "
             "meanwhile is not known",
             rules=Quantity("", "s", ge=0.01, le=10),
         )
@@ -240,7 +240,7 @@ class ContactMonitorNode(ManagedNode):
         # Motors stand still while a hand bends the robot; strings do not.
         if not self._active:
             return
-        with contextlib.suppress(ParameterError):  # the shape estimator says that the number is wrong
+        with contextlib.suppress(ParameterError):  # the shape estimator reports that the number is wrong
             self._suspects = self._standstill.update(conversions.vector(message.extension), self._displacement)
 
     def _on_shape(self, message: Shape) -> None:
@@ -366,7 +366,7 @@ class ContactMonitorNode(ManagedNode):
     def _bridge(self, monitor: ContactMonitor, step_s: float, stamp_ns: int) -> None:
         """Shapes were missing: the observers know nothing of the robot's motion in that time."""
         self._counts["gaps"] += 1
-        self._gap = f"the observers start anew, {1e3 * step_s:.0f} ms after the last shape"
+        self._gap = f"the observers restart, {1e3 * step_s:.0f} ms after the last shape"
         self._settling_until_ns = stamp_ns + round(1e9 * self.parameters.get("restart_s"))
         with self._monitor_lock:
             monitor.bridge(max(0.0, step_s))
@@ -450,7 +450,7 @@ class ContactMonitorNode(ManagedNode):
             monitor.reset()
             self._missing = ""
         response.success = True
-        response.message = "observers start anew; what is still broken is found again"
+        response.message = "observers restart; what is still broken is found again"
         return response
 
     def _serve_thresholds(

@@ -51,7 +51,7 @@ class ManagedNode(ToldNode, LifecycleNode):
     ----------
     name : node name
     context : rclpy context, None for the default one
-    namespace : namespace, None for what the command line says
+    namespace : namespace, None for what the command line reports
     activate_at_start : default of the parameter ``activate``
     overrides : values of parameters, over the defaults
     cli_args : arguments of this node alone, such as remappings

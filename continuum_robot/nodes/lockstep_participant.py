@@ -187,8 +187,8 @@ class SteppedLoop:
 class LockstepParticipant:
     """The flow of a node in lock-step; see :class:`~continuum_robot.nodes.flow.Flow`.
 
-    A turn: the node waits until it has heard as many messages as the coordinator says were published, handles them in
-    the order of its subscriptions, calls its timers that are due, and answers. What it publishes, and timers that it
+    A turn: the node waits until it has heard as many messages as the coordinator reports were published, handles them
+    in the order of its subscriptions, calls its timers that are due, and answers. What it publishes, and timers that it
     starts, outside of its turns, in a service for instance, are reported at once.
 
     Parameters

@@ -2,8 +2,8 @@
 """MCAP files as the recorder writes them, and how one is read that was cut off in the middle.
 
 Written: chunks that are handed to the operating system whole, and metadata records that lie before and between them, so
-that a file without its end still says what it holds. Read: from the front, as far as the records are complete; rosbags
-and most tools need the index at the end, which a killed recorder never wrote. No ROS is needed here.
+that a file without its end still reports what it holds. Read: from the front, as far as the records are complete;
+rosbags and most tools need the index at the end, which a killed recorder never wrote. No ROS is needed here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from continuum_robot.errors import RecordingError
 
 CHUNK_BYTES = 2**18
 METADATA_NAME = "continuum_robot"
-"""Name of the metadata records in which the recorder says what it knows of the run; later ones add to earlier ones."""
+"""Name of the metadata records with what the recorder knows of the run; later ones add to earlier ones."""
 
 MAGIC = b"\x89MCAP0\r\n"
 LIBRARY = "continuum_robot"
@@ -312,7 +312,7 @@ class McapScan:
     Attributes
     ----------
     file : the file
-    profile, library : what its header says: ``ros2`` and who wrote it
+    profile, library : what its header states: ``ros2`` and who wrote it
     channels : by their number in the file
     metadata : values of each metadata record, those of the same name merged
     complete : whether the file's end was met, index and all; set when everything was read

@@ -41,7 +41,7 @@ class ParameterSnapshot:
         self._clients: dict[str, Any] = {}
 
     def restart(self) -> None:
-        """Ask all nodes anew."""
+        """Ask all nodes again."""
         self.taken.clear()
         self._known.clear()
         self._waiting.clear()

@@ -46,7 +46,7 @@ class Settings:
     prefix : of the names
     value : as the robot file gives them
     leaves : the parameter of each dotted name
-    ceilings : for parameters that may lower what the file says, and never raise it: the file's number by the name
+    ceilings : for parameters that may lower what the file states, and never raise it: the file's number by the name
     check : raises for values that do not fit together
 
     Attributes
@@ -183,8 +183,8 @@ class ParameterServer:
         """Declare every field of a robot-file dataclass, nested ones included; again at each configuration.
 
         Fields that are not ``live`` become read-only, unless ``all_live``: they take start-up values only. A parameter
-        that nobody set has the value given here from now on; one that somebody set keeps its own. The log says either
-        where the two differ.
+        that nobody set has the value given here from now on; one that somebody set keeps its own. The log reports
+        either where the two differ.
 
         Parameters
         ----------

@@ -174,7 +174,7 @@ class BagRecorder:
         return RecordingReport(self._written, self.dropped, self.problem)
 
     def close(self, timeout_s: float = 5.0) -> RecordingReport:
-        """Write what is queued, then the summary. Never raises; the report says what went wrong."""
+        """Write what is queued, then the summary. Never raises; the report lists what went wrong."""
         self._stop.set()
         self._thread.join(timeout_s)
         if self._thread.is_alive():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nodes have in common that read one sensor in a loop of their own and publish what it says."""
+"""What nodes have in common that read one sensor in a loop of their own and publish what it reports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Reading = TypeVar("Reading")
 
 
 class SensorNode(ManagedNode, Generic[Reading]):
-    """Reads a sensor at ``rate_hz`` from configure to cleanup; a reading that fails is told once and not published.
+    """Reads a sensor at ``rate_hz`` from configure to cleanup; a reading that fails is reported once and not published.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class SensorNode(ManagedNode, Generic[Reading]):
         try:
             reading = read(now_s)
         except ContinuumRobotError as error:
-            # Nothing is published: the age of the last message tells consumers, an old value would not.
+            # Nothing is published: the age of the last message shows consumers, an old value would not.
             self.read_errors += 1
             if str(error) != self.read_problem:
                 self.read_problem = str(error)

@@ -80,7 +80,7 @@ class StackOptions:
     run_s : in lock-step, how long time passes once the stack is up, s; 0: without end
     force : read a force-torque sensor
     tracker : a simulated tracker of the tip; on hardware its own program publishes ``tracked_pose``
-    reaction : what the robot does when something touches it; empty: as the robot file says
+    reaction : what the robot does when something touches it; empty: as the robot file states
     contact : look for contacts; the monitor takes a twentieth of a core
     autostart : bring the stack up at once
     start_motion : start the trajectory once it is up for the first time; else it holds until somebody does

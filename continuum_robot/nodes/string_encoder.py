@@ -34,7 +34,7 @@ from continuum_robot.srv import InjectFault
 
 
 class StringEncoder(SensorNode[StringReading]):
-    """Reads all strings at a fixed rate. A robot without strings is fine: the node is silent and says so."""
+    """Reads all strings at a fixed rate. A robot without strings is fine: the node is silent and reports it."""
 
     def __init__(self, **node_options: Any) -> None:
         super().__init__(
@@ -196,7 +196,7 @@ class StringEncoder(SensorNode[StringReading]):
 
 
 def _read_behind(board: LinkedStringBoard, encoders: StringEncoders, now_s: float) -> StringReading:
-    """What a simulated board says by now."""
+    """What a simulated board reports by now."""
     board.step()
     return encoders.read(now_s)
 

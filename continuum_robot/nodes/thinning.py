@@ -5,7 +5,7 @@ from __future__ import annotations
 
 
 class Thinning:
-    """Says which messages of a stream are due.
+    """Reports which messages of a stream are due.
 
     Parameters
     ----------

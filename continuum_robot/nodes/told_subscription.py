@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Subscriptions whose callback is told who published each message.
+"""Subscriptions whose callback learns who published each message.
 
 rclpy calls such callbacks (message and message info) in all executors but the EventsExecutor, which fails at the first
 message (rclpy 9.1.2). A waitable takes the message itself, and works in every executor.
@@ -16,7 +16,7 @@ from rclpy.subscription import Subscription
 from rclpy.waitable import NumberOfEntities, Waitable
 
 GID_BYTES = 16
-"""What a message carries of its publisher's GID; the graph tells more in older versions."""
+"""What a message carries of its publisher's GID; the graph shows more in older versions."""
 
 ToldCallback = Callable[[Any, bytes], None]
 """Gets a message, and the GID of its publisher; empty where the middleware does not tell it."""
@@ -98,7 +98,7 @@ def _not_called(_message: Any) -> None:
 
 
 def publishers(node: Node, topic: str) -> dict[bytes, Any]:
-    """What the graph says of each publisher of a topic, by the GID that its messages carry.
+    """What the graph reports of each publisher of a topic, by the GID that its messages carry.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def publishers(node: Node, topic: str) -> dict[bytes, Any]:
 
 
 class ToldNode(Node):
-    """A node with subscriptions whose callbacks are told who published."""
+    """A node with subscriptions whose callbacks learn who published."""
 
     _told: tuple[ToldSubscription, ...] = ()
 
@@ -122,7 +122,7 @@ class ToldNode(Node):
     def subscribe_told(
         self, kind: Any, topic: str, callback: ToldCallback, profile: QoSProfile, *, raw: bool = False
     ) -> None:
-        """Subscribe for good, with a callback that is told who published; before the node is spun.
+        """Subscribe for good, with a callback that learns who published; before the node is spun.
 
         Parameters
         ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clarke coordinates of a described robot, and how they hang on the curvature of its segments."""
+"""Clarke coordinates of a described robot, and how they depend on the curvature of its segments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 
 def tendon_manifold(robot: Robot) -> ClarkeManifold:
-    """What one tendon's displacement tells about the others': the Clarke manifold, or nothing where there is none.
+    """What one tendon's displacement shows about the others': the Clarke manifold, or nothing where there is none.
 
     Parameters
     ----------

@@ -339,7 +339,7 @@ class Robot:
     def newton_per_ampere(self) -> Vector:
         """Tension of every tendon for its motor's current, shape (N,), N/A; NaN without actuators.
 
-        As the hardware section says where it has every tendon's motor, else as the actuators say.
+        As the hardware section states where it has every tendon's motor, else as the actuators say.
         """
         if self.actuators is None:
             return np.full(self.tendon_count, np.nan)

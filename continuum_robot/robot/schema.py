@@ -77,7 +77,7 @@ def quantity(doc: str, unit: str = "", *, default: Any = _MISSING, factory: Any 
 
     Parameters
     ----------
-    doc : one sentence that says what the field means
+    doc : one sentence that reports what the field means
     unit : SI unit, "" for none
     default, factory : as of :func:`dataclasses.field`
     bounds : the other attributes of :class:`Quantity`
@@ -247,7 +247,7 @@ def _option(options: Sequence[Any], value: Any, source: Source, key: str) -> Any
 
 
 def kind_of(kind: type[Any]) -> str:
-    """The one value that a dataclass allows in its field ``kind``, by which a union tells it from the others; or ""."""
+    """The one value that a dataclass allows in its field ``kind``, by which a union knows it; or ""."""
     choices = next((quantity_of(field).choices for field in dataclasses.fields(kind) if field.name == "kind"), ())
     return choices[0] if len(choices) == 1 else ""
 

@@ -29,7 +29,7 @@ class Drive:
     segment : index of its segment
     plane : 0 for the first capstan of the segment, 1 for the second
     pulled, released : indices of its tendons; turning positively pulls the former in
-    capstans : what the robot's file says of it
+    capstans : what the robot's file states of it
     strands : of each of its tendons
     """
 

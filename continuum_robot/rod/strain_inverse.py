@@ -3,7 +3,7 @@
 
 A tendon that is held at a displacement q_j leaves at most l_j(0) - q_j in the body. It pulls or it is slack:
 tau_j >= 0, l_j(c) - l_j(0) + q_j - tau_j / k_j <= 0, and one of them is 0, with 1 / k_j the tendon's compliance. Solved
-by Newton's method on the conditions of the taut tendons, with the set of taut ones chosen anew in every step from the
+by Newton's method on the conditions of the taut tendons, with the set of taut ones chosen again in every step from the
 signs (primal-dual active set).
 """
 

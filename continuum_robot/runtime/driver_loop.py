@@ -41,16 +41,16 @@ TAKE_UP = TakeUpSettings(rest_time_s=0.1, timeout_s=4.0)
 
 
 class LoopWatcher(Protocol):
-    """Who is told what happens in the loop; called in the thread that reads the cycle's log."""
+    """Hears what happens in the loop; called in the thread that reads the cycle's log."""
 
     def on_row(self, row: list[float]) -> None:
-        """A cycle ended; the numbers of ``row`` stand where :class:`CycleRow` says."""
+        """A cycle ended; the numbers of ``row`` stand where :class:`CycleRow` states."""
 
     def on_change(self, new_faults: Sequence[str]) -> None:
         """The safety logic changed its state or its faults; ``new_faults`` latched."""
 
     def on_bus_error(self, error: ContinuumRobotError) -> None:
-        """The devices could not be read or written; ``error`` says why."""
+        """The devices could not be read or written; ``error`` reports why."""
 
     def on_failure(self, error: BaseException) -> None:
         """The loop ended by a defect, ``error``; the torque is off."""
@@ -104,7 +104,7 @@ class DriverLoop:
     cycle : reads and writes the actuators
     pace : runs the cycle, not started
     watcher : told what happens
-    devices : what ``cycle`` reads and writes says of the devices
+    devices : what ``cycle`` reads and writes reports of the devices
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ class DriverLoop:
     enabled : the devices were asked to switch their torque on
     procedure : drives the tendons instead of commands, None for none
     python_paced : Python code looks into the cycle after each
-    rows_lost : cycles of which nobody was told, because who tells was too slow
+    rows_lost : cycles of which nobody heard, because the listener was too slow
     """
 
     def __init__(
@@ -295,7 +295,7 @@ class DriverLoop:
 
         A tendon that is slack when the controller begins would be pulled in at full speed, and jerk when it is tight.
         More than the safe tension may be needed, since friction and cogging hold a motor against it. Whether it worked
-        is checked by :meth:`obey`, which says what is wrong when it did not.
+        is checked by :meth:`obey`, which reports what is wrong when it did not.
 
         Parameters
         ----------

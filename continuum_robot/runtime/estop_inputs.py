@@ -168,7 +168,7 @@ class EstopInputs:
             switches = [
                 Holder(
                     switch.name,
-                    "says true on the topic estop" if there else "said true on the topic estop and has gone",
+                    "reports true on the topic estop" if there else "said true on the topic estop and has gone",
                     there,
                 )
                 for switch in self._switches.values()

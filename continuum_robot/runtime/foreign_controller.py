@@ -157,7 +157,7 @@ class ForeignController:
 
     @property
     def pretension(self) -> float:
-        """Pretension of the controller now, N; NaN where it tells none."""
+        """Pretension of the controller now, N; NaN where it shows none."""
         return float(getattr(self.controller, "pretension", math.nan))
 
     def _method(self, name: str, what: str, value: Any) -> Any:

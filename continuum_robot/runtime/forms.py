@@ -126,7 +126,7 @@ class BoardReports:
 
 
 def in_cycle(actuators: TendonActuators) -> Any:
-    """What a :class:`DriverCycle` reads and writes of these actuators, and what says why they fail.
+    """What a :class:`DriverCycle` reads and writes of these actuators, and what reports why they fail.
 
     Parameters
     ----------

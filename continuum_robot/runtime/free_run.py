@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled cycle in the driver's thread, and a thread that tells Python code of its rows."""
+"""The compiled cycle in the driver's thread, and a thread that hands its rows to Python code."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class FreeRun:
         ----------
         free : whether the cycle may run without Python code now
         on_rows : called after one or more cycles, in a thread of its own
-        on_failure : called there with what ``on_rows`` raised; nobody is told of rows any more then
+        on_failure : called there with what ``on_rows`` raised; nobody hears of rows any more then
         """
         self._free, self._on_rows, self._on_failure, self._ended = free, on_rows, on_failure, False
         self._reader = threading.Thread(target=self._read, name="cycle log", daemon=True)

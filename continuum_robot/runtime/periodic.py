@@ -126,7 +126,7 @@ class ProcessorShare:
 
         Returns
         -------
-        a sentence that says so, empty where the thread keeps its priority
+        a sentence that reports it, empty where the thread keeps its priority
         """
         passed_ns = self._clock_ns() - self._begun_ns
         if passed_ns < _WATCHED_NS:

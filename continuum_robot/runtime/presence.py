@@ -32,7 +32,7 @@ class Presence:
         Parameters
         ----------
         now_s : s
-        same : what it says can come from the program that was there
+        same : what it reports can come from the program that was there
         """
         self._heard_s = now_s
         self._another_since_s = math.inf if same else min(self._another_since_s, now_s)

@@ -74,7 +74,7 @@ class RoundTripStatistics:
 
 
 class WriterWatch:
-    """Notices that two writers answer the same states. Plain counting; the middleware only tells how many there are.
+    """Notices that two writers answer the same states. Plain counting; the middleware only shows how many there are.
 
     Two publishers may be seen for a while after a killed controller was restarted, so their number alone is no proof.
     """

@@ -165,7 +165,7 @@ class ContactLoad:
     ----------
     name : of the contact
     arc_length_m : where, from the base, m
-    touching : whether anything is felt
+    touching : whether anything is detected
     wrench_in_disk : (6,) force (N) and moment (N.m) on the robot, at the backbone and in its frame there
     force_in_base_n : (3,) the force in the base frame, N
     penetration_m : how deep, m; 0 for a push

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bench on which a weight hangs on one tendon of a robot's actuators: for the calibration of torque constants."""
+"""A bench on which a weight depends on one tendon of a robot's actuators: for the calibration of torque constants."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ class _MotorSpools:
         return tension, free * self._motor.acceleration(wound + phase_m, speed, current, tension)
 
     def parameters(self, drive: Drive, current: Vector) -> Vector:
-        """Values for ``parameters``: currents (A) and what the drive says of the tendons."""
+        """Values for ``parameters``: currents (A) and what the drive reports of the tendons."""
         rows = self._rows
         rows[0], rows[1], rows[2], rows[3] = current, drive.offset_m, drive.stiffness_share, drive.motor_free > 0
         return self._values

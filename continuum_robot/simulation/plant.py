@@ -64,7 +64,7 @@ class Plant:
     robot : with ``actuators`` for ``actuation="motors"``
     actuation : "motors" or "ideal"
     rng : draws the rotors' angles; None: from the robot's seed
-    progress : receives a line when something takes long or is not as the robot's file says
+    progress : receives a line when something takes long or is not as the robot's file states
     compile : "auto", "always" or "never", as in rod/code_generation.py
     contacts : what touches the robot, by the plant's time
 

@@ -30,7 +30,7 @@ class RodBody(ABC):
     robot : a rod
     motor : of the tendons; None: the tensions are given
     contacts : what touches the rod
-    progress : receives a line when something takes long or is not as the robot's file says
+    progress : receives a line when something takes long or is not as the robot's file states
     compile : "auto", "always" or "never", as in rod/code_generation.py
 
     Attributes

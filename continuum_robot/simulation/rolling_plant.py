@@ -65,7 +65,7 @@ class RollingPlant:
         tension = np.clip(tension_command, 0.0, self.current_limit_a * self._newton_per_ampere)
         self._tension = tension
         step, bend, force = self._force(self.contact_m, tension)
-        # Without loads, the moment about a contact hangs on that contact alone: the stiffness is diagonal.
+        # Without loads, the moment about a contact depends on that contact alone: the stiffness is diagonal.
         _, _, after = self._force(self.contact_m + _PROBE_M, tension)
         stiffness = np.maximum((force - after) / _PROBE_M, 0.0)
         mass = self._mass_kg * step.gap_slopes.T @ step.gap_slopes

@@ -28,7 +28,7 @@ from continuum_robot.robot.hardware import EncoderString, StringEncoderSerial
 
 
 def cobs_frame(data: bytes) -> None:
-    """COBS: what is decoded is what its frame says; what is encoded comes back, without a zero."""
+    """COBS: what is decoded is what its frame reports; what is encoded comes back, without a zero."""
     with contextlib.suppress(FrameError):
         plain = cobs.decode(data)
         assert cobs.decode(cobs.encode(plain)[:-1]) == plain
@@ -264,7 +264,7 @@ SERVOS = (1, 2)
 
 
 def dynamixel(data: bytes) -> None:
-    """What servos answer; the first byte says whether with length and CRC put right, and whether they ever stop."""
+    """What servos answer; the first byte reports whether with length and CRC put right, and whether they ever stop."""
     if not data:
         return
     sealed = b"".join(_status_packets(data[1:])) if data[0] & 1 else data[1:]
@@ -301,7 +301,7 @@ _CRC_OF = protocol2_packet_handler.Protocol2PacketHandler()
 
 
 def _status_packets(data: bytes) -> list[bytes]:
-    """Status packets, each of a length and an identifier that the data says."""
+    """Status packets, each of a length and an identifier that the data reports."""
     packets = []
     place = 0
     while place + 2 <= len(data):

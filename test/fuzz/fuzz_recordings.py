@@ -34,7 +34,7 @@ def mcap(data: bytes) -> None:
 
 
 def mcap_records(data: bytes) -> None:
-    """Records with lengths and checksums put right: the first byte of each says which kind, the second how long."""
+    """Records with lengths and checksums put right: the first byte of each reports which kind, the second how long."""
     records = b""
     rest = data
     while len(rest) >= 3:
@@ -93,7 +93,7 @@ def _read_all(file: Path, folder: Path) -> None:
 
 
 def _open(path: Path, chosen: int) -> None:
-    """As ``report`` and ``replay`` open a recording; ``chosen`` says which of them, since each takes milliseconds."""
+    """As ``report`` and ``replay`` open a recording; ``chosen``: which of them, since each takes milliseconds."""
     with contextlib.suppress(RecordingError, RobotFileError), open_run(path) as run:
         for noted in (
             lambda: run.statistics,

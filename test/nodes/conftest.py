@@ -48,7 +48,7 @@ def stack(request: pytest.FixtureRequest, domain):
 
 @pytest.fixture(scope="module")
 def probe(stack):
-    """Hears all that the stack says of the robot's state and shape, and lets simulated time pass."""
+    """Hears all that the stack reports of the robot's state and shape, and lets simulated time pass."""
     from ros_probe import Probe  # noqa: PLC0415
 
     with Probe(stack=stack) as listening:

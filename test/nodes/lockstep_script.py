@@ -47,7 +47,7 @@ HEARD = {"shape": Shape, "contact": Contact, "clarke_reference": ClarkeState, "s
 
 
 class ScriptedDriver:
-    """Publishes states of a robot that moves as a script says; ``heard`` are the bytes of what the nodes published."""
+    """Publishes states of a robot that moves by a script; ``heard`` are the bytes of what the nodes published."""
 
     def __init__(self, robot: str, *, limit_s: float = 20.0) -> None:
         self.robot = load_robot(robot)
@@ -172,7 +172,7 @@ def in_processes(
 
 
 def end_processes(processes: dict[str, subprocess.Popen[bytes]], *, kill: bool, timeout_s: float = 45.0) -> None:
-    """End node programs; a program that hangs says where, and ends itself (nodes/spinning.py).
+    """End node programs; a program that hangs reports where, and ends itself (nodes/spinning.py).
 
     Raises
     ------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client and teleoperation on a live stack: it moves, waits, says why not, and one program writes at a time."""
+"""The client and teleoperation on a live stack: it moves, waits, reports why not, and one program writes at a time."""
 
 from __future__ import annotations
 
@@ -340,7 +340,7 @@ def test_what_is_not_there_is_said(robot):
 
 
 class _Hands:
-    """A device that says what the test says."""
+    """A device that reports what the test reports."""
 
     help = (("x", "forward"),)
 

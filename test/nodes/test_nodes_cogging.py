@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver feeds the stored cogging of its motors forward where its parameter says so, and its diagnostics say it."""
+"""The driver feeds the stored cogging of its motors forward where its parameter is on, and reports that."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contact monitor on DDS, in lock-step, of a robot with torsion and helical tendons: a push is felt and placed."""
+"""The contact monitor on DDS, in lock-step, of a robot with torsion and helical tendons: a push is located."""
 
 from __future__ import annotations
 

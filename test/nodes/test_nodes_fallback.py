@@ -58,7 +58,7 @@ def setting(request, domain, tmp_path):
 
 
 def check_fallback(probe, action):
-    """The driver holds within its authority, says so, and lets go when the time is over."""
+    """The driver holds within its authority, reports it, and lets go when the time is over."""
     probe.wait(lambda: "command_timeout" in probe.faults(), 2.0)
     begin = len(probe.received["tendon_states"])
     probe.wait_real(lambda: probe.newest("stack_status").fallback, what="stack_status does not tell")

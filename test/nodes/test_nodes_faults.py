@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults that only exist between processes: the devices' truth says that the tendons are let go."""
+"""Faults that only exist between processes: the devices' truth reports that the tendons are let go."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_the_robot_moves_on_its_wires_and_ends_in_order(
 
 @contextlib.contextmanager
 def running(commands: dict[str, list[str]], probe: Probe) -> Iterator[ProcessGroup]:
-    """Again where a busy machine made the boards look silent: the stack ends itself then, and says so."""
+    """Again where a busy machine made the boards look silent: the stack ends itself then, and reports it."""
     for _ in range(5):
         group = ProcessGroup(commands, grace_s=30.0, signals=(signal.SIGINT, signal.SIGKILL))
         is_up = functools.partial(up_or_ended, group, probe)

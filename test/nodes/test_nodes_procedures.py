@@ -87,7 +87,7 @@ def slacken(simulator) -> None:
 
 
 def test_procedures_come_before_the_first_closed_loop(driver, simulator, probe, folder):
-    # 1. Not homed: the driver is not activated, and says what to do.
+    # 1. Not homed: the driver is not activated, and reports what to do.
     assert not probe.transition("tendon_driver", "activate")
     assert "is not homed" in driver.last_error
     assert "continuum-robot home" in driver.last_error
@@ -118,7 +118,7 @@ def test_procedures_come_before_the_first_closed_loop(driver, simulator, probe, 
     assert probe.transition("tendon_driver", "activate"), driver.last_error
     assert probe.transition("tendon_driver", "deactivate")
 
-    # 4. Tendons are as the robot file says.
+    # 4. Tendons are as the robot file states.
     status, result = Goal(probe, CheckTendons, "check_tendons").result()
     assert status == GoalStatus.STATUS_SUCCEEDED, result.message
     assert list(result.verdicts) == ["ok"] * 5

@@ -84,7 +84,7 @@ def start_anew(probe):
 
 
 def test_a_lower_limit_in_the_file_holds_after_cleanup_and_configure(stack, probe, file):
-    """And so does all else in the file, but for what somebody set; the log says what wins."""
+    """And so does all else in the file, but for what somebody set; the log reports what wins."""
     probe.bring_up()
     gain = "gains.segment_1.i"
     assert probe.set_parameter("clarke_controller", gain, 100000.0).successful

@@ -79,7 +79,7 @@ def test_a_reading_that_is_nan(stack, probe):
     assert probe.inject("nan_reading", tendon=2).success
     probe.wait_for_fault("reading_not_finite")
     assert math.isnan(probe.wait_for_message("tendon_states").displacement[2])
-    # The driver does not recover while the cause is there, and says so.
+    # The driver does not recover while the cause is there, and reports it.
     response = probe.trigger("reset_estop")
     assert not response.success
     assert "NaN" in response.message
@@ -140,7 +140,7 @@ def test_a_false_on_the_estop_topic_releases_only_its_own_true(stack, probe):
         probe.wait(lambda: holders(probe) == {"/probe"}, what="the other one does not let go")
         response = probe.manage(ManageStack.Request.RESET)
         assert not response.success
-        assert "/probe says true on the topic estop" in response.message
+        assert "/probe reports true on the topic estop" in response.message
         assert "/other" not in response.message
         probe.press_estop(False)
         probe.wait(lambda: not holders(probe))
@@ -197,7 +197,7 @@ def test_a_button_holds_the_estop_while_it_is_pressed_and_while_it_is_silent(sta
 
 
 def holders(probe) -> set[str]:
-    """Who holds the e-stop, as the driver says."""
+    """Who holds the e-stop, as the driver reports."""
     return set(filter(None, values_of(probe.newest("driver_status"))["estop_holders"].split(", ")))
 
 
@@ -212,7 +212,7 @@ def test_an_estop_in_every_lifecycle_state(stack, probe):
         probe.wait(lambda: "estop" in probe.faults())
         response = probe.manage(ManageStack.Request.STARTUP)
         assert not response.success
-        assert "estop" in response.message  # and the refusal says why
+        assert "estop" in response.message  # and the refusal reports why
         assert "estop" in probe.faults()
         recover(probe)
 

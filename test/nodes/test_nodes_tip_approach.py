@@ -107,7 +107,7 @@ def test_targets_that_cannot_be_are_refused_and_nothing_moves(probe, place, fram
     probe.wait(lambda: any(m.state == "refused" and words in m.message for m in list(probe.received["tip_state"])))
     probe.received["tracked_tip"].clear()
     probe.wait(lambda: len(probe.received["tracked_tip"]) >= 50, 20.0)
-    # The target before is still followed: the insertion may move for what the noise says, the backbones stand.
+    # The target before is still followed: the insertion may move for what the noise reports, the backbones stand.
     assert np.linalg.norm(tips(probe).mean(axis=0) - before) < 1e-4
     np.testing.assert_array_equal(probe.newest("clarke_reference").position[:2], wanted[:2])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tracker of the tip over DDS, in lock-step: a robot that is not as its file says brings its tip to targets."""
+"""A tracker of the tip over DDS, in lock-step: a robot that is not as its file states brings its tip to targets."""
 
 from __future__ import annotations
 

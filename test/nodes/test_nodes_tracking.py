@@ -76,7 +76,7 @@ def test_after_an_estop_and_a_reset_it_holds_until_a_motion_is_started(stack, pr
     assert response.success, response.message
     probe.wait_real(lambda: probe.stack_state() == "up" and probe.newest("stack_status").holding)
     place = check_it_stands(probe, 2.0)
-    # A parameter says what would be played, and starts nothing.
+    # A parameter states what would be played, and starts nothing.
     speed = probe.get_parameter("reference_source", "reference.frequency_hz")
     assert probe.set_parameter("reference_source", "reference.frequency_hz", speed).successful
     np.testing.assert_array_equal(check_it_stands(probe, 0.2), place)

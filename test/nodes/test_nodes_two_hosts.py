@@ -81,7 +81,7 @@ with Robot(robot_file, fake_level="mirror", processes=False, visualize=False, pa
         time.sleep(0.05)
 """
 
-# What it is told on its input, one after the other; it answers each with a line.
+# What it gets on its input, one after the other; it answers each with a line.
 CLIENT = """
 import json, sys
 import numpy as np
@@ -286,7 +286,7 @@ def test_a_robot_is_driven_from_another_host_and_holds_when_the_cable_is_cut(cab
     standing = stack.wait(lambda line: line["rate"] < 0.1 * MOVING_M_PER_S, "it moved on")
     assert standing["faults"] == []
     assert min(standing["tension"]) > 0.0
-    # Named: on the robot's host in /diagnostics; the program that drives it is told that the robot is no longer heard.
+    # Named: on the robot's host in /diagnostics; the program that drives it learns that the robot is no longer heard.
     named = f"{writer}, which writes clarke_reference, was not heard"
     stack.wait(lambda line: named in line["warnings"], "the diagnostics did not name it")
     answer = client.ask("result")

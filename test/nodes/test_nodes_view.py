@@ -123,7 +123,7 @@ def test_page_is_served_to_this_computer_only(shown: Shown) -> None:
 
 
 def joined(page: Page, **headers: str) -> ClientConnection:
-    """A websocket to a page as a program opens it, with the token where no header says otherwise."""
+    """A websocket to a page as a program opens it, with the token where no header states otherwise."""
     address = urlsplit(page.address)
     host = headers.pop("Host", address.netloc)
     query = headers.pop("query", address.query)
@@ -288,8 +288,8 @@ def test_emergency_stop_latches_and_nobody_resets_or_steers_but_a_user(
         assert probe.faults() == []
         status.stop.value = True
         probe.wait_for_fault("estop", LONG_S)
-        shown.wait(lambda: page.snapshot.estop, "the page does not say so")
-        shown.wait(lambda: "latched" in status.stop.label and not status.reset.disabled, "the button does not say so")
+        shown.wait(lambda: page.snapshot.estop, "the page does not report it")
+        shown.wait(lambda: "latched" in status.stop.label and not status.reset.disabled, "the button is silent")
         forge(page, onlooker)
         look(onlooker)  # comes last: what was sent before is through
         shown.wait(lambda: seen.clients == 1, "the onlooker is not seen")
@@ -302,7 +302,7 @@ def test_emergency_stop_latches_and_nobody_resets_or_steers_but_a_user(
         look(user)
         send_value(status.reset, True, user)
         probe.wait(lambda: probe.stack_state() == "up" and probe.driver_state() == "active", LONG_S)
-        shown.wait(lambda: not page.snapshot.estop and status.reset.disabled, "the page does not say so")
+        shown.wait(lambda: not page.snapshot.estop and status.reset.disabled, "the page does not report it")
         shown.wait(lambda: page.snapshot.driver == "active", "the page does not see that the robot can be steered")
         shown.wait(lambda: page.snapshot.holding and not status.start.disabled, "it does not hold")
         send_value(status.start, True, user)

@@ -91,7 +91,7 @@ def test_a_board_that_is_gone_and_comes_back_needs_no_restart(probe, fault):
     probe.wait(probe.faults, what="the driver notices nothing")
     probe.wait(lambda: probe.driver_state() == "safe")
     probe.wait(lambda: "can1: " in bus_values(probe).get("device_faults", ""), what="the channel is not named")
-    # The plug is in again: the reset opens the devices anew.
+    # The plug is in again: the reset opens the devices again.
     assert probe.inject("").success
     probe.wait(lambda: probe.manage(ManageStack.Request.RESET, 60.0).success, 60.0)
     probe.wait(lambda: probe.stack_state() == "up" and probe.driver_state() == "active", 20.0)

@@ -160,7 +160,7 @@ def test_algorithms_import_without_ros() -> None:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300, cwd=ROOT)
 
 
-# What a robot is made of is asked where parts are made, and nowhere else: robot/traits.py tells what it can do, the
+# What a robot is made of is asked where parts are made, and nowhere else: robot/traits.py shows what it can do, the
 # model in models/ gives its parts.
 KIND = re.compile(r"\.mechanism\b|beyond_bending\(|isinstance\([^)]*\b(RollingJoint|EquilibriumModulation)\b")
 MAKES_PARTS = {

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every public symbol says what it is, with shapes, units, frames, errors and source: a walk over the syntax trees.
+"""Every public symbol reports what it is, with shapes, units, frames, errors and source: a walk over the syntax trees.
 
-What has to be said of an argument can stand in the entry ``name : ...`` of its own docstring, of its class or module,
-of the same method of a base class, or in prose as a word. Names that mean the same everywhere are defined once, in the
-docstring of the package; an argument that is named after its class (``reading: TendonReading``) is described there.
+What has to be documented of an argument can stand in the entry ``name : ...`` of its own docstring, of its class or
+module, of the same method of a base class, or in prose as a word. Names that mean the same everywhere are defined once,
+in the docstring of the package; an argument that is named after its class (``reading: TendonReading``) is described
+there.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def refused(number: int) -> int:
 
 
 def dies(folder: Path, number: int) -> int:
-    """Kills its worker at the first attempt; tells the process of each attempt."""
+    """Kills its worker at the first attempt; shows the process of each attempt."""
     (folder / f"{number}.{os.getpid()}.{time.monotonic_ns()}").touch()
     if number == 3 and len(list(folder.glob("3.*"))) == 1:
         os.kill(os.getpid(), signal.SIGKILL)

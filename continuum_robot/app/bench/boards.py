@@ -76,7 +76,7 @@ class SimulatedBoards:
                 return float(self._here.recv())
         except (EOFError, OSError):
             pass
-        raise DeviceError("simulated motor boards", "do not answer", "Their process says why on the terminal.")
+        raise DeviceError("simulated motor boards", "do not answer", "Their process reports why on the terminal.")
 
 
 def _simulate(robot: Robot, namespace: str, asked: Connection) -> None:

@@ -101,7 +101,7 @@ class Motions:
         try:
             yield
         except BaseException:
-            with contextlib.suppress(ContinuumRobotError):  # what ended the motion says more
+            with contextlib.suppress(ContinuumRobotError):  # what ended the motion reports more
                 self._link.end_turn()
             raise
         self._link.end_turn()

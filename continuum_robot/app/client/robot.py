@@ -65,7 +65,7 @@ class Robot:
     :meth:`is_task_complete`, :meth:`result` and :meth:`cancel` look after it. One motion at a time: a new one ends the
     one before. Methods may be called from one thread; :attr:`state`, :meth:`estop` and :meth:`cancel` from any.
 
-    Methods raise the same errors for the same things, and say so only where there is more to it. ParameterError: a
+    Methods raise the same errors for the same things, and report it only where there is more to it. ParameterError: a
     value that cannot be, before anything moves, or that a node refuses. DeviceError: a node refused, and why.
     RobotFaultError: a fault or the e-stop is latched, the motion was cancelled, or another program took the reference.
     RobotTimeoutError: it did not happen in time; motions allow 10 s behind their reference.
@@ -307,7 +307,7 @@ class Robot:
     def move_tip_to(self, position_m: ArrayLike, *, timeout_s: float = 30.0, wait: bool = True) -> TipResult | None:
         """Bring the tip to a place and keep it there, by the stack's tip control.
 
-        A place out of reach is no error: the tip goes to the reachable point next to it, and the result says how far
+        A place out of reach is no error: the tip goes to the reachable point next to it, and the result reports how far
         that is.
 
         Parameters
@@ -517,11 +517,11 @@ class Robot:
 
         Returns
         -------
-        verdict on every tendon, "ok" where it is as the file says
+        verdict on every tendon, "ok" where it is as the file states
 
         Raises
         ------
-        DeviceError : a tendon is not as the file says, and which
+        DeviceError : a tendon is not as the file states, and which
         """
         goal = CheckTendons.Goal(pull=float(pull_n))
         return tuple(self._while_paused(CheckTendons, "check_tendons", goal, timeout_s).verdicts)
@@ -551,7 +551,7 @@ class Robot:
 
         Returns
         -------
-        ``message`` says what was learnt, ``file`` where it is stored
+        ``message`` reports what was learnt, ``file`` where it is stored
 
         Raises
         ------
@@ -580,7 +580,7 @@ class Robot:
         """
         state = self.state
         if state.coefficients.size == 0 or not np.isfinite(state.coefficients).all():
-            raise DeviceError("shape_estimator", "tells no shape", "Wait until it estimates, or bring it up")
+            raise DeviceError("shape_estimator", "shows no shape", "Wait until it estimates, or bring it up")
         return tip_compliance(self.description, state.coefficients, state.tension_n)
 
     def compensate_cogging(self, on: bool = True) -> None:
@@ -608,7 +608,7 @@ class Robot:
         self.set_parameters(SOURCE, {f"reaction.{name}": value for name, value in values.items()})
 
     def resume(self) -> str:
-        """Go back to the reference from where a contact let the robot hold; returns what the stack says.
+        """Go back to the reference from where a contact let the robot hold; returns what the stack reports.
 
         Raises
         ------

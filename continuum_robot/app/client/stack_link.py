@@ -221,7 +221,7 @@ class StackLink:
         return state_of(self.messages, loop, robot, fresh_s, status_fresh_s)
 
     def driver_values(self) -> dict[str, str]:
-        """What the driver says on /diagnostics, by key, of all its statuses; empty before the first."""
+        """What the driver reports on /diagnostics, by key, of all its statuses; empty before the first."""
         with self._lock:
             for message in self.messages.drain(DIAGNOSTICS):
                 own = [status for status in message.status if status.name.startswith(self._driver)]
@@ -414,7 +414,7 @@ class StackLink:
                 raise RobotTimeoutError(name, "is not there", "Is the stack running?")
             handle = self.wait_for_future(client.send_goal_async(goal, feedback_callback=told), CALL_TIMEOUT_S, name)
             if not handle.accepted:
-                raise DeviceError(name, "was refused", "The driver's log says why")
+                raise DeviceError(name, "was refused", "The driver's log reports why")
             try:
                 result = self.wait_for_future(handle.get_result_async(), timeout_s, name).result
             except BaseException:
@@ -488,7 +488,7 @@ class StackLink:
 
     @property
     def writer(self) -> str:
-        """Who writes clarke_reference, as the reference source says; "" where there is none."""
+        """Who writes clarke_reference, as the reference source reports; "" where there is none."""
         message = self.messages["reference_writer"]
         return "" if message is None else str(message.data)
 
@@ -517,7 +517,7 @@ class StackLink:
         self.trigger(f"{SOURCE}/restart")
 
     def forget_before(self) -> None:
-        """After a bring-up: only what the stack says from now on counts, not where the reference stood before."""
+        """After a bring-up: only what the stack reports from now on counts, not where the reference stood before."""
         for topic in ("stack_status", "clarke_reference"):
             self.messages.forget(topic)
 

@@ -31,7 +31,7 @@ def _unknown_place() -> Vector:
 
 @dataclass(frozen=True, slots=True)
 class ContactState:
-    """What the contact monitor says, or the simulator's truth.
+    """What the contact monitor reports, or the simulator's truth.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class LoopTiming:
 
 @dataclass(frozen=True, slots=True)
 class RobotState:
-    """The newest of everything that the stack says of the robot; NaN or empty where it is unknown.
+    """The newest of everything that the stack reports of the robot; NaN or empty where it is unknown.
 
     Attributes
     ----------

@@ -18,7 +18,7 @@ _ENDS = ("reached", "refused", "stopped")
 
 
 def move_tip(link: StackLink, task: Task, target_m: NDArray[np.float64], timeout_s: float) -> TipResult:
-    """Publish a target of the tip, and wait until the stack says how that ended, or ``task`` is cancelled.
+    """Publish a target of the tip, and wait until the stack reports how that ended, or ``task`` is cancelled.
 
     Parameters
     ----------

@@ -56,11 +56,11 @@ def experiment(
 ) -> None:
     """Run an experiment of a paper: print its numbers beside the paper's, write them as JSON, draw its figures.
 
-    Options of the experiment itself follow its name, e.g. --robot FILE --data FILE for ftdcr.replay; NAME --help tells
+    Options of the experiment itself follow its name, e.g. --robot FILE --data FILE for ftdcr.replay; NAME --help shows
     those of one, --list those of all.
 
     With --check or --store it runs with its default options. The stored numbers lie in docs/papers/numbers of a clone,
-    each file with tolerances and the processor time of its run. --all says first how long it takes; experiments that
+    each file with tolerances and the processor time of its run. --all reports first how long it takes; experiments that
     need files of data, or whose numbers are a machine's times, are skipped with the reason.
     """
     module = part("experiment")
@@ -123,7 +123,7 @@ def faults(
 
     The shipped drivers run against simulated wires. Each fault is injected at three moments of a motion; detection,
     time to the safe state and tensions are judged by the simulated robot's truth, and the robot has to move again
-    without a restart. docs/faults.md says what every fault looks like and what to do. Takes half an hour. With
+    without a restart. docs/faults.md reports what every fault looks like and what to do. Takes half an hour. With
     --workers the runs in virtual time are shared out, those of processes stay one after the other on this machine. Exit
     code 1 unless every run ended safe.
 
@@ -187,7 +187,7 @@ def realtime(
     Kernel, rights, memory lock, frequency, idle states, cores, clock; then how late a thread wakes up from sleeps to
     absolute deadlines, half of the time idle and half with a busy process on every core; and what one cycle of the
     driver costs. Each line is fit, with reserve or not fit, and has its cure. Exit code 1 where one is not fit.
-    docs/realtime.md says how to set up a machine.
+    docs/realtime.md reports how to set up a machine.
     """
     raise typer.Exit(part("realtime").run_realtime(seconds, json_file, priority=priority))
 

@@ -29,8 +29,8 @@ def devices(
     """Find serial ports and CAN interfaces, and ask the devices of a robot whether they are there.
 
     Each device of the robot file's `hardware` section is found, missing or in use by another program; what else is
-    plugged in is named as unexpected. No motor is switched on; the force sensor is set up as the robot file says.
-    Exit code 1 where a device is missing, with one sentence each that says what to do.
+    plugged in is named as unexpected. No motor is switched on; the force sensor is set up as the robot file states.
+    Exit code 1 where a device is missing, with one sentence each that reports what to do.
     """
     raise typer.Exit(part("devices").run_devices(robot, json_file))
 
@@ -76,15 +76,15 @@ def check_tendons(
         typer.Option(metavar="N", min=0.0, help="Most that is added to a tendon's tension, N; 0: from the limits."),
     ] = 0.0,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Ask no question: what no string tells stays unknown, and is said.")
+        bool, typer.Option("--yes", help="Ask no question: what no string shows stays unknown, and is reported.")
     ] = False,
     json_file: JsonOption = None,
 ) -> None:
     """Pull a little at one tendon after the other, and compare what moves with the robot file: polarity and mapping.
 
-    Exit code 1 where a tendon is stuck, not attached, reversed or swapped with another; says which. The tendons alone
-    cannot tell whether all of a segment are turned by some places or mirrored: strings do, and without them you are
-    asked which way the tip moved. Ctrl-C releases the tendons.
+    Exit code 1 where a tendon is stuck, not attached, reversed or swapped with another; reports which. The tendons
+    alone cannot tell whether all of a segment are turned by some places or mirrored: strings do, and without them you
+    are asked which way the tip moved. Ctrl-C releases the tendons.
     """
     ask = None if yes or not sys.stdin.isatty() else typer.confirm
     raise typer.Exit(part("procedures").run_check_tendons(robot, simulated, pull, json_file, ask=ask))

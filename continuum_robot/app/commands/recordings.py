@@ -46,8 +46,8 @@ def replay(
 
     Of a RUN, what the sensors measured and the references go into shape estimator, controller and contact monitor, with
     the recorded robot file, parameters and times; there is no driver, nothing moves. Their shapes, commands and
-    contacts are recorded anew in DIR/<date>/ and compared with the old ones, message by message: the same program gives
-    the same numbers. With --robot another file, and its settings, say what would have been different.
+    contacts are recorded again in DIR/<date>/ and compared with the old ones, message by message: the same program
+    gives the same numbers. With --robot another file, and its settings, say what would have been different.
 
     Of a .csv, each sample is published on tendon_states, the shape estimator answers on shape, and the predicted marker
     is compared with the motion capture.

@@ -39,7 +39,7 @@ LevelOption = Annotated[
         "--fake-level",
         help="wire: the real drivers speak to simulated boards, byte by byte; dynamics: rod, tendons and motors, no "
         "wires; mirror: follows the commands ideally; mujoco: as wire, with a chain of rigid links in MuJoCo for the "
-        "robot (extra mujoco); auto: wire where this machine keeps up, as a short measurement says.",
+        "robot (extra mujoco); auto: wire where this machine keeps up, as a short measurement reports.",
     ),
 ]
 
@@ -135,7 +135,7 @@ def demo(
         typer.Option(
             metavar="[FILE]",
             help="Obstacles push on the robot meanwhile: those of FILE, or those shipped for the robot. The report "
-            "then says what was felt.",
+            "then reports what was detected.",
             show_default=False,
         ),
     ] = None,
@@ -212,7 +212,7 @@ def up(
         str,
         typer.Option(
             metavar="NAME",
-            help="When something touches: ignore, hold, retract, comply, guide or press; else as the robot file says.",
+            help="When something touches: ignore, hold, retract, comply, guide or press; else as the file states.",
             show_default=False,
         ),
     ] = "",
@@ -245,7 +245,7 @@ def up(
     """Bring up the nodes of a robot until Ctrl-C, then release the tensions and shut down in order.
 
     With --hardware the drivers open the devices of the robot file's `hardware` section; where one does not answer, the
-    command says which, enables nothing and ends with exit code 1. Home the robot first.
+    command reports which, enables nothing and ends with exit code 1. Home the robot first.
     """
     options = part("up").UpOptions(
         robot=robot,
@@ -277,7 +277,7 @@ def view(
         str,
         typer.Argument(
             metavar="[ROBOT]",
-            help="Robot file, or the name of a shipped one; without: what the running stack says.",
+            help="Robot file, or the name of a shipped one; without: what the running stack reports.",
             show_default=False,
         ),
     ] = "",

@@ -20,8 +20,8 @@ INTRODUCTION = """\
 
 {written_by}
 
-`continuum-robot` stands in `.venv/bin` after `make demo`, and on the path after `colcon build`. This page says what
-`continuum-robot COMMAND --help` says.
+`continuum-robot` stands in `.venv/bin` after `make demo`, and on the path after `colcon build`. This page reports what
+`continuum-robot COMMAND --help` reports.
 
 {epilog}
 """

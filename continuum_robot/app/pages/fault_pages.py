@@ -31,7 +31,7 @@ def _page(name: str, texts: tuple[FaultText, ...]) -> str:
         lines += [
             "## What was tried of it",
             "",
-            "`continuum-robot faults` makes these happen to a simulated robot and judges what comes of it:",
+            "`continuum-robot faults` makes these happen to a simulated robot and judges what follows from it:",
             "",
             *table(
                 ("fault of the campaign", "cause", "becomes", "what is seen", "cure"),

@@ -27,11 +27,11 @@ INTRODUCTION = """\
 
 {written_by}
 
-What each node declares; `ros2 param describe` says the same. "live" ones may be set while the node is active; a change
-is checked as a whole and refused with a sentence, or taken at the next cycle. Where the default says *robot file*, it
-is the value there ([robot_file.md](robot_file.md)), read again at each configuration; what a launch file, a
+What each node declares; `ros2 param describe` reports the same. "live" ones may be set while the node is active; a
+change is checked as a whole and refused with a sentence, or taken at the next cycle. Where the default reports *robot
+file*, it is the value there ([robot_file.md](robot_file.md)), read again at each configuration; what a launch file, a
 `params_file` or `ros2 param set` sets wins over it, but never raises a limit
-([safety.md](safety.md#what-the-robot-file-says-holds)). *By the robot* is computed from it
+([safety.md](safety.md#what-the-robot-file-states-holds)). *By the robot* is computed from it
 ([for the contact monitor](contact.md#where-the-defaults-come-from)). In a `params_file` begin sections with `/**:`
 or `/**/tendon_driver:`, else they hold for nodes without a namespace only.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run says about contacts: how many were felt, how soon, how strong and where, beside the simulator's truth."""
+"""What a run shows about contacts: how many were detected, how soon, how strong and where, beside the truth."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def intervals(time_s: Vector, present: Vector, gap_s: float = _GAP_S) -> list[In
 
 
 def felt_intervals(contact: Series) -> list[Interval]:
-    """Spans in which a contact was reported, s; a span ends where the next message says that it is clear."""
+    """Spans in which a contact was reported, s; a span ends where the next message reports that it is clear."""
     return intervals(contact.stamp_s, contact["in_contact"][:, 0])
 
 

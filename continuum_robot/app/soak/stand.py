@@ -199,11 +199,11 @@ class StackStand:
             raise DeviceError(process, "is no process of the stack", f"Processes: {', '.join(pids)}")
         return pids[process]
 
-    # --- what the stack says
+    # --- what the stack reports
 
     @property
     def state(self) -> RobotState:
-        """What the stack says now."""
+        """What the stack reports now."""
         return self.link.state()
 
     def wait_until_up(self, timeout_s: float) -> bool:

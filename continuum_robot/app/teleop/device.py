@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 
 class Command(Enum):
-    """What a person may ask for, by what the help says of it."""
+    """What a person may ask for, by what the help states of it."""
 
     ESTOP = "E-STOP"
     RESET = "reset: clear faults, bring up"
@@ -40,7 +40,7 @@ class DeviceReading:
     axes : deflections of x, y and z in [-1, 1], shape (3,); NaN where the device gave no number
     held : whether the dead man's switch is held
     commands : the commands that came since the last reading, in order
-    problem : why the device says nothing; empty while all is well
+    problem : why the device reports nothing; empty while all is well
     """
 
     axes: NDArray[np.float64]

@@ -26,7 +26,7 @@ REOPEN_S = 1.0
 class Gamepad:
     """A gamepad through evdev: left stick x and y, right stick z, the left shoulder button is the dead man's switch.
 
-    Where it is unplugged nothing is held; when it is back, the switch has to be pressed anew.
+    Where it is unplugged nothing is held; when it is back, the switch has to be pressed again.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def open_gamepad(path: str) -> Gamepad:
 
     Raises
     ------
-    DeviceError : evdev is not installed, there is no gamepad, it may not be read, or it is none; says what to do
+    DeviceError : evdev is not installed, there is no gamepad, it may not be read, or it is none; reports what to do
     """
     try:
         import evdev  # noqa: PLC0415 - an extra, needed for gamepads alone

@@ -28,7 +28,7 @@ Vector = NDArray[np.float64]
 
 CLARKE, TIP = "clarke", "tip"
 TARGET_PERIOD_S = 0.04
-# A target runs ahead of the reachable tip by at most this share of the length: turning round is felt at once.
+# A target runs ahead of the reachable tip by at most this share of the length: turning round is detected at once.
 AHEAD_SHARE = 0.02
 
 

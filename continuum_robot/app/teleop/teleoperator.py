@@ -22,7 +22,7 @@ FIRST_SPEED = 3
 
 
 class Teleoperator:
-    """Turns what a device says into references of a robot, one step at a time.
+    """Turns what a device reports into references of a robot, one step at a time.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ class Teleoperator:
         return MotionLimits(full.speed_m_per_s * self.speed, full.acceleration_m_per_s2)
 
     def _may_move(self) -> bool:
-        """Whether the stack is up; where it is not, or another program took the turn, that is said."""
+        """Whether the stack is up; where it is not, or another program took the turn, that is reported."""
         if self._resetting is not None and self._resetting.is_alive():
             return False
         status = self._link.messages["stack_status"]
@@ -209,7 +209,7 @@ class Teleoperator:
                 self.message = f"the stack is not up{': ' if faults else ''}{faults}; reset it"
             return False
         if self._steering is not None and self._link.writer != self._steered.writer:
-            self.message = f"{self._link.writer} took the reference over; press the switch anew to move"
+            self.message = f"{self._link.writer} took the reference over; press the switch again to move"
             self._released = False
             return False
         return True

@@ -173,13 +173,13 @@ class Admission:
         return kind in _OF_ONLOOKERS if self._view_only else kind not in _OF_NOBODY
 
     def _knows(self, candidates: list[str]) -> bool:
-        """Whether one of them is the token; how long it takes says nothing of how much of it is right."""
+        """Whether one of them is the token; how long it takes reports nothing of how much of it is right."""
         same = [hmac.compare_digest(text.encode("utf-8", "surrogateescape"), self._token) for text in candidates]
         return any(same)
 
 
 class RefusalLog:
-    """Tells of each kind of refusal once for each who was refused, and of so many at most; counts them all.
+    """Reports each kind of refusal once for each who was refused, and of so many at most; counts them all.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def cookie_name(host: str) -> str:
 
 
 def _hosts_of(origin: str) -> tuple[str, ...]:
-    """What the header Host may be for an origin: the scheme's own port need not be said."""
+    """What the header Host may be for an origin: the scheme's own port need not be reported."""
     scheme, _, host = origin.partition("://")
     return (host,) if re.search(r":[0-9]+$", host) else (host, f"{host}:{_PORT[scheme]}")
 

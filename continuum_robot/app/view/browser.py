@@ -111,7 +111,7 @@ class Browser:
             if time.monotonic() > deadline_s:
                 says = " ".join(str(self.run("document.body.innerText")).split())
                 raise DeviceError(
-                    "browser", f"{script} is not true within {timeout_s:g} s; the page says: {says[:_SAID]}",
+                    "browser", f"{script} is not true within {timeout_s:g} s; the page reports: {says[:_SAID]}",
                     "Look at a screenshot",
                 )  # fmt: skip
             time.sleep(0.2)
@@ -212,7 +212,7 @@ class Browser:
                     pages = json.loads(reply.read())
                 return str(next(page for page in pages if page["type"] == "page")["webSocketDebuggerUrl"])
             time.sleep(0.1)
-        raise DeviceError("browser", "does not start", "Run chromium --headless by hand and see what it says")
+        raise DeviceError("browser", "does not start", "Run chromium --headless by hand and see what it reports")
 
     def _end(self) -> None:
         self._process.terminate()

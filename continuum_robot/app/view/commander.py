@@ -134,7 +134,7 @@ class Commander:
 
     @property
     def writer(self) -> str:
-        """Who writes clarke_reference, as the reference source says; empty before it was heard."""
+        """Who writes clarke_reference, as the reference source reports; empty before it was heard."""
         return self._link.writer
 
     @property

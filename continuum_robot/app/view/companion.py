@@ -19,9 +19,9 @@ _NAME = "view"
 
 
 class PageCompanion:
-    """Starts the page, tells its address when it is there, ends it. Use as a context manager.
+    """Starts the page, shows its address when it is there, ends it. Use as a context manager.
 
-    A missing extra or a page that fails are told in a line; the robot runs on without it.
+    A missing extra or a page that fails are reported in a line; the robot runs on without it.
 
     Parameters
     ----------

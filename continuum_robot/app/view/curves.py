@@ -72,7 +72,7 @@ class Curves:
         )
 
     def add(self, snapshot: RobotState) -> None:
-        """Keep what a snapshot says."""
+        """Keep what a snapshot reports."""
         now_s, scale = snapshot.time_s, self._unit.per_m
         measured = np.full(2 * self._coordinates, np.nan)
         for values, first in ((snapshot.clarke_m, 0), (snapshot.reference_m, self._coordinates)):

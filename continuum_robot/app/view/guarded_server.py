@@ -58,7 +58,7 @@ def serve(
     port : of the page; 0: the first from 8080 on that is free
     label : the page's title
     token : without which nobody gets in
-    refusals : is told of everything refused
+    refusals : called with everything refused
     allow_origins : further addresses of the page, of a tunnel or a proxy
     view_only : let nothing through that steers
 
@@ -161,7 +161,7 @@ def _with_headers(response: Response) -> Response:
 def _read(message: Any) -> tuple[str, bool]:
     """Name of viser's message, empty where it is none, and whether it holds what a browser sends.
 
-    Of an element a browser sets the value alone; viser would set whatever is named, also who is told of a press. A
+    Of an element a browser sets the value alone; viser would set whatever is named, also who learns of a press. A
     number that is not finite would become a reference. Where a browser looks from concerns that browser alone.
     """
     try:

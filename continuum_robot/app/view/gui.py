@@ -39,7 +39,7 @@ class Program:
 
     @property
     def moves(self) -> bool:
-        """Whether the callback that asks comes of :meth:`move`: it comes in its thread, before it returns."""
+        """Whether the callback that asks follows from :meth:`move`: it comes in its thread, before it returns."""
         return getattr(self._state, "moves", False)
 
     def move(self, handle: Any, value: Any) -> None:

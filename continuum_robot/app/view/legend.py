@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is seen in the scene, how large it is, and what is felt, in words and numbers."""
+"""What is seen in the scene, how large it is, and what is detected, in words and numbers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def legend(snapshot: RobotState, scale_end_n: float, names: tuple[str, ...], uni
         (colors.ACTUAL, "robot as measured"),
         (colors.DESIRED, "wanted shape"),
         (colors.TRAIL, "path of the tip"),
-        (colors.CONTACT, "felt contact, its place"),
+        (colors.CONTACT, "detected contact, its place"),
         (colors.PUSH, "true push (simulated)"),
     )
     rows = "".join(
@@ -88,7 +88,7 @@ def _cells(names: Sequence[str], values_m: NDArray[np.float64], unit: Unit) -> s
 
 
 def contact_words(contact: ContactState) -> str:
-    """What the contact monitor says, in a few words.
+    """What the contact monitor reports, in a few words.
 
     Parameters
     ----------

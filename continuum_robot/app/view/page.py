@@ -55,7 +55,7 @@ class ViewOptions:
 
     Attributes
     ----------
-    robot : robot file or name; empty: as the running stack says
+    robot : robot file or name; empty: as the running stack reports
     namespace : of the stack's nodes
     port : of the page on 127.0.0.1; 0: a free one
     out : folder of recordings
@@ -198,7 +198,7 @@ class Page:
     def close(self) -> None:
         """Give the reference back, end the server, leave DDS."""
         self.panel.close()
-        with contextlib.redirect_stdout(io.StringIO()):  # it says good-bye
+        with contextlib.redirect_stdout(io.StringIO()):  # it reports good-bye
             self._server.stop()
         self._link.close()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page says of states and faults: the name, what it means, what to do."""
+"""What the page reports of states and faults: the name, what it means, what to do."""
 
 from __future__ import annotations
 

@@ -52,10 +52,10 @@ HARDWARE_ERROR = "hardware_error"
 FAULTS: dict[str, str] = {
     SILENT: "a servo does not answer: check its supply and cable",
     RECEIVE_TIMEOUT: "no command came in time, so the torque went off: enable again",
-    TORQUE_OFF: "a servo is off that was switched on, perhaps it started anew: home again, enable again",
+    TORQUE_OFF: "a servo is off that was switched on, perhaps it restarted: home again, enable again",
     POSITION_JUMP: "a position jumped farther than a servo can turn: home again",
     HARDWARE_ERROR: "a servo reports input_voltage, overheating, motor_encoder, electrical_shock or overload: remove"
-    " the cause; clearing the faults lets it start anew, then home again",
+    " the cause; clearing the faults lets it restart, then home again",
 }
 """Name and meaning of every fault."""
 
@@ -68,7 +68,7 @@ class _Sample(NamedTuple):
 class DynamixelTendonActuators:
     """Tendon actuators on Dynamixel X servos.
 
-    A tension becomes a current, limited to ``maximum_current_a``, and what was limited is told. Displacements count
+    A tension becomes a current, limited to ``maximum_current_a``, and what was limited is reported. Displacements count
     from the servos' own zero, within their turn at power-on; the cycle counts from another.
 
     Parameters
@@ -208,7 +208,7 @@ class DynamixelTendonActuators:
             raise DeviceError(
                 f"servo {servo} at {self.settings.port}",
                 f"reports {', '.join(registers.error_names(error))}",
-                "Remove the cause, then clear the faults, which lets the servo start anew.",
+                "Remove the cause, then clear the faults, which lets the servo restart.",
             )
         if self.bus.read(servo, registers.OPERATING_MODE, 1) != registers.CURRENT_CONTROL:
             self.bus.write(servo, registers.TORQUE_ENABLE, 1, 0)
@@ -296,7 +296,7 @@ class DynamixelTendonActuators:
         self.bus.close()
 
     def clear_faults(self) -> None:
-        """Forget what latched. Servos with a hardware error start anew: all are off then, and some silent for 0.6 s."""
+        """Forget what latched. Servos with a hardware error restart: all are off then, and some silent for 0.6 s."""
         latched = " ".join(self._faults)
         broken = [servo for servo in self._servos if f"{self._name(servo)}: {HARDWARE_ERROR}" in latched]
         if broken and self._open:
@@ -322,7 +322,7 @@ class DynamixelTendonActuators:
 
     @property
     def zero_lost(self) -> NDArray[np.bool_]:
-        """Which servos' positions began anew or jumped since :meth:`open`, shape (N,)."""
+        """Which servos' positions restarted or jumped since :meth:`open`, shape (N,)."""
         return np.array([servo in self._lost for servo in self._servos])
 
     def counters(self) -> dict[str, dict[str, Any]]:
@@ -342,7 +342,7 @@ class DynamixelTendonActuators:
         try:
             with self._lock:
                 self._cycle(self._cycles)
-        except DeviceError as error:  # the adapter is gone: the ages grow, and read() says so
+        except DeviceError as error:  # the adapter is gone: the ages grow, and read() reports it
             self._last_error = str(error)
         self._cycles += 1
 

@@ -124,7 +124,7 @@ class DynamixelBus:
         """
         for _ in range(ATTEMPTS):
             result, error = self._exchange(f"write{size}ByteTxRx", servo, address, value)
-            # The highest bit only says that there is a hardware error, which is read elsewhere.
+            # The highest bit only reports that there is a hardware error, which is read elsewhere.
             if result == 0 and error & 0x7F:
                 problem = str(self._packet.getRxPacketError(error)).removeprefix("[RxPacketError] ").rstrip(".")
                 raise DeviceError(
@@ -137,7 +137,7 @@ class DynamixelBus:
         raise self._silent([servo])
 
     def reboot(self, servo: int) -> None:
-        """Let a servo start anew, which clears its hardware error; it is silent for some tenths of a second."""
+        """Let a servo restart, which clears its hardware error; it is silent for some tenths of a second."""
         self._exchange("reboot", servo)
 
     def write_all(self, address: int, values: Mapping[int, bytes]) -> bool:

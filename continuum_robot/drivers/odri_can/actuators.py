@@ -43,7 +43,7 @@ class OdriTendonActuators:
     """Tendon actuators on 1 to k CAN channels, one dual-motor board a channel.
 
     A tension becomes a current, which is limited to ``maximum_current_a`` (the boards have no limit), and what was
-    limited is told. The tension that is read is the measured current's. Displacements count from the pose at the
+    limited is reported. The tension that is read is the measured current's. Displacements count from the pose at the
     boards' power-on, over alignments and restarts of the host; the cycle counts from another zero.
 
     Each waiting is bounded. :meth:`enable` may take the seconds of an alignment: then call it from another thread
@@ -272,7 +272,7 @@ class OdriTendonActuators:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """Names of the boards' latched faults, with their channels, as a reading tells them."""
+        """Names of the boards' latched faults, with their channels, as a reading shows them."""
         return tuple(fault for board in self.boards for fault in board.faults)
 
     def service(self, now_s: float) -> None:
@@ -363,7 +363,7 @@ class OdriTendonActuators:
 
     @property
     def zero_lost(self) -> NDArray[np.bool_]:
-        """Which motors' positions began anew or jumped since :meth:`open`, shape (N,)."""
+        """Which motors' positions restarted or jumped since :meth:`open`, shape (N,)."""
         return np.array([self.boards[number].telemetry.flags()[0] for number, _ in self._places])
 
     def counters(self) -> dict[str, dict[str, Any]]:

@@ -221,7 +221,7 @@ class Board:
         self.write(0.0, 0.0, now_s)
 
     def disable(self) -> None:
-        """Currents to zero and the system off, at once; repeated with each status that still says on."""
+        """Currents to zero and the system off, at once; repeated with each status that still reports on."""
         self._switch_off()
 
     def clear_faults(self) -> None:
@@ -260,7 +260,7 @@ class Board:
 
     @stepped
     def _look_for_timeout(self, now_s: cython.double) -> cython.void:
-        """A board that got no current for so long has switched off; its status says so up to a second later."""
+        """A board that got no current for so long has switched off; its status reports it up to a second later."""
         if now_s - self._written_s > self._timeout_s and (self._commanded_1 != 0.0 or self._commanded_2 != 0.0):
             self._latch(BOARD_RECEIVE_TIMEOUT, 0)
 
@@ -342,7 +342,7 @@ class Board:
     def look(self, now_s: cython.double, bus_off: cython.bint, bus_failed: cython.bint) -> cython.void:
         """Look for faults, and send what waits; once in each cycle.
 
-        ``bus_off``: the CAN controller says so; ``bus_failed``: frames can be neither sent nor received.
+        ``bus_off``: the CAN controller reports it; ``bus_failed``: frames can be neither sent nor received.
         """
         if self._on:
             self._look_for_timeout(now_s)

@@ -135,7 +135,7 @@ class CanChannel:
 
         Returns
         -------
-        whether it went out; :attr:`failed` tells when several in a row did not
+        whether it went out; :attr:`failed` shows when several in a row did not
         """
         bus = self._bus
         if bus is None:
@@ -230,7 +230,7 @@ class CanChannel:
         bus, self._bus = self._bus, None
         if bus is None:
             return
-        with contextlib.suppress(*BUS_ERRORS):  # a port that was pulled out cannot be told that it is closed
+        with contextlib.suppress(*BUS_ERRORS):  # a port that was pulled out cannot be identified that it is closed
             bus.shutdown()
         port = getattr(bus, "serialPortOrig", None)
         if port is not None:

@@ -32,7 +32,7 @@ FAULTS: dict[str, str] = {
     MOTOR_TEMPERATURE: "the board reports a motor that is too hot: let it cool down",
     OTHER_ERROR: "the board reports an error without a meaning: switch its power off and on",
     MOTOR_OFF: "a motor is off that was switched on: enable again",
-    REBOOTED: "the board started anew: its position and alignment are lost; enable with slack tendons, home again",
+    REBOOTED: "the board restarted: its position and alignment are lost; enable with slack tendons, home again",
     POSITION_JUMP: "a position jumped farther than a motor can turn: its zero is lost, home again",
     SILENT_BOARD: "no positions or currents arrive: check the board's supply and the CAN wiring",
     SILENT_STATUS: "no status frames arrive: check the CAN wiring, two boards on one channel collide",

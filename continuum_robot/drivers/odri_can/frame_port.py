@@ -28,7 +28,7 @@ ERROR_BUS_OFF_BIT = cython.declare(cython.longlong, 0x40000000)
 
 @stepped
 def device_is_gone(error: cython.int) -> cython.bint:
-    """Whether the errno ``error`` says that the socket is of no use any more.
+    """Whether the errno ``error`` reports that the socket is of no use any more.
 
     ENXIO, EBADF, ENODEV, EPIPE, ECONNRESET, ENOTCONN.
     """

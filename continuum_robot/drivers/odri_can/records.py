@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the driver of the motor boards tells Python code: samples, and counters for the diagnostics."""
+"""What the driver of the motor boards shows Python code: samples, and counters for the diagnostics."""
 
 from __future__ import annotations
 

@@ -96,11 +96,11 @@ class SlcanBus(slcanBus):
             rest = rest[os.write(descriptor, rest) :]
 
     def flush(self) -> None:
-        """Nothing is kept that could not be read: a bad line is gone when its error is told."""
+        """Nothing is kept that could not be read: a bad line is gone when its error is reported."""
 
 
 def _require_free(port: str) -> None:
-    """Raise OSError where the port is not there or another program has it, before a word is said on it."""
+    """Raise OSError where the port is not there or another program has it, before anything is sent on it."""
     descriptor = os.open(port, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -109,7 +109,7 @@ def _require_free(port: str) -> None:
 
 
 def frame_of(line: bytes) -> can.Message | None:
-    """A frame of a line; None for what the adapter says for itself.
+    """A frame of a line; None for what the adapter reports for itself.
 
     Parameters
     ----------

@@ -70,7 +70,7 @@ def can_socket(name: str) -> socket.socket:
     try:
         made.setsockopt(socket.SOL_CAN_RAW, _CAN_RAW_ERR_FILTER, _ALL_ERROR_CLASSES)
         made.bind((name,))
-        # An interface that is down can be bound all the same, and tells it here.
+        # An interface that is down can be bound all the same, and shows it here.
         error = made.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error:
             raise OSError(error, f"{name} is down or gone")

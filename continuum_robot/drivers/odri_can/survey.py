@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Listens to a CAN channel without sending anything, and says what is there."""
+"""Listens to a CAN channel without sending anything, and reports what is there."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def survey(
     interface : of python-can
     channel : its name
     bitrate_bps : bit/s
-    duration_s : how long to listen, s; a board tells its status once a second
+    duration_s : how long to listen, s; a board shows its status once a second
     clock, sleep : time to listen by
 
     Raises
@@ -128,7 +128,7 @@ def survey(
         heard = ", ".join(f"0x{identifier:03X}" for identifier in rates)
         problems.append(f"no motor board answers (heard: {heard})" if heard else "no frame at all")
     if rates.get(codec.POSITION_ID, 0.0) > ONE_BOARD_HZ:
-        problems.append("more than one board on this channel, which cannot be told apart")
+        problems.append("more than one board on this channel, which cannot be identified apart")
     if unexpected:
         problems.append("frames of something else: " + ", ".join(f"0x{identifier:03X}" for identifier in unexpected))
     if bad:

@@ -57,7 +57,7 @@ class Telemetry:
     has_sample, has_status : whether one came
     status_s, status_bits : time of arrival of the newest status, and its byte
     positions : how many came
-    zero_lost : the board's count of revolutions jumped, or began anew
+    zero_lost : the board's count of revolutions jumped, or restarted
     jumped : it jumped since this was cleared
     other_host : somebody else sends commands on its channel since this was cleared
     """

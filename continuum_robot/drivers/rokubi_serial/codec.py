@@ -3,7 +3,7 @@
 
 A frame has 37 bytes, little-endian: 0xAA; u16 status; 6 x f32 force (N) and moment (N.m); u32 time in us, which wraps;
 f32 temperature in degree Celsius; u16 CRC-16/X-25 (polynomial 0x1021 reflected, start and final xor 0xFFFF) over what
-stands between. 0xAA occurs in numbers too: only the CRC tells where a frame begins.
+stands between. 0xAA occurs in numbers too: only the CRC shows where a frame begins.
 Commands are ASCII without an end; the sensor acknowledges with ``r,0,<command>,<code>``, code 0 for done.
 """
 

@@ -236,7 +236,7 @@ class RokubiForceSensor:
 
     def _begin_set_up(self) -> None:
         self._forget()
-        self._tare.stop("the sensor was set up anew meanwhile")
+        self._tare.stop("the sensor was set up again meanwhile")
         self._talk = self._set_up()
         next(self._talk)
 

@@ -87,7 +87,7 @@ class CountsFrame(NamedTuple):
 
 
 class BoardFrame(NamedTuple):
-    """What the board says about itself, once a second.
+    """What the board reports about itself, once a second.
 
     Attributes
     ----------
@@ -224,7 +224,7 @@ class FrameStream:
         self.restart()
 
     def restart(self) -> None:
-        """Forget an unfinished frame: the line was opened anew, perhaps in the middle of one."""
+        """Forget an unfinished frame: the line was opened again, perhaps in the middle of one."""
         self._rest = b""
         self._is_first = True
 

@@ -48,7 +48,7 @@ class StringTracker:
     lost : frames missing between frames, by their numbers
     late : frames that were older than one before, and were not used
     restarts : of the board
-    ticks_missed : frames in which the board says that it missed its own period
+    ticks_missed : frames in which the board reports that it missed its own period
 
     Raises
     ------
@@ -83,7 +83,7 @@ class StringTracker:
         self.forget()
 
     def forget(self) -> None:
-        """The line was opened anew: nothing is known about the board but that it may be another one."""
+        """The line was opened again: nothing is known about the board but that it may be another one."""
         self._clock.reset()
         self._last: CountsFrame | None = None
         self._stamp_s = -math.inf
@@ -126,7 +126,7 @@ class StringTracker:
         for frame in frames:
             if self._take(frame):
                 newest = frame
-        # Those before it waited for it: only the newest says something about the delay of the line.
+        # Those before it waited for it: only the newest reports something about the delay of the line.
         if newest is not None:
             self._stamp_s = self._clock.update(newest.time_us, arrival_s)
 

@@ -51,7 +51,7 @@ class FaultRecord:
     time_to_safe_ms : from the instant at which it can be known to the safe state; NaN where it is tolerated
     tension_peak_n, tension_left_n : largest true tension from the fault on, and in the end
     slack_ms, deviation_mm : longest slack and largest deviation under control
-    told : what the user was told
+    told : what the user was shown
     ended_safe : whether all criteria hold
     recovered_without_restart : whether the robot moved again in the same process
     problems : why not, sentences
@@ -173,7 +173,7 @@ def run_one(robot: Robot, plant: Plant, kind: FaultKind, moment: str, seed: int)
         detected = [who for who in stand.found if who.startswith(kind.detectors)] if kind.detectors else []
         if stand.limited and LIMITS in kind.detectors:
             detected.append(LIMITS)
-            stand.told.append("tendon_states.limited says which limits changed the command")
+            stand.told.append("tendon_states.limited reports which limits changed the command")
         detected_by = tuple(dict.fromkeys([*detected, *stand.found]))
         first_s = min((stand.found[who] for who in stand.found), default=math.nan)
         safety = [time_s for who, time_s in stand.found.items() if who.startswith("tendon_safety")]

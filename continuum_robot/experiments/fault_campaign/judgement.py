@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a run ended safe: from the plant's truth, not from what the driver says."""
+"""Whether a run ended safe: from the plant's truth, not from what the driver reports."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REST_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the truth says about a run; times from the instant at which the fault can be known.
+    """What the truth reports about a run; times from the instant at which the fault can be known.
 
     Attributes
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of a kind of fault: what breaks, who must notice it, what must happen, what a user does."""
+"""What is documented of a kind of fault: what breaks, who must notice it, what must happen, what a user does."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class FaultKind:
     cure : what a user does
     duration_s : the cause ends by itself after this time; 0: it stays until the recovery
     spared : the tendon itself may be slack, or keep the tension that a blocked motor holds
-    refastened : in the repair the tendon is fastened anew where its spool then stands
+    refastened : in the repair the tendon is fastened again where its spool then stands
     astray : commands are not the controller's: where the robot goes is not judged
     sensors : it needs string encoders and the force sensor
     runs : "virtual time"; "processes": a node each, devices on ports; "processes of up": those that ``up`` starts,
@@ -108,7 +108,7 @@ def injected(fault: str, magnitude: float = 0.0, duration_s: float = 0.0, *, tar
     Parameters
     ----------
     fault : a name of the hardware's catalogue
-    magnitude : meaning and unit as the fault's meaning says
+    magnitude : meaning and unit as the fault's meaning states
     duration_s : s; 0: until ended
     target : index of a tendon or counter from 0, -1 for all; None: the tendon that the run has chosen
     """

@@ -155,7 +155,7 @@ class VirtualRobot(QuietWatcher):
     ----------
     loop : the driver's
     truth : what really happened
-    told : what a user was told, sentences in the order in which they came
+    told : what a user was reported, sentences in the order in which they came
     found : who found something, ``who: name``, in the order in which they did, with the time
     limited : cycles in which the limits changed a command
     reference : wanted Clarke coordinates; starts with :meth:`follow`
@@ -347,7 +347,7 @@ class VirtualRobot(QuietWatcher):
                     self.tell(f"rokubi_serial: {fault}", fault)
 
     def tell(self, who: str, sentence: str) -> None:
-        """Note who found something, and what a user is told of it.
+        """Note who found something, and what a user learns of it.
 
         Parameters
         ----------
@@ -359,7 +359,7 @@ class VirtualRobot(QuietWatcher):
             self.told.append(sentence)
 
     def forget_told(self) -> None:
-        """Begin again with what was told and found."""
+        """Begin again with what was reported and found."""
         self.found.clear()
         self.told.clear()
         self.limited = 0

@@ -91,7 +91,7 @@ def identify_displaced(
             replace(segment, tendons=replace(segment.tendons, angle_offset_rad=float(angle)))
             for segment, angle in zip(robot.segments, geometry.angle_offsets_rad, strict=True)
         )
-        # A base off its axis and a turned base are what the marker shows at rest: sought anew with elastic tendons.
+        # A base off its axis and a turned base are what the marker shows at rest: sought again with elastic tendons.
         place = replace(geometry.recording, base_in_tracker_m=(0.0,) * 3, base_rotation_in_tracker_rad=(0.0,) * 3)
         robot = robot.changed(segments=segments, recording=place)
     start = DisplacedModel(robot, place)

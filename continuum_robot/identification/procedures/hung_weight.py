@@ -160,7 +160,7 @@ class HungWeight:
         up_a, down_a = abs(float(np.mean(self._up))), abs(float(np.mean(self._down)))
         balance_a = (up_a + down_a) / 2
         if balance_a <= 0:
-            raise ProcedureError("no current balances the weight", "Check that the weight hangs on this tendon.")
+            raise ProcedureError("no current balances the weight", "Check that the weight depends on this tendon.")
         per_ampere = self._weight_n / balance_a
         lever_m = nominal_lever_m(self._robot, self._tendon)
         friction_n = per_ampere * (up_a - down_a) / 2

@@ -83,7 +83,7 @@ class TendonVerdicts:
 
     @property
     def passed(self) -> bool:
-        """Whether every tendon is as the robot file says."""
+        """Whether every tendon is as the robot file states."""
         return all(verdict == OK for verdict in self.verdicts)
 
 

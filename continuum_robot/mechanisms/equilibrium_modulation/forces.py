@@ -20,7 +20,7 @@ Array = NDArray[Any]
 class ModulationForce:
     """Elastic force on [q_Re, q_Im, insertion] by virtual work: m_1 / r against the bend.
 
-    The paper's model says nothing of the force that insertion needs; it is small beside the bend's, and taken as 0.
+    The paper's model states nothing of the force that insertion needs; it is small beside the bend's, and taken as 0.
 
     Parameters
     ----------

@@ -30,8 +30,8 @@ def turning_point(
     """The first insertion at which the tip is farther from where it started than shortly before and after, m.
 
     In the paper's pictures the path runs out, turns in a narrow bend, and comes back beside itself. The farthest place
-    does not hang on the frame in which the path is drawn. delta turns the whole path about z and has no part in it for
-    equal backbones at equal distances.
+    does not depend on the frame in which the path is drawn. delta turns the whole path about z and has no part in it
+    for equal backbones at equal distances.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 """All equilibria of a mechanism under given tensions and constant loads, or the proof that there is none.
 
 From the tip to the base there is one unknown only. With the heading of the last link given, the direction of the
-loads in it is known, and the moment about the last contact, which has to vanish, hangs on the arc length of that
+loads in it is known, and the moment about the last contact, which has to vanish, depends on the arc length of that
 contact alone. The contact gives the heading of the link below, and so on, down to the base, whose heading is known.
 So the headings of the last link are cut into intervals; of each follow intervals of arc lengths, and of the heading
 that the base would have. Where no arc length on a surface is left, or the base's true heading is not among them,

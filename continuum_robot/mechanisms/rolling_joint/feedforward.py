@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The difference of both tensions that holds a wanted coordinate while the lesser tension is the pretension.
 
-Derived here: without loads ha's equilibria hang on the ratio of the tensions alone.
+Derived here: without loads ha's equilibria depend on the ratio of the tensions alone.
 """
 
 from __future__ import annotations

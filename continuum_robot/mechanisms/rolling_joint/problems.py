@@ -7,7 +7,7 @@ from continuum_robot.errors import ContinuumRobotError, ParameterError
 
 
 class SurfaceError(ParameterError):
-    """A contact surface that cannot be used; ``name`` says which."""
+    """A contact surface that cannot be used; ``name`` reports which."""
 
 
 class IntersectingSurfacesError(SurfaceError):

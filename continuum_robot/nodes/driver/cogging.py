@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stored cogging of the motors in the driver: read at configuration, fed forward where the parameter says so."""
+"""The stored cogging of the motors in the driver: read at configuration, fed forward where the parameter reports it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class StoredCogging:
         self.apply(loop)
 
     def apply(self, loop: DriverLoop | None) -> None:
-        """Do what the parameter says now.
+        """Do what the parameter states now.
 
         Parameters
         ----------

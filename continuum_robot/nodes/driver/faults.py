@@ -24,7 +24,7 @@ from continuum_robot.runtime.estop_inputs import EstopInputs, Holder
 from continuum_robot.runtime.forms import Form
 
 OWN_REASONS = ("two_writers", "internal_error")
-"""Reasons for which the driver itself asks for the e-stop; the tendons are released then, whatever the file says."""
+"""Reasons for which the driver itself asks for the e-stop; the tendons are released then, whatever the file states."""
 DOES = {
     "": "",
     RELEASE: "the tendons go to their safe tension",
@@ -38,7 +38,7 @@ DOES = {
 class DriverFaults:
     """Keeps the safety logic while the devices are closed and opened, and an e-stop from before there is one.
 
-    It watches the loop, and says there and on ``driver_status`` what latched. Requests come from the e-stop's own
+    It watches the loop, and reports there and on ``driver_status`` what latched. Requests come from the e-stop's own
     thread, from the executor's, and from the loop's.
 
     Parameters
@@ -106,7 +106,7 @@ class DriverFaults:
 
     @property
     def state(self) -> str:
-        """What the safety logic says: ``inactive``, ``active``, ``safe``; ``unconfigured`` before it exists."""
+        """What the safety logic reports: ``inactive``, ``active``, ``safe``; ``unconfigured`` before it exists."""
         if self._safety is None:
             return "unconfigured" if self._early_estop is None else "safe"
         return self._safety.state
@@ -249,7 +249,7 @@ class DriverFaults:
     # What happens in the loop, in its thread
 
     def on_change(self, new_faults: Sequence[str]) -> None:
-        """As :class:`LoopWatcher`: log and publish what the safety logic says.
+        """As :class:`LoopWatcher`: log and publish what the safety logic reports.
 
         Parameters
         ----------

@@ -41,9 +41,9 @@ class RememberedHeat:
 class HeatMemory:
     """Writes the model's temperatures beside the homings, now and then, and reads them at the first configuration.
 
-    What is assumed: motors cooled without a current since the file was written, by the time that the wall clock says,
-    or not at all where that ran backwards. Real motors of which there is no file begin at the warning temperature,
-    simulated ones at the ambient one.
+    What is assumed: motors cooled without a current since the file was written, by the time that the wall clock
+    reports, or not at all where that ran backwards. Real motors of which there is no file begin at the warning
+    temperature, simulated ones at the ambient one.
 
     Parameters
     ----------

@@ -145,7 +145,7 @@ class ProcedureActions:
             result.verdicts, result.response = list(verdicts.verdicts), verdicts.response_m.ravel().tolist()
             named = zip(robot.tendon_names, verdicts.verdicts, strict=True)
             wrong = [f"{name} {verdict}" for name, verdict in named if verdict != "ok"]
-            right = f"all tendons are as the robot file says (misfit {verdicts.misfit:.2f})"
+            right = f"all tendons are as the robot file states (misfit {verdicts.misfit:.2f})"
             result.message = f"{'; '.join(wrong) or right}; {verdicts.orientation}"
             if wrong:
                 job.problem = result.message

@@ -46,7 +46,7 @@ class StatePublisher:
         tendon_count : number N of tendons
         simulated : what the messages say of the devices
         decimation : every how many states a decimated one
-        trips : is told of each state; None: nobody answers over a topic
+        trips : called with each state; None: nobody answers over a topic
         """
         layout = states_layout(tendon_count)
         self._layout, self._row, self._decimation, self._trips = layout, row, decimation, trips

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver's timing as numbers of a run, from what it says on /diagnostics."""
+"""The driver's timing as numbers of a run, from what it reports on /diagnostics."""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ from continuum_robot.nodes.diagnostics import values_of
 from continuum_robot.nodes.lifecycle import ManagedNode
 
 HOLDING = "holding, not started"
-"""What every tool says while the robot holds and nobody has started a motion."""
+"""What every tool reports while the robot holds and nobody has started a motion."""
 
 
 class MotionStart:
-    """Tells on ``reference_holding`` whether the robot holds until somebody starts a motion.
+    """Shows on ``reference_holding`` whether the robot holds until somebody starts a motion.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the reference source makes of its reference when something touches the robot, and how it tells it."""
+"""What the reference source makes of its reference when something touches the robot, and how it shows it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from continuum_robot.robot.reaction_settings import IGNORE, ReactionSettings
 Vector = NDArray[np.float64]
 
 CONTACT_AGE_S = 0.5
-"""A contact message that is older says nothing about now: nothing can be felt then."""
+"""A contact message that is older reports nothing about now: nothing can be detected then."""
 BEGIN_S = 2.0
 """Time after the start in which the contact monitor need not have spoken yet, s."""
 

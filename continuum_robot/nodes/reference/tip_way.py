@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way of the tip to its target, corrected by the measured shape; how it goes is told on ``tip_state``."""
+"""The way of the tip to its target, corrected by the measured shape; how it goes is reported on ``tip_state``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from continuum_robot.runtime.clock import Clock
 Vector = NDArray[np.float64]
 
 SHAPE_AGE_S = 0.25
-"""A shape that is older says nothing about where the tip is now."""
+"""A shape that is older reports nothing about where the tip is now."""
 
 
 class TipStates:

@@ -18,7 +18,7 @@ BROKEN_OFF_S = 1.0
 
 
 class ReferenceWriter:
-    """Tells on ``reference_writer`` who writes, and listens to what others write.
+    """Shows on ``reference_writer`` who writes, and listens to what others write.
 
     Parameters
     ----------

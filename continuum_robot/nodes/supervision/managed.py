@@ -21,7 +21,7 @@ HEARTBEAT_TIMEOUT_S = 4.0
 VANISHED_S = 1.2
 ANSWER_TIMEOUT_S = 2.0
 REPLACED_S = 2.5
-"""A node that reports for so long to be unconfigured, where it was told to be more, is a new process. Beside a second
+"""A node that reports for so long to be unconfigured, where it was known to be more, is a new process. Beside a second
 stack of this name the nodes of this one report too, once a second.
 """
 _LABELS = {
@@ -46,7 +46,7 @@ class Managed:
     ----------
     name : as given
     state : lifecycle state as last heard, "unknown" where it does not answer
-    problem : what it says that is wrong with it, "" for nothing
+    problem : what it reports that is wrong with it, "" for nothing
     """
 
     def __init__(self, supervisor: Node, name: str, waiting: Waiting, on_state: Callable[[], None]) -> None:
@@ -63,7 +63,7 @@ class Managed:
 
     @property
     def lost(self) -> bool:
-        """Whether it is gone, and that has been said."""
+        """Whether it is gone, and that has been reported."""
         return self._presence.lost
 
     def back(self) -> None:
@@ -141,7 +141,7 @@ class Managed:
 
         Raises
         ------
-        DeviceError : it did not come to that state; says why
+        DeviceError : it did not come to that state; reports why
         """
         request = ChangeState.Request()
         request.transition.id = transition
@@ -151,7 +151,7 @@ class Managed:
             self._presence.heard(time.monotonic())
             self.state = wanted
         else:
-            # Its answer may have been lost; and it is there, whatever the middleware says: see lose().
+            # Its answer may have been lost; and it is there, whatever the middleware reports: see lose().
             await self.refresh(VANISHED_S)
         if self.state == wanted:
             self._announced = wanted  # it may have announced it before it was listened to
@@ -169,14 +169,14 @@ class Managed:
 
         Parameters
         ----------
-        problem : what it says that is wrong with it, "" for nothing
+        problem : what it reports that is wrong with it, "" for nothing
         state : its lifecycle state, "" where it does not say
         """
         self._presence.heard(time.monotonic(), same=not self._replaced(state))
         self.problem = problem
 
     def lose(self) -> bool:
-        """Whether it is found gone now: its services vanished, it says nothing on /diagnostics any more, or another
+        """Whether it is found gone now: its services vanished, it reports nothing on /diagnostics any more, or another
         process speaks in its place.
         """
         # While another stack of this name leaves, the middleware counts its requests and responses unequal and calls

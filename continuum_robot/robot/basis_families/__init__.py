@@ -32,7 +32,7 @@ _registered: dict[str, Callable[[], BasisFamily]] = {}
 class BasisFamily(Protocol):
     """Functions f_0 .. f_order of the share s / l of a segment's length, linearly independent and piecewise polynomial.
 
-    What is no polynomial is taken as one of the degree that :meth:`degree` says, in the quadratures along the rod.
+    What is no polynomial is taken as one of the degree that :meth:`degree` reports, in the quadratures along the rod.
     """
 
     def values(self, ratio: float, order: int) -> Sequence[float]:

@@ -23,7 +23,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Stability:
-    """What the second variation says.
+    """What the second variation reports.
 
     Attributes
     ----------

@@ -94,7 +94,7 @@ class CosseratSolution:
     def stable(self) -> bool | None:
         """Whether the work that any small displacement takes is positive.
 
-        None where that says nothing: loads without a potential, to which moments constant in base axes belong, may
+        None where that reports nothing: loads without a potential, to which moments constant in base axes belong, may
         hold a rod though a displacement without turning back would release work.
         """
         if self.stability is None:
@@ -236,7 +236,7 @@ def solve(
     ------
     ParameterError : a negative tension or a wrong number of them; a load outside the rod, or one that compresses it to
         nothing; an unknown model; no intervals or no accuracy
-    ConvergenceError : none found; says up to which share of the load there was one
+    ConvergenceError : none found; reports up to which share of the load there was one
     """
     tension = rod.checked_tension(tension_n)
     if model not in MODELS:

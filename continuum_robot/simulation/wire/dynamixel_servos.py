@@ -46,8 +46,8 @@ FAULTS: dict[str, str] = {
     LOST_FRAMES: "each nth answer gets lost",
     CORRUPTED_FRAMES: "each nth answer has a flipped bit",
     NOISE: "bytes that are no packet come before each nth answer",
-    REBOOT: "the servo starts anew, once",
-    OVERHEATING: "the servo is too hot and switched off, until it starts anew",
+    REBOOT: "the servo restarts, once",
+    OVERHEATING: "the servo is too hot and switched off, until it restarts",
     STUCK_MOTOR: "the horn is blocked",
     POSITION_JUMP: "the position jumps by this many turns, once",
 }

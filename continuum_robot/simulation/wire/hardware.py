@@ -366,7 +366,7 @@ class SimulatedHardware:
         ----------
         fault : a name of :func:`catalog`; "" ends all that end by being ended
         target : index from 0 of the tendon whose motor or board is meant, or of the string's counter; -1: all
-        magnitude : meaning and unit as the fault's meaning says
+        magnitude : meaning and unit as the fault's meaning states
         duration_s : s; 0: until ended
 
         Raises

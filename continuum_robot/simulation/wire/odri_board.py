@@ -60,7 +60,7 @@ FAULTS: dict[str, str] = {
     OTHER_HOST: "another program sends current references of zero on the same channel",
     BUS_OFF: "the controller of the host is bus-off: nothing passes either way",
     NOISE: "in a tick, with this probability (0 means 1), something that is no frame is on the wire",
-    REBOOT: "the board starts anew, once",
+    REBOOT: "the board restarts, once",
     ENCODER_ERROR: "an encoder lost counts: motors off until power is switched off",
     ESTOP: "the stop input is closed",
     STUCK_MOTOR: "the rotor of a motor is blocked",
@@ -219,7 +219,7 @@ class FakeOdriBoard:
         Parameters
         ----------
         fault : name of :data:`FAULTS`; "" ends all (an encoder error stays until a reboot)
-        magnitude : meaning as :data:`FAULTS` says
+        magnitude : meaning as :data:`FAULTS` reports
         duration_s : s; 0: until ended
         motor : 1 or 2, 0: both
 

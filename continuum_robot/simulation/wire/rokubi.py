@@ -41,8 +41,8 @@ _BANNER = (
 
 SENSOR_FAULTS = {
     "reboot": "the sensor starts again: silent for 0.3 s (or the duration), then as it was delivered",
-    "overrange": "the load is beyond the range: clipped, and said so",
-    "invalid": "a gauge is open: the measurement is invalid, and said so",
+    "overrange": "the load is beyond the range: clipped, and reported it",
+    "invalid": "a gauge is open: the measurement is invalid, and reported it",
     "freeze": "the same measurement repeats with a fresh time",
     "jump": "the measured force along z jumps by the magnitude, N",
     "hang_up": "the plug is out, for the duration or until plug_in()",
@@ -65,7 +65,7 @@ class FakeRokubi:
     full_scale : loads beyond it are clipped, shape (6,), N and N.m; None: none are
     noise : standard deviation of its white noise, shape (6,), N and N.m
     clock_drift : its clock runs faster by this, s/s
-    serial_number : that it tells when it starts
+    serial_number : that it shows when it starts
     rng : draws noise and what line faults need
 
     Attributes

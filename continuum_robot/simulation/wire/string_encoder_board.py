@@ -63,9 +63,9 @@ class FakeStringEncoderBoard:
     string_names : in the order in which ``extension`` gives them
     extension : the strings' extensions now, shape (k,), m; NaN: unknown, counters stay
     link : name of its port, see :class:`Pty`
-    zeroed : whether the zero was set at extension 0 already; otherwise it counts from where it starts, and says so
+    zeroed : whether the zero was set at extension 0 already; otherwise it counts from where it starts, and reports it
     clock_drift : its clock runs faster by this, s/s
-    serial_number : that it tells
+    serial_number : that it shows
     rng : draws what line faults need
 
     Attributes

@@ -32,7 +32,7 @@ ROSDEP = {name: f"python3-{name}" for name in ("numpy", "scipy", "yaml", "matplo
 }
 # Of ROS 2, but not on PyPI: a copy is in cmake/, and launch files need ROS 2 proper.
 NOT_ON_PYPI = {"tf2_msgs", "launch", "launch_ros"}
-# Needed for a part only, and where it is missing the command says what to install.
+# Needed for a part only, and where it is missing the command reports what to install.
 OPTIONAL = {"evdev": "evdev-binary"}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``up`` says about a plant that this machine can or cannot run in real time."""
+"""What ``up`` reports about a plant that this machine can or cannot run in real time."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages that come from the code are what the code says; every fault that can latch has a page."""
+"""Pages that come from the code are what the code reports; every fault that can latch has a page."""
 
 from __future__ import annotations
 

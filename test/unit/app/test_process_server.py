@@ -42,7 +42,7 @@ def end(process):
     while process.poll() is None: time.sleep(0.01)
     return process.poll()
 assert ProcessServer.possible()
-print("before", end=" ")  # not yet written: no child says it again
+print("before", end=" ")  # not yet written: no child reports it again
 with ProcessServer(["to_be_forked", "no_such_module"]) as server:
     here = dict(os.environ)
     {body}
@@ -107,7 +107,7 @@ def gone(pid: int) -> bool:
 def test_they_end_with_who_asked_for_them_even_if_that_is_killed(tmp_path):
     body = 'os.write(1, b"pid %d;\\n" % server.start(command("wait"), here).pid); time.sleep(60)'
     program = run(tmp_path, body)
-    # In one piece, wherever it falls in what the other process says meanwhile.
+    # In one piece, wherever it falls in what the other process reports meanwhile.
     pid = next(int(found[1]) for line in program.stdout if (found := re.search(r"pid (\d+);", line)))
     program.send_signal(signal.SIGKILL)
     program.wait()

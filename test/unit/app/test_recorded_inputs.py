@@ -17,7 +17,7 @@ from continuum_robot.errors import RecordingError
 
 
 def copy(source: Path, target: Path, leave_out=lambda topic, number: False, statuses=()) -> Path:
-    """A bag without the messages for which ``leave_out`` (topic, number on that topic from 0) says so.
+    """A bag without the messages for which ``leave_out`` (topic, number on that topic from 0) reports it.
 
     ``statuses`` are added: (time in ns, state of the driver).
     """

@@ -21,7 +21,7 @@ from continuum_robot.robot.loading import load_robot
 
 ROOT = Path(__file__).resolve().parents[3]
 HOSTILE = (math.nan, math.inf, -math.inf, -1.0, 1e9)
-# What the definition itself says: -1 is "all", a jump by -1 m, and a threshold below 0 stays as it is.
+# What the definition itself reports: -1 is "all", a jump by -1 m, and a threshold below 0 stays as it is.
 MEANT = {("InjectFault", "tendon"): (-1.0,), ("InjectFault", "magnitude"): (-1.0,)} | {
     ("SetContactThresholds", field.name): (-1.0,) for field in dataclasses.fields(REQUESTS["SetContactThresholds"])
 }

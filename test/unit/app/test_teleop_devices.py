@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices of a person: keys through a pseudo-terminal and a gamepad's events; and what is said without them."""
+"""Devices of a person: keys through a pseudo-terminal and a gamepad's events; and what is reported without them."""
 
 from __future__ import annotations
 

@@ -254,7 +254,7 @@ def looked_at() -> Iterator[Served]:
 
 
 def intruders(page: Served) -> dict[str, dict[str, str]]:
-    """Requests of those who may not, by what is said of them: all but what is wrong is right."""
+    """Requests of those who may not, by what is known of them: all but what is wrong is right."""
     return {
         "the host 'evil.example:": {"host": f"evil.example:{page.port}", **page.cookie()},
         EVIL: {"Origin": EVIL, **page.cookie()},

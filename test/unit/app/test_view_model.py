@@ -81,7 +81,7 @@ def test_mechanism_is_drawn_where_its_coordinates_say(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["rucker", "rucker_helical"])
 def test_general_rod_is_drawn_as_its_tendons_run(name: str) -> None:
-    """Tendons are where their routing says in the straight robot; bent, they shorten as the rod engine says."""
+    """Tendons are where their routing reports in the straight robot; bent, they shorten as the rod engine reports."""
     robot = load_robot(name)
     drawing = robot_model(robot).drawing()
     geometry = drawing.geometry(np.zeros(drawing.size))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tip targets of a segment with equilibrium modulation: what is in reach, what is met, what is said."""
+"""Tip targets of a segment with equilibrium modulation: what is in reach, what is met, what is reported."""
 
 import dataclasses
 

@@ -119,7 +119,7 @@ def reading_at(stamp_s, tension):
 
 
 class Loop:
-    """Commands that answer each reading, with what the loop says of its own lateness."""
+    """Commands that answer each reading, with what the loop reports of its own lateness."""
 
     def __init__(self, *, active=True, **arguments):
         self.safety = TendonSafety(ROBOT, **arguments)

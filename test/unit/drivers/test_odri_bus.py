@@ -185,7 +185,7 @@ def test_a_port_that_somebody_has_is_refused(adapter: SlcanAdapter) -> None:
     first = slcan(adapter, [])
     with pytest.raises(DeviceError, match=r"already open in .*Stop that program first"):
         slcan(adapter, [])
-    assert adapter.pty.receive() == b"", "nothing was said on the other's line"
+    assert adapter.pty.receive() == b"", "nothing was sent on the other's line"
     first.close()
     slcan(adapter, []).close()
 

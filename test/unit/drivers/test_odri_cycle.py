@@ -43,7 +43,7 @@ def stand(request: pytest.FixtureRequest) -> Iterator[OdriStand]:
 
 
 def bits_of(reading: TendonReading) -> tuple[Any, ...]:
-    """All that it says, where NaN is NaN whatever its bits."""
+    """All that it reports, where NaN is NaN whatever its bits."""
     numbers = [np.where(np.isnan(row), math.inf, row).tobytes() for row in (getattr(reading, n) for n in NUMBERS)]
     return (reading.stamp_s, reading.device_faults, *numbers)
 
@@ -69,7 +69,7 @@ def happenings(seed: int, seconds: float) -> list[list[tuple[Any, ...]]]:
 
 
 def lived(script: list[list[tuple[Any, ...]]], form: Any) -> list[tuple[Any, ...]]:
-    """What a stand says in each cycle of such a run."""
+    """What a stand reports in each cycle of such a run."""
     stand = OdriStand(form=form, start_rev=99.5, current_noise_a=0.05)
     assert stand.actuators.compiled == (form is not None)
     actuators = stand.actuators
@@ -211,7 +211,7 @@ def test_a_full_queue_loses_frames_which_are_counted_and_is_a_fault(stand: OdriS
     assert counters["last_error"] == "Resource temporarily unavailable"
     faults = stand.actuators.read(stand.now_s).device_faults
     assert "can0: bus_error" in faults
-    # The boards read again: sending works, and nothing had to be opened anew.
+    # The boards read again: sending works, and nothing had to be opened again.
     stand.run(0.001, np.ones(5))
     stand.actuators.clear_faults()
     reading = stand.run(0.01, np.ones(5))

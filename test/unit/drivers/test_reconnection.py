@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lost device is tried twice a second, and says meanwhile why it is not there."""
+"""A lost device is tried twice a second, and reports meanwhile why it is not there."""
 
 from __future__ import annotations
 

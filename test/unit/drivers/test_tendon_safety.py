@@ -318,7 +318,7 @@ def test_currents_may_lag_but_not_disagree(driver):
 
 
 def test_a_stall_does_not_count_as_time_in_which_currents_disagreed(driver):
-    """What was seen before and after it says nothing of the time between."""
+    """What was seen before and after it reports nothing of the time between."""
     driver.cycles(100, 10.0)
     for _ in range(2):
         driver.cycle(10.0, dt=0.09, tension=np.full(N, 1.0))

@@ -151,7 +151,8 @@ class KalmanDifferentiator:
     """Steady-state Kalman filter of a signal with constant acceleration, driven by white jerk.
 
     The model is the random walk of the acceleration; its bandwidth is set by the ratio of jerk to measurement noise.
-    Rates of constant acceleration come out without delay once it has settled; ``settling_s`` says how long that takes.
+    Rates of constant acceleration come out without delay once it has settled; ``settling_s`` reports how long that
+    takes.
 
     Parameters
     ----------

@@ -91,7 +91,7 @@ def test_every_method_finds_a_push_in_the_middle(method):
 
 
 def at_equilibrium(robot, tension, *loads, **settings):
-    """What the monitor says of a robot that rests under loads."""
+    """What the monitor reports of a robot that rests under loads."""
     estimator = ShapeEstimator(robot)
     rod = estimator.fit.rod
     c = equilibrium(rod, tension, loads=loads).c

@@ -463,7 +463,7 @@ def test_disturbance_of_a_linear_system_is_found_without_a_rate():
 
 
 def test_stated_covariance_is_that_of_the_errors():
-    """White noise on c alone: the estimate scatters as the filter says it does."""
+    """White noise on c alone: the estimate scatters as the filter reports it does."""
     generator = np.random.default_rng(6)
     mass, stiffness, sigma = np.eye(1) * 0.05, np.eye(1) * 0.3, 1e-3
     evaluate, walk, h = oscillator(mass, stiffness, np.eye(1) * 0.05), 2.0, 1e-3

@@ -41,7 +41,7 @@ def test_coordinates_are_of_the_readings_and_the_shapes_have_them(robot):
 
 
 def test_what_elasticity_does_to_the_modes_hangs_on_the_readings_alone(robot):
-    """A shape that no sensor tells from another makes the same force on the modes: contacts are felt all the same."""
+    """A shape that no sensor distinguishes from another makes the same force on the modes."""
     modes = seen_modes(robot)
     stiffness, sensors = stiffness_and_sensors(robot)
     unseen = null_space(sensors)

@@ -125,7 +125,7 @@ def test_errors_of_the_sensors_stay_errors_and_do_not_bend_the_rod():
         assert not found.is_blind
         difference = found.coefficients - c
         errors.append(difference @ np.linalg.solve(found.covariance, difference))
-    assert np.mean(errors) < 2 * estimator.fit.modes.count  # of the size that the covariance says
+    assert np.mean(errors) < 2 * estimator.fit.modes.count  # of the size that the covariance states
 
 
 def test_without_a_string_what_it_shows_is_named():

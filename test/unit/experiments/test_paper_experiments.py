@@ -161,7 +161,7 @@ def test_gain_rule_is_what_it_says():
 
 
 def test_spectral_radius_is_the_decay_of_the_simulated_loop(two_segments):
-    """Below the ultimate ratio the loop settles as fast as the slowest eigenvalue says, above it diverges."""
+    """Below the ultimate ratio the loop settles as fast as the slowest eigenvalue reports, above it diverges."""
     robot = two_segments
     straight = np.zeros((1, 4))
     gains = robot.gains(GainRule(stiffness_ratio=3, integral_share=0.0))

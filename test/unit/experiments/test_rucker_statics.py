@@ -21,7 +21,7 @@ def test_the_cases_are_those_of_table_2():
 
 
 def test_the_polynomial_tendon_begins_and_ends_on_top_and_runs_on_the_right():
-    """What the paper says of (28)."""
+    """What the paper states of (28)."""
     (path,) = prototype(6, 0).tendon_paths
     x, y, _, _ = path.at(np.array([0.0, LENGTH_M / 2, LENGTH_M]))
     assert x[0] == pytest.approx(0.008)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stored numbers come out again, each within its tolerance; what is said of them holds."""
+"""Stored numbers come out again, each within its tolerance; what is documented of them holds."""
 
 from __future__ import annotations
 

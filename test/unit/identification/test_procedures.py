@@ -218,7 +218,7 @@ def test_a_stuck_motor_is_named():
 
 
 def noisy_responses(order, seed):
-    """What tendons and strings do when motors pull other tendons than the file says, and what they should do."""
+    """What tendons and strings do when motors pull other tendons than the file states, and what they should do."""
     tendons, strings = expected_response(ROBOT)
     rng, scale = np.random.default_rng(seed), 5e-3 / tendons.max()
     noise = [0.05 * tendons.max() * rng.normal(size=one.shape) for one in (tendons, strings)]
@@ -237,7 +237,7 @@ def test_strings_tell_turned_and_mirrored_orders(places, sign):
     for index, verdict in enumerate(verdicts.verdicts):
         assert verdict == OK if order[index] == index else f"tendon_{order[index] + 1}, by the strings" in verdict
     assert ("neither turned nor mirrored" in verdicts.orientation) == right
-    # Without strings all of these look right, and it is said that nobody knows.
+    # Without strings all of these look right, and it is reported that nobody knows.
     blind = judge(ROBOT, (measured[0], np.full((5, 2), np.nan)), model)
     assert blind.passed
     assert not blind.orientation_known

@@ -202,7 +202,7 @@ def test_the_straight_configuration_is_a_limit(segment, insertion):
     for bend in (1e-5, 1e-8, -1e-8, 1e-12):
         near = jacobians(segment, np.pi / 2 - bend, 0.4, insertion, ideal)
         np.testing.assert_allclose(macro_jacobian(segment, near), macro, atol=1e3 * abs(bend) + 1e-9)
-    # Neither does the limit hang on the plane from which it is taken.
+    # Neither does the limit depend on the plane from which it is taken.
     other = jacobians(segment, np.pi / 2, -2.0, insertion, ideal)
     np.testing.assert_allclose(macro_jacobian(segment, other), macro, atol=1e-11)
 

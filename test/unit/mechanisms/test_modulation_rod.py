@@ -63,7 +63,7 @@ def test_mirrored_depths_mirror_the_tip_and_turned_ones_turn_it():
 
 
 def test_locked_backbones_keep_the_angle_of_the_end():
-    """Lengths of parallel backbones hang on the end's angle alone: inserted to the end, the tip is back."""
+    """Lengths of parallel backbones depend on the end's angle alone: inserted to the end, the tip is back."""
     rod = ModulatedRod(SEGMENT, 0.6, 0.4)
     full = np.full(3, SEGMENT.length_m)
     np.testing.assert_allclose(rod.tip_held(full), rod.tip_held(np.zeros(3)), atol=1e-9)

@@ -61,7 +61,7 @@ def line_of(text, part):
     return next(number for number, line in enumerate(text.splitlines(), 1) if part in line)
 
 
-# What stands in the good file, what replaces it, the key of the error, the line's own text, what the message says.
+# What stands in the good file, what replaces it, the key of the error, the line's own text, what the message reports.
 BAD = [
     # unknown keys, with the nearest known one
     ("length_m: 0.2", "lenght_m: 0.2", "segments[0].lenght_m", "lenght_m", "did you mean 'length_m'"),

@@ -144,7 +144,7 @@ def test_robot_knows_no_time_and_hardly_the_steps():
     coarse = DisplacedStatics(rubbing()).replay(bent(4e-3, shares)[::4]).tip[:, :3, 3]
     assert np.abs(fine[::4] - coarse).max() < 2e-4
     held = DisplacedStatics(rubbing()).replay(np.repeat(bent(4e-3, shares), 3, axis=0)).tip[2::3, :3, 3]
-    # The limit hangs on the tension of the step before, which a second look at the same reading renews.
+    # The limit depends on the tension of the step before, which a second look at the same reading renews.
     assert np.abs(fine - held).max() < 2e-4
 
 

@@ -282,7 +282,7 @@ def test_weight_is_borne_towards_the_base():
 
 
 def test_a_force_off_the_backbone_has_a_moment_that_turns_with_it():
-    """Against a rigid arm: the end of a stiff section that sticks out sideways cannot be told from an offset."""
+    """Against a rigid arm: the end of a stiff section that sticks out sideways cannot be identified from an offset."""
     rod, offset = rod_of(HELIX), (0.01, -0.02, 0.005)
     force = (0.1, 0.05, -0.2)
     solution = solve(rod, [3.0], [PointWrench(s_m=LENGTH, force_n=force, offset_m=offset), WEIGHT])
@@ -466,7 +466,7 @@ def test_a_warm_start_arrives_at_the_same_shape():
 def test_reference_data_is_met():
     file = DATA / "cosserat" / "two_segment.json"
     if not file.is_file():
-        pytest.skip(f"no reference data at {file}; CONTINUUM_ROBOT_DATA says where it is")
+        pytest.skip(f"no reference data at {file}; CONTINUUM_ROBOT_DATA reports where it is")
     data = json.loads(file.read_text())
     for case in data["cases"]:
         robot = data["robots"][case["robot"]]

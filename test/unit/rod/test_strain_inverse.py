@@ -164,7 +164,7 @@ def test_a_shape_from_a_little_of_everything():
 
 
 def test_what_is_measured_counts_by_its_precision():
-    """A push that the model does not know of: the shape follows the positions, and says how much it had to assume."""
+    """After an unknown push the shape follows the positions, and reports how much it had to assume."""
     rod = cantilever(basis(2, shear_order=None, extension_order=None), TENDONS)
     pushed = equilibrium(rod, [1.0, 0, 0, 0, 0], [PointWrench(s_m=LENGTH_M, force_n=(0.0, 0.1, 0.0))])
     tip = rod.poses(pushed.c, LENGTH_M)[0, :3, 3]

@@ -174,5 +174,5 @@ def test_rates_are_drawn_on_by_a_polynomial():
     for t in (0.0, 0.3, 1.0, 1.3):
         known.add(t, np.array([t * t - 2 * t, 1.0]))
     assert known.at(2.0) == pytest.approx([0.0, 1.0])
-    known.add(0.5, np.array([7.0, 7.0]))  # time that goes back begins anew
+    known.add(0.5, np.array([7.0, 7.0]))  # time that goes back restarts
     assert known.at(9.0) == pytest.approx([7.0, 7.0])

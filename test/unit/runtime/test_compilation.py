@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the compiled form cannot be had: why is said, and the interpreted one runs."""
+"""Where the compiled form cannot be had: why is reported, and the interpreted one runs."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Device:
 
 
 class Echo:
-    """A controller whose answer tells which reading it saw."""
+    """A controller whose answer shows which reading it saw."""
 
     def __init__(self, events):
         self.events, self.seen = events, []
@@ -77,7 +77,7 @@ class Echo:
 
 
 class Watched(TendonSafety):
-    """Says when it is stepped."""
+    """Reports when it is stepped."""
 
     events: list
 

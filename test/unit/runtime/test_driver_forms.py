@@ -105,7 +105,7 @@ class Boards(QuietWatcher):
             self.said.append(str(error))
 
     def activate(self):
-        """As a user: open the devices anew, home, reset, switch on."""
+        """As a user: open the devices again, home, reset, switch on."""
         self.loop.actuators.close()
         self.loop.actuators.clear_faults()
         self.tried(self.loop.actuators.open)

@@ -41,7 +41,7 @@ def until(happened):
 
 
 class Rows(QuietWatcher):
-    """Keeps what it is told, and by whom."""
+    """Keeps what it is reported, and by whom."""
 
     def __init__(self):
         self.rows, self.threads, self.failures = [], set(), []

@@ -30,7 +30,7 @@ def with_basis(basis: Basis, **others):
 
 @pytest.fixture(scope="module")
 def helical():
-    """With more damping than its file says, so that it comes to rest soon."""
+    """With more damping than its file states, so that it comes to rest soon."""
     robot = load_robot("rucker_helical")
     (segment,) = robot.segments
     basis = Basis(kind="chebyshev", bending_order=3, torsion_order=2, shear_order=0, extension_order=0)

@@ -89,7 +89,7 @@ def test_the_robot_moves_and_a_driver_that_leaves_leaves_it_to_its_timeout(make,
     np.testing.assert_allclose(reading.tension_n, 3.0, atol=0.5)
     assert reading.stamp_s == pytest.approx(bench.now_s, abs=2e-3)
     assert driver.simulated
-    # Killed, not closed: nothing is said.
+    # Killed, not closed: nothing is reported.
     for wire in [channel._socket for channel in driver.channels] if level == "wire" else [driver._wire]:
         wire.shutdown(socket.SHUT_RDWR)
     bench.pass_time(1.0)

@@ -60,7 +60,7 @@ class Status:
 
         Parameters
         ----------
-        sentence : plain; "" takes away what was said
+        sentence : plain; "" takes away what was reported
         """
         self._answer.content = note(sentence)
         self._answer.visible = bool(sentence)

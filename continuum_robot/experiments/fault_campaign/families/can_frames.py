@@ -36,7 +36,7 @@ KINDS: tuple[FaultKind, ...] = (
         detectors=(),
         reaction=TOLERATED,
         duration_s=0.001,
-        seen="the reading is a millisecond older, `age_s` says so",
+        seen="the reading is a millisecond older, `age_s` reports it",
         cure="none",
     ),
     FaultKind(
@@ -174,7 +174,7 @@ KINDS: tuple[FaultKind, ...] = (
         reaction=SAFE,
         detectable=FOUND,
         recovery=HOME,
-        seen="a displacement or current that cannot be latches a fault; the channel then says `two_boards`",
+        seen="a displacement or current that cannot be latches a fault; the channel then reports `two_boards`",
         cure="one board a channel: they have no addresses",
     ),
     FaultKind(
@@ -184,7 +184,7 @@ KINDS: tuple[FaultKind, ...] = (
         action=injected("board.other_host"),
         detectors=("odri_can: other_host",),
         reaction=SAFE,
-        seen="`device_fault`, and the channel says `other_host`",
+        seen="`device_fault`, and the channel reports `other_host`",
         cure="stop the other program, then reset",
     ),
     FaultKind(
@@ -195,7 +195,7 @@ KINDS: tuple[FaultKind, ...] = (
         detectors=("odri_can: bus_off", "odri_can: silent_board"),
         reaction=SAFE,
         detectable=BOARD,
-        seen="`device_fault`, and the channel says `bus_off`",
+        seen="`device_fault`, and the channel reports `bus_off`",
         cure="check wiring, termination and bit rate; `ip link set canN down`, then `up`; then reset",
     ),
     FaultKind(
@@ -206,7 +206,7 @@ KINDS: tuple[FaultKind, ...] = (
         detectors=("odri_can: bus_off", "odri_can: silent_board"),
         reaction=SAFE,
         detectable=BOARD,
-        seen="`device_fault`, and every channel says `bus_off`",
+        seen="`device_fault`, and every channel reports `bus_off`",
         cure="as for one channel; look for what they share",
     ),
     FaultKind(
@@ -217,7 +217,7 @@ KINDS: tuple[FaultKind, ...] = (
         detectors=("odri_can: bus_error", "odri_can: silent_board", "tendon_safety: reading_timeout"),
         reaction=SAFE,
         detectable=BOARD,
-        seen="`device_fault`, and the channel says `bus_error`",
+        seen="`device_fault`, and the channel reports `bus_error`",
         cure="plug it in, then reset: it is opened again by itself",
     ),
 )

@@ -181,7 +181,7 @@ KINDS: tuple[FaultKind, ...] = (
         action=_estop(held=True),
         detectors=("tendon_safety: estop",),
         reaction=SAFE,
-        seen="`estop (topic)`; a reset is refused while the topic says true",
+        seen="`estop (topic)`; a reset is refused while the topic reports true",
         cure="release the button, then reset",
     ),
     FaultKind(

@@ -39,7 +39,7 @@ KINDS: tuple[FaultKind, ...] = (
         detectors=("odri_can: estop", "odri_can: current_mismatch", "tendon_safety:"),
         reaction=SAFE,
         detectable=MISMATCH,
-        seen="`device_fault`, and the channel says `current_mismatch` or `estop`",
+        seen="`device_fault`, and the channel reports `current_mismatch` or `estop`",
         cure="open the input, then reset",
     ),
     FaultKind(
@@ -62,7 +62,7 @@ KINDS: tuple[FaultKind, ...] = (
         reaction=SAFE,
         detectable=MISMATCH,
         recovery=POWER,
-        seen="`device_fault`, and the channel says `current_mismatch`, within a second `encoder_error`",
+        seen="`device_fault`, and the channel reports `current_mismatch`, within a second `encoder_error`",
         cure="switch the board's power off and on; end the stack, home, start again",
     ),
     FaultKind(
@@ -84,7 +84,7 @@ KINDS: tuple[FaultKind, ...] = (
         detectors=("odri_can: position_jump", "tendon_safety: displacement_jump"),
         reaction=SAFE,
         recovery=HOME,
-        seen="`device_fault`, and the channel says `position_jump`",
+        seen="`device_fault`, and the channel reports `position_jump`",
         cure="end the stack, home, start again",
     ),
     FaultKind(
@@ -118,7 +118,7 @@ KINDS: tuple[FaultKind, ...] = (
         reaction=SAFE,
         detectable=MISMATCH,
         spared=True,
-        seen="`device_fault`, and the channel says `current_mismatch` of the motor",
+        seen="`device_fault`, and the channel reports `current_mismatch` of the motor",
         cure="check the motor's cable, then reset",
     ),
     FaultKind(
@@ -130,7 +130,7 @@ KINDS: tuple[FaultKind, ...] = (
         reaction=SAFE,
         detectable=MISMATCH,
         spared=True,
-        seen="`device_fault`, and the channel says `current_mismatch` of the motor",
+        seen="`device_fault`, and the channel reports `current_mismatch` of the motor",
         cure="check the motors' supply, then reset",
     ),
     FaultKind(

@@ -102,7 +102,7 @@ KINDS: tuple[FaultKind, ...] = (
         detectors=("view: refused",),
         reaction=TOLERATED,
         runs=STACK,
-        seen="each is refused with 403, the page's log says why; who writes the references stays the same",
+        seen="each is refused with 403, the page's log reports why; who writes the references stays the same",
         cure="none; `--allow-origin` allows further addresses",
     ),
     FaultKind(
@@ -135,7 +135,7 @@ KINDS: tuple[FaultKind, ...] = (
         reaction=SAFE,
         detectable=AT_ONCE,
         runs=STACK,
-        seen="`estop` stays latched, `reset_estop` is refused and says who holds it",
+        seen="`estop` stays latched, `reset_estop` is refused and reports who holds it",
         cure="release the other one, then reset",
     ),
     FaultKind(

@@ -128,8 +128,8 @@ KINDS: tuple[FaultKind, ...] = (
                 AT_ONCE,
                 (),
                 "the disk is full while a recording runs",
-                "the recorder says so once, and the robot goes on",
-                "make room, record anew",
+                "the recorder reports it once, and the robot goes on",
+                "make room, record again",
             ),
             (
                 "clock_stepped",
@@ -146,7 +146,7 @@ KINDS: tuple[FaultKind, ...] = (
                 BOARD,
                 ("tendon_driver:",),
                 "the serial port of a CAN adapter is pulled out",
-                "`device_fault`, and the channel says `bus_error`",
+                "`device_fault`, and the channel reports `bus_error`",
                 "plug it in, then reset: it is opened again by itself",
             ),
         )

@@ -138,7 +138,7 @@ _FORCE: tuple[Row, ...] = (
         0.0,
         ("rokubi_serial:",),
         "a gauge is open",
-        "the measurement is invalid, and said so",
+        "the measurement is invalid, and reported it",
         "have it repaired",
     ),
     (
@@ -158,7 +158,7 @@ _FORCE: tuple[Row, ...] = (
         0.0,
         ("rokubi_serial:",),
         "the sensor starts again",
-        "the wrench is NaN until it is set up anew, by itself",
+        "the wrench is NaN until it is set up again, by itself",
         "tare again",
     ),
     (
