@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -27,7 +28,7 @@ from continuum_robot.drivers.serial_port import PortInUseError, permission_remed
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.hardware import Hardware, OdriCan
+from continuum_robot.robot.hardware import ODRI_CAN, Hardware, OdriCan
 from continuum_robot.robot.loading import load_robot
 
 FOUND, MISSING, BUSY, UNEXPECTED = "found", "missing", "in use", "unexpected"
@@ -200,9 +201,9 @@ def can_interfaces(network: Path = _NETWORK) -> tuple[Port, ...]:
 
 
 def _tendon_actuators(robot: Robot, hardware: Hardware, pool: ThreadPoolExecutor) -> list[Device]:
-    settings = hardware.tendon_actuators
-    if not isinstance(settings, OdriCan):
-        place = settings.port
+    settings: Any = hardware.tendon_actuators
+    if settings.kind != ODRI_CAN:
+        place = getattr(settings, "port", settings.kind)
         driver = backends.tendon_actuators(robot)
         try:
             driver.open()
@@ -299,8 +300,8 @@ def _unexpected_ports(found: Iterable[Port], hardware: Hardware) -> list[Device]
 
 
 def _configured(hardware: Hardware) -> list[str]:
-    actuators = hardware.tendon_actuators
-    names = list(actuators.channels) if isinstance(actuators, OdriCan) else [actuators.port]
+    actuators: Any = hardware.tendon_actuators
+    names = [*getattr(actuators, "channels", ()), *filter(None, [getattr(actuators, "port", "")])]
     return names + [device.port for device in (hardware.string_encoders, hardware.force_sensor) if device is not None]
 
 

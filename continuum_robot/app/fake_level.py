@@ -19,7 +19,7 @@ from continuum_robot.runtime.periodic import SIMULATOR_PRIORITY
 from continuum_robot.simulation.mujoco.library import mujoco_library
 from continuum_robot.simulation.mujoco.plant import MujocoPlant
 from continuum_robot.simulation.plant import Plant
-from continuum_robot.simulation.wire.hardware import SimulatedHardware
+from continuum_robot.simulation.wire.hardware import SimulatedHardware, on_wires
 
 AUTO, WIRE, DYNAMICS, MIRROR, MUJOCO = "auto", "wire", "dynamics", "mirror", "mujoco"
 REAL, LOCKSTEP = "real", "lockstep"
@@ -86,6 +86,13 @@ def choose_level(wanted: str, robot: Robot, *, real_time: bool = True, world: st
         us_per_ms = 1e6 * measure_plant(robot, make=MujocoPlant)[1] if real_time else math.nan
         fraction = LARGEST_FRACTION_WORLD if world else LARGEST_FRACTION_GENERAL
         return FakeLevel(MUJOCO, "mujoco, wire", us_per_ms, fraction * 1000.0)
+    if not on_wires(robot):
+        kind = "" if robot.hardware is None else robot.hardware.tendon_actuators.kind
+        if wanted in (WIRE, MUJOCO):
+            raise ParameterError("fake_level", wanted, f"{DYNAMICS} or {AUTO}: motors of kind {kind} are not simulated")
+        if wanted == AUTO and not beyond_bending(robot):
+            us_per_ms = 1e6 * measure_plant(robot)[0] if real_time else math.nan
+            return FakeLevel(DYNAMICS, f"dynamics (no {kind} motors to the byte)", us_per_ms)
     if beyond_bending(robot) and wanted in (AUTO, DYNAMICS):
         if not real_time:
             return FakeLevel(DYNAMICS, "dynamics of a general rod, in lock-step")

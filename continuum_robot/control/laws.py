@@ -9,15 +9,14 @@ Another package offers a class that is made with a robot, and is a
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import entry_points
 
 from continuum_robot.control.controller import Controller
 from continuum_robot.control.inverse_dynamics import InverseDynamicsController
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.control_settings import PID_LAW
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.doors import CONTROLLERS, added, offered
 
-ENTRY_POINTS = "continuum_robot.controllers"
 LAWS: dict[str, Callable[[Robot], Controller]] = {"inverse_dynamics": InverseDynamicsController}
 """Controllers of this package beside the PID, which is compiled with the cycle."""
 
@@ -38,9 +37,9 @@ def control_law(robot: Robot) -> Controller | None:
         return None
     if law in LAWS:
         return LAWS[law](robot)
-    installed = {one.name: one for one in entry_points(group=ENTRY_POINTS)}
-    if law not in installed:
-        known = ", ".join([PID_LAW, *LAWS, *installed])
-        raise ParameterError("control.law", law, f"one of {known}, or a name of the entry points {ENTRY_POINTS}")
-    made: Controller = installed[law].load()(robot)
+    make = added(CONTROLLERS, law, "control.law")
+    if make is None:
+        known = ", ".join([PID_LAW, *LAWS, *offered(CONTROLLERS)])
+        raise ParameterError("control.law", law, f"one of {known}, or a name of the entry points {CONTROLLERS}")
+    made: Controller = make(robot)
     return made

@@ -1,20 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The drivers of the devices that a robot file names."""
+"""The drivers of the devices that a robot file names: those of this package, and tendon actuators of others.
+
+Another package offers tendon actuators under their ``kind`` in the entry points ``continuum_robot.tendon_actuators``: a
+class that is made with a robot and the section of its file, is a
+:class:`~continuum_robot.drivers.protocols.TendonActuators`, and has as ``settings`` the dataclass of that section, a
+:class:`~continuum_robot.robot.hardware.MotorsSection`.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import time
+from collections.abc import Callable
+from time import monotonic
+from time import sleep as real_sleep
 from typing import Any
 
-from continuum_robot.drivers.dynamixel.actuators import DynamixelTendonActuators
+from continuum_robot.drivers.dynamixel.actuators import STEPPED_MARGIN_S, DynamixelTendonActuators
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.protocols import ForceSensor, StringEncoders, TendonActuators
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
+from continuum_robot.drivers.simulated_wires import SimulatedWires
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.hardware import Dynamixel, Hardware, OdriCan
+from continuum_robot.robot.doors import TENDON_ACTUATORS, added, offered
+from continuum_robot.robot.hardware import DYNAMIXEL, ODRI_CAN, Dynamixel, Hardware, OdriCan
+
+Time = tuple[Callable[[], float], Callable[[float], None]]
+"""Clock and waiting, s."""
 
 
 def hardware_of(robot: Robot) -> Hardware:
@@ -45,13 +58,74 @@ def tendon_actuators(robot: Robot, interface: str = "", *, form: Any = None) -> 
     ------
     ParameterError, RobotFileError : as :func:`hardware_of`, or no driver for this kind
     """
-    settings = hardware_of(robot).tendon_actuators
-    if isinstance(settings, OdriCan):
-        settings = dataclasses.replace(settings, interface=interface) if interface else settings
-        return OdriTendonActuators(robot, settings, form=form)
-    if isinstance(settings, Dynamixel):
-        return DynamixelTendonActuators(robot, settings)
-    raise ParameterError("hardware.tendon_actuators.kind", settings.kind, "a kind that this release can drive")
+    settings: Any = hardware_of(robot).tendon_actuators
+    if settings.kind in _MAKERS:
+        return _MAKERS[settings.kind](robot, settings, interface, form)
+    driver = added(TENDON_ACTUATORS, settings.kind, _KIND)
+    if driver is None:
+        raise ParameterError(_KIND, settings.kind, f"one of {', '.join([*_MAKERS, *offered(TENDON_ACTUATORS)])}")
+    made = driver(robot, settings)
+    if not isinstance(made, TendonActuators):
+        raise ParameterError(_KIND, settings.kind, f"a class that is a TendonActuators: {driver!r} lacks methods")
+    return made
+
+
+def _odri_can(robot: Robot, settings: OdriCan, interface: str, form: Any) -> TendonActuators:
+    settings = dataclasses.replace(settings, interface=interface) if interface else settings
+    return OdriTendonActuators(robot, settings, form=form)
+
+
+def _dynamixel(robot: Robot, settings: Dynamixel, _interface: str, _form: Any) -> TendonActuators:
+    return DynamixelTendonActuators(robot, settings)
+
+
+_KIND = "hardware.tendon_actuators.kind"
+_MAKERS: dict[str, Callable[..., TendonActuators]] = {ODRI_CAN: _odri_can, DYNAMIXEL: _dynamixel}
+
+
+def simulated_tendon_actuators(robot: Robot, wires: SimulatedWires, time: Time | None, form: Any) -> TendonActuators:
+    """The same driver on the wires of a simulated robot, not open yet.
+
+    Parameters
+    ----------
+    robot : with a hardware section
+    wires : of the process that simulates it
+    time : clock and waiting of lock-step, s; None: real
+    form : as of :func:`tendon_actuators`
+
+    Raises
+    ------
+    ParameterError : its motors cannot be simulated to the byte
+    """
+    kind = hardware_of(robot).tendon_actuators.kind
+    if kind not in _SIMULATED:
+        raise ParameterError(_KIND, kind, f"with fake_level wire one of {', '.join(_SIMULATED)}")
+    return _SIMULATED[kind](robot, wires, time, form)
+
+
+def _simulated_odri_can(robot: Robot, wires: SimulatedWires, time: Time | None, form: Any) -> TendonActuators:
+    clock, sleep = (monotonic, real_sleep) if time is None else time
+    return OdriTendonActuators(
+        robot, socket_factory=wires.open_channel, clock=clock, sleep=sleep, simulated=True, form=form
+    )
+
+
+def _simulated_dynamixel(robot: Robot, wires: SimulatedWires, time: Time | None, _form: Any) -> TendonActuators:
+    return DynamixelTendonActuators(
+        robot,
+        clock=monotonic if time is None else time[0],
+        answer_margin_s=_ANSWER_MARGIN_S if time is None else STEPPED_MARGIN_S,
+        simulated=True,
+        find_port=wires.find_servos,
+        stepped=time is not None,
+    )
+
+
+_ANSWER_MARGIN_S = 0.05  # of simulated servos in real time: another process answers, which a busy machine may stop
+_SIMULATED: dict[str, Callable[..., TendonActuators]] = {
+    ODRI_CAN: _simulated_odri_can,
+    DYNAMIXEL: _simulated_dynamixel,
+}
 
 
 def string_encoders(robot: Robot, port: str = "") -> StringEncoders:
@@ -69,7 +143,7 @@ def string_encoders(robot: Robot, port: str = "") -> StringEncoders:
     if settings is None:
         raise ParameterError("hardware.string_encoders", None, f"string encoders in the file of robot {robot.name!r}")
     names = [string.name for string in robot.strings]
-    return StringEncoderReader(settings, names, port=port or None, clock=time.monotonic)
+    return StringEncoderReader(settings, names, port=port or None, clock=monotonic)
 
 
 def force_sensor(robot: Robot, port: str = "") -> ForceSensor:
@@ -86,4 +160,4 @@ def force_sensor(robot: Robot, port: str = "") -> ForceSensor:
     settings = hardware_of(robot).force_sensor
     if settings is None:
         raise ParameterError("hardware.force_sensor", None, f"a force sensor in the file of robot {robot.name!r}")
-    return RokubiForceSensor(settings, port=port or None, clock=time.monotonic)
+    return RokubiForceSensor(settings, port=port or None, clock=monotonic)

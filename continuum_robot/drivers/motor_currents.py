@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -12,13 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.drivers.tendon_currents import TendonCurrents
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.hardware import Dynamixel, DynamixelMotor, OdriCan, OdriMotor
+from continuum_robot.robot.hardware import Motor, MotorsSection
 
 Vector = NDArray[np.float64]
-Motor = TypeVar("Motor", OdriMotor, DynamixelMotor)
+Kind = TypeVar("Kind", bound=Motor)
 
 
-class MotorCurrents(Generic[Motor]):
+class MotorCurrents(Generic[Kind]):
     """Tensions as currents, which are limited, and turns as displacements.
 
     Parameters
@@ -39,11 +40,11 @@ class MotorCurrents(Generic[Motor]):
     ParameterError : a robot without actuators, or a tendon without a motor or with two
     """
 
-    def __init__(self, robot: Robot, settings: OdriCan | Dynamixel, motors: tuple[Motor, ...]) -> None:
+    def __init__(self, robot: Robot, settings: MotorsSection, motors: Sequence[Kind]) -> None:
         actuators, count = robot.actuators, robot.tendon_count
         if actuators is None:
             raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
-        self.motors: list[Motor] = sorted(motors, key=lambda entry: entry.tendon)
+        self.motors: list[Kind] = sorted(motors, key=lambda entry: entry.tendon)
         tendons = [entry.tendon for entry in self.motors]
         if tendons != list(range(1, count + 1)):
             raise ParameterError("hardware.tendon_actuators.motors", tendons, f"each of the tendons 1 to {count} once")

@@ -6,8 +6,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from continuum_robot.robot.actuation import Actuators
+from continuum_robot.robot.doors import TENDON_ACTUATORS
 from continuum_robot.robot.schema import quantity, refuse
 
 ODRI_CAN = "odri_can"
@@ -24,14 +26,14 @@ ROKUBI_BAUDS_BPS = (9600, 57600, 115200, 230400, 460800)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OdriMotor:
-    """A motor on one of the CAN boards, and the tendon that it pulls."""
+class Motor:
+    """A motor and the tendon that it pulls; kinds of motors add where it is connected."""
 
-    channel: str = quantity("CAN channel of its board, one of channels", filled=True)
-    motor: int = quantity("which of the board's two motors, 1 or 2", ge=1, le=2)
     tendon: int = quantity("number of the tendon that it pulls, from 1, in tendon order", ge=1, le=640)
     polarity: int = quantity("+1: a positive current pulls the tendon in, -1: it lets it out", default=1, ge=-1, le=1)
-    gear_ratio: float = quantity("turns of the motor for a turn of the spool: count the teeth", "", gt=0, le=1000)
+    gear_ratio: float = quantity(
+        "turns of the motor, or of the servo's horn, for a turn of the spool", "", default=1.0, gt=0, le=1000
+    )
     spool_radius_m: float | None = quantity(
         "radius at which the tendon winds, with half its thickness; none: that of actuators",
         "m",
@@ -40,24 +42,58 @@ class OdriMotor:
         le=0.2,
     )
     torque_constant_nm_per_a: float | None = quantity(
-        "motor torque per current, as calibrated; none: that of actuators", "N.m/A", default=None, gt=0, le=10
+        "torque of the motor, or of the servo's horn, per current, as calibrated; none: that of actuators",
+        "N.m/A",
+        default=None,
+        gt=0,
+        le=10,
     )
 
     def __post_init__(self) -> None:
         check_polarity(self.polarity)
 
+    def newton_per_ampere(self, actuators: Actuators) -> float:
+        """Tendon tension for the size of a motor current, N/A; ``actuators`` has what is not stated here."""
+        torque_constant = self.torque_constant_nm_per_a or actuators.torque_constant_nm_per_a
+        return torque_constant * self.gear_ratio / (self.spool_radius_m or actuators.spool_radius_m)
+
+    def meter_per_turn(self, actuators: Actuators) -> float:
+        """Tendon that is pulled in by a turn of the motor in its pulling direction, m."""
+        return 2 * math.pi * (self.spool_radius_m or actuators.spool_radius_m) / self.gear_ratio
+
+
+class MotorsSection(Protocol):
+    """What the section of any kind of motors has."""
+
+    @property
+    def kind(self) -> str:
+        """Name of the kind."""
+
+    @property
+    def receive_timeout_ms(self) -> int:
+        """Time without a command after which the motors let go by themselves, ms."""
+
+    @property
+    def maximum_current_a(self) -> float:
+        """Clamp on every current that is sent, A."""
+
+    @property
+    def motors(self) -> Sequence[Motor]:
+        """Every motor."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OdriMotor(Motor):
+    """A motor on one of the CAN boards, and the tendon that it pulls."""
+
+    channel: str = quantity("CAN channel of its board, one of channels", filled=True)
+    motor: int = quantity("which of the board's two motors, 1 or 2", ge=1, le=2)
+    gear_ratio: float = quantity("turns of the motor for a turn of the spool: count the teeth", "", gt=0, le=1000)
+
     @property
     def place(self) -> tuple[str, int]:
         """Where it is connected: channel, and motor of the board."""
         return self.channel, self.motor
-
-    def newton_per_ampere(self, actuators: Actuators) -> float:
-        """Tendon tension for the size of a motor current, N/A; ``actuators`` has what is not stated here."""
-        return _newton_per_ampere(self, actuators)
-
-    def meter_per_turn(self, actuators: Actuators) -> float:
-        """Tendon that is pulled in by a turn of the motor in its pulling direction, m."""
-        return _meter_per_turn(self, actuators)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,39 +144,15 @@ class OdriCan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DynamixelMotor:
+class DynamixelMotor(Motor):
     """A servo on the bus, and the tendon that its spool pulls."""
 
     id: int = quantity("number of the servo on the bus", ge=0, le=252)
-    tendon: int = quantity("number of the tendon that it pulls, from 1, in tendon order", ge=1, le=640)
-    polarity: int = quantity("+1: a positive current pulls the tendon in, -1: it lets it out", default=1, ge=-1, le=1)
-    gear_ratio: float = quantity("turns of the servo's horn for a turn of the spool", "", default=1.0, gt=0, le=1000)
-    spool_radius_m: float | None = quantity(
-        "radius at which the tendon winds, with half its thickness; none: that of actuators",
-        "m",
-        default=None,
-        gt=0,
-        le=0.2,
-    )
-    torque_constant_nm_per_a: float | None = quantity(
-        "torque of the horn per current, as calibrated; none: that of actuators", "N.m/A", default=None, gt=0, le=10
-    )
-
-    def __post_init__(self) -> None:
-        check_polarity(self.polarity)
 
     @property
     def place(self) -> tuple[str, int]:
         """Where it is connected: "" for the only bus, and its number there."""
         return "", self.id
-
-    def newton_per_ampere(self, actuators: Actuators) -> float:
-        """Tendon tension for the size of a servo's current, N/A; ``actuators`` has what is not stated here."""
-        return _newton_per_ampere(self, actuators)
-
-    def meter_per_turn(self, actuators: Actuators) -> float:
-        """Tendon that is pulled in by a turn of the horn in its pulling direction, m."""
-        return _meter_per_turn(self, actuators)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +267,7 @@ class Hardware:
     """The devices of a real robot. Those of ``--fake-level wire`` are wired in the same way."""
 
     serial_number: str = quantity("of this robot, kept in its calibration files", filled=True)
-    tendon_actuators: OdriCan | Dynamixel = quantity("the motors that pull the tendons, by kind")
+    tendon_actuators: OdriCan | Dynamixel = quantity("the motors that pull the tendons, by kind", door=TENDON_ACTUATORS)
     string_encoders: StringEncoderSerial | None = quantity("the string encoders, by kind", default=None)
     force_sensor: RokubiSerial | None = quantity("a force-torque sensor, by kind", default=None)
 
@@ -298,15 +310,6 @@ class Hardware:
         missing = [name for name in names if name not in read]
         if missing:
             raise refuse("hardware.string_encoders.strings", read, f"a counter for {', '.join(missing)} too")
-
-
-def _newton_per_ampere(motor: OdriMotor | DynamixelMotor, actuators: Actuators) -> float:
-    torque_constant = motor.torque_constant_nm_per_a or actuators.torque_constant_nm_per_a
-    return torque_constant * motor.gear_ratio / (motor.spool_radius_m or actuators.spool_radius_m)
-
-
-def _meter_per_turn(motor: OdriMotor | DynamixelMotor, actuators: Actuators) -> float:
-    return 2 * math.pi * (motor.spool_radius_m or actuators.spool_radius_m) / motor.gear_ratio
 
 
 def check_polarity(polarity: int) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from continuum_robot.errors import ParameterError, RobotFileError
+from continuum_robot.robot.doors import added, offered
 
 _MISSING = dataclasses.MISSING
 
@@ -32,6 +33,7 @@ class Quantity:
     length : number of entries a list must have, None for any
     live : may be changed while the robot is active
     filled : a text that must not be empty
+    door : entry points of other packages whose classes have further mappings as ``settings``, by ``kind``
     """
 
     doc: str
@@ -44,6 +46,7 @@ class Quantity:
     length: int | None = None
     live: bool = False
     filled: bool = False
+    door: str = ""
 
     def expected(self) -> str:
         """The allowed values as a phrase for an error message."""
@@ -206,7 +209,7 @@ def _convert(hint: Any, value: Any, rules: Quantity, source: Source, key: str) -
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in typing.get_args(hint):
             return None
-        hint = _option(typing.get_args(hint), value, source, key)
+        hint = _option(typing.get_args(hint), value, rules.door, source, key)
         origin = typing.get_origin(hint)
     if origin is tuple:
         inner = typing.get_args(hint)[0]
@@ -230,7 +233,7 @@ def _convert(hint: Any, value: Any, rules: Quantity, source: Source, key: str) -
     return _number(hint, value, rules, source, key)
 
 
-def _option(options: Sequence[Any], value: Any, source: Source, key: str) -> Any:
+def _option(options: Sequence[Any], value: Any, door: str, source: Source, key: str) -> Any:
     """Which type of a union a value is of: of several dataclasses, the one that has its ``kind``."""
     options = [option for option in options if option is not type(None)]
     if len(options) == 1:
@@ -241,9 +244,15 @@ def _option(options: Sequence[Any], value: Any, source: Source, key: str) -> Any
         near = difflib.get_close_matches("kind", [str(name) for name in value], 1, 0.6)
         if near:
             raise source.error(_join(key, near[0]), value[near[0]], _unknown(near[0], ["kind"]))
-    if not isinstance(kind, str) or kind not in kinds:
-        raise source.error(_join(key, "kind"), kind, "one of " + ", ".join(kinds))
-    return kinds[kind]
+    if isinstance(kind, str) and kind in kinds:
+        return kinds[kind]
+    device = added(door, kind, _join(key, "kind")) if door and isinstance(kind, str) else None
+    if device is None:
+        names = [*kinds, *(offered(door) if door else ())]
+        raise source.error(_join(key, "kind"), kind, "one of " + ", ".join(names))
+    if not dataclasses.is_dataclass(settings := getattr(device, "settings", None)):
+        raise source.error(_join(key, "kind"), kind, f"a class with a dataclass as settings: {device!r} has none")
+    return settings
 
 
 def kind_of(kind: type[Any]) -> str:

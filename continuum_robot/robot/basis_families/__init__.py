@@ -2,14 +2,14 @@
 """Families of functions for the strains of a segment, one a file, and where they are found by their names.
 
 A family is a class with the methods of :class:`BasisFamily`. It gets its name in a robot file by its line in
-:data:`SHIPPED`, by the entry point group :data:`GROUP` of an installed package, or by :func:`register` in a program.
+:data:`SHIPPED`, by an installed package's entry point of the group ``continuum_robot.basis_families``, or by
+:func:`register` in a program.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol, runtime_checkable
 
 from continuum_robot.errors import ParameterError
@@ -17,8 +17,8 @@ from continuum_robot.robot.basis_families.b_spline import BSpline
 from continuum_robot.robot.basis_families.chebyshev import Chebyshev
 from continuum_robot.robot.basis_families.legendre import Legendre
 from continuum_robot.robot.basis_families.piecewise_constant import PiecewiseConstant
+from continuum_robot.robot.doors import BASIS_FAMILIES, added, offered
 
-GROUP = "continuum_robot.basis_families"
 SHIPPED: dict[str, Callable[[], BasisFamily]] = {
     "chebyshev": Chebyshev,
     "legendre": Legendre,
@@ -55,7 +55,7 @@ class BasisFamily(Protocol):
 
 
 def register(name: str, family: Callable[[], BasisFamily]) -> None:
-    """Give a family a name in this program; a package gives it by an entry point of :data:`GROUP`.
+    """Give a family a name in this program; a package gives it by an entry point.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def register(name: str, family: Callable[[], BasisFamily]) -> None:
 
 def family_names() -> tuple[str, ...]:
     """Names that a robot file may have."""
-    return (*SHIPPED, *_registered, *_installed())
+    return (*SHIPPED, *_registered, *offered(BASIS_FAMILIES))
 
 
 @lru_cache(maxsize=32)
@@ -87,18 +87,10 @@ def basis_family(name: str) -> BasisFamily:
     """
     made = SHIPPED.get(name) or _registered.get(name)
     if made is None:
-        entry = _installed().get(name)
-        if entry is None:
-            raise ParameterError("kind", name, f"one of {', '.join(family_names())}")
-        try:
-            made = entry.load()
-        except (ImportError, AttributeError) as error:
-            raise ParameterError("kind", name, f"a package that can be imported: {entry.value}: {error}") from error
+        made = added(BASIS_FAMILIES, name, "kind")
+    if made is None:
+        raise ParameterError("kind", name, f"one of {', '.join(family_names())}")
     family = made()
     if not isinstance(family, BasisFamily):
         raise ParameterError("kind", name, "a family with the methods values, breaks and degree")
     return family
-
-
-def _installed() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=GROUP)}

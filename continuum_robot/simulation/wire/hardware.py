@@ -68,6 +68,16 @@ def catalog() -> dict[str, str]:
     return named
 
 
+def on_wires(robot: Robot) -> bool:
+    """Whether the robot's motors can be simulated to the byte: of a kind of this package, or none that its file names.
+
+    Parameters
+    ----------
+    robot : to be simulated
+    """
+    return robot.hardware is None or robot.hardware.tendon_actuators.kind in (ODRI_CAN, DYNAMIXEL)
+
+
 class _SteppingActuators(OdriTendonActuators):
     """The driver of motor boards; what it waits for is simulated while it waits."""
 

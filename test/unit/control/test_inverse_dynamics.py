@@ -13,6 +13,7 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.virtual_stack import VirtualStack
+from continuum_robot.robot import doors
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
@@ -171,7 +172,7 @@ def test_controllers_of_other_packages_are_found_by_their_entry_point(monkeypatc
         def load(self):
             return lambda robot: ("made for", robot.name)
 
-    monkeypatch.setattr(laws, "entry_points", lambda group: [Entry()] if group == laws.ENTRY_POINTS else [])
+    monkeypatch.setattr(doors, "entry_points", lambda group: [Entry()] if group == doors.CONTROLLERS else [])
 
     def law(name):
         return laws.control_law(dataclasses.replace(ROBOT, control=dataclasses.replace(ROBOT.control, law=name)))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.interpolate import BSpline as ScipyBSpline
 
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.robot import basis_families
+from continuum_robot.robot import basis_families, doors
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.basis_families import SHIPPED, BasisFamily, basis_family, family_names, register
 
@@ -144,7 +144,7 @@ class Entry:
 
 def test_an_installed_package_adds_its_own(registered, monkeypatch):
     entries = [Entry("sines", "their_package:Sines", Sines), Entry("gone", "gone:Gone", ImportError("No module"))]
-    monkeypatch.setattr(basis_families, "entry_points", lambda *, group: entries if group.startswith("cont") else ())
+    monkeypatch.setattr(doors, "entry_points", lambda *, group: entries if group.startswith("cont") else ())
     assert Basis(kind="sines", bending_order=1).coefficient_count == 4
     with pytest.raises(ContinuumRobotError, match=r"gone:Gone.*No module"):
         Basis(kind="gone", bending_order=1)

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The door for motors: a kind that another package adds is read, driven and refused like one of this package."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from continuum_robot.app.fake_level import AUTO, DYNAMICS, WIRE, choose_level
+from continuum_robot.drivers import backends
+from continuum_robot.drivers.protocols import TendonActuators
+from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
+from continuum_robot.robot import doors
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.simulation.wire.pty import Pty
+
+FOLDER = Path(__file__).resolve().parents[3] / "examples" / "own_motor"
+ROBOT = FOLDER / "five_winches.yaml"
+TURNS_PER_A = 0.5
+LONGEST_S = 10.0
+
+
+class Entry:
+    """Of an installed distribution."""
+
+    name, value = "winch_serial", "own_motor:WinchActuators"
+
+    def __init__(self, load: Any) -> None:
+        self.load = load
+
+
+@pytest.fixture
+def own_motor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    module = importlib.import_module("own_motor")
+    entry = Entry(lambda: module.WinchActuators)
+    monkeypatch.setattr(doors, "entry_points", lambda *, group: [entry] if group == doors.TENDON_ACTUATORS else [])
+    yield module
+    del sys.modules["own_motor"]
+
+
+class Board:
+    """The winches' board on a pseudo-terminal: springs that the currents wind up."""
+
+    def __init__(self) -> None:
+        self.pty = Pty()
+        self.current = np.zeros(5)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        received = b""
+        while not self._stop.wait(0.002):
+            *lines, received = (received + self.pty.receive()).split(b"\n")
+            for line in lines:
+                words = line.decode().split()[1:]
+                self.current = np.zeros(5) if words == ["off"] else np.array(words, dtype=float)
+                numbers = " ".join(f"{value:.5f}" for value in [*(TURNS_PER_A * self.current), *self.current])
+                self.pty.send(f"S {numbers}\n".encode())
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self.pty.close()
+
+
+@pytest.fixture
+def board() -> Iterator[Board]:
+    board = Board()
+    yield board
+    board.close()
+
+
+def written(tmp_path: Path, old: str, new: str) -> str:
+    text = ROBOT.read_text(encoding="utf-8")
+    assert old in text
+    (tmp_path / "robot.yaml").write_text(text.replace(old, new), encoding="utf-8")
+    return str(tmp_path / "robot.yaml")
+
+
+def test_its_driver_pulls_the_tendons(own_motor: Any, board: Board, tmp_path: Path) -> None:
+    robot = load_robot(written(tmp_path, "/dev/continuum_robot_winches", str(board.pty.path)))
+    driver = backends.tendon_actuators(robot)
+    assert isinstance(driver, own_motor.WinchActuators)
+    assert isinstance(driver, TendonActuators)
+    driver.open()
+    try:
+        driver.enable()
+        tension_n = np.array([3.0, 4.0, 5.0, 6.0, 7.0])
+        end_s = time.monotonic() + LONGEST_S
+        while True:
+            driver.write(tension_n, time.monotonic())
+            reading = driver.read(time.monotonic())
+            if np.allclose(reading.tension_n, tension_n, atol=0.02):
+                break
+            assert time.monotonic() < end_s, reading
+            time.sleep(0.01)
+        assert board.current[2] < 0 < board.current[1]  # winch 3 turns the other way round
+        assert np.all(reading.displacement_m > 0)
+    finally:
+        driver.close()
+    end_s = time.monotonic() + LONGEST_S
+    while board.current.any() and time.monotonic() < end_s:
+        time.sleep(0.01)
+    assert not board.current.any()
+
+
+def test_a_port_that_is_not_there_is_named(own_motor: Any) -> None:
+    with pytest.raises(DeviceError, match="winches at /dev/continuum_robot_winches"):
+        backends.tendon_actuators(load_robot(str(ROBOT))).open()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("maximum_current_a: 0.9\n    rec", "maximum_curent_a: 0.9\n    rec", "did you mean 'maximum_current_a'"),
+        (
+            "receive_timeout_ms: 120",
+            "receive_timeout_ms: 5",
+            r"robot.yaml:70.*timeout_ms: 5 -- expected a number",
+        ),
+        ("{tendon: 2}", "{tendon: 6}", r"motors\[1\].tendon"),
+        ("{tendon: 3, polarity: -1}", "{tendon: 3, polarity: 0}", "polarity"),
+        ("kind: winch_serial", "kind: winches", "one of odri_can, dynamixel, winch_serial"),
+    ],
+)
+def test_mistakes_in_its_section_are_reported_like_any_other(
+    own_motor: Any, tmp_path: Path, old: str, new: str, words: str
+) -> None:
+    with pytest.raises(RobotFileError, match=words):
+        load_robot(written(tmp_path, old, new))
+
+
+def test_without_the_package_the_known_kinds_are_named() -> None:
+    with pytest.raises(RobotFileError, match="kind: 'winch_serial' -- expected one of odri_can, dynamixel"):
+        load_robot(str(ROBOT))
+
+
+def test_a_package_that_does_not_work_is_named(own_motor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone() -> Any:
+        raise ImportError("no module named usb")
+
+    monkeypatch.setattr(doors, "entry_points", lambda **_: [Entry(gone)])
+    with pytest.raises(ParameterError, match=r"own_motor:WinchActuators: no module named usb"):
+        load_robot(str(ROBOT))
+    monkeypatch.setattr(doors, "entry_points", lambda **_: [Entry(lambda: object)])
+    with pytest.raises(RobotFileError, match="a dataclass as settings"):
+        load_robot(str(ROBOT))
+    monkeypatch.setattr(own_motor.WinchActuators, "clear_faults", None)
+    monkeypatch.delattr(own_motor.WinchActuators, "write")
+    monkeypatch.setattr(doors, "entry_points", lambda **_: [Entry(lambda: own_motor.WinchActuators)])
+    with pytest.raises(ParameterError, match="lacks methods"):
+        backends.tendon_actuators(load_robot(str(ROBOT)))
+
+
+def test_it_is_simulated_without_its_bytes(own_motor: Any) -> None:
+    robot = load_robot(str(ROBOT))
+    level = choose_level(AUTO, robot, real_time=False)
+    assert level.name == DYNAMICS
+    assert "winch_serial" in level.reason
+    with pytest.raises(ParameterError, match="winch_serial"):
+        choose_level(WIRE, robot)
