@@ -23,12 +23,13 @@ from continuum_robot.app.output import write_json
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.odri_can.can_link import bring_up_line
 from continuum_robot.drivers.odri_can.survey import survey
+from continuum_robot.drivers.protocols import ForceSensor, StringEncoders, TendonActuators
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.drivers.serial_port import PortInUseError, permission_remedy, ports
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.hardware import ODRI_CAN, Hardware, OdriCan
+from continuum_robot.robot.hardware import ODRI_CAN, ROKUBI_SERIAL, STRING_ENCODER_SERIAL, Hardware, OdriCan
 from continuum_robot.robot.loading import load_robot
 
 FOUND, MISSING, BUSY, UNEXPECTED = "found", "missing", "in use", "unexpected"
@@ -145,7 +146,7 @@ def examine(robot: Robot | None = None, hardware: Hardware | None = None) -> Fin
         with ThreadPoolExecutor(max_workers=8) as pool:
             actuators = pool.submit(_tendon_actuators, robot, hardware, pool)
             strings = pool.submit(_string_encoders, robot, hardware)
-            force = pool.submit(_force_sensor, hardware)
+            force = pool.submit(_force_sensor, robot, hardware)
             devices = [*actuators.result(), *strings.result(), *force.result()]
         devices += _unexpected_ports(found, hardware)
     return Findings(found, tuple(devices), _realtime_priority())
@@ -203,20 +204,24 @@ def can_interfaces(network: Path = _NETWORK) -> tuple[Port, ...]:
 def _tendon_actuators(robot: Robot, hardware: Hardware, pool: ThreadPoolExecutor) -> list[Device]:
     settings: Any = hardware.tendon_actuators
     if settings.kind != ODRI_CAN:
-        place = getattr(settings, "port", settings.kind)
-        driver = backends.tendon_actuators(robot)
-        try:
-            driver.open()
-            return [Device("tendon actuators", place, FOUND, "all motors answer")]
-        except DeviceError as error:
-            return [_absent("tendon actuators", place, error)]
-        finally:
-            driver.close()
+        return [_opened("tendon actuators", settings, backends.tendon_actuators(robot), "all motors answer")]
     return [
         device
         for devices in pool.map(lambda name: _odri_channel(settings, name), settings.channels)
         for device in devices
     ]
+
+
+def _opened(name: str, settings: Any, driver: TendonActuators | StringEncoders | ForceSensor, words: str) -> Device:
+    """Whether a device can be opened, where nothing more is known of its kind."""
+    place = str(getattr(settings, "port", settings.kind))
+    try:
+        driver.open()
+        return Device(name, place, FOUND, words)
+    except DeviceError as error:
+        return _absent(name, place, error)
+    finally:
+        driver.close()
 
 
 def _odri_channel(settings: OdriCan, channel: str) -> list[Device]:
@@ -240,6 +245,8 @@ def _string_encoders(robot: Robot, hardware: Hardware) -> list[Device]:
     settings = hardware.string_encoders
     if settings is None:
         return []
+    if settings.kind != STRING_ENCODER_SERIAL:
+        return [_opened("string encoders", settings, backends.string_encoders(robot), "can be opened")]
     name = "string-encoder board"
     reader = StringEncoderReader(settings, [string.name for string in robot.strings])
     try:
@@ -264,10 +271,12 @@ def _string_encoders(robot: Robot, hardware: Hardware) -> list[Device]:
     return [Device(name, settings.port, FOUND, "; ".join(words) or "sends frames")]
 
 
-def _force_sensor(hardware: Hardware) -> list[Device]:
+def _force_sensor(robot: Robot, hardware: Hardware) -> list[Device]:
     settings = hardware.force_sensor
     if settings is None:
         return []
+    if settings.kind != ROKUBI_SERIAL:
+        return [_opened("force sensor", settings, backends.force_sensor(robot), "can be opened")]
     name = "Rokubi force sensor"
     sensor = RokubiForceSensor(settings)
     try:
@@ -301,8 +310,8 @@ def _unexpected_ports(found: Iterable[Port], hardware: Hardware) -> list[Device]
 
 def _configured(hardware: Hardware) -> list[str]:
     actuators: Any = hardware.tendon_actuators
-    names = [*getattr(actuators, "channels", ()), *filter(None, [getattr(actuators, "port", "")])]
-    return names + [device.port for device in (hardware.string_encoders, hardware.force_sensor) if device is not None]
+    devices = (actuators, hardware.string_encoders, hardware.force_sensor)
+    return [*getattr(actuators, "channels", ()), *filter(None, (getattr(device, "port", "") for device in devices))]
 
 
 def _resolved(name: str) -> str:

@@ -20,8 +20,7 @@ from continuum_robot.app.cogging_plot import draw_cogging
 from continuum_robot.app.output import write_json
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.made_up_wiring import wired
-from continuum_robot.drivers.protocols import CountsFromPowerOn, StringEncoders, TendonActuators
-from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
+from continuum_robot.drivers.protocols import CountsFromPowerOn, SetsZero, StringEncoders, TendonActuators
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.identification.procedures.cogging_calibration import SPEEDS_M_PER_S, CoggingCalibration
 from continuum_robot.identification.procedures.cogging_record import (
@@ -216,7 +215,7 @@ def run_check_tendons(
     loaded = _loaded(robot)
     procedure = TendonCheck(loaded, TendonCheckSettings(pull_n=pull_n))
     with _open(loaded, simulated, console) as devices:
-        if isinstance(devices.strings, StringEncoderReader) and not devices.strings.zeroed:
+        if isinstance(devices.strings, SetsZero) and not devices.strings.zeroed:
             _zero_strings(devices, console)
         run = _follow(devices, procedure, "checking the tendons", console)
     verdicts = procedure.result
@@ -485,7 +484,7 @@ def _aligned(actuators: TendonActuators) -> bool:
 def _zero_strings(devices: _Devices, console: Console) -> None:
     """A board that was never zeroed since its boot shows no lengths."""
     strings = devices.strings
-    if isinstance(strings, StringEncoderReader):
+    if isinstance(strings, SetsZero):
         devices.call(strings.request_zero)
         for _ in range(STRING_ZERO_LOOKS):
             devices.wait(LOOK_S)

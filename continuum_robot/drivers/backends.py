@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The drivers of the devices that a robot file names: those of this package, and tendon actuators of others.
+"""The drivers of the devices that a robot file names: those of this package and of others.
 
 Another package offers tendon actuators under their ``kind`` in the entry points ``continuum_robot.tendon_actuators``: a
 class that is made with a robot and the section of its file, is a
 :class:`~continuum_robot.drivers.protocols.TendonActuators`, and has as ``settings`` the dataclass of that section, a
-:class:`~continuum_robot.robot.hardware.MotorsSection`.
+:class:`~continuum_robot.robot.hardware.MotorsSection`. So it does string encoders (``continuum_robot.string_encoders``,
+with ``strings`` in the section, each with the name ``string``) and force sensors (``continuum_robot.force_sensors``).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import dataclasses
 from collections.abc import Callable
 from time import monotonic
 from time import sleep as real_sleep
-from typing import Any
+from typing import Any, cast
 
 from continuum_robot.drivers.dynamixel.actuators import STEPPED_MARGIN_S, DynamixelTendonActuators
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
@@ -23,8 +24,16 @@ from continuum_robot.drivers.simulated_wires import SimulatedWires
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.doors import TENDON_ACTUATORS, added, offered
-from continuum_robot.robot.hardware import DYNAMIXEL, ODRI_CAN, Dynamixel, Hardware, OdriCan
+from continuum_robot.robot.doors import FORCE_SENSORS, STRING_ENCODERS, TENDON_ACTUATORS, added, offered
+from continuum_robot.robot.hardware import (
+    DYNAMIXEL,
+    ODRI_CAN,
+    ROKUBI_SERIAL,
+    STRING_ENCODER_SERIAL,
+    Dynamixel,
+    Hardware,
+    OdriCan,
+)
 
 Time = tuple[Callable[[], float], Callable[[float], None]]
 """Clock and waiting, s."""
@@ -61,12 +70,19 @@ def tendon_actuators(robot: Robot, interface: str = "", *, form: Any = None) -> 
     settings: Any = hardware_of(robot).tendon_actuators
     if settings.kind in _MAKERS:
         return _MAKERS[settings.kind](robot, settings, interface, form)
-    driver = added(TENDON_ACTUATORS, settings.kind, _KIND)
+    made = _of_others(TENDON_ACTUATORS, TendonActuators, robot, settings, "tendon_actuators")
+    return cast("TendonActuators", made)
+
+
+def _of_others(door: str, protocol: type, robot: Robot, settings: Any, section: str) -> Any:
+    """A driver that another package adds, which has to be a ``protocol``."""
+    key = f"hardware.{section}.kind"
+    driver = added(door, settings.kind, key)
     if driver is None:
-        raise ParameterError(_KIND, settings.kind, f"one of {', '.join([*_MAKERS, *offered(TENDON_ACTUATORS)])}")
+        raise ParameterError(key, settings.kind, f"a kind of this package, or of {', '.join(offered(door)) or door}")
     made = driver(robot, settings)
-    if not isinstance(made, TendonActuators):
-        raise ParameterError(_KIND, settings.kind, f"a class that is a TendonActuators: {driver!r} lacks methods")
+    if not isinstance(made, protocol):
+        raise ParameterError(key, settings.kind, f"a class that is a {protocol.__name__}: {driver!r} lacks methods")
     return made
 
 
@@ -139,9 +155,11 @@ def string_encoders(robot: Robot, port: str = "") -> StringEncoders:
     ------
     ParameterError : the robot has no such device in its file
     """
-    settings = hardware_of(robot).string_encoders
+    settings: Any = hardware_of(robot).string_encoders
     if settings is None:
         raise ParameterError("hardware.string_encoders", None, f"string encoders in the file of robot {robot.name!r}")
+    if settings.kind != STRING_ENCODER_SERIAL:
+        return cast("StringEncoders", _of_others(STRING_ENCODERS, StringEncoders, robot, settings, "string_encoders"))
     names = [string.name for string in robot.strings]
     return StringEncoderReader(settings, names, port=port or None, clock=monotonic)
 
@@ -157,7 +175,9 @@ def force_sensor(robot: Robot, port: str = "") -> ForceSensor:
     ------
     ParameterError : the robot has no such device in its file
     """
-    settings = hardware_of(robot).force_sensor
+    settings: Any = hardware_of(robot).force_sensor
     if settings is None:
         raise ParameterError("hardware.force_sensor", None, f"a force sensor in the file of robot {robot.name!r}")
+    if settings.kind != ROKUBI_SERIAL:
+        return cast("ForceSensor", _of_others(FORCE_SENSORS, ForceSensor, robot, settings, "force_sensor"))
     return RokubiForceSensor(settings, port=port or None, clock=monotonic)

@@ -175,6 +175,26 @@ class StringEncoders(Protocol):
 
 
 @runtime_checkable
+class SetsZero(Protocol):
+    """String encoders that keep their zero themselves."""
+
+    @property
+    def zeroed(self) -> bool:
+        """Whether it was set since their power-on."""
+
+    def request_zero(self) -> None:
+        """Have them count from here; :attr:`zeroed` reports when they do."""
+
+
+@runtime_checkable
+class CountsFrames(Protocol):
+    """A sensor that counts what it received."""
+
+    def statistics(self) -> dict[str, float]:
+        """Counters by name, for the diagnostics."""
+
+
+@runtime_checkable
 class ForceSensor(Protocol):
     """A force-torque sensor.
 

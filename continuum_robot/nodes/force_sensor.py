@@ -11,7 +11,7 @@ from geometry_msgs.msg import WrenchStamped
 from std_srvs.srv import Trigger
 
 from continuum_robot.drivers import backends
-from continuum_robot.drivers.protocols import ForceReading, ForceSensor
+from continuum_robot.drivers.protocols import CountsFrames, ForceReading, ForceSensor
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.nodes import qos
@@ -99,8 +99,11 @@ class ForceSensorNode(SensorNode[ForceReading]):
     def _make_sensor(self, robot: Robot) -> ForceSensor:
         if not self.simulated:
             return backends.force_sensor(robot, str(self.parameters.get("serial_port")))
-        given = None if robot.hardware is None else robot.hardware.force_sensor
-        settings = given or RokubiSerial(kind=ROKUBI_SERIAL, port="simulated", frame_id=SIMULATED_FRAME)
+        given: Any = None if robot.hardware is None else robot.hardware.force_sensor
+        if given is None or given.kind != ROKUBI_SERIAL:
+            frame_id = getattr(given, "frame_id", SIMULATED_FRAME)
+            given = RokubiSerial(kind=ROKUBI_SERIAL, port="simulated", frame_id=frame_id)
+        settings: RokubiSerial = given
         # The real driver sets the sensor up while it opens it, which takes time; in lock-step there is none.
         if self.parameters.get("fake_level") in ON_WIRES and not self.clock.stepped:
             fake = FakeRokubi(lambda: UNLOADED)
@@ -140,7 +143,7 @@ class ForceSensorNode(SensorNode[ForceReading]):
         status.add("temperature_c", reading.temperature_c)
         status.add("taring", sensor.taring)
         status.add("read_errors", self.read_errors)
-        if isinstance(sensor, RokubiForceSensor):
+        if isinstance(sensor, CountsFrames):
             for name, value in sensor.statistics().items():
                 status.add(name, value)
 

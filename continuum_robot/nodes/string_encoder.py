@@ -10,8 +10,7 @@ import numpy as np
 from std_srvs.srv import Trigger
 
 from continuum_robot.drivers import backends
-from continuum_robot.drivers.protocols import StringEncoders, StringReading
-from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
+from continuum_robot.drivers.protocols import CountsFrames, SetsZero, StringEncoders, StringReading
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.identification.procedures.record import (
     load_record,
@@ -148,7 +147,7 @@ class StringEncoder(SensorNode[StringReading]):
         if encoders is None:
             response.message = "refused: configure the string encoder first"
             return response
-        if isinstance(encoders, StringEncoderReader):
+        if isinstance(encoders, SetsZero):
             encoders.request_zero()
         self._zero = np.zeros_like(self._zero)
         response.success = True
@@ -190,7 +189,7 @@ class StringEncoder(SensorNode[StringReading]):
         status.add("extension_m", reading.extension_m)
         status.add("age_s", reading.age_s)
         status.add("read_errors", self.read_errors)
-        if isinstance(self._encoders, StringEncoderReader):
+        if isinstance(self._encoders, CountsFrames):
             for name, value in self._encoders.statistics().items():
                 status.add(name, value)
 

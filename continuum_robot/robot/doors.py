@@ -10,6 +10,8 @@ from continuum_robot.errors import ParameterError
 
 BASIS_FAMILIES = "continuum_robot.basis_families"
 CONTROLLERS = "continuum_robot.controllers"
+FORCE_SENSORS = "continuum_robot.force_sensors"
+STRING_ENCODERS = "continuum_robot.string_encoders"
 TENDON_ACTUATORS = "continuum_robot.tendon_actuators"
 
 

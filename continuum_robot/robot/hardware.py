@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from continuum_robot.robot.actuation import Actuators
-from continuum_robot.robot.doors import TENDON_ACTUATORS
+from continuum_robot.robot.doors import FORCE_SENSORS, STRING_ENCODERS, TENDON_ACTUATORS
 from continuum_robot.robot.schema import quantity, refuse
 
 ODRI_CAN = "odri_can"
@@ -268,8 +268,10 @@ class Hardware:
 
     serial_number: str = quantity("of this robot, kept in its calibration files", filled=True)
     tendon_actuators: OdriCan | Dynamixel = quantity("the motors that pull the tendons, by kind", door=TENDON_ACTUATORS)
-    string_encoders: StringEncoderSerial | None = quantity("the string encoders, by kind", default=None)
-    force_sensor: RokubiSerial | None = quantity("a force-torque sensor, by kind", default=None)
+    string_encoders: StringEncoderSerial | None = quantity(
+        "the string encoders, by kind", default=None, door=STRING_ENCODERS
+    )
+    force_sensor: RokubiSerial | None = quantity("a force-torque sensor, by kind", default=None, door=FORCE_SENSORS)
 
     def check_tendons(self, tendon_count: int) -> None:
         """Refuse a motor mapped twice and a tendon without a motor, for a robot of ``tendon_count`` tendons.

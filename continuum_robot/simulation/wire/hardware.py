@@ -27,6 +27,7 @@ from continuum_robot.robot.hardware import (
     DYNAMIXEL,
     ODRI_CAN,
     ROKUBI_SERIAL,
+    STRING_ENCODER_SERIAL,
     Dynamixel,
     Hardware,
     OdriCan,
@@ -199,7 +200,9 @@ class SimulatedHardware:
         self._aligned, self._alignment_s, self._zeroed = aligned, alignment_s, zeroed
         self._start_rev = start_rev
         self._link, self._folder = link, folder
-        self._has_strings, self._has_force = strings and self._hardware.string_encoders is not None, force
+        encoders = self._hardware.string_encoders
+        self._has_strings = strings and encoders is not None and encoders.kind == STRING_ENCODER_SERIAL
+        self._has_force = force
         self._wrench = wrench or (lambda: np.zeros(6))
         self._lock = threading.RLock()
         self._mechanical = faults.FaultBoard(robot.tendon_count, "tendon", MECHANICAL)
@@ -466,7 +469,9 @@ class SimulatedHardware:
 
     @property
     def _force_settings(self) -> RokubiSerial:
-        return self._hardware.force_sensor or RokubiSerial(kind=ROKUBI_SERIAL, port="simulated")
+        own = self._hardware.force_sensor
+        known = own is not None and own.kind == ROKUBI_SERIAL
+        return own if own is not None and known else RokubiSerial(kind=ROKUBI_SERIAL, port="simulated")
 
     def _make_devices(self, plant: Plant) -> None:
         if isinstance(self._hardware.tendon_actuators, Dynamixel):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from continuum_robot.drivers.string_encoder_serial.reader import ANSWER_TIMEOUT_S, StringEncoderReader
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.hardware import STRING_ENCODER_SERIAL
 from continuum_robot.runtime.clock import Clock
 from continuum_robot.simulation.plant_link import StringSource
 from continuum_robot.simulation.wire.hardware import wired
@@ -57,7 +58,7 @@ class LinkedStringBoard:
         return (
             robot.actuators is not None
             and bool(robot.strings)
-            and getattr(wired(robot).hardware, "string_encoders", None) is not None
+            and getattr(getattr(wired(robot).hardware, "string_encoders", None), "kind", "") == STRING_ENCODER_SERIAL
         )
 
     def start(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door for motors: a kind that another package adds is read, driven and refused like one of this package."""
+"""The doors for motors and sensors: a kind that another package adds is read and refused like one of this package."""
 
 from __future__ import annotations
 
@@ -8,18 +8,24 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from continuum_robot.app.fake_level import AUTO, DYNAMICS, WIRE, choose_level
 from continuum_robot.drivers import backends
-from continuum_robot.drivers.protocols import TendonActuators
+from continuum_robot.drivers.protocols import StringReading, TendonActuators
 from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
 from continuum_robot.robot import doors
-from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.loading import find_robot_file, load_robot
+from continuum_robot.robot.schema import quantity
+from continuum_robot.simulation.wire.hardware import SimulatedHardware
+from continuum_robot.simulation.wire.link_strings import LinkedStringBoard
 from continuum_robot.simulation.wire.pty import Pty
 
 FOLDER = Path(__file__).resolve().parents[3] / "examples" / "own_motor"
@@ -169,3 +175,93 @@ def test_it_is_simulated_without_its_bytes(own_motor: Any) -> None:
     assert "winch_serial" in level.reason
     with pytest.raises(ParameterError, match="winch_serial"):
         choose_level(WIRE, robot)
+
+
+# --- sensors, by the same door
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnString:
+    string: str = quantity("name of the string", filled=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnEncodersSection:
+    kind: str = quantity("laser", choices=("laser",))
+    strings: tuple[OwnString, ...] = quantity("every string")
+
+
+class OwnEncoders:
+    settings = OwnEncodersSection
+    simulated = False
+
+    def __init__(self, robot: Robot, settings: OwnEncodersSection) -> None:
+        self.string_count, self.given = len(robot.strings), settings
+
+    def open(self) -> None: ...
+
+    def read(self, now_s: float) -> StringReading:
+        return StringReading(now_s, np.full(self.string_count, 0.003), np.zeros(self.string_count))
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnForceSection:
+    kind: str = quantity("scale", choices=("scale",))
+    range_n: float = quantity("largest force", "N", gt=0, le=100)
+
+
+class OwnForce:
+    settings = OwnForceSection
+
+    def __init__(self, robot: Robot, settings: OwnForceSection) -> None:
+        raise DeviceError("scale", f"{settings.range_n:g} N", robot.name)
+
+
+@pytest.fixture
+def own_sensors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    entries = {doors.STRING_ENCODERS: Entry(lambda: OwnEncoders), doors.FORCE_SENSORS: Entry(lambda: OwnForce)}
+    entries[doors.STRING_ENCODERS].name, entries[doors.FORCE_SENSORS].name = "laser", "scale"
+    monkeypatch.setattr(doors, "entry_points", lambda *, group: [entries[group]] if group in entries else [])
+    data = yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8"))
+    strings = [{"string": name} for name in ("string_x", "string_y")]
+    data["hardware"] |= {"string_encoders": {"kind": "laser", "strings": strings}}
+    data["hardware"] |= {"force_sensor": {"kind": "scale", "range_n": 20.0}}
+    data["assumed"] = [key for key in data["assumed"] if "string_encoders" not in key]
+    (tmp_path / "robot.yaml").write_text(yaml.safe_dump(data), encoding="utf-8")
+    return str(tmp_path / "robot.yaml")
+
+
+def test_sensors_of_other_packages_are_read(own_sensors: str) -> None:
+    robot = load_robot(own_sensors)
+    encoders = backends.string_encoders(robot)
+    assert isinstance(encoders, OwnEncoders)
+    assert encoders.given.strings[1].string == "string_y"
+    np.testing.assert_array_equal(encoders.read(1.0).extension_m, 0.003)
+    with pytest.raises(DeviceError, match="20 N"):
+        backends.force_sensor(robot)
+
+
+def test_their_sections_are_checked(own_sensors: str) -> None:
+    text = Path(own_sensors).read_text(encoding="utf-8")
+    for old, new, words in (
+        ("range_n: 20.0", "range_n: 2000.0", r"force_sensor.range_n: 2000.0 -- expected a number in"),
+        ("string: string_y", "string: string_z", r"strings\[1\].string"),
+        ("kind: laser", "kind: lasers", "one of string_encoder_serial, laser"),
+    ):
+        Path(own_sensors).write_text(text.replace(old, new), encoding="utf-8")
+        with pytest.raises(RobotFileError, match=words):
+            load_robot(own_sensors)
+
+
+def test_they_are_simulated_without_their_bytes(own_sensors: str) -> None:
+    robot = load_robot(own_sensors)
+    hardware = SimulatedHardware(robot, strings=True, force=True)
+    hardware.open()
+    try:
+        assert hardware.string_board is None
+        assert hardware.rokubi is not None
+    finally:
+        hardware.close()
+    assert not LinkedStringBoard.can_read(robot)
