@@ -82,9 +82,9 @@ command(epilog="Example: continuum-robot teleop --gamepad auto --mode tip")(runn
 command(epilog="Example: continuum-robot check my_robot.yaml")(robots.check)
 command(epilog="Example: continuum-robot devices my_robot.yaml --json devices.json")(hardware.devices)
 command(
-    epilog="Example: continuum-robot desk opencr_five_tendon --out desk, then, in another terminal: continuum-robot "
-    "home desk/robot.yaml --hardware"
-)(hardware.desk)
+    epilog="Example: continuum-robot simulate-devices opencr_five_tendon, then, in another terminal: continuum-robot "
+    "home simulated_devices/robot.yaml --hardware"
+)(hardware.simulate_devices)
 command(epilog="Example: continuum-robot faults --json faults.json")(experiments.faults)
 command(
     cls=experiments.ExperimentHelp,

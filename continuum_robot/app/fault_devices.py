@@ -21,7 +21,7 @@ from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire.can_wire import SlcanAdapter
-from continuum_robot.simulation.wire.desk import go_ahead_of_others, put_on_adapters
+from continuum_robot.simulation.wire.device_ports import go_ahead_of_others, put_on_adapters
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.simulation.wire.pacing import Pacer
 

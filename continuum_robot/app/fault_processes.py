@@ -42,7 +42,7 @@ from continuum_robot.experiments.fault_campaign.kinds import KINDS
 from continuum_robot.msg import TendonCommands
 from continuum_robot.nodes.spinning import wait_for
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.wire.desk import robot_on_ports
+from continuum_robot.simulation.wire.device_ports import robot_on_ports
 from continuum_robot.srv import ManageStack
 
 Vector = NDArray[np.float64]

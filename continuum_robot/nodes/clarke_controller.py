@@ -120,7 +120,7 @@ class ClarkeControllerNode(ManagedNode):
             create.create_subscription(TendonStates, "tendon_states", self._on_states, qos.newest_state(), raw=True)
             self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
         create.create_subscription(
-            ClarkeState, "clarke_reference", self._on_reference, qos.owned_reference(), lazy=True, told=True
+            ClarkeState, "clarke_reference", self._on_reference, qos.owned_reference(), lazy=True, with_gid=True
         )
         # The node to which the reference source gave the turn writes; without a reference source, the first that does.
         self.create_subscription(Float64, "tension_reference", self._on_tension_reference, qos.switch_subscription())

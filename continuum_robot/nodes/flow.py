@@ -88,7 +88,7 @@ class Flow(Protocol):
         *,
         raw: bool = False,
         lazy: bool = False,
-        told: bool = False,
+        with_gid: bool = False,
     ) -> None:
         """Subscribe for good. In lock-step, topics of a turn are handled in the order in which they were subscribed.
 
@@ -100,7 +100,7 @@ class Flow(Protocol):
         profile : quality of service in real time
         raw : the callback takes bytes
         lazy : a message does not make it the node's turn; it is handled in the next one
-        told : the callback gets the GID of the publisher too, as bytes
+        with_gid : the callback gets the GID of the publisher too, as bytes
         """
 
     def create_timer(self, callback: Callable[[], None]) -> FlowTimer:
@@ -186,11 +186,11 @@ class RealFlow:
         *,
         raw: bool = False,
         lazy: bool = False,  # noqa: ARG002
-        told: bool = False,
+        with_gid: bool = False,
     ) -> None:
         """See :meth:`Flow.create_subscription`; ``lazy`` means nothing here."""
-        if told:
-            self._node.subscribe_told(kind, topic, callback, profile, raw=raw)
+        if with_gid:
+            self._node.subscribe_with_publisher(kind, topic, callback, profile, raw=raw)
         else:
             self._node.create_subscription(kind, topic, callback, profile, raw=raw)
 

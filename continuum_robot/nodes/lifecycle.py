@@ -25,7 +25,7 @@ from continuum_robot.nodes.diagnostics import Diagnostics, Level, StatusBuilder
 from continuum_robot.nodes.flow import Flow, RealFlow
 from continuum_robot.nodes.lockstep_participant import LockstepParticipant
 from continuum_robot.nodes.parameters import ParameterServer
-from continuum_robot.nodes.told_subscription import ToldNode
+from continuum_robot.nodes.publisher_subscription import PublisherNode
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import Quantity
@@ -41,7 +41,7 @@ SUCCESS, FAILURE, ERROR = (
 )
 
 
-class ManagedNode(ToldNode, LifecycleNode):
+class ManagedNode(PublisherNode, LifecycleNode):
     """A lifecycle node. Subclasses implement ``configure``, ``activate``, ``deactivate``, ``cleanup``.
 
     They raise on failure. An error of this project is logged as one sentence and fails the transition; any other

@@ -100,7 +100,7 @@ class LockstepCoordinator:
         return CountedPublisher(self._node, kind, topic, self._on_publish)
 
     def listen(
-        self, kind: Any, topic: str, callback: Callable[..., None], *, raw: bool = False, told: bool = False
+        self, kind: Any, topic: str, callback: Callable[..., None], *, raw: bool = False, with_gid: bool = False
     ) -> None:
         """Hear a topic of the participants; the callback is called by :meth:`wait_heard`.
 
@@ -110,9 +110,11 @@ class LockstepCoordinator:
         topic : relative name
         callback : gets each message, in the thread that calls :meth:`wait_heard`
         raw : the callback takes bytes
-        told : the callback gets the GID of the publisher too; the node is a managed one
+        with_gid : the callback gets the GID of the publisher too; the node is a managed one
         """
-        self._inboxes.append(Inbox(self._node, kind, topic, callback, raw=raw, told=told, on_heard=self._signal))
+        self._inboxes.append(
+            Inbox(self._node, kind, topic, callback, raw=raw, with_gid=with_gid, on_heard=self._signal)
+        )
 
     def wait_heard(self) -> bool:
         """Handle everything that the participants have published on the topics that are listened to.

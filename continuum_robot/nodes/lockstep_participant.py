@@ -76,7 +76,7 @@ class Inbox:
     topic : relative name
     callback : gets each message when its time has come
     raw : the callback takes bytes
-    told : the callback gets the publisher's GID too
+    with_gid : the callback gets the publisher's GID too
     on_heard : called when a message has come
 
     Attributes
@@ -94,14 +94,14 @@ class Inbox:
         *,
         raw: bool,
         on_heard: Callable[[], None],
-        told: bool = False,
+        with_gid: bool = False,
     ) -> None:
         self.topic = str(node.resolve_topic_name(topic))
         self.heard = 0
         self._kind, self._callback, self._raw, self._on_heard = kind, callback, raw, on_heard
         self._waiting: deque[tuple[bytes, ...]] = deque()
-        if told:
-            node.subscribe_told(kind, topic, self._take, qos.lockstep(), raw=True)
+        if with_gid:
+            node.subscribe_with_publisher(kind, topic, self._take, qos.lockstep(), raw=True)
         else:
             node.create_subscription(kind, topic, self._take, qos.lockstep(), raw=True)
 
@@ -231,10 +231,10 @@ class LockstepParticipant:
         *,
         raw: bool = False,
         lazy: bool = False,
-        told: bool = False,
+        with_gid: bool = False,
     ) -> None:
         """See :meth:`Flow.create_subscription`; ``profile`` is that of lock-step."""
-        inbox = Inbox(self._node, kind, topic, callback, raw=raw, told=told, on_heard=self._on_heard)
+        inbox = Inbox(self._node, kind, topic, callback, raw=raw, with_gid=with_gid, on_heard=self._on_heard)
         self._inboxes.append(inbox)
         if lazy and self._lag is None:
             # Lest the middleware keeps more than it can.

@@ -228,11 +228,11 @@ class ShapeEstimatorNode(ManagedNode):
         pose = message.pose.pose if with_covariance else message.pose
         turn = pose.orientation
         # A tracker of places alone leaves the quaternion as it is made, or zero.
-        told = (turn.x, turn.y, turn.z) != (0.0, 0.0, 0.0)
+        oriented = (turn.x, turn.y, turn.z) != (0.0, 0.0, 0.0)
         tracked.see_pose(
             conversions.stamp_ns(message.header.stamp) * 1e-9,
             conversions.position(pose.position),
-            matrix_from_quaternion([turn.w, turn.x, turn.y, turn.z]) if told else None,
+            matrix_from_quaternion([turn.w, turn.x, turn.y, turn.z]) if oriented else None,
             np.reshape(message.pose.covariance, (6, 6)) if with_covariance else None,
         )
 

@@ -103,7 +103,7 @@ class TipApproachNode(ManagedNode):
         self._drop = ""
         self._taking: tuple[Future, float] | None = None
         self._is_writer = False
-        self._told_s = -math.inf
+        self._reported_s = -math.inf
         self._reach: Reach | None = None
         self._progress: Progress | None = None
         self._state, self._message = "", ""
@@ -306,11 +306,11 @@ class TipApproachNode(ManagedNode):
         if changed and state != self._state:
             self.get_logger().info(f"tip target: {state}{': ' if message else ''}{message}")
         self._state, self._message = state, message
-        if changed or now_s - self._told_s >= _TELL_S:
+        if changed or now_s - self._reported_s >= _TELL_S:
             self._publish_state(state, message, now_s)
 
     def _publish_state(self, state: str, text: str, now_s: float, refused: Vector | None = None) -> None:
-        self._told_s = now_s
+        self._reported_s = now_s
         reach, progress, approach = self._reach, self._progress, self._approach
         message = TipState(simulated=self.simulated, state=state, message=text)
         conversions.set_stamp(message.header.stamp, self.clock.stamp_ns(now_s))

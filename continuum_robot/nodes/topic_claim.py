@@ -7,7 +7,7 @@ import math
 
 from rclpy.node import Node
 
-from continuum_robot.nodes.told_subscription import publishers
+from continuum_robot.nodes.publisher_subscription import publishers
 from continuum_robot.runtime.writer_claim import NOBODY, WriterClaim
 
 LOOK_PERIOD_S = 0.05
@@ -41,7 +41,7 @@ class TopicClaim:
         self._present: set[bytes] = set()
         self._looked_s = -math.inf
         self._refused: dict[bytes, tuple[float, float]] = {}
-        self._told: set[bytes] = set()
+        self._reported: set[bytes] = set()
         self.named = ""
 
     def admits(self, gid: bytes, now_s: float) -> bool:
@@ -59,7 +59,7 @@ class TopicClaim:
             return claim.admits(gid, now_s)
         if self._is_admitted(gid, now_s):
             self._refused.pop(gid, None)
-            self._told.discard(gid)
+            self._reported.discard(gid)
             return True
         # The first messages of a handover may come before the turn is known, and the last ones after it.
         since_s, newest_s = self._refused.get(gid, (now_s, now_s))
@@ -73,7 +73,7 @@ class TopicClaim:
     def forget_named(self) -> None:
         """Nobody was called an intruder; who goes on is called so again."""
         self.named = ""
-        self._told.clear()
+        self._reported.clear()
 
     def take_turn(self, name: str) -> None:
         """From now on the topic is this node's, at once.
@@ -89,9 +89,9 @@ class TopicClaim:
     def tell(self) -> None:
         """Log whose messages are refused, once for each."""
         gid = self.claim.intruder
-        if gid == NOBODY or gid in self._told:
+        if gid == NOBODY or gid in self._reported:
             return
-        self._told.add(gid)
+        self._reported.add(gid)
         self.named = self.intruder_name
         owner = self.turn or self.holder_name
         self._node.get_logger().error(

@@ -18,7 +18,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from continuum_robot.msg import Shape
 from continuum_robot.srv import ManageStack
 from geometry_msgs.msg import WrenchStamped
-from ros_desk import stand
+from ros_device_ports import stand
 from ros_probe import PATIENT, Probe
 
 from continuum_robot.app.launch_arguments import stack_arguments
@@ -26,7 +26,7 @@ from continuum_robot.app.launch_plan import programs_of_stack
 from continuum_robot.app.processes import ProcessGroup, node_command
 from continuum_robot.nodes import qos
 from continuum_robot.nodes.spinning import wait_for
-from continuum_robot.simulation.wire.desk import Desk
+from continuum_robot.simulation.wire.device_ports import DevicePorts
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time, pytest.mark.slow]
 
@@ -43,7 +43,7 @@ PARAMETERS = {
 
 
 @pytest.fixture(scope="module")
-def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Desk]]:
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, DevicePorts]]:
     with stand(tmp_path_factory.mktemp("launch"), strings=True, force=True) as file_and_desk:
         yield file_and_desk
 
@@ -59,7 +59,7 @@ def probe(domain: int) -> Iterator[Probe]:
 
 @pytest.mark.parametrize("composed", ["false", "true"])
 def test_the_robot_moves_on_its_wires_and_ends_in_order(
-    composed: str, standing: tuple[Path, Desk], probe: Probe, tmp_path: Path
+    composed: str, standing: tuple[Path, DevicePorts], probe: Probe, tmp_path: Path
 ) -> None:
     robot, desk = standing
     file = tmp_path / "parameters.yaml"
@@ -107,7 +107,7 @@ def up_or_ended(group: ProcessGroup, probe: Probe) -> bool:
     return probe.stack_state() == "up" or bool(group.ended())
 
 
-def follow(probe: Probe, desk: Desk) -> None:
+def follow(probe: Probe, desk: DevicePorts) -> None:
     """The true robot follows its reference, whatever a busy machine made of the first tries."""
     begin = probe.newest("clarke_state").position[0]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pretension as a reference over DDS: bounded by the limits, reached at its rate, told by the diagnostics."""
+"""The pretension as a reference over DDS: bounded by the limits, reached at its rate, reported by the diagnostics."""
 
 from __future__ import annotations
 

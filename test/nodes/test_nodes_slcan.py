@@ -16,7 +16,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 
 from continuum_robot.msg import TendonCommands
 from rclpy.context import Context
-from ros_desk import LABORATORY, stand
+from ros_device_ports import LABORATORY, stand
 from ros_probe import PATIENT, Probe
 
 from continuum_robot.nodes.spinning import Spinner, initialize

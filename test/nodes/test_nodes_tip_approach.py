@@ -81,9 +81,9 @@ def test_a_target_is_met_to_a_micrometre_inside_the_stroke(probe):
     probe.wait(there, 60.0, "the tip does not stay within a micrometre")
     insertions = [m.position[2] for m in list(probe.received["clarke_state"])[-200:]]
     assert PARAMETERS.insertion_low_m - 1e-5 <= min(insertions) <= max(insertions) <= PARAMETERS.insertion_high_m + 1e-5
-    told = probe.newest("tip_state")
-    assert told.simulated
-    assert told.reachable
+    state = probe.newest("tip_state")
+    assert state.simulated
+    assert state.reachable
 
 
 @pytest.mark.parametrize(

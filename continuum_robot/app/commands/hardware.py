@@ -35,11 +35,11 @@ def devices(
     raise typer.Exit(part("devices").run_devices(robot, json_file))
 
 
-def desk(
+def simulate_devices(
     robot: RobotArgument,
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Folder of the ports and of the robot file that names them.")
-    ] = Path("desk"),
+    ] = Path("simulated_devices"),
 ) -> None:
     """Simulated devices on ports of their own, to rehearse what is done with a real robot's, until Ctrl-C.
 
@@ -48,7 +48,7 @@ def desk(
     home and up with --hardware, or to ros2 launch; the drivers cannot tell the difference. The devices are stepped
     every millisecond: where the computer is too busy for that, their boards' timeouts strike.
     """
-    raise typer.Exit(part("desk").run_desk(robot, out))
+    raise typer.Exit(part("simulate_devices").run_simulate_devices(robot, out))
 
 
 def home(

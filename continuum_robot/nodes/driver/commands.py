@@ -52,7 +52,9 @@ class CommandInput:
         self._trips: RoundTripStatistics | None = None
         self._writers = WriterWatch()
         if listens:
-            flow.create_subscription(TendonCommands, TOPIC, self._on_command, qos.owned_command(), raw=True, told=True)
+            flow.create_subscription(
+                TendonCommands, TOPIC, self._on_command, qos.owned_command(), raw=True, with_gid=True
+            )
 
     def listen(self, loop: DriverLoop, trips: RoundTripStatistics | None) -> None:
         """Commands are for this loop from now on.

@@ -13,9 +13,9 @@ from std_srvs.srv import Trigger
 from continuum_robot.msg import EstopButton
 from continuum_robot.nodes import qos
 from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.publisher_subscription import PublisherNode, publishers
 from continuum_robot.nodes.requests import check_request
 from continuum_robot.nodes.spinning import Spinner
-from continuum_robot.nodes.told_subscription import ToldNode, publishers
 from continuum_robot.runtime.estop_inputs import EstopInputs
 from continuum_robot.srv import ReleaseEstop
 
@@ -65,7 +65,7 @@ class EstopListener:
     def __init__(self, node: ManagedNode, inputs: EstopInputs, obeys: Obeys) -> None:
         # Hidden from lists, as its name begins with an underscore. Names are resolved by the node, with its remappings;
         # the command line would give this one the node's own name.
-        self._node = ToldNode(
+        self._node = PublisherNode(
             f"_{node.get_name()}_estop",
             context=node.context,
             namespace=node.get_namespace(),
@@ -78,8 +78,8 @@ class EstopListener:
         self._looks = 0
         self._topic = node.resolve_topic_name("estop")
         for profile in (qos.switch_subscription(), qos.latched()):
-            self._node.subscribe_told(Bool, self._topic, self._on_switch, profile)
-        self._node.subscribe_told(
+            self._node.subscribe_with_publisher(Bool, self._topic, self._on_switch, profile)
+        self._node.subscribe_with_publisher(
             EstopButton, node.resolve_topic_name("estop_button"), self._on_button, qos.switch_subscription()
         )
         self._node.create_service(Trigger, node.resolve_service_name("estop"), obeys.serve_estop)

@@ -59,15 +59,15 @@ class DriverFlow:
         *,
         raw: bool = False,
         lazy: bool = False,  # noqa: ARG002
-        told: bool = False,
+        with_gid: bool = False,
     ) -> None:
         """As :class:`~continuum_robot.nodes.flow.Flow`; the callback comes in the loop's thread.
 
         Parameters
         ----------
-        kind, topic, callback, profile, raw, lazy, told : as there
+        kind, topic, callback, profile, raw, lazy, with_gid : as there
         """
-        self._coordinator.listen(kind, topic, callback, raw=raw, told=told)
+        self._coordinator.listen(kind, topic, callback, raw=raw, with_gid=with_gid)
 
     def create_timer(self, callback: Callable[[], None]) -> FlowTimer:
         """Nothing in the driver's process is due by itself: raises :class:`ParameterError`.

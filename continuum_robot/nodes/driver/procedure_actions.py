@@ -101,7 +101,7 @@ class ProcedureActions:
             procedure = Homing(robot, HomingSettings(tension_n=asked.tension))
         except ContinuumRobotError as error:
             return self._refuse(goal, result, error)
-        told = await self._call(self._zero_strings)
+        outcome = await self._call(self._zero_strings)
         self._strings, self._homing = [], procedure
 
         def work(job: _Work) -> None:
@@ -122,8 +122,8 @@ class ProcedureActions:
         await self._follow(goal, _Work(work), result)
         self._homing = None
         if result.success:
-            told = await self._call(self._apply_homing) or told
-            result.message += f" ({told})" if told else ""
+            outcome = await self._call(self._apply_homing) or outcome
+            result.message += f" ({outcome})" if outcome else ""
         return result
 
     async def _check(self, goal: ServerGoalHandle) -> Any:

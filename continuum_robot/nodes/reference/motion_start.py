@@ -40,9 +40,9 @@ class MotionStart:
         self.stopped = False
         self._obeyed = False
         self._on_driver, self._on_controller = on_driver, on_controller
-        self._told = node.create_publisher(Bool, "reference_holding", qos.latched())
+        self._holding_topic = node.create_publisher(Bool, "reference_holding", qos.latched())
         node.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
-        self._told.publish(Bool(data=True))
+        self._holding_topic.publish(Bool(data=True))
 
     def activate(self) -> None:
         """Hold; the driver counts as obeying until it is heard to stop."""
@@ -72,7 +72,7 @@ class MotionStart:
         """
         if holding != self.holding:
             self.holding = holding
-            self._told.publish(Bool(data=holding))
+            self._holding_topic.publish(Bool(data=holding))
 
     def _on_driver_status(self, message: DiagnosticStatus) -> None:
         values, led_tip = values_of(message), self.leads_tip

@@ -42,7 +42,7 @@ class NodeReaction:
         self._reaction: ContactReaction | None = None
         self._contact: tuple[bytes, float] | None = None
         self._size = 0
-        self._told, self._reason = "", ""
+        self._reported, self._reason = "", ""
         self._limited, self._begun_s = False, 0.0
         self._states = node.create_publisher(String, "reaction_state", qos.latched())
         node.flow.create_subscription(Contact, "contact", self._on_contact, qos.newest_state(), raw=True, lazy=True)
@@ -95,11 +95,11 @@ class NodeReaction:
 
     def diagnose(self, status: StatusBuilder) -> None:
         """Say in ``status`` what it does."""
-        if self._told and self._told != FOLLOWING:
-            status.summary(Level.WARN, f"{self._told}: {self._reason}" if self._reason else self._told)
+        if self._reported and self._reported != FOLLOWING:
+            status.summary(Level.WARN, f"{self._reported}: {self._reason}" if self._reason else self._reported)
         if self._limited:
             status.summary(Level.WARN, "the reaction has gone as far from the reference as it may")
-        status.add("reaction", self._told)
+        status.add("reaction", self._reported)
         status.add("reaction_strategy", "" if self._settings is None else self._settings.value.strategy)
 
     def _sense(self, reaction: ContactReaction) -> ContactSense:
@@ -119,11 +119,11 @@ class NodeReaction:
         self._contact = data, self._node.clock.monotonic_s()
 
     def _tell(self, state: str, reason: str) -> None:
-        if (state, reason) == (self._told, self._reason):
+        if (state, reason) == (self._reported, self._reason):
             return
-        if state != self._told and reason:
+        if state != self._reported and reason:
             self._node.get_logger().warning(f"{state}: {reason}")
-        self._told, self._reason = state, reason
+        self._reported, self._reason = state, reason
         self._states.publish(String(data=f"{state}: {reason}" if reason else state))
 
     def _serve_resume(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:

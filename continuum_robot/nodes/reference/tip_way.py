@@ -95,7 +95,7 @@ class TipWay:
     ----------
     robot : without a mechanism
     control : of its tip
-    states : told how it goes
+    states : called with how it goes
     clock : of the node
     """
 

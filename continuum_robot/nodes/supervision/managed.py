@@ -54,7 +54,7 @@ class Managed:
         self.state = UNKNOWN
         self.problem = ""
         self._waiting, self._on_state = waiting, on_state
-        # As its transitions told; unlike `state`, no answer of a process that came in its place changes it.
+        # As its transitions reported; unlike `state`, no answer of a process that came in its place changes it.
         self._announced = UNKNOWN
         self._presence = Presence(HEARTBEAT_TIMEOUT_S, VANISHED_S, REPLACED_S)
         self._change: Any = supervisor.create_client(ChangeState, f"{name}/change_state")

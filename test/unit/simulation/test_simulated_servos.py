@@ -13,7 +13,7 @@ import pytest
 from continuum_robot.drivers.dynamixel.actuators import DynamixelTendonActuators
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.wire.desk import Desk, robot_on_ports
+from continuum_robot.simulation.wire.device_ports import DevicePorts, robot_on_ports
 from continuum_robot.simulation.wire.hardware import SimulatedHardware, catalog
 
 pytest.importorskip("dynamixel_sdk", reason="the extra dynamixel is not installed")
@@ -109,7 +109,7 @@ def test_on_a_desk_they_stand_where_the_robot_file_says(tmp_path: Path) -> None:
     robot = load_robot(str(ROBOT))
     section = robot_on_ports(robot, tmp_path)["hardware"]["tendon_actuators"]
     assert section["port"] == str(tmp_path / "servos")
-    with Desk(SimulatedHardware(robot, folder=tmp_path), tmp_path, 0.005) as desk:
+    with DevicePorts(SimulatedHardware(robot, folder=tmp_path), tmp_path, 0.005) as desk:
         assert desk.running
         driver = DynamixelTendonActuators(robot, find_port=lambda: section["port"], answer_margin_s=0.5)
         driver.open()

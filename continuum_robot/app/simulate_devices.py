@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``continuum-robot desk``: simulated devices on ports, to rehearse what is done with real ones."""
+"""``continuum-robot simulate-devices``: simulated devices on ports, to rehearse what is done with real ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from continuum_robot.nodes.spinning import StopRequest
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot, parse_robot
 from continuum_robot.robot.whole_file import write_whole
-from continuum_robot.simulation.wire.desk import Desk, go_ahead_of_others, robot_on_ports
+from continuum_robot.simulation.wire.device_ports import DevicePorts, go_ahead_of_others, robot_on_ports
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.simulation.wire.power_on import switched_on
 
@@ -27,7 +27,7 @@ ROBOT_FILE = "robot.yaml"
 _LOOK_S = 0.5
 
 
-def run_desk(robot: str, folder: Path, console: Console | None = None) -> int:
+def run_simulate_devices(robot: str, folder: Path, console: Console | None = None) -> int:
     """Put simulated devices on ports, write the robot file that names them, keep them until Ctrl-C.
 
     Parameters
@@ -56,11 +56,11 @@ def run_desk(robot: str, folder: Path, console: Console | None = None) -> int:
         go_ahead_of_others()
         with console.status(f"{loaded.name}: preparing the simulated robot ..."):
             hardware = switched_on(loaded, force=_has_force(loaded), folder=folder)
-        with Desk(hardware, folder) as desk:
-            console.print(_table(desk, file))
+        with DevicePorts(hardware, folder) as ports:
+            console.print(_table(ports, file))
             console.print(_NEXT.format(file=file), markup=False, highlight=False, soft_wrap=True)
             with Live(console=console, auto_refresh=False) as live:
-                while desk.running and not stop.wait(_LOOK_S):
+                while ports.running and not stop.wait(_LOOK_S):
                     live.update(Text(words(hardware)), refresh=True)
     return 143 if stop.signal_name == "SIGTERM" else 130
 
@@ -126,10 +126,10 @@ def _has_force(robot: Robot) -> bool:
     return robot.hardware is not None and robot.hardware.force_sensor is not None
 
 
-def _table(desk: Desk, file: Path) -> Table:
+def _table(ports: DevicePorts, file: Path) -> Table:
     table = Table("device", "port", box=box.SIMPLE, title=f"simulated devices of {file}", title_justify="left")
-    hardware = desk.hardware
-    for channel, adapter in zip(hardware.boards, desk.adapters, strict=True):
+    hardware = ports.hardware
+    for channel, adapter in zip(hardware.boards, ports.adapters, strict=True):
         table.add_row(f"motor board {channel}", escape(adapter.port))
     if hardware.servos is not None:
         table.add_row("Dynamixel servos", escape(hardware.servos.port))

@@ -82,7 +82,7 @@ def _put_on_ports(boards: dict[str, Any], folder: Path) -> None:
         motor["channel"] = ports[motor["channel"]]
 
 
-class Desk:
+class DevicePorts:
     """Motor boards, string-encoder board and force sensor on ports in a folder. Use as a context manager.
 
     Parameters
@@ -131,7 +131,7 @@ class Desk:
         finally:
             self.hardware.close()
 
-    def __enter__(self) -> Desk:
+    def __enter__(self) -> DevicePorts:
         self.open()
         return self
 

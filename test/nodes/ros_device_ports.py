@@ -20,7 +20,7 @@ from ros_probe import patient_on_wires
 from continuum_robot.drivers.odri_can.bus import bus_options
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.wire.can_wire import PythonCanWire
-from continuum_robot.simulation.wire.desk import Desk, robot_on_ports
+from continuum_robot.simulation.wire.device_ports import DevicePorts, robot_on_ports
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 
 ROBOT = "opencr_five_tendon"
@@ -29,14 +29,14 @@ LABORATORY = os.environ.get("CONTINUUM_ROBOT_TEST_CAN", "")
 
 
 @contextlib.contextmanager
-def stand(folder: Path, *, strings: bool = False, force: bool = False) -> Iterator[tuple[Path, Desk]]:
+def stand(folder: Path, *, strings: bool = False, force: bool = False) -> Iterator[tuple[Path, DevicePorts]]:
     """The robot file and three boards, each on a channel of its own, and further devices, until the block ends."""
     robot = load_robot(ROBOT)
     data = robot_on_ports(robot, folder)
     motors = patient_on_wires(data)["hardware"]["tendon_actuators"]
     motors["current_mismatch_time_s"] = 2.0  # a busy machine steps the boards late
     hardware = SimulatedHardware(robot, strings=strings, force=force, folder=folder)
-    with Desk(hardware, folder, STEP_S) as desk:
+    with DevicePorts(hardware, folder, STEP_S) as desk:
         if LABORATORY:
             put_on_channels(desk, motors)
         file = folder / "robot.yaml"
@@ -44,7 +44,7 @@ def stand(folder: Path, *, strings: bool = False, force: bool = False) -> Iterat
         yield file, desk
 
 
-def put_on_channels(desk: Desk, motors: dict[str, Any]) -> None:
+def put_on_channels(desk: DevicePorts, motors: dict[str, Any]) -> None:
     """The boards to the laboratory's channels, and these into the robot file."""
     interface, _, names = LABORATORY.partition(":")
     channels = dict(zip(motors["channels"], names.split(","), strict=True))

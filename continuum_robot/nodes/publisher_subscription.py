@@ -18,11 +18,11 @@ from rclpy.waitable import NumberOfEntities, Waitable
 GID_BYTES = 16
 """What a message carries of its publisher's GID; the graph shows more in older versions."""
 
-ToldCallback = Callable[[Any, bytes], None]
+PublisherCallback = Callable[[Any, bytes], None]
 """Gets a message, and the GID of its publisher; empty where the middleware does not tell it."""
 
 
-class ToldSubscription(Waitable[Any]):
+class PublisherSubscription(Waitable[Any]):
     """A subscription that an executor treats as a waitable.
 
     Parameters
@@ -40,7 +40,7 @@ class ToldSubscription(Waitable[Any]):
     """
 
     def __init__(
-        self, node: Node, kind: Any, topic: str, callback: ToldCallback, profile: QoSProfile, *, raw: bool = False
+        self, node: Node, kind: Any, topic: str, callback: PublisherCallback, profile: QoSProfile, *, raw: bool = False
     ) -> None:
         super().__init__(node.default_callback_group)
         self._kind, self._raw, self._callback = kind, raw, callback
@@ -108,19 +108,19 @@ def publishers(node: Node, topic: str) -> dict[bytes, Any]:
     return {bytes(one.endpoint_gid)[:GID_BYTES]: one for one in node.get_publishers_info_by_topic(topic)}
 
 
-class ToldNode(Node):
+class PublisherNode(Node):
     """A node with subscriptions whose callbacks learn who published."""
 
-    _told: tuple[ToldSubscription, ...] = ()
+    _own: tuple[PublisherSubscription, ...] = ()
 
     @property
     def subscriptions(self) -> Iterator[Subscription[Any]]:
         """Those that an executor takes as such; the others are in waitables."""
-        told = [one.subscription for one in self._told]
-        return (one for one in super().subscriptions if one not in told)
+        own = [one.subscription for one in self._own]
+        return (one for one in super().subscriptions if one not in own)
 
-    def subscribe_told(
-        self, kind: Any, topic: str, callback: ToldCallback, profile: QoSProfile, *, raw: bool = False
+    def subscribe_with_publisher(
+        self, kind: Any, topic: str, callback: PublisherCallback, profile: QoSProfile, *, raw: bool = False
     ) -> None:
         """Subscribe for good, with a callback that learns who published; before the node is spun.
 
@@ -132,6 +132,6 @@ class ToldNode(Node):
         profile : quality of service
         raw : the callback takes bytes
         """
-        told = ToldSubscription(self, kind, topic, callback, profile, raw=raw)
-        self._told += (told,)
-        self.add_waitable(told)
+        own = PublisherSubscription(self, kind, topic, callback, profile, raw=raw)
+        self._own += (own,)
+        self.add_waitable(own)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The desk of simulated devices: a program of its own, whose ports the shipped drivers open like real ones."""
+"""Simulated devices on ports: a program of its own, whose ports the shipped drivers open like real ones."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import pytest
 import yaml
 
 from continuum_robot.app.command_line import main
-from continuum_robot.app.desk import write_robot_file
+from continuum_robot.app.simulate_devices import write_robot_file
 from continuum_robot.drivers import backends
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import find_robot_file, load_robot
-from continuum_robot.simulation.wire.desk import Desk, robot_on_ports
+from continuum_robot.simulation.wire.device_ports import DevicePorts, robot_on_ports
 from continuum_robot.simulation.wire.hardware import SimulatedHardware, wired
 
 ROBOT = "opencr_five_tendon"
@@ -30,7 +30,15 @@ START_S = 120.0
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
     folder = tmp_path / "desk"
-    command = [sys.executable, "-m", "continuum_robot.app.command_line", "desk", ROBOT, "--out", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "continuum_robot.app.command_line",
+        "simulate-devices",
+        ROBOT,
+        "--out",
+        str(folder),
+    ]
     with (tmp_path / "log.txt").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
     try:
@@ -80,7 +88,7 @@ def test_every_board_stands_where_the_robot_file_says(tmp_path: Path) -> None:
     robot = load_robot(str(file))
     section = robot_on_ports(robot, tmp_path)["hardware"]
     hardware = SimulatedHardware(robot)
-    with Desk(hardware, tmp_path, 0.01) as desk:
+    with DevicePorts(hardware, tmp_path, 0.01) as desk:
         assert desk.running
         ports = [adapter.port for adapter in desk.adapters]
         assert ports == list(dict.fromkeys(motor["channel"] for motor in section["tendon_actuators"]["motors"]))
@@ -104,7 +112,7 @@ def test_the_drivers_find_the_devices_and_ctrl_c_takes_them_away(
             time.sleep(0.01)
     finally:
         strings.close()
-    assert main(["desk", ROBOT, "--out", str(folder)]) == 2
+    assert main(["simulate-devices", ROBOT, "--out", str(folder)]) == 2
     assert "devices stand there already" in capsys.readouterr().err
     process.send_signal(signal.SIGINT)
     assert process.wait(300.0) == 130
@@ -129,5 +137,5 @@ def test_what_cannot_be_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / "file").write_text("")
-    assert main(["desk", robot, "--out", str(tmp_path / out)]) == 2
+    assert main(["simulate-devices", robot, "--out", str(tmp_path / out)]) == 2
     assert words in capsys.readouterr().err
