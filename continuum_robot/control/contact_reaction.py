@@ -13,6 +13,7 @@ move by itself: without a contact there is no force, and without a valid estimat
 from __future__ import annotations
 
 import math
+import sys
 from collections import deque
 from dataclasses import dataclass
 
@@ -351,10 +352,12 @@ class ContactReaction:
         return np.asarray(-min(0.0, float(along @ reference.velocity)) * along)
 
     def _wanted(self, force: Vector, position: Vector) -> Vector:
-        """The force to press with, in the direction of the one that is detected, (2m,), N."""
+        """The force to press with, in the direction of the one that is detected, (2m,), N; none where that is none."""
         jacobian = self._kinematics.place(position)[1]
         at_tip = float(np.linalg.norm(np.linalg.pinv(jacobian.T) @ force))
-        return np.asarray(force * (self._settings.press_n / max(at_tip, math.ulp(0.0))))
+        if at_tip < sys.float_info.min:
+            return np.zeros(self._size)
+        return np.asarray(self._settings.press_n * (force / at_tip))
 
     def _returning(self, reference: ClarkeReference, dt: float) -> ClarkeReference:
         """From where it held to the reference, which may move, along a quintic."""
