@@ -13,14 +13,16 @@ import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.rod.code_generation import Library, library_of
-from continuum_robot.rod.code_library import Pending, Progress
+from continuum_robot.rod.code_generation import library_of
+from continuum_robot.rod.code_library import Library, LibraryUser, Progress
 from continuum_robot.rod.code_widening import WIDTH
 
 Array = NDArray[np.float64]
 
+_PLANS_KEPT = 32  # of each function and thread
 
-class Batch:
+
+class Batch(LibraryUser):
     """A CasADi function evaluated at many columns of its arguments in one call. Several threads may use it at once.
 
     Parameters
@@ -30,30 +32,16 @@ class Batch:
     """
 
     def __init__(self, function: ca.Function, library: Library = None) -> None:
-        self._function, self._library = function, library
+        self._function = function
         self._inputs = [int(function.nnz_in(i)) for i in range(function.n_in())]
         self._outputs = [int(function.nnz_out(i)) for i in range(function.n_out())]
         self._shapes = [(int(function.size2_out(i)), int(function.size1_out(i))) for i in range(function.n_out())]
         self._plans = _Plans()
-        if isinstance(library, Pending):
-            library.waiting.append(self._settled)
-        elif library is not None:
-            self._bind(library)
+        super().__init__(library)
 
-    def _settled(self) -> ctypes.CDLL | None:
-        """Wait for a library that is being compiled, and use it."""
-        if isinstance(self._library, Pending):
-            self._library = self._library.library.result()
-            if self._library is not None:
-                self._bind(self._library)
-        return self._library
-
-    @property
-    def compiled(self) -> bool:
-        """Whether it runs as machine code."""
-        return self._settled() is not None
-
-    def _bind(self, library: ctypes.CDLL) -> None:
+    def _bind(self, library: ctypes.CDLL | None) -> None:
+        if library is None:
+            return
         # One after another, and several at once: each has its own need of scratch memory.
         names = [one.name() for one in (self._function, *_several(self._function))]
         needs = []
@@ -102,18 +90,19 @@ class Batch:
     def _run(self, count: int, given: Sequence[Array], start: Array | None = None) -> list[Array]:
         chained = start is not None
         library = self._settled()
-        plan = self._plans.known.get((count, chained))
+        plans = self._plans.known
+        plan = plans.get((count, chained))
         if plan is None:
-            plan = self._plans.known[count, chained] = _Plan(count, chained, self._inputs, self._outputs, self._shapes)
+            while len(plans) >= _PLANS_KEPT:
+                del plans[next(iter(plans))]
+            plan = plans[count, chained] = _Plan(count, chained, self._inputs, self._outputs, self._shapes)
         block = np.empty(plan.size)
         found = [block[place].reshape(shape) for place, shape in plan.results]
         if chained:
             found[0][0] = start
-        if not count:
-            return found
-        if library is None:
+        if count and library is None:
             self._evaluate(given, found, chained)
-        else:
+        elif count:
             for buffer, value in zip(plan.inputs, given, strict=True):
                 buffer[...] = value
             plan.lead_to(_address(block))

@@ -13,14 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.rod.code_library import Pending, Progress, Source, shared_library, vector_flags
+from continuum_robot.rod.code_library import Library, LibraryUser, Progress, Source, shared_library, vector_flags
 from continuum_robot.rod.code_splitting import split_functions
 from continuum_robot.rod.code_widening import widen_loops
 
 Array = NDArray[np.float64]
-Library = ctypes.CDLL | Pending | None
-"""Compiled code, code that is being compiled, or None: CasADi evaluates the function."""
-
 # Straight-line code of this kind, split into parts, runs fastest at -O1, which takes about 60 us for an instruction and
 # half the time of -O2. Above this many instructions that is 20 s and more; -O0 takes a third, and runs several times
 # slower.
@@ -28,7 +25,7 @@ _LARGE_INSTRUCTIONS = 350_000
 _PART_STATEMENTS = 250
 
 
-class FastFunction:
+class FastFunction(LibraryUser):
     """A CasADi function with dense inputs and outputs, called with NumPy arrays.
 
     Inputs are copied into fixed buffers and the results out of them, so results are fresh arrays: shape (n,) for a
@@ -47,25 +44,14 @@ class FastFunction:
 
     def __init__(self, function: ca.Function, library: Library = None) -> None:
         self.name: str = function.name()
-        self._function, self._library = function, library
+        self._function = function
         self._inputs = [np.zeros(function.nnz_in(i)) for i in range(function.n_in())]
         self._outputs = [np.zeros(function.nnz_out(i)) for i in range(function.n_out())]
         self.inputs = tuple(_shaped(buffer, function.size2_in(i)) for i, buffer in enumerate(self._inputs))
         self.outputs = tuple(_shaped(buffer, function.size2_out(i)) for i, buffer in enumerate(self._outputs))
-        self.run: Callable[[], None]
+        self.run: Callable[[], None] = self._first_run
         self._addresses: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
-        if isinstance(library, Pending):
-            self.run = self._first_run
-            library.waiting.append(self._settled)
-        else:
-            self._bind(library)
-
-    def _settled(self) -> ctypes.CDLL | None:
-        """Wait for a library that is being compiled, and use it."""
-        if isinstance(self._library, Pending):
-            self._library = self._library.library.result()
-            self._bind(self._library)
-        return self._library
+        super().__init__(library)
 
     def _first_run(self) -> None:
         self._settled()
@@ -76,11 +62,6 @@ class FastFunction:
             self._bind_virtual_machine(self._function)
         else:
             self._bind_library(library)
-
-    @property
-    def compiled(self) -> bool:
-        """Whether it runs as machine code."""
-        return self._settled() is not None
 
     @property
     def addresses(self) -> tuple[int, int, int, int, int]:

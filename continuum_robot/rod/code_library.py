@@ -16,6 +16,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -71,6 +72,42 @@ class Pending:
     waiting: list[Callable[[], object]] = field(default_factory=list)
 
 
+Library = ctypes.CDLL | Pending | None
+"""Compiled code, code that is being compiled, or None: CasADi evaluates the function."""
+
+
+class LibraryUser(ABC):
+    """Uses compiled code, which may still be on its way; then it waits for it when it is first needed.
+
+    Parameters
+    ----------
+    library : the code
+    """
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        if isinstance(library, Pending):
+            library.waiting.append(self._settled)
+        else:
+            self._bind(library)
+
+    @abstractmethod
+    def _bind(self, library: ctypes.CDLL | None) -> None:
+        """Use the code from now on; None: CasADi evaluates the function."""
+
+    def _settled(self) -> ctypes.CDLL | None:
+        """Wait for a library that is being compiled, and use it."""
+        if isinstance(self._library, Pending):
+            self._library = self._library.library.result()
+            self._bind(self._library)
+        return self._library
+
+    @property
+    def compiled(self) -> bool:
+        """Whether it runs as machine code."""
+        return self._settled() is not None
+
+
 @dataclass
 class _Together:
     pool: ThreadPoolExecutor
@@ -106,7 +143,7 @@ def compiled_together() -> Iterator[None]:
             tell()
 
 
-def shared_library(source: Source, compile: str, progress: Progress | None) -> ctypes.CDLL | Pending | None:
+def shared_library(source: Source, compile: str, progress: Progress | None) -> Library:
     """The library of C code, from the cache or compiled.
 
     Parameters

@@ -270,3 +270,17 @@ def test_what_is_being_compiled_is_waited_for_and_not_compiled_twice(monkeypatch
         assert [path.suffix for path in own_cache.iterdir()] == [".so"]
     finally:
         code_library.find_compiler.cache_clear()
+
+
+@pytest.mark.parametrize("compile", ["always", "never"])
+def test_a_batch_has_its_shapes_for_any_number_of_columns_and_forgets_old_numbers(compile):
+    x, y = ca.SX.sym("x", 2), ca.SX.sym("y", 3)
+    function = ca.Function("outer", [x, y], [ca.mtimes(x, y.T), x])
+    batch = compile_batches([function], "an example", compile=compile)["outer"]
+    for count in [*range(40), 3]:
+        given = np.arange(2.0 * count).reshape(count, 2), np.arange(3.0 * count).reshape(count, 3)
+        product, first = batch(*given)
+        assert product.shape == (count, 2, 3)
+        np.testing.assert_array_equal(product, given[0][:, :, None] * given[1][:, None, :])
+        np.testing.assert_array_equal(first, given[0])
+    assert len(batch._plans.known) <= 32
