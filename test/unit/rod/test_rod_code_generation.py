@@ -29,6 +29,25 @@ def own_cache(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
+@pytest.fixture
+def other_compiler(monkeypatch, tmp_path):
+    """Put a shell script in the compiler's place; gives a function of its name and text."""
+    real, _ = code_library.find_compiler()
+
+    def take(name, script):
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\n{script.replace('REAL', real)}\n")
+        path.chmod(0o755)
+        monkeypatch.setenv("CC", str(path))
+        code_library.find_compiler.cache_clear()
+
+    yield take
+    code_library.find_compiler.cache_clear()
+
+
+BROKEN = 'if [ "$1" = --version ]; then echo broken 1.0; else echo no >&2; exit 1; fi'
+
+
 def example(name="example"):
     x, a = ca.SX.sym("x", 3), ca.SX.sym("a")
     return ca.Function(name, [x, a], [a * ca.sin(x), ca.densify(ca.vertcat(x, a) @ x.T)], ["x", "a"], ["y", "Z"])
@@ -118,36 +137,21 @@ def test_without_a_compiler_the_virtual_machine_runs_and_says_so(monkeypatch):
         code_library.find_compiler.cache_clear()
 
 
-def test_a_compiler_that_fails_is_not_fatal(monkeypatch, tmp_path):
-    broken = tmp_path / "cc"
-    broken.write_text('#!/bin/sh\nif [ "$1" = --version ]; then echo broken 1.0; else echo no >&2; exit 1; fi\n')
-    broken.chmod(0o755)
-    monkeypatch.setenv("CC", str(broken))
-    code_library.find_compiler.cache_clear()
-    try:
-        said = []
-        assert not compile_functions([example()], "an example", progress=said.append)["example"].compiled
-        assert "failed: no" in said[-1]
-    finally:
-        code_library.find_compiler.cache_clear()
+def test_a_compiler_that_fails_is_not_fatal(other_compiler):
+    other_compiler("cc", BROKEN)
+    said = []
+    assert not compile_functions([example()], "an example", progress=said.append)["example"].compiled
+    assert "failed: no" in said[-1]
 
 
-def test_a_compiler_that_cannot_work_on_parts_takes_the_whole(monkeypatch, tmp_path):
-    real, _ = code_library.find_compiler()
-    whole = tmp_path / "gcc"
-    whole.write_text(f'#!/bin/sh\ncase "$*" in *-flto*) echo no >&2; exit 1;; esac\nexec {real} "$@"\n')
-    whole.chmod(0o755)
-    monkeypatch.setenv("CC", str(whole))
+def test_a_compiler_that_cannot_work_on_parts_takes_the_whole(monkeypatch, tmp_path, other_compiler):
+    other_compiler("gcc", 'case "$*" in *-flto*) echo no >&2; exit 1;; esac\nexec REAL "$@"')
     monkeypatch.setenv("CONTINUUM_ROBOT_CACHE", str(tmp_path))
     monkeypatch.setattr(code_library, "_LONG_CODE", 0)
     monkeypatch.setattr(code_library.os, "sched_getaffinity", lambda _pid: {0, 1})
-    code_library.find_compiler.cache_clear()
-    try:
-        function = compile_functions([example()], "an example", compile="always")["example"]
-        assert function.compiled
-        check_example(function)
-    finally:
-        code_library.find_compiler.cache_clear()
+    function = compile_functions([example()], "an example", compile="always")["example"]
+    assert function.compiled
+    check_example(function)
 
 
 def test_a_cache_folder_that_cannot_be_written_is_not_fatal(monkeypatch, tmp_path):
@@ -210,66 +214,47 @@ def test_benchmark_reports_both_ways():
     assert all(value > 0 for value in found.values())
 
 
-def counting_compiler(monkeypatch, tmp_path, delay_s):
+def counting(log, delay_s):
     """A compiler that takes its time and leaves a line for each compilation."""
-    real, _ = code_library.find_compiler()
-    log, slow = tmp_path / "compilations", tmp_path / "gcc"
-    slow.write_text(
-        f'#!/bin/sh\n[ "$1" = --version ] || {{ echo "$*" >> {log}; sleep {delay_s}; }}\nexec {real} "$@"\n'
-    )
-    slow.chmod(0o755)
-    monkeypatch.setenv("CC", str(slow))
-    code_library.find_compiler.cache_clear()
-    return log
+    return f'[ "$1" = --version ] || {{ echo "$*" >> {log}; sleep {delay_s}; }}\nexec REAL "$@"'
 
 
-def test_together_functions_are_compiled_behind_the_callers_back_and_are_there_at_the_end(monkeypatch, tmp_path):
-    log = counting_compiler(monkeypatch, tmp_path, 0.2)
-    try:
-        with compiled_together():
-            first = compile_functions([example()], "one")["example"]
-            second = compile_functions([example("other")], "another")["other"]
-            batch = compile_batches([example("many")], "a third")["many"]
-            check_example(first)  # which waits for it
-        for function in (first, second):
-            assert function.compiled
-            assert function.addresses[0]
-            check_example(function.clone())
-        assert batch.compiled
-        assert len(log.read_text().splitlines()) == 3
-    finally:
-        code_library.find_compiler.cache_clear()
+def test_together_functions_are_compiled_behind_the_callers_back_and_are_there_at_the_end(tmp_path, other_compiler):
+    log = tmp_path / "compilations"
+    other_compiler("gcc", counting(log, 0.2))
+    with compiled_together():
+        first = compile_functions([example()], "one")["example"]
+        second = compile_functions([example("other")], "another")["other"]
+        batch = compile_batches([example("many")], "a third")["many"]
+        check_example(first)  # which waits for it
+    for function in (first, second):
+        assert function.compiled
+        assert function.addresses[0]
+        check_example(function.clone())
+    assert batch.compiled
+    assert len(log.read_text().splitlines()) == 3
 
 
-def test_together_a_failure_is_told_as_alone(monkeypatch, tmp_path):
-    broken = tmp_path / "cc"
-    broken.write_text('#!/bin/sh\nif [ "$1" = --version ]; then echo broken 1.0; else echo no >&2; exit 1; fi\n')
-    broken.chmod(0o755)
-    monkeypatch.setenv("CC", str(broken))
-    code_library.find_compiler.cache_clear()
+def test_together_a_failure_is_reported_as_alone(other_compiler):
+    other_compiler("cc", BROKEN)
     said = []
-    try:
-        with compiled_together():
-            function = compile_functions([example()], "an example", progress=said.append)["example"]
-        assert not function.compiled
-        check_example(function)
-        assert "an example runs in CasADi's virtual machine" in said[-1]
-        with pytest.raises(ContinuumRobotError, match=r"cannot compile an example: .* failed: no"), compiled_together():
-            compile_functions([example()], "an example", compile="always")
-    finally:
-        code_library.find_compiler.cache_clear()
+    with compiled_together():
+        function = compile_functions([example()], "an example", progress=said.append)["example"]
+    assert not function.compiled
+    check_example(function)
+    assert "an example runs in CasADi's virtual machine" in said[-1]
+    with pytest.raises(ContinuumRobotError, match=r"cannot compile an example: .* failed: no"), compiled_together():
+        compile_functions([example()], "an example", compile="always")
 
 
-def test_what_is_being_compiled_is_waited_for_and_not_compiled_twice(monkeypatch, tmp_path, own_cache):
-    log = counting_compiler(monkeypatch, tmp_path, 0.5)
-    try:
-        with ThreadPoolExecutor(2) as pool:  # a lock on a file does not ask whose thread or process it is
-            functions = [made["example"] for made in pool.map(lambda name: compile_functions([example()], name), "ab")]
-        assert all(function.compiled for function in functions)
-        assert len(log.read_text().splitlines()) == 1
-        assert [path.suffix for path in own_cache.iterdir()] == [".so"]
-    finally:
-        code_library.find_compiler.cache_clear()
+def test_what_is_being_compiled_is_waited_for_and_not_compiled_twice(tmp_path, own_cache, other_compiler):
+    log = tmp_path / "compilations"
+    other_compiler("gcc", counting(log, 0.5))
+    with ThreadPoolExecutor(2) as pool:  # a lock on a file does not ask whose thread or process it is
+        functions = [made["example"] for made in pool.map(lambda name: compile_functions([example()], name), "ab")]
+    assert all(function.compiled for function in functions)
+    assert len(log.read_text().splitlines()) == 1
+    assert [path.suffix for path in own_cache.iterdir()] == [".so"]
 
 
 @pytest.mark.parametrize("compile", ["always", "never"])
