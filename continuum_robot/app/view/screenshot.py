@@ -82,10 +82,11 @@ def _write_moving(page: Page, browser: Browser, stop: StopRequest, file: Path) -
         whole = Image.open(io.BytesIO(browser.screenshot())).convert("RGB")
         whole.thumbnail((_MOVING_WIDTH, whole.height))
         pictures.append(whole.quantize(_COLORS, dither=Image.Dither.NONE))
-        while time.monotonic() < taken_s[-1] + _MOVING_PERIOD_S:
+        while True:
             if stop.wait(page.frame()):
                 return
-        page.frame()
+            if time.monotonic() >= taken_s[-1] + _MOVING_PERIOD_S:
+                break
         taken_s.append(time.monotonic())
     shown_ms = [round(1000 * (end_s - begin_s)) for begin_s, end_s in pairwise(taken_s)]
     pictures[0].save(file, save_all=True, append_images=pictures[1:], duration=shown_ms, loop=0, optimize=True)
