@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from continuum_robot.drivers.backends import on_wires
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.tendons import beyond_bending
@@ -19,7 +20,7 @@ from continuum_robot.runtime.periodic import SIMULATOR_PRIORITY
 from continuum_robot.simulation.mujoco.library import mujoco_library
 from continuum_robot.simulation.mujoco.plant import MujocoPlant
 from continuum_robot.simulation.plant import Plant
-from continuum_robot.simulation.wire.hardware import SimulatedHardware, on_wires
+from continuum_robot.simulation.wire.hardware import SimulatedHardware
 
 AUTO, WIRE, DYNAMICS, MIRROR, MUJOCO = "auto", "wire", "dynamics", "mirror", "mujoco"
 REAL, LOCKSTEP = "real", "lockstep"

@@ -16,7 +16,7 @@ from time import monotonic
 from time import sleep as real_sleep
 from typing import Any, cast
 
-from continuum_robot.drivers.dynamixel.actuators import STEPPED_MARGIN_S, DynamixelTendonActuators
+from continuum_robot.drivers.dynamixel.actuators import DynamixelTendonActuators
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.protocols import ForceSensor, StringEncoders, TendonActuators
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
@@ -114,7 +114,7 @@ def simulated_tendon_actuators(robot: Robot, wires: SimulatedWires, time: Time |
     ParameterError : its motors cannot be simulated to the byte
     """
     kind = hardware_of(robot).tendon_actuators.kind
-    if kind not in _SIMULATED:
+    if not on_wires(robot):
         raise ParameterError(_KIND, kind, f"with fake_level wire one of {', '.join(_SIMULATED)}")
     return _SIMULATED[kind](robot, wires, time, form)
 
@@ -130,7 +130,7 @@ def _simulated_dynamixel(robot: Robot, wires: SimulatedWires, time: Time | None,
     return DynamixelTendonActuators(
         robot,
         clock=monotonic if time is None else time[0],
-        answer_margin_s=_ANSWER_MARGIN_S if time is None else STEPPED_MARGIN_S,
+        answer_margin_s=_ANSWER_MARGIN_S if time is None else None,
         simulated=True,
         find_port=wires.find_servos,
         stepped=time is not None,
@@ -142,6 +142,16 @@ _SIMULATED: dict[str, Callable[..., TendonActuators]] = {
     ODRI_CAN: _simulated_odri_can,
     DYNAMIXEL: _simulated_dynamixel,
 }
+
+
+def on_wires(robot: Robot) -> bool:
+    """Whether the robot's motors can be simulated to the byte: of a kind of this package, or none that its file names.
+
+    Parameters
+    ----------
+    robot : to be simulated
+    """
+    return robot.hardware is None or robot.hardware.tendon_actuators.kind in _SIMULATED
 
 
 def string_encoders(robot: Robot, port: str = "") -> StringEncoders:

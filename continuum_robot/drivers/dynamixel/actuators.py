@@ -35,7 +35,7 @@ SHORTEST_CYCLE_S = 0.002
 CONDITION_EVERY = 10
 SILENT_AFTER_S = 0.1
 SILENT_ANSWERS = 5
-STEPPED_MARGIN_S = 0.1
+_STEPPED_MARGIN_S = 0.1
 """How long a simulated servo may take to answer where time is stepped: until its process gets a processor, s."""
 FIRST_VALUES_S = 1.0
 REBOOT_S = 0.6
@@ -76,7 +76,7 @@ class DynamixelTendonActuators:
     robot : with ``hardware`` and ``actuators``, which have what the motors' entries do not state
     settings : instead of the robot's own
     clock : monotonic time, s, the one of ``now_s``
-    answer_margin_s : how long a servo's answer may take beyond its bytes, s
+    answer_margin_s : how long a servo's answer may take beyond its bytes, s; None: as its bus or ``stepped`` needs
     simulated : whether simulated servos are at the other end
     find_port : finds the port when the bus is opened, instead of that of the settings
     stepped : time stands between the calls: no thread, the bus is asked when :meth:`read` is called
@@ -100,7 +100,7 @@ class DynamixelTendonActuators:
         settings: Dynamixel | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
-        answer_margin_s: float = ANSWER_MARGIN_S,
+        answer_margin_s: float | None = None,
         simulated: bool = False,
         find_port: Callable[[], str] | None = None,
         stepped: bool = False,
@@ -113,6 +113,8 @@ class DynamixelTendonActuators:
         self._motors = MotorCurrents(robot, settings, settings.motors)
         self._servos = [entry.id for entry in self._motors.motors]
         self._clock = clock
+        if answer_margin_s is None:
+            answer_margin_s = _STEPPED_MARGIN_S if stepped else ANSWER_MARGIN_S
         # Where time is stepped none passes while a servo is waited for.
         self._silent_after_s = SILENT_AFTER_S if stepped else max(SILENT_AFTER_S, SILENT_ANSWERS * answer_margin_s)
         self.bus = DynamixelBus(settings.port, settings.baud_bps, answer_margin_s)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.drivers.dynamixel.actuators import STEPPED_MARGIN_S, DynamixelTendonActuators
+from continuum_robot.drivers.dynamixel.actuators import DynamixelTendonActuators
 from continuum_robot.drivers.made_up_wiring import wired
 from continuum_robot.drivers.odri_can.actuators import WAIT_S, OdriTendonActuators
 from continuum_robot.drivers.odri_can.sockets import frame_sockets
@@ -24,7 +24,6 @@ from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderRe
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import (
-    DYNAMIXEL,
     ODRI_CAN,
     ROKUBI_SERIAL,
     STRING_ENCODER_SERIAL,
@@ -67,16 +66,6 @@ def catalog() -> dict[str, str]:
     ):
         named |= {f"{prefix}.{name}": meaning for name, meaning in kinds.items()}
     return named
-
-
-def on_wires(robot: Robot) -> bool:
-    """Whether the robot's motors can be simulated to the byte: of a kind of this package, or none that its file names.
-
-    Parameters
-    ----------
-    robot : to be simulated
-    """
-    return robot.hardware is None or robot.hardware.tendon_actuators.kind in (ODRI_CAN, DYNAMIXEL)
 
 
 class _SteppingActuators(OdriTendonActuators):
@@ -123,7 +112,6 @@ class _SteppingServos(DynamixelTendonActuators):
         super().__init__(
             hardware.robot,
             clock=clock,
-            answer_margin_s=STEPPED_MARGIN_S,
             simulated=True,
             find_port=lambda: servos.port,
             stepped=True,
@@ -212,6 +200,7 @@ class SimulatedHardware:
         self.motors: PlantMotors | None = None
         self.boards: dict[str, FakeOdriBoard] = {}
         self.servos: FakeDynamixelBus | None = None
+        self._servo_of: dict[int, int] = {}  # by the index of its tendon
         self.string_board: FakeStringEncoderBoard | None = None
         self.rokubi: FakeRokubi | None = None
 
@@ -423,9 +412,9 @@ class SimulatedHardware:
             board.inject(name, magnitude, duration_s, motor)
 
     def _inject_servos(self, servos: FakeDynamixelBus, name: str, target: int, magnitude: float) -> None:
-        for entry in self._servo_settings.motors:
-            if target in (-1, entry.tendon - 1):
-                servos.inject(name, entry.id, magnitude)
+        for tendon, number in self._servo_of.items():
+            if target in (-1, tendon):
+                servos.inject(name, number, magnitude)
 
     def _apply_mechanical(self, motors: PlantMotors, plant: Plant, now_s: float) -> None:
         board = self._mechanical
@@ -461,27 +450,21 @@ class SimulatedHardware:
         return wiring
 
     @property
-    def _servo_settings(self) -> Dynamixel:
-        settings = self._hardware.tendon_actuators
-        if not isinstance(settings, Dynamixel):
-            raise ParameterError("hardware.tendon_actuators.kind", settings.kind, DYNAMIXEL)
-        return settings
-
-    @property
     def _force_settings(self) -> RokubiSerial:
         own = self._hardware.force_sensor
         known = own is not None and own.kind == ROKUBI_SERIAL
         return own if own is not None and known else RokubiSerial(kind=ROKUBI_SERIAL, port="simulated")
 
     def _make_devices(self, plant: Plant) -> None:
-        if isinstance(self._hardware.tendon_actuators, Dynamixel):
-            self._make_servos(plant)
+        settings = self._hardware.tendon_actuators
+        if isinstance(settings, Dynamixel):
+            self._make_servos(plant, settings)
         else:
             self._make_boards(plant)
         self._make_sensors(plant)
 
-    def _make_servos(self, plant: Plant) -> None:
-        settings = self._servo_settings
+    def _make_servos(self, plant: Plant, settings: Dynamixel) -> None:
+        self._servo_of = {entry.tendon - 1: entry.id for entry in settings.motors}
         self.motors = motors = PlantMotors(self.robot, settings, plant)
         ports = {entry.id: motors.port(*entry.place) for entry in settings.motors}
         self.servos = FakeDynamixelBus(
