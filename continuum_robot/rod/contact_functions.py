@@ -20,6 +20,7 @@ from continuum_robot.rod.code_generation import compile_functions
 from continuum_robot.rod.contact_terms import Interval, NumericMarch, SymbolicMarch, all_terms, intervals_of
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.moving_chain import expressions_of
+from continuum_robot.rod.shared_code import function_of
 from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.tendon_friction import TendonFriction
 from continuum_robot.rod.tendons import beyond_bending
@@ -277,14 +278,7 @@ def _contact_terms(model: RodModel, intervals: list[Interval], count: int) -> ca
         )
     )
     names = ["momentum", "known_force", "mass", "momentum_by_c", "force_by_c", "jacobians"]
-    return ca.Function(
-        "contact_terms",
-        [c, rate],
-        [ca.densify(value) for value in found],
-        ["c", "c_rate"],
-        names,
-        {"cse": kind is ca.SX},
-    )
+    return function_of("contact_terms", [c, rate], [ca.densify(value) for value in found], ["c", "c_rate"], names)
 
 
 class FrictionTerms:

@@ -24,7 +24,7 @@ from continuum_robot.rod.inertia import (
 from continuum_robot.rod.lagrangian import Terms, inertial_terms
 from continuum_robot.rod.moving_chain import expressions_of, frame_at, moving_frame_at
 from continuum_robot.rod.path_lengths import PathLengths
-from continuum_robot.rod.shared_code import Code, repeated_code, shared_code
+from continuum_robot.rod.shared_code import code_in, function_of
 from continuum_robot.rod.strain_kinematics import stretches
 from continuum_robot.rod.tendons import string_matrix, tendon_matrix
 
@@ -109,10 +109,6 @@ class RodModel:
         return inertial_terms(self.robot, self.parts, self._c, rate, self.quadrature_nodes)
 
     @property
-    def _code(self) -> Code:
-        return repeated_code if self._kind is ca.SX else shared_code
-
-    @property
     def _constant_mass(self) -> Any:
         return self.axial_mass + self.actuator_mass
 
@@ -141,8 +137,9 @@ class RodModel:
     @cached_property
     def acceleration(self) -> ca.Function:
         """(c, c_rate, generalized_force) -> c_acceleration; the force includes the tendons' G^T tension."""
-        (value,) = self._code("solve_symmetric", _solution, self._mass, self._force - self._load)  # muhmann (25)
-        return self._function(
+        solve = code_in(self._kind)
+        (value,) = solve("solve_symmetric", _solution, self._mass, self._force - self._load)  # muhmann (25)
+        return function_of(
             "acceleration",
             [self._c, self._rate, self._force],
             [value],
@@ -173,7 +170,7 @@ class RodModel:
     @cached_property
     def inverse_dynamics(self) -> ca.Function:
         """(c, c_rate, c_acceleration) -> generalised force that makes it so, the tendons' included."""
-        return self._function(
+        return function_of(
             "inverse_dynamics",
             [self._c, self._rate, self._second],
             [self._mass @ self._second + self._load],
@@ -185,7 +182,7 @@ class RodModel:
     def mass_matrix(self) -> ca.Function:
         """Of c: M, shape (n, n)."""
         mass = self._whole_mass(self._still)
-        return self._function("mass_matrix", [self._c], [ca.densify(mass)], ["c"], ["mass"])
+        return function_of("mass_matrix", [self._c], [ca.densify(mass)], ["c"], ["mass"])
 
     @cached_property
     def coriolis_matrix(self) -> ca.Function:
@@ -194,9 +191,7 @@ class RodModel:
         rate_of_mass = ca.jtimes(ca.densify(mass), self._c, self._rate)
         transport = ca.jacobian(mass @ self._rate, self._c)
         value = (rate_of_mass + transport - transport.T) / 2
-        return self._function(
-            "coriolis_matrix", [self._c, self._rate], [ca.densify(value)], ["c", "c_rate"], ["coriolis"]
-        )
+        return function_of("coriolis_matrix", [self._c, self._rate], [ca.densify(value)], ["c", "c_rate"], ["coriolis"])
 
     @cached_property
     def coriolis_force(self) -> ca.Function:
@@ -204,21 +199,19 @@ class RodModel:
         weightless = inertial_terms(
             self.robot, self.parts, self._c, self._rate, self.quadrature_nodes, weight=False
         ).bias
-        return self._function(
+        return function_of(
             "coriolis_force", [self._c, self._rate], [ca.densify(weightless)], ["c", "c_rate"], ["force"]
         )
 
     @cached_property
     def gravity_force(self) -> ca.Function:
         """Of c: g, the gradient of the potential energy in gravity, shape (n,)."""
-        return self._function("gravity_force", [self._c], [ca.densify(self._still.bias)], ["c"], ["force"])
+        return function_of("gravity_force", [self._c], [ca.densify(self._still.bias)], ["c"], ["force"])
 
     @cached_property
     def momentum(self) -> ca.Function:
         """(c, c_rate) -> p = dL/dc_rate, shape (n,)."""
-        return self._function(
-            "momentum", [self._c, self._rate], [self._mass @ self._rate], ["c", "c_rate"], ["momentum"]
-        )
+        return function_of("momentum", [self._c, self._rate], [self._mass @ self._rate], ["c", "c_rate"], ["momentum"])
 
     @cached_property
     def momentum_balance(self) -> ca.Function:
@@ -229,7 +222,7 @@ class RodModel:
         """
         momentum = self._mass @ self._rate
         balance = ca.jtimes(momentum, self._c, self._rate) - self._load
-        return self._function(
+        return function_of(
             "momentum_balance", [self._c, self._rate], [momentum, balance], ["c", "c_rate"], ["momentum", "balance"]
         )
 
@@ -238,7 +231,7 @@ class RodModel:
     @cached_property
     def lagrangian(self) -> ca.Function:
         """(c, c_rate) -> L = T - V, J."""
-        return self._function(
+        return function_of(
             "lagrangian", [self._c, self._rate], [self._kinetic - self._potential], ["c", "c_rate"], ["L"]
         )
 
@@ -246,7 +239,7 @@ class RodModel:
     def lagrangian_gradient(self) -> ca.Function:
         """(c, c_rate) -> dL/dc, shape (n,): with the momentum all that a momentum observer needs."""
         value = ca.gradient(self._kinetic - self._potential, self._c)
-        return self._function(
+        return function_of(
             "lagrangian_gradient", [self._c, self._rate], [ca.densify(value)], ["c", "c_rate"], ["gradient"]
         )
 
@@ -273,7 +266,7 @@ class RodModel:
         ]
         axial = ca.dot(self._rate, _sparse(self.axial_mass) @ self._rate) / 2  # muhmann (12)
         elastic = ca.dot(self._c, _sparse(self.stiffness) @ self._c) / 2  # muhmann (19)
-        return self._function(
+        return function_of(
             "energies",
             [self._c, self._rate],
             [*(ca.densify(output) for output in outputs), ca.densify(axial), ca.densify(elastic)],
@@ -289,7 +282,7 @@ class RodModel:
         c, s = ca.SX.sym("c", self.size), ca.SX.sym("s")
         rotation, position = frame_at(self.robot, c, s)
         matrix = ca.vertcat(ca.horzcat(rotation, position), ca.horzcat(0, 0, 0, 1))
-        return self._function("pose", [c, s], [ca.densify(matrix)], ["c", "s"], ["pose"])
+        return function_of("pose", [c, s], [ca.densify(matrix)], ["c", "s"], ["pose"])
 
     @cached_property
     def body_jacobian(self) -> ca.Function:
@@ -297,7 +290,7 @@ class RodModel:
         c, s = ca.SX.sym("c", self.size), ca.SX.sym("s")
         turning, moving = ca.vertsplit(moving_frame_at(self.robot, c, s).jacobian, 3)
         value = ca.densify(ca.vertcat(moving, turning))
-        return self._function("body_jacobian", [c, s], [value], ["c", "s"], ["jacobian"])
+        return function_of("body_jacobian", [c, s], [value], ["c", "s"], ["jacobian"])
 
     @cached_property
     def _paths(self) -> PathLengths:
@@ -312,20 +305,14 @@ class RodModel:
     def displacement(self) -> ca.Function:
         """Of c: q, displacement of every tendon, pulled in positive, m."""
         c, displaced = self._displaced()
-        return self._function("displacement", [c], [displaced], ["c"], ["q"])
+        return function_of("displacement", [c], [displaced], ["c"], ["q"])
 
     @cached_property
     def displacement_jacobian(self) -> ca.Function:
         """Of c: dq/dc, shape (tendons, n), m per (1/m)."""
         c, displaced = self._displaced()
         value = ca.densify(ca.jacobian(displaced, c))
-        return self._function("displacement_jacobian", [c], [value], ["c"], ["jacobian"])
-
-    def _function(
-        self, name: str, arguments: list[Any], results: list[Any], inputs: list[str], outputs: list[str]
-    ) -> ca.Function:
-        written_out = any(isinstance(value, ca.SX) for value in arguments)
-        return ca.Function(name, arguments, results, inputs, outputs, {"cse": written_out})
+        return function_of("displacement_jacobian", [c], [value], ["c"], ["jacobian"])
 
 
 def _sparse(matrix: Any) -> Any:

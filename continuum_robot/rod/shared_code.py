@@ -44,3 +44,27 @@ def repeated_code(name: str, formula: Formula, *given: Any) -> tuple[Any, ...]:
     """Results of a formula, written out where it occurs; arguments as of :func:`shared_code`."""
     del name
     return tuple(formula(*given))
+
+
+def code_in(kind: type[ca.SX | ca.MX]) -> Code:
+    """How formulas of a whole robot are written in expressions of a ``kind``: calls in ``MX``, out in ``SX``.
+
+    Parameters
+    ----------
+    kind : of the expressions
+    """
+    return repeated_code if kind is ca.SX else shared_code
+
+
+def function_of(
+    name: str, arguments: list[Any], results: list[Any], inputs: list[str], outputs: list[str]
+) -> ca.Function:
+    """A function of expressions; common subexpressions are looked for in ``SX``, where all is written out.
+
+    Parameters
+    ----------
+    name : of the function
+    arguments, results : expressions
+    inputs, outputs : their names
+    """
+    return ca.Function(name, arguments, results, inputs, outputs, {"cse": isinstance(arguments[0], ca.SX)})

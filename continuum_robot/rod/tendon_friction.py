@@ -30,7 +30,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.rod.capstans import Drive, capstan_jacobian, drives
 from continuum_robot.rod.code_generation import FastFunction, compile_functions
 from continuum_robot.rod.moving_chain import SegmentSteps, expressions_of
-from continuum_robot.rod.shared_code import Code, repeated_code, shared_code
+from continuum_robot.rod.shared_code import code_in, function_of
 from continuum_robot.rod.tendons import coefficient_slices
 
 Vector = NDArray[np.float64]
@@ -215,7 +215,7 @@ class TendonFriction:
             for k, drive in enumerate(self._drives)
         ]
         value = ca.vertcat(*rows) if rows else ca.DM(0, 2)
-        return self._function("shares", [c, coefficients], [value], ["c", "coefficients"], ["shares"])
+        return function_of("shares", [c, coefficients], [value], ["c", "coefficients"], ["shares"])
 
     @cached_property
     def share_jacobian(self) -> ca.Function:
@@ -237,11 +237,11 @@ class TendonFriction:
             found = self._of_strands("share_gradient", _share_gradient, k, drive, frames[at], coefficients)
             shares.append(ca.horzcat(*(share for share, _ in found)))
             for row, (_, gradient) in zip(rows, found, strict=True):
-                (own,) = self._code("along", _along, gradient, *tangents[at])
+                (own,) = code_in(type(c))("along", _along, gradient, *tangents[at])
                 row.append(ca.horzcat(ca.DM(1, place.start), own, ca.DM(1, c.shape[0] - place.stop)))
         results = [ca.vertcat(*shares), *(ca.densify(ca.vertcat(*row)) for row in rows)]
         names = ["shares", "pulled", "released"]
-        return self._function("share_jacobian", [c, coefficients], results, ["c", "coefficients"], names)
+        return function_of("share_jacobian", [c, coefficients], results, ["c", "coefficients"], names)
 
     def _of_strands(
         self, name: str, formula: Callable[..., Any], k: int, drive: Drive, frames: list[Any], coefficients: Any
@@ -254,21 +254,13 @@ class TendonFriction:
             angle_rad = float(tendons.angles_rad[at - first])
             hole_m = ca.DM(tendons.pitch_radius_m * np.array([math.cos(angle_rad), math.sin(angle_rad), 0.0]))
             own = partial(formula, tendons.strands)
-            found.append(self._code(f"{name}_{tendons.strands}", own, hole_m, coefficients[k], *frames))
+            code = code_in(type(coefficients))
+            found.append(code(f"{name}_{tendons.strands}", own, hole_m, coefficients[k], *frames))
         return found
 
     def _symbols(self) -> tuple[Any, Any]:
         kind = expressions_of(self.robot)
         return kind.sym("c", self.robot.coefficient_count), kind.sym("coefficients", self.capstan_count)
-
-    @property
-    def _code(self) -> Code:
-        return repeated_code if expressions_of(self.robot) is ca.SX else shared_code
-
-    def _function(
-        self, name: str, arguments: list[Any], results: list[Any], inputs: list[str], outputs: list[str]
-    ) -> ca.Function:
-        return ca.Function(name, arguments, results, inputs, outputs, {"cse": isinstance(arguments[0], ca.SX)})
 
     def _steps(self, c: Any) -> list[tuple[SegmentSteps, list[float]]]:
         """For each segment its steps, and the ends of those from disk to disk, m."""
@@ -284,7 +276,7 @@ class TendonFriction:
         value = self.torque_of(self.shares(c, coefficients), speed, torque, sign)
         names = ["c", "capstan_speed", "capstan_torque", "coefficients"]
         given = [c, speed, torque, coefficients]
-        return self._function("friction_resistance", given, [ca.densify(value)], names, ["friction_torque"])
+        return function_of("friction_resistance", given, [ca.densify(value)], names, ["friction_torque"])
 
     def torque_of(self, shares: Any, speed: Any, torque: Any, sign: str = "tanh") -> Any:
         """Friction torque of the capstans, expression (k,), N.m.
@@ -311,4 +303,4 @@ class TendonFriction:
         value = self.resistance(c, speed, torque, coefficients)
         names = ["c", "c_rate", "capstan_torque", "coefficients"]
         given = [c, c_rate, torque, coefficients]
-        return self._function("tendon_friction", given, [value], names, ["friction_torque"])
+        return function_of("tendon_friction", given, [value], names, ["friction_torque"])
