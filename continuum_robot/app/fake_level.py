@@ -14,7 +14,7 @@ import numpy as np
 from continuum_robot.drivers.backends import on_wires
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.tendons import beyond_bending
+from continuum_robot.robot.traits import IMPLICIT
 from continuum_robot.runtime.machine import allowed_priority
 from continuum_robot.runtime.periodic import SIMULATOR_PRIORITY
 from continuum_robot.simulation.mujoco.library import mujoco_library
@@ -87,14 +87,15 @@ def choose_level(wanted: str, robot: Robot, *, real_time: bool = True, world: st
         us_per_ms = 1e6 * measure_plant(robot, make=MujocoPlant)[1] if real_time else math.nan
         fraction = LARGEST_FRACTION_WORLD if world else LARGEST_FRACTION_GENERAL
         return FakeLevel(MUJOCO, "mujoco, wire", us_per_ms, fraction * 1000.0)
+    uneven = robot.traits.time_steps == IMPLICIT
     if not on_wires(robot):
         kind = "" if robot.hardware is None else robot.hardware.tendon_actuators.kind
         if wanted in (WIRE, MUJOCO):
             raise ParameterError("fake_level", wanted, f"{DYNAMICS} or {AUTO}: motors of kind {kind} are not simulated")
-        if wanted == AUTO and not beyond_bending(robot):
+        if wanted == AUTO and not uneven:
             us_per_ms = 1e6 * measure_plant(robot)[0] if real_time else math.nan
             return FakeLevel(DYNAMICS, f"dynamics (no {kind} motors to the byte)", us_per_ms)
-    if beyond_bending(robot) and wanted in (AUTO, DYNAMICS):
+    if uneven and wanted in (AUTO, DYNAMICS):
         if not real_time:
             return FakeLevel(DYNAMICS, "dynamics of a general rod, in lock-step")
         return _general_rod(robot)

@@ -132,8 +132,8 @@ def _along(line: _Line) -> Workspace:
 
 
 def _explore(robot: Robot, options: WorkspaceOptions, progress: Progress, runner: Tasks) -> _Found:
-    if not robot.segments:
-        raise ParameterError("robot", robot.name, "a robot of elastic segments")
+    if robot.traits.without_statics:
+        raise ParameterError("robot", robot.name, f"a robot of elastic segments: {robot.traits.without_statics}")
     rod = _rod(robot, options.weightless)
     largest_n = options.tension_n or (robot.limits.maximum_n if robot.limits is not None else _DEFAULT_TENSION_N)
     tensions = workspace_tensions(robot, largest_n, options.samples, routed=options.routed)
@@ -159,7 +159,7 @@ def _held_stiffness(robot: Robot, space: Workspace, pretension_n: float) -> Vect
 
     Empty for robots without a controller, and for those on whose tendons a pretension moves the rod.
     """
-    if robot.control is None or robot.without_clarke or not robot.simulation.tendon_stiffness_n_per_m:
+    if robot.control is None or robot.traits.without_clarke or not robot.simulation.tendon_stiffness_n_per_m:
         return np.zeros(0)
     least_n = pretension_n or robot.control.pretension_n
     if least_n <= 0:

@@ -173,7 +173,7 @@ def sampled_loop(
     for name, value, least in (("period_s", period_s, 1e-6), ("velocity_filter_s", velocity_filter_s, 0.0)):
         if not least <= value < math.inf:
             raise ParameterError(name, value, f"a time of at least {least:g} s")
-    kind = ROD if robot.segments else MOTORS
+    kind = MOTORS if robot.traits.without_statics else ROD
     A, B, C = linear_plant(robot)
     count = C.shape[0]
     per_entry = count // len(robot.control.gains)
@@ -222,7 +222,7 @@ def linear_plant(robot: Robot) -> tuple[Vector, Vector, Vector]:
     ------
     ParameterError : no actuators
     """
-    return _rod_and_motors(robot) if robot.segments else _motors(robot)
+    return _motors(robot) if robot.traits.without_statics else _rod_and_motors(robot)
 
 
 def _rod_and_motors(robot: Robot) -> tuple[Vector, Vector, Vector]:

@@ -7,6 +7,7 @@ The least tip force that the tendons balance is that of a cantilever under its t
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,7 +17,7 @@ from continuum_robot.estimation.seen_modes import SeenModes, force_balanced_at_t
 from continuum_robot.estimation.shape import sensor_accuracy
 from continuum_robot.estimation.shape_estimate import ShapeSettings
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.tendons import beyond_bending
+from continuum_robot.robot.traits import LENGTHS, STATICS
 
 _PERIOD_S = 0.01
 _FASTEST_RAD_PER_S = 20.0
@@ -52,7 +53,7 @@ def contact_channels(robot: Robot) -> ContactChannels:
     ----------
     robot : a rod
     """
-    return _ModeChannels(robot) if beyond_bending(robot) else _CoefficientChannels(robot)
+    return _CHANNELS[robot.traits.shape_from](robot)
 
 
 @dataclass(frozen=True)
@@ -115,3 +116,6 @@ class _CoefficientChannels:
             lever_m = tendons.pitch_radius_m * np.maximum(np.cos(angles - directions[:, None]), 0).sum(axis=1).min()
             found.append(lever_m * (limits.maximum_n - limits.minimum_n) / segment.length_m)
         return float(min(found))
+
+
+_CHANNELS: dict[str, Callable[[Robot], ContactChannels]] = {LENGTHS: _CoefficientChannels, STATICS: _ModeChannels}

@@ -14,6 +14,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.differentiation import FilteredDerivative
 from continuum_robot.estimation.modal_filter import ModalKalmanFilter, ModalState
 from continuum_robot.estimation.observability import SMALLEST_SINGULAR_SHARE, coefficient_names, unseen_coefficients
+from continuum_robot.estimation.sensor_watch import SensorWatch, WatchSettings
 from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.code_generation import compile_functions
@@ -104,6 +105,19 @@ class LengthFit:
         if settings.rate_method == "kalman":
             noise = np.repeat([settings.tendon_noise_m, settings.string_noise_m], counts)
             self._filter = ModalKalmanFilter(self.matrix, noise, settings.bending_jerk_rad * self.coefficient_scale)
+
+    def watch(self, settings: WatchSettings) -> SensorWatch | None:
+        """Settings as of :class:`~continuum_robot.estimation.shape.ShapeFit`; None where tendons see it alone."""
+        if not self.needs_strings:
+            return None
+        return SensorWatch(
+            self.matrix,
+            self._sensors,
+            self._names,
+            coefficient_scale=self.coefficient_scale,
+            coefficient_orders=self.coefficient_orders,
+            settings=settings,
+        )
 
     def reset(self) -> None:
         """Forget earlier updates, which rates that no tendon velocity gives depend on."""

@@ -13,25 +13,25 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.length_fit import LengthFit, coefficient_scale
 from continuum_robot.estimation.modal_filter import ModalKalmanFilter
-from continuum_robot.estimation.observability import coefficient_names
 from continuum_robot.estimation.sensor_watch import SensorWatch, WatchSettings
 from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettings
 from continuum_robot.estimation.static_fit import StaticFit
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.tendons import beyond_bending
+from continuum_robot.robot.traits import LENGTHS, STATICS
 
 Vector = NDArray[np.float64]
 
 
 class ShapeFit(Protocol):
-    """How a shape is found from readings.
+    """How a shape is found from readings."""
 
-    Attributes
-    ----------
-    needs_strings : whether the tendons alone leave a coefficient unseen
-    """
+    def watch(self, settings: WatchSettings) -> SensorWatch | None:
+        """What judges the sensors by each other; None where they cannot.
 
-    needs_strings: bool
+        Parameters
+        ----------
+        settings : what counts as a broken sensor
+        """
 
     def reset(self) -> None:
         """Forget earlier updates."""
@@ -46,6 +46,9 @@ class ShapeFit(Protocol):
         tension : of the tendons, (N,), N; NaN: unknown; None: not measured
         dt : time since the previous update, s
         """
+
+
+_FITS: dict[str, Callable[..., ShapeFit]] = {LENGTHS: LengthFit, STATICS: StaticFit}
 
 
 class ShapeEstimator:
@@ -89,21 +92,8 @@ class ShapeEstimator:
         self._tendons, self._strings = robot.tendon_count, len(robot.strings)
         self.sensor_names = (*robot.tendon_names, *(string.name for string in robot.strings))
         self._no_strings = np.full(self._strings, np.nan)
-        self.watch: SensorWatch | None = None
-        self.fit: ShapeFit
-        if beyond_bending(robot):
-            self.fit = StaticFit(robot, self.settings)
-            return
-        self.fit = fit = LengthFit(robot, self.settings, compile=compile, progress=progress)
-        if watch is not None and fit.needs_strings:
-            self.watch = SensorWatch(
-                fit.matrix,
-                self.sensor_names,
-                coefficient_names(robot),
-                coefficient_scale=fit.coefficient_scale,
-                coefficient_orders=fit.coefficient_orders,
-                settings=watch,
-            )
+        self.fit = _FITS[robot.traits.shape_from](robot, self.settings, compile=compile, progress=progress)
+        self.watch = None if watch is None else self.fit.watch(watch)
 
     def reset(self) -> None:
         """Forget earlier updates, and trust all sensors again."""

@@ -12,6 +12,7 @@ that swings is seen as the sensors see it, and between them where it would rest.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.estimation.modal_filter import ModalState
 from continuum_robot.estimation.seen_modes import seen_modes
+from continuum_robot.estimation.sensor_watch import SensorWatch, WatchSettings
 from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.strain_inverse import hold
@@ -56,17 +58,23 @@ class StaticFit:
     ----------
     robot : with segments; its tendons have the stiffness of ``simulation.tendon_stiffness_n_per_m``
     settings : how much the sensors are trusted
+    compile, progress : without effect, nothing is compiled here
 
     Attributes
     ----------
-    needs_strings : False: only the mechanics ties one sensor to another, so none can be judged by the others
     rod : of the robot
     modes : what the sensors see of the shape
     """
 
-    needs_strings = False
-
-    def __init__(self, robot: Robot, settings: ShapeSettings) -> None:
+    def __init__(
+        self,
+        robot: Robot,
+        settings: ShapeSettings,
+        *,
+        compile: str = "auto",
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        del compile, progress
         self._robot = robot
         self.rod = StrainRod.from_robot(robot)
         self._problem = StaticProblem(self.rod)
@@ -76,6 +84,11 @@ class StaticFit:
         self._filter = self.modes.motion_filter()
         self._rest = equilibrium(self._problem).c
         self.reset()
+
+    def watch(self, settings: WatchSettings) -> SensorWatch | None:
+        """None: only the mechanics ties one sensor to another, so none can be judged by the others."""
+        del settings
+        return None
 
     def reset(self) -> None:
         """Start from the rod at rest."""

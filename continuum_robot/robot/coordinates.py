@@ -7,12 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.geometry.antagonists import AntagonistManifold
 from continuum_robot.geometry.clarke import ClarkeManifold
-from continuum_robot.geometry.modulated import ModulatedManifold
 from continuum_robot.geometry.unrelated import UnrelatedTendons
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 
 Array = NDArray[np.float64]
 
@@ -24,7 +21,7 @@ def tendon_manifold(robot: Robot) -> ClarkeManifold:
     ----------
     robot : any robot
     """
-    return UnrelatedTendons(robot.tendon_count) if robot.without_clarke else clarke_manifold(robot)
+    return UnrelatedTendons(robot.tendon_count) if robot.traits.without_clarke else clarke_manifold(robot)
 
 
 def clarke_manifold(robot: Robot) -> ClarkeManifold:
@@ -42,23 +39,14 @@ def clarke_manifold(robot: Robot) -> ClarkeManifold:
     ------
     ParameterError : tendons that are not parallel to the backbone
     """
-    if robot.without_clarke:
+    reason = robot.traits.without_clarke
+    if reason:
         raise ParameterError(
             "robot",
-            f"{robot.name}: {robot.without_clarke}",
+            f"{robot.name}: {reason}",
             "here tendons parallel to the backbone, evenly around it: others have no Clarke coordinates",
         )
-    if isinstance(robot.mechanism, EquilibriumModulation):
-        return ModulatedManifold(robot.mechanism.backbone_count, robot.mechanism.pitch_radius_m)
-    if robot.mechanism is not None:
-        return AntagonistManifold()
-    tendons = [segment.tendons for segment in robot.segments]
-    return ClarkeManifold(
-        [one.count for one in tendons],
-        [one.pitch_radius_m for one in tendons],
-        [one.angle_offset_rad for one in tendons],
-        [one.from_base for one in tendons],
-    )
+    return robot.construction.clarke_manifold
 
 
 def clarke_from_curvature(robot: Robot) -> Array:

@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.robot.actuation import Actuators, TensionLimits
+from continuum_robot.robot.construction import Construction
 from continuum_robot.robot.control_settings import PID_LAW, ControlSettings, ReferenceSettings
 from continuum_robot.robot.displaced_tendons import DisplacedTendons
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.hardware import Hardware
 from continuum_robot.robot.reaction_settings import ReactionSettings
 from continuum_robot.robot.recording import Recording
+from continuum_robot.robot.rod_construction import FEWEST_AROUND, RodConstruction, segment_starts_m, tendon_paths
 from continuum_robot.robot.rolling_joint import RollingJoint
-from continuum_robot.robot.routing import RoutedPath, StraightRouting
+from continuum_robot.robot.routing import RoutedPath
 from continuum_robot.robot.schema import quantity, refuse
 from continuum_robot.robot.segment import Segment
 from continuum_robot.robot.simulation_settings import SimulationSettings
@@ -28,7 +30,6 @@ from continuum_robot.robot.traits import Traits
 Vector = NDArray[np.float64]
 
 SCHEMA_VERSION = 1
-_LEAST_AROUND = 3  # fewer tendons cannot bend a segment in every direction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +84,11 @@ class Robot:
                     f"strings[{index}].anchor_m", string.anchor_m, f"at most the robot's length, {self.length_m:g} m"
                 )
         for index, segment in enumerate(self.segments):
-            if segment.tendons.count < _LEAST_AROUND and not self.routed_tendons:
+            if segment.tendons.count < FEWEST_AROUND and not self.routed_tendons:
                 raise refuse(
                     f"segments[{index}].tendons.count",
                     segment.tendons.count,
-                    f"at least {_LEAST_AROUND}, or routed_tendons that bend the segment instead",
+                    f"at least {FEWEST_AROUND}, or routed_tendons that bend the segment instead",
                 )
             if index and segment.capstans is not None and segment.tendons.from_base:
                 raise refuse(
@@ -220,40 +221,27 @@ class Robot:
             raise refuse("reference.frequency_hz", reference.frequency_hz, f"1 or {coordinates} values")
 
     @property
-    def without_clarke(self) -> str:
-        """Why its tendons have no Clarke coordinates, "" where they have: parallel, and evenly around each segment."""
-        for segment in self.segments:
-            if not isinstance(segment.tendons.routing, StraightRouting):
-                return f"{segment.tendons.routing.kind} tendons of {segment.name}"
-            if segment.tendons.count < _LEAST_AROUND:
-                return f"{segment.tendons.count} tendons around {segment.name}"
-        return f"the tendon {self.routed_tendons[0].name}" if self.routed_tendons else ""
+    def construction(self) -> Construction:
+        """What it is made of: the one place where a rod and a mechanism are told apart."""
+        if self.mechanism is not None:
+            return self.mechanism
+        law = PID_LAW if self.control is None else self.control.law
+        return RodConstruction(self.segments, self.routed_tendons, self.strings, law)
 
     @property
     def traits(self) -> Traits:
         """What the stack can do with it, by what it is made of."""
-        if self.mechanism is not None:
-            return self.mechanism.traits
-        one = len(self.segments) == 1 and not self.without_clarke
-        law = PID_LAW if self.control is None else self.control.law
-        return Traits(
-            coordinate_names=("q_Re", "q_Im") if one else (),
-            without_compiled_cycle="" if law == PID_LAW else f"the controller {law} is Python code",
-        )
+        return self.construction.traits
 
     @property
     def coordinates_name(self) -> str:
         """What the coordinates are called that its tendons are controlled in."""
-        return "tendon modes" if self.without_clarke else "Clarke coordinates"
+        return "tendon modes" if self.traits.without_clarke else "Clarke coordinates"
 
     @property
     def part_names(self) -> tuple[str, ...]:
         """What has a controller's gains of its own: segments, pairs of tendon modes, or the mechanism's kind."""
-        if self.without_clarke:
-            return tuple(f"modes_{index + 1}" for index in range(len(self.segments)))
-        if self.mechanism is not None:
-            return (self.mechanism.kind,)
-        return tuple(segment.name for segment in self.segments)
+        return self.construction.part_names
 
     def changed(self, **fields: Any) -> Robot:
         """The same robot with other values in some fields, still of its file. Raises :class:`RobotFileError`."""
@@ -264,15 +252,12 @@ class Robot:
     @property
     def length_m(self) -> float:
         """Length of the whole backbone, m."""
-        if self.mechanism is not None:
-            return self.mechanism.length_m
-        return sum(segment.length_m for segment in self.segments)
+        return self.construction.length_m
 
     @property
     def segment_starts_m(self) -> Vector:
         """Arc length of each segment's start from the base, shape (segments,), m."""
-        ends = np.cumsum([0.0, *(segment.length_m for segment in self.segments)])
-        return ends[:-1]
+        return segment_starts_m(self.segments)
 
     @property
     def disk_arc_lengths_m(self) -> Vector:
@@ -287,53 +272,31 @@ class Robot:
     @property
     def tendon_count(self) -> int:
         """Number of all tendons."""
-        if self.mechanism is not None:
-            return len(self.mechanism.tendon_names)
-        return sum(segment.tendons.count for segment in self.segments) + len(self.routed_tendons)
+        return self.construction.tendon_count
 
     @property
     def tendon_slices(self) -> tuple[slice, ...]:
         """For each segment, or the mechanism, where its tendons stand in an array over all; routed ones come last."""
-        if self.mechanism is not None:
-            return (slice(0, self.tendon_count),)
-        ends = np.cumsum([segment.tendons.count for segment in self.segments])
-        return tuple(
-            slice(int(end) - segment.tendons.count, int(end)) for end, segment in zip(ends, self.segments, strict=True)
-        )
+        return self.construction.tendon_slices
 
     @property
     def tendon_groups(self) -> dict[str, slice]:
         """Where the tendons of each segment stand in an array over all, and the routed ones; or the mechanism's."""
-        names = (self.mechanism.kind,) if self.mechanism is not None else tuple(one.name for one in self.segments)
-        groups = {name: rows for name, rows in zip(names, self.tendon_slices, strict=True) if rows.stop > rows.start}
-        first = max(rows.stop for rows in self.tendon_slices)
+        slices = self.tendon_slices
+        names = [segment.name for segment in self.segments] or [self.traits.kind]
+        groups = {name: rows for name, rows in zip(names, slices, strict=True) if rows.stop > rows.start}
+        first = max(rows.stop for rows in slices)
         return groups if first == self.tendon_count else {**groups, "routed": slice(first, self.tendon_count)}
 
     @property
     def tendon_paths(self) -> tuple[RoutedPath, ...]:
-        """Path of every tendon: the segments' in tendon order, then the routed ones."""
-        return (
-            *(
-                RoutedPath(
-                    name=f"{segment.name}/tendon_{j + 1}",
-                    start_m=0.0 if segment.tendons.from_base else float(start_m),
-                    end_m=float(start_m) + segment.length_m,
-                    pitch_radius_m=segment.tendons.pitch_radius_m,
-                    angle_rad=float(angle),
-                    routing=segment.tendons.routing,
-                )
-                for start_m, segment in zip(self.segment_starts_m, self.segments, strict=True)
-                for j, angle in enumerate(segment.tendons.angles_rad)
-            ),
-            *(tendon.path for tendon in self.routed_tendons),
-        )
+        """Path of every tendon of a rod: the segments' in tendon order, then the routed ones."""
+        return tendon_paths(self.segments, self.routed_tendons)
 
     @property
     def tendon_names(self) -> tuple[str, ...]:
         """``<segment>/tendon_<j>`` with j from 1, in tendon order, then the routed ones'; the mechanism's own names."""
-        if self.mechanism is not None:
-            return self.mechanism.tendon_names
-        return tuple(path.name for path in self.tendon_paths)
+        return self.construction.tendon_names
 
     @property
     def newton_per_ampere(self) -> Vector:
@@ -353,13 +316,9 @@ class Robot:
     @property
     def coordinate_count(self) -> int:
         """Number of coordinates that the tendons control, two a segment: Clarke's or tendon modes; the mechanism's."""
-        if self.mechanism is not None:
-            return self.mechanism.coordinate_count
-        return 2 * len(self.segments)
+        return self.construction.coordinate_count
 
     @property
     def coefficient_count(self) -> int:
         """Number of strain coefficients of the whole robot, or of values that describe the mechanism's pose."""
-        if self.mechanism is not None:
-            return self.mechanism.coefficient_count
-        return sum(segment.basis.coefficient_count for segment in self.segments)
+        return self.construction.coefficient_count

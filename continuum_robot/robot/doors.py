@@ -13,6 +13,7 @@ CONTROLLERS = "continuum_robot.controllers"
 FORCE_SENSORS = "continuum_robot.force_sensors"
 STRING_ENCODERS = "continuum_robot.string_encoders"
 TENDON_ACTUATORS = "continuum_robot.tendon_actuators"
+TENDON_ROUTINGS = "continuum_robot.tendon_routings"
 
 
 def offered(group: str) -> list[str]:

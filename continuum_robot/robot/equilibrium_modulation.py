@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from continuum_robot.geometry.modulated import ModulatedManifold
+from continuum_robot.robot.construction import Mechanism
 from continuum_robot.robot.schema import quantity, refuse
 from continuum_robot.robot.traits import Traits, mechanism_traits
 
@@ -21,7 +23,7 @@ class MomentErrorSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EquilibriumModulation:
+class EquilibriumModulation(Mechanism):
     """Push-pull backbones around a central one; modulation backbones in their lumens change where they balance."""
 
     kind: str = quantity("kind of mechanism", choices=("equilibrium_modulation",))
@@ -67,6 +69,11 @@ class EquilibriumModulation:
     def coefficient_count(self) -> int:
         """Number of values that describe the pose: the same three."""
         return 3
+
+    @property
+    def clarke_manifold(self) -> ModulatedManifold:
+        """Of the backbones, and the insertion."""
+        return ModulatedManifold(self.backbone_count, self.pitch_radius_m)
 
     @property
     def traits(self) -> Traits:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from continuum_robot.geometry.antagonists import AntagonistManifold
+from continuum_robot.robot.construction import Mechanism
 from continuum_robot.robot.schema import quantity, refuse
 from continuum_robot.robot.traits import Traits, mechanism_traits
 
@@ -83,7 +85,7 @@ class RollingLink:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RollingJoint:
+class RollingJoint(Mechanism):
     """Links that roll on each other, with a left and a right tendon; the plane is x, z of the robot's base frame."""
 
     kind: str = quantity("kind of mechanism", choices=("rolling_joint",))
@@ -114,6 +116,11 @@ class RollingJoint:
     def length_m(self) -> float:
         """Height of all links on top of each other, from where the arc lengths are 0, m."""
         return sum(link.child.zero_position_m[1] - link.parent.zero_position_m[1] for link in self.links)
+
+    @property
+    def clarke_manifold(self) -> AntagonistManifold:
+        """Of two tendons against each other."""
+        return AntagonistManifold()
 
     @property
     def traits(self) -> Traits:

@@ -8,34 +8,107 @@ how it goes on from there. Arc lengths s count from the start of the tendon or s
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from numpy.polynomial import Polynomial
 from numpy.typing import ArrayLike, NDArray
 
+from continuum_robot.errors import ParameterError
 from continuum_robot.robot.schema import quantity, refuse
 
 Vector = NDArray[np.float64]
+Places = tuple[Vector, Vector, Vector, Vector]
+
+
+class TendonRouting(ABC):
+    """How a path goes on from its start; a subclass is a frozen dataclass of what the file states.
+
+    Attributes
+    ----------
+    kind : its name in a robot's file
+    parallel : it stays parallel to the backbone
+    """
+
+    __slots__ = ()
+
+    kind: str
+    parallel = False
+
+    @abstractmethod
+    def at(self, s_m: Vector, length_m: float, pitch_radius_m: float, angle_rad: float) -> Places:
+        """The path in the cross-section.
+
+        Parameters
+        ----------
+        s_m : arc lengths from the path's start, (k,), m
+        length_m : of the path
+        pitch_radius_m, angle_rad : polar place of its start
+
+        Returns
+        -------
+        x, y (m), dx/ds, dy/ds (dimensionless), each (k,); at a kink the derivatives are those after it
+        """
+
+    def kinks_m(self, _length_m: float) -> tuple[float, ...]:
+        """Arc lengths from the path's start, inside the path, at which its direction jumps, m."""
+        return ()
+
+    def polar(self, _length_m: float, _pitch_radius_m: float, _angle_rad: float) -> tuple[Vector, Vector] | None:
+        """Coefficients of distance (m) and angle (rad) by powers of the arc length (m); None of a path without."""
+        return None
+
+    def corners(self, _pitch_radius_m: float, _angle_rad: float) -> tuple[Vector, Vector, Vector] | None:
+        """Arc lengths, x and y between which a path is straight, each (k,), m; None of one that is curved."""
+        return None
+
+
+class PolarRouting(TendonRouting):
+    """Angle and distance are polynomials of the arc length."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def polar(self, length_m: float, pitch_radius_m: float, angle_rad: float) -> tuple[Vector, Vector]:
+        """Arguments as of :class:`TendonRouting`."""
+
+    def at(self, s_m: Vector, length_m: float, pitch_radius_m: float, angle_rad: float) -> Places:
+        """Arguments as of :class:`TendonRouting`."""
+        distance, turn = (Polynomial(values) for values in self.polar(length_m, pitch_radius_m, angle_rad))
+        r, r_rate, angle_rate = distance(s_m), distance.deriv()(s_m), turn.deriv()(s_m)
+        c, d = np.cos(turn(s_m)), np.sin(turn(s_m))
+        return r * c, r * d, r_rate * c - r * d * angle_rate, r_rate * d + r * c * angle_rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StraightRouting:
+class StraightRouting(PolarRouting):
     """Parallel to the backbone."""
+
+    parallel = True
 
     kind: str = quantity("parallel to the backbone", default="straight", choices=("straight",))
 
+    def polar(self, _length_m: float, pitch_radius_m: float, angle_rad: float) -> tuple[Vector, Vector]:
+        """Arguments as of :class:`TendonRouting`."""
+        return np.array([pitch_radius_m]), np.array([angle_rad])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HelicalRouting:
+class HelicalRouting(PolarRouting):
     """A helix at constant distance from the backbone."""
 
     kind: str = quantity("a helix", default="helical", choices=("helical",))
     turns: float = quantity("turns over the whole path, counter-clockwise seen from the tip", ge=-100, le=100)
 
+    def polar(self, length_m: float, pitch_radius_m: float, angle_rad: float) -> tuple[Vector, Vector]:
+        """Arguments as of :class:`TendonRouting`."""
+        return np.array([pitch_radius_m]), np.array([angle_rad, 2 * math.pi * self.turns / length_m])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolynomialRouting:
+class PolynomialRouting(PolarRouting):
     """Angle and distance as polynomials of the arc length, rucker (28)."""
 
     kind: str = quantity("angle and radius as polynomials", default="polynomial", choices=("polynomial",))
@@ -46,9 +119,13 @@ class PolynomialRouting:
         "of s, s^2, ... in the distance from the backbone, in m/m, m/m^2, ...", default=(), ge=-1e12, le=1e12
     )
 
+    def polar(self, _length_m: float, pitch_radius_m: float, angle_rad: float) -> tuple[Vector, Vector]:
+        """Arguments as of :class:`TendonRouting`; rucker (28)."""
+        return np.array([pitch_radius_m, *self.radius_coefficients]), np.array([angle_rad, *self.angle_coefficients])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HolesRouting:
+class HolesRouting(TendonRouting):
     """Straight lines in the undeformed body from hole to hole; parallel to the backbone before and after them."""
 
     kind: str = quantity("through holes in disks", default="holes", choices=("holes",))
@@ -67,8 +144,26 @@ class HolesRouting:
             if len(values) != len(self.arc_lengths_m) and (values or key == "angles_rad"):
                 raise refuse(key, values, f"{len(self.arc_lengths_m)} values, one a hole")
 
+    def kinks_m(self, length_m: float) -> tuple[float, ...]:
+        """Arguments as of :class:`TendonRouting`: the holes."""
+        return tuple(s for s in self.arc_lengths_m if 0 < s < length_m * (1 - 1e-12))
+
+    def corners(self, pitch_radius_m: float, angle_rad: float) -> tuple[Vector, Vector, Vector]:
+        """Arguments as of :class:`TendonRouting`: the holes."""
+        angles = angle_rad + np.array(self.angles_rad)
+        radii = np.array(self.radii_m or [pitch_radius_m] * len(angles))
+        return np.array(self.arc_lengths_m), radii * np.cos(angles), radii * np.sin(angles)
+
+    def at(self, s_m: Vector, _length_m: float, pitch_radius_m: float, angle_rad: float) -> Places:
+        """Arguments as of :class:`TendonRouting`."""
+        holes, x, y = self.corners(pitch_radius_m, angle_rad)
+        piece = np.searchsorted(holes, s_m, side="right")  # 0 before the first hole, len(holes) after the last
+        slopes = [np.concatenate([[0.0], np.diff(v) / np.diff(holes), [0.0]])[piece] for v in (x, y)]
+        return np.interp(s_m, holes, x), np.interp(s_m, holes, y), slopes[0], slopes[1]
+
 
 Routing: TypeAlias = StraightRouting | HelicalRouting | PolynomialRouting | HolesRouting
+"""The shipped ones; other packages add theirs by the door ``TENDON_ROUTINGS``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +176,10 @@ class RoutedPath:
     start_m, end_m : arc lengths from the robot's base between which it runs, m
     pitch_radius_m, angle_rad : polar place in the cross-section at its start
     routing : how it goes on
+
+    Raises
+    ------
+    ParameterError : a routing that is none
     """
 
     name: str
@@ -88,23 +187,38 @@ class RoutedPath:
     end_m: float
     pitch_radius_m: float
     angle_rad: float = 0.0
-    routing: Routing = StraightRouting()
+    routing: TendonRouting = StraightRouting()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.routing, TendonRouting):
+            raise ParameterError(f"routing of {self.name}", self.routing, "a subclass of robot.routing.TendonRouting")
 
     @property
     def parallel(self) -> bool:
         """Whether it stays parallel to the backbone."""
-        return isinstance(self.routing, StraightRouting)
+        return self.routing.parallel
+
+    @property
+    def length_m(self) -> float:
+        """Between its ends along the backbone, m."""
+        return self.end_m - self.start_m
 
     @property
     def kinks_m(self) -> tuple[float, ...]:
         """Arc lengths from the base, inside the path, at which its direction jumps, m."""
-        if not isinstance(self.routing, HolesRouting):
-            return ()
-        return tuple(
-            self.start_m + s for s in self.routing.arc_lengths_m if 0 < s < (self.end_m - self.start_m) * (1 - 1e-12)
-        )
+        return tuple(self.start_m + s for s in self.routing.kinks_m(self.length_m))
 
-    def at(self, s_m: ArrayLike) -> tuple[Vector, Vector, Vector, Vector]:
+    @property
+    def polar(self) -> tuple[Vector, Vector] | None:
+        """Arguments as of :class:`TendonRouting`, by arc lengths from the path's start."""
+        return self.routing.polar(self.length_m, self.pitch_radius_m, self.angle_rad)
+
+    @property
+    def corners(self) -> tuple[Vector, Vector, Vector] | None:
+        """Arguments as of :class:`TendonRouting`, at arc lengths from the path's start."""
+        return self.routing.corners(self.pitch_radius_m, self.angle_rad)
+
+    def at(self, s_m: ArrayLike) -> Places:
         """The path in the cross-section.
 
         Parameters
@@ -116,28 +230,7 @@ class RoutedPath:
         x, y (m), dx/ds, dy/ds (dimensionless), each of shape (k,); at a kink the derivatives are those after it
         """
         s = np.atleast_1d(np.asarray(s_m, dtype=float)) - self.start_m
-        routing, radius, zero = self.routing, self.pitch_radius_m, np.zeros_like(s)
-        if isinstance(routing, HolesRouting):
-            return self._through_holes(routing, s)
-        if isinstance(routing, HelicalRouting):
-            rate = 2 * math.pi * routing.turns / (self.end_m - self.start_m)
-            angle, angle_rate, r, r_rate = self.angle_rad + rate * s, zero + rate, zero + radius, zero
-        elif isinstance(routing, PolynomialRouting):
-            turn = np.polynomial.Polynomial([self.angle_rad, *routing.angle_coefficients])  # rucker (28)
-            distance = np.polynomial.Polynomial([radius, *routing.radius_coefficients])
-            angle, angle_rate, r, r_rate = turn(s), turn.deriv()(s), distance(s), distance.deriv()(s)
-        else:
-            angle, angle_rate, r, r_rate = zero + self.angle_rad, zero, zero + radius, zero
-        c, d = np.cos(angle), np.sin(angle)
-        return r * c, r * d, r_rate * c - r * d * angle_rate, r_rate * d + r * c * angle_rate
-
-    def _through_holes(self, routing: HolesRouting, s: Vector) -> tuple[Vector, Vector, Vector, Vector]:
-        angles = self.angle_rad + np.array(routing.angles_rad)
-        radii = np.array(routing.radii_m or [self.pitch_radius_m] * len(angles))
-        holes, x, y = np.array(routing.arc_lengths_m), radii * np.cos(angles), radii * np.sin(angles)
-        piece = np.searchsorted(holes, s, side="right")  # 0 before the first hole, len(holes) after the last
-        slopes = [np.concatenate([[0.0], np.diff(v) / np.diff(holes), [0.0]])[piece] for v in (x, y)]
-        return np.interp(s, holes, x), np.interp(s, holes, y), slopes[0], slopes[1]
+        return self.routing.at(s, self.length_m, self.pitch_radius_m, self.angle_rad)
 
     def largest_radius_m(self, begin_m: float, end_m: float) -> float:
         """Largest distance from the backbone between two arc lengths from the base, sampled and at the kinks, m.

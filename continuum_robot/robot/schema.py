@@ -33,7 +33,7 @@ class Quantity:
     length : number of entries a list must have, None for any
     live : may be changed while the robot is active
     filled : a text that must not be empty
-    door : entry points of other packages whose classes have further mappings as ``settings``, by ``kind``
+    door : entry points of other packages whose classes are further mappings, or have them as ``settings``, by ``kind``
     """
 
     doc: str
@@ -250,8 +250,10 @@ def _option(options: Sequence[Any], value: Any, door: str, source: Source, key: 
     if device is None:
         names = [*kinds, *(offered(door) if door else ())]
         raise source.error(_join(key, "kind"), kind, "one of " + ", ".join(names))
-    if not dataclasses.is_dataclass(settings := getattr(device, "settings", None)):
-        raise source.error(_join(key, "kind"), kind, f"a class with a dataclass as settings: {device!r} has none")
+    if not dataclasses.is_dataclass(settings := getattr(device, "settings", device)):
+        raise source.error(
+            _join(key, "kind"), kind, f"a dataclass, or a class with one as settings: {device!r} is none"
+        )
     return settings
 
 

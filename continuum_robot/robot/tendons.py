@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.robot.doors import TENDON_ROUTINGS
 from continuum_robot.robot.routing import RoutedPath, Routing, StraightRouting
 from continuum_robot.robot.schema import quantity, refuse
 
@@ -41,7 +42,9 @@ class Tendons:
     from_base: bool = quantity(
         "runs from the robot's base; false: from the segment's own start, where its actuators ride", default=True
     )
-    routing: Routing = quantity("path in the cross-section, the same for each from its angle", factory=StraightRouting)
+    routing: Routing = quantity(
+        "path in the cross-section, the same for each from its angle", factory=StraightRouting, door=TENDON_ROUTINGS
+    )
 
     @property
     def angles_rad(self) -> Vector:
@@ -96,7 +99,7 @@ class RoutedTendon:
     pitch_radius_m: float = quantity("distance from the backbone at its start", "m", gt=0, le=1)
     angle_rad: float = quantity("angle from +x at its start", "rad", default=0.0, ge=-2 * math.pi, le=2 * math.pi)
     start_m: float = quantity("arc length from the base at which it starts", "m", default=0.0, ge=0, le=10)
-    routing: Routing = quantity("path in the cross-section", factory=StraightRouting)
+    routing: Routing = quantity("path in the cross-section", factory=StraightRouting, door=TENDON_ROUTINGS)
 
     def __post_init__(self) -> None:
         if self.start_m >= self.end_m:
@@ -130,7 +133,7 @@ class String:
         ge=0,
         le=10,
     )
-    routing: Routing = quantity("path in the cross-section", factory=StraightRouting)
+    routing: Routing = quantity("path in the cross-section", factory=StraightRouting, door=TENDON_ROUTINGS)
 
     def __post_init__(self) -> None:
         if self.start_m >= self.anchor_m:

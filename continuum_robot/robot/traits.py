@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 ROD = "rod"
+EXPLICIT, IMPLICIT = "explicit", "implicit"
+LENGTHS, STATICS = "lengths", "statics"
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,13 @@ class Traits:
     without_contact : contact monitor, and pushes on the simulated robot
     without_tip_control : the reference source's own tip control
     without_compiled_cycle : the driver's cycle as machine code
+    without_clarke : Clarke coordinates of its tendons
+    without_bending_command : a command that bends one segment
+    without_statics : elastic statics, and what follows from them: workspace, stiffness, statics of held tendons
+    nonlinear_lengths : what makes displacements of tendons and strings nonlinear in the coefficients; "" where nothing
+    time_steps : of the simulated rod, ``explicit`` or ``implicit``
+    shape_from : ``lengths`` where displacements alone show the shape, else ``statics``
+    simulated_tip : the simulation knows the tip's frame
     tip_nodes : nodes that bring the tip to a target instead of the reference source
     shown_in_um : lengths are shown in µm, since the tip is moved by micrometres; else in mm
     coordinate_names : of what its tendons control, as a reader knows it; empty: two a part
@@ -33,6 +42,13 @@ class Traits:
     without_contact: str = ""
     without_tip_control: str = ""
     without_compiled_cycle: str = ""
+    without_clarke: str = ""
+    without_bending_command: str = ""
+    without_statics: str = ""
+    nonlinear_lengths: str = ""
+    time_steps: str = EXPLICIT
+    shape_from: str = LENGTHS
+    simulated_tip: bool = True
     tip_nodes: tuple[str, ...] = ()
     shown_in_um: bool = False
     coordinate_names: tuple[str, ...] = ()
@@ -54,6 +70,9 @@ def mechanism_traits(kind: str, **others: Any) -> Traits:
         without_contact="no contact monitor has a model of a mechanism",
         without_tip_control="a mechanism is steered by its coordinates",
         without_compiled_cycle="the feed-forward of a mechanism is Python code",
+        without_bending_command="a mechanism has no segments",
+        without_statics="a mechanism is no elastic rod",
+        simulated_tip=False,
         coefficient_units=("", "per_s", "m"),
         **others,
     )

@@ -23,7 +23,7 @@ from continuum_robot.rod.moving_chain import expressions_of
 from continuum_robot.rod.shared_code import function_of
 from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.tendon_friction import TendonFriction
-from continuum_robot.rod.tendons import beyond_bending
+from continuum_robot.rod.tendons import check_parallel
 
 Vector = NDArray[np.float64]
 Progress = Callable[[str], None]
@@ -74,7 +74,7 @@ class _Terms(Protocol):
 
 
 class _GeneratedTerms:
-    """Of a rod that only bends: compiled for the robot."""
+    """Of the coefficients of a rod that only bends: compiled for the robot."""
 
     rod: StrainRod | None = None
 
@@ -82,6 +82,7 @@ class _GeneratedTerms:
         self, model: RodModel, intervals: list[Interval], count: int, *, compile: str, progress: Progress | None
     ) -> None:
         self._model = model
+        check_parallel(model.robot)
         function = _contact_terms(model, intervals, count)
         name = f"the contact model of {model.robot.name}"
         self._function = compile_functions([function], name, compile=compile, progress=progress)[function.name()]
@@ -136,12 +137,13 @@ class _MarchedTerms:
 
 
 class ContactFunctions:
-    """The terms of a robot, compiled where it only bends. Not for use by two threads at once.
+    """The terms of a robot, compiled where they are of its coefficients. Not for use by two threads at once.
 
     Parameters
     ----------
     model : of the rod; its choice of inertias is kept
-    shapes : coefficients per coordinate of which the terms are wanted, (coefficients, n); None: of the coefficients
+    shapes : coefficients per coordinate of which the terms are wanted, (coefficients, n); None: of the coefficients,
+        for a rod that only bends, with parallel tendons
     collocation_nodes : Gauss-Legendre nodes between two masses: with 2 the forces of a segment that bends by a right
         angle agree with those of ``model`` to about 1e-5, with 4 to better than 1e-6
     compile : "auto", "always" or "never", see :func:`~continuum_robot.rod.code_generation.compile_functions`
@@ -154,7 +156,7 @@ class ContactFunctions:
 
     Raises
     ------
-    ParameterError : a number of nodes that is not 1 to 8
+    ParameterError : a number of nodes that is not 1 to 8; no shapes for a rod that does more than bend
     """
 
     def __init__(
@@ -175,7 +177,7 @@ class ContactFunctions:
         self.nodes_m: Vector = np.array([0.0, *(interval.end_m for interval in intervals)])
         self.stiffness, self._damping = B.T @ model.stiffness @ B, B.T @ model.damping @ B
         self._terms: _Terms
-        if shapes is None and not beyond_bending(model.robot):
+        if shapes is None:
             self._terms = _GeneratedTerms(model, intervals, collocation_nodes, compile=compile, progress=progress)
         else:
             self._terms = _MarchedTerms(model, intervals, B, collocation_nodes)

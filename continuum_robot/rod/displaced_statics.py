@@ -89,9 +89,9 @@ class DisplacedStatics:
 
     def __init__(self, robot: Robot, *, friction: bool = True) -> None:
         tendons = robot.displaced_tendons
-        if tendons is None or not robot.segments:
+        if tendons is None or robot.traits.without_statics:
             raise ParameterError("robot", robot.name, "segments and `displaced_tendons`, as `identify` writes them")
-        if robot.routed_tendons or any(segment.tendons.routing.kind != "straight" for segment in robot.segments):
+        if robot.routed_tendons or not all(segment.tendons.routing.parallel for segment in robot.segments):
             raise ParameterError("robot", robot.name, "straight tendons alone")
         constant = Basis(kind="constant_bending")
         reduced = robot.changed(segments=tuple(replace(segment, basis=constant) for segment in robot.segments))

@@ -9,11 +9,8 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.rod.code_generation import compile_functions
 from continuum_robot.rod.holding_force import HoldingForce
 from continuum_robot.rod.model import RodModel
-from continuum_robot.rod.strain_dynamics import StrainDynamics
 from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.strain_step import weight_function
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
-from continuum_robot.rod.tendons import beyond_bending
 
 
 def clarke_feedforward(
@@ -33,7 +30,6 @@ def clarke_feedforward(
     """
     rod = StrainRod.from_robot(robot)
     name = f"the gravity model of {robot.name}"
-    weight = weight_function(StrainDynamics(rod)) if beyond_bending(robot) else RodModel(robot).gravity_force
-    gravity = compile_functions([weight], name, compile=compile, progress=progress)["gravity_force"]
+    functions = compile_functions([RodModel(robot).gravity_force], name, compile=compile, progress=progress)
     shape = coefficients_from_clarke(robot)
-    return HoldingForce(shape.T @ rod.stiffness @ shape, shape, gravity)  # K_M of (25)
+    return HoldingForce(shape.T @ rod.stiffness @ shape, shape, functions["gravity_force"])  # K_M of (25)

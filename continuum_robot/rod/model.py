@@ -67,7 +67,7 @@ class RodModel:
         disk_inertia: bool = True,
         quadrature_nodes: int | None = None,
     ) -> None:
-        if not robot.segments:
+        if robot.traits.without_statics:
             raise ParameterError("robot", robot.name, "a robot with segments: a mechanism is no rod")
         self.robot = robot
         if rotational_energy is None:

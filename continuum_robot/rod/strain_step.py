@@ -565,18 +565,6 @@ def _motion(dynamics: StrainDynamics, c: Any, rate: Any) -> tuple[Any, Any]:
     return from_nodes(ca.vec(on_rate)), from_nodes(ca.vec(on_strain))
 
 
-def weight_function(dynamics: StrainDynamics) -> ca.Function:
-    """Of c: what holds the rod's loads, gravity among them, where it does not move; (n,), as ``gravity_force``.
-
-    Parameters
-    ----------
-    dynamics : of the rod with its loads
-    """
-    c = ca.MX.sym("c", dynamics.size)
-    _, force = _motion(dynamics, c, ca.MX.zeros(dynamics.size))
-    return ca.Function("gravity_force", [c], [ca.densify(-force)], ["c"], ["force"])
-
-
 def _path_rates(dynamics: StrainDynamics, c: Any, rate: Any) -> tuple[Any, Any, Any, Any]:
     """How much longer than at c = 0 the tendons' paths are, (N,), its rate, and the gradients of both by c, (n, N)."""
     tendons = dynamics.rod.tendons

@@ -36,7 +36,7 @@ def controlled_manifold(robot: Robot) -> ClarkeManifold:
     ------
     ParameterError : tendons that cannot force the rod both ways in two directions a segment; names those it can
     """
-    if not robot.without_clarke:
+    if not robot.traits.without_clarke:
         return clarke_manifold(robot)
     rod = StrainRod.from_robot(robot)
     straight = np.zeros(rod.size)

@@ -26,22 +26,9 @@ def coefficient_slices(robot: Robot) -> tuple[slice, ...]:
     )
 
 
-def beyond_bending(robot: Robot) -> str:
-    """What in a robot asks for the general rod, "" where displacements are linear in the coefficients.
-
-    That is bending alone, with all tendons and strings parallel to the backbone.
-    """
-    for segment in robot.segments:
-        if not segment.basis.bending_alone:
-            return f"basis of {segment.name}"
-    paths = [*robot.tendon_paths, *(string.path for string in robot.strings)]
-    routed = [path.name for path in paths if not path.parallel] + [tendon.name for tendon in robot.routed_tendons]
-    return f"routing of {routed[0]}" if routed else ""
-
-
 def check_parallel(robot: Robot) -> None:
     """Refuse a robot whose displacements are not linear in its coefficients; raises ParameterError."""
-    reason = beyond_bending(robot)
+    reason = robot.traits.nonlinear_lengths
     if reason:
         raise ParameterError(
             "robot",

@@ -64,7 +64,7 @@ def linked_count(robot: Robot) -> int:
     """
     if robot.traits.tip_nodes:
         return robot.coordinate_count
-    return len(robot.strings) + (TIP_VALUES if robot.segments else 0)
+    return len(robot.strings) + (TIP_VALUES if robot.traits.simulated_tip else 0)
 
 
 def linked_tip(robot: Robot, values: Vector) -> Vector | None:

@@ -13,16 +13,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.tendons import beyond_bending
+from continuum_robot.robot.traits import EXPLICIT, IMPLICIT
 from continuum_robot.simulation.contact import Contact, ContactLoad, Kinematics, PlantContacts
 from continuum_robot.simulation.explicit_body import ExplicitBody
 from continuum_robot.simulation.implicit_body import ImplicitBody
 from continuum_robot.simulation.motors import MotorModel
 from continuum_robot.simulation.plant_body import Drive, PlantBody
+from continuum_robot.simulation.rod_body import RodBody
 
 Vector = NDArray[np.float64]
 
 ACTUATIONS = ("motors", "ideal")
+_BODIES: dict[str, type[RodBody]] = {EXPLICIT: ExplicitBody, IMPLICIT: ImplicitBody}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +119,8 @@ class Plant:
         return self._body.compiled
 
     def _make_body(self, progress: Callable[[str], None] | None, compile: str) -> PlantBody:
-        kind = ImplicitBody if beyond_bending(self.robot) else ExplicitBody
-        return kind(self.robot, self.motor, self._contacts, progress=progress, compile=compile)
+        body = _BODIES[self.robot.traits.time_steps]
+        return body(self.robot, self.motor, self._contacts, progress=progress, compile=compile)
 
     # --- running it
 

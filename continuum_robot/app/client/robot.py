@@ -292,8 +292,8 @@ class Robot:
         ParameterError : no such segment, or a robot on which no tendons bend one segment alone
         """
         robot = self.description
-        if not robot.segments or robot.without_clarke:
-            raise ParameterError("segment", segment, "move_to instead: on this robot no tendons bend one segment alone")
+        if robot.traits.without_bending_command:
+            raise ParameterError("segment", segment, f"move_to instead: {robot.traits.without_bending_command}")
         index = _index(segment, robot.part_names)
         wanted = self._motions.wanted()
         radius_m = robot.segments[index].tendons.pitch_radius_m

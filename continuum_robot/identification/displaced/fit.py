@@ -105,7 +105,7 @@ def identify_displaced(
 
 
 def _check(robot: Robot, recording: TendonRecording) -> None:
-    if not robot.segments:
+    if robot.traits.without_statics:
         raise RobotFileError(robot.file_name or None, "segments", 0, "a robot with segments")
     if int(recording.seen.sum()) < _LEAST_SAMPLES:
         raise RecordingError(

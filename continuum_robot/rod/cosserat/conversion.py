@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
 import numpy as np
+from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.routing import HelicalRouting, HolesRouting, PolynomialRouting, RoutedPath
+from continuum_robot.robot.routing import RoutedPath
 from continuum_robot.rod.cosserat.description import CosseratRod, CosseratTendon, Section
 from continuum_robot.rod.cosserat.motion import SectionInertia
-from continuum_robot.rod.cosserat.paths import HolePath, PolarPath, TendonPath
+from continuum_robot.rod.cosserat.paths import DifferencedPath, HolePath, PolarPath, TendonPath
 from continuum_robot.rod.strain_rod import RodSegment, StrainRod
+
+Vector = NDArray[np.float64]
 
 
 def cosserat_rod(rod: StrainRod) -> CosseratRod:
@@ -55,21 +55,14 @@ def inertias(rod: StrainRod) -> tuple[SectionInertia, ...]:
 
 def tendon_path(path: RoutedPath) -> TendonPath:
     """The path of a tendon with its second derivatives and the two sides of its kinks."""
-    routing, start_m = path.routing, path.start_m
-    if isinstance(routing, HolesRouting):
-        angles = path.angle_rad + np.array(routing.angles_rad)
-        radii = np.array(routing.radii_m or [path.pitch_radius_m] * len(angles))
-        return HolePath(
-            tuple(start_m + s for s in routing.arc_lengths_m),
-            tuple((radii * np.cos(angles)).tolist()),
-            tuple((radii * np.sin(angles)).tolist()),
-        )
-    angle, radius = [path.angle_rad], [path.pitch_radius_m]
-    if isinstance(routing, HelicalRouting):
-        angle.append(2 * math.pi * routing.turns / (path.end_m - start_m))
-    elif isinstance(routing, PolynomialRouting):
-        angle, radius = [*angle, *routing.angle_coefficients], [*radius, *routing.radius_coefficients]  # rucker (28)
-    return PolarPath(_from_base(radius, start_m), _from_base(angle, start_m))
+    corners, polar = path.corners, path.polar
+    if corners is not None:
+        s_m, x_m, y_m = corners
+        return HolePath(tuple((path.start_m + s_m).tolist()), tuple(x_m.tolist()), tuple(y_m.tolist()))
+    if polar is not None:
+        radius, angle = polar
+        return PolarPath(_from_base(radius, path.start_m), _from_base(angle, path.start_m))  # rucker (28)
+    return DifferencedPath(path)
 
 
 def _section(segment: RodSegment) -> Section:
@@ -85,7 +78,7 @@ def _section(segment: RodSegment) -> Section:
     )
 
 
-def _from_base(coefficients: Sequence[float], start_m: float) -> tuple[float, ...]:
+def _from_base(coefficients: Vector, start_m: float) -> tuple[float, ...]:
     """A polynomial of the arc length from ``start_m`` as one of the arc length from the base."""
     shifted = np.polynomial.Polynomial(coefficients)(np.polynomial.Polynomial([-start_m, 1.0]))
     return tuple(float(value) for value in shifted.coef)

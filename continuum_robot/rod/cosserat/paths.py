@@ -11,8 +11,12 @@ from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.robot.routing import RoutedPath
 
 Vector = NDArray[np.float64]
+
+_DIFFERENCE_SHARE = 1e-5  # of a path's length: rounding and the neglected derivatives are alike small
+_BEFORE_KINK = 1e-12
 
 
 class TendonPath(Protocol):
@@ -123,3 +127,38 @@ class HolePath:
             result[:, column] = values[nearest] + slope * (s_m - holes[nearest])
             result[:, 2 + column] = slope
         return result
+
+
+@dataclass(frozen=True, slots=True)
+class DifferencedPath:
+    """A path of any routing, which gives one derivative; the second by central differences.
+
+    Attributes
+    ----------
+    path : of the robot's description
+    """
+
+    path: RoutedPath
+
+    @property
+    def kinks_m(self) -> tuple[float, ...]:
+        """Of the path."""
+        return self.path.kinks_m
+
+    def at(self, s_m: Vector, inside_m: float, /) -> Vector:
+        """r, r', r'' at arc lengths, shape (k, 6): see :class:`TendonPath`.
+
+        Parameters
+        ----------
+        inside_m : an arc length within the smooth stretch that is meant where a kink is asked for, m
+        """
+        step_m, ends = _DIFFERENCE_SHARE * self.path.length_m, [self.path.start_m, *self.kinks_m, self.path.end_m]
+        low_m = max([end for end in ends if end <= inside_m], default=ends[0])
+        high_m = min([end for end in ends if end > inside_m], default=ends[-1])
+        high_m -= _BEFORE_KINK * self.path.length_m  # where the slopes are still those before it
+        s_m = np.clip(s_m, low_m, high_m)
+        centre = np.clip(s_m, low_m + step_m, high_m - step_m)
+        # Derivative of the parabola through three slopes, at the centre or at its end.
+        before, here, after = (np.array(self.path.at(centre + shift)[2:]) for shift in (-step_m, 0.0, step_m))
+        second = (after - before) / (2 * step_m) + (s_m - centre) * (after - 2 * here + before) / step_m**2
+        return np.concatenate([np.array(self.path.at(s_m)), second]).T

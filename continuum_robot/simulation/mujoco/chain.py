@@ -21,7 +21,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.so3 import hat
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.lumped_masses import lumped_masses
-from continuum_robot.robot.routing import HolesRouting, RoutedPath
+from continuum_robot.robot.routing import RoutedPath
 from continuum_robot.rod.bases import basis_matrix
 from continuum_robot.rod.inertia import passing_segments, section_stiffness
 
@@ -105,7 +105,7 @@ class Chain:
     """
 
     def __init__(self, robot: Robot, links: int | Sequence[int] | None = None) -> None:
-        if not robot.segments:
+        if robot.traits.without_statics:
             raise ParameterError("robot", robot.name, "a robot that is a rod: a mechanism has no chain of links")
         self.robot = robot
         if links is None:
@@ -189,7 +189,7 @@ class Chain:
         Disks and holes; a curved path, which disks alone would cut short, in the middle of each piece too.
         """
         places = {path.start_m, path.end_m, *path.kinks_m, *(float(s) for s in self.robot.disk_arc_lengths_m)}
-        if not path.parallel and not isinstance(path.routing, HolesRouting):
+        if not path.parallel and path.corners is None:
             places |= {float(s) for s in self._starts}
         inside = sorted(s for s in places if path.start_m <= s <= path.end_m + _SAME_PLACE_M)
         return np.array([s for k, s in enumerate(inside) if not k or s - inside[k - 1] > _SAME_PLACE_M])

@@ -38,6 +38,7 @@ CHECKS: dict[str, Check] = {
     "10_own_basis": lambda said: (
         said["sines"][0] > said["sines"][1] > said["sines"][2] and said["chebyshev"][2] < said["piecewise_constant"][2]
     ),
+    "11_own_routing": lambda said: all(values[-1] < 0.05 for name, values in said.items() if name.startswith("swing")),
     "09_ros2_client": lambda said: abs(said["straight again"][2] - 200) < 2 and min(said["tensions"]) > 0.5,
 }
 

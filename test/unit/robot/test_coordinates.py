@@ -28,7 +28,7 @@ def mixed_robot():
     return dataclasses.replace(robot, segments=(first, second))
 
 
-@pytest.mark.parametrize("name", [name for name in shipped_robots() if not load_robot(name).without_clarke])
+@pytest.mark.parametrize("name", [name for name in shipped_robots() if not load_robot(name).traits.without_clarke])
 def test_manifold_has_the_layout_of_the_file(name):
     robot = load_robot(name)
     manifold = clarke_manifold(robot)
@@ -53,7 +53,7 @@ def test_the_two_matrices_are_inverse(name):
 
 def test_routed_tendons_have_no_clarke_coordinates():
     robot = load_robot("rucker_helical")
-    assert "helical tendons of backbone" in robot.without_clarke
+    assert "helical tendons of backbone" in robot.traits.without_clarke
     with pytest.raises(ParameterError, match="evenly around"):
         clarke_manifold(robot)
     alone = tendon_manifold(robot)

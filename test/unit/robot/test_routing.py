@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
 from continuum_robot.errors import ParameterError, RobotFileError
+from continuum_robot.robot import doors
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import find_robot_file, load_robot, parse_robot
-from continuum_robot.robot.routing import HolesRouting
+from continuum_robot.robot.routing import HelicalRouting, HolesRouting, RoutedPath, TendonRouting
+from continuum_robot.robot.schema import quantity
+from continuum_robot.rod.cosserat.conversion import tendon_path
+from continuum_robot.rod.cosserat.paths import DifferencedPath
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.strain_rod import StrainRod
 
@@ -101,3 +107,76 @@ def test_a_basis_lists_its_functions():
 def test_holes_without_radii_stay_at_the_pitch_radius():
     holes = HolesRouting(arc_lengths_m=(0.0, 0.1), angles_rad=(0.0, 1.0))
     assert holes.radii_m == ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BentHelix(TendonRouting):
+    """A helix of other people, with a kink in the middle from which on it runs parallel."""
+
+    kind: str = quantity("a helix to the middle", default="bent_helix", choices=("bent_helix",))
+    turns: float = quantity("if it went on", ge=-5, le=5)
+
+    def kinks_m(self, length_m):
+        return (length_m / 2,)
+
+    def at(self, s_m, length_m, pitch_radius_m, angle_rad):
+        rate = 2 * np.pi * self.turns / length_m
+        going = s_m < length_m / 2
+        angle = angle_rad + rate * np.minimum(s_m, length_m / 2)
+        x, y = pitch_radius_m * np.cos(angle), pitch_radius_m * np.sin(angle)
+        return x, y, np.where(going, -y * rate, 0.0), np.where(going, x * rate, 0.0)
+
+
+class Entry:
+    name, value = "bent_helix", "theirs:BentHelix"
+
+    def __init__(self, made):
+        self.load = lambda: made
+
+
+@pytest.fixture
+def bent_helix(monkeypatch):
+    monkeypatch.setattr(
+        doors, "entry_points", lambda *, group: [Entry(BentHelix)] if group == doors.TENDON_ROUTINGS else []
+    )
+    return RUCKER.replace("{kind: helical, turns: 1.0}", "{kind: bent_helix, turns: 1.0}", 1)
+
+
+def test_a_routing_of_another_package_is_read_checked_and_followed(bent_helix):
+    robot = parse_robot(bent_helix)
+    tendon = robot.routed_tendons[0]
+    assert tendon.routing == BentHelix(turns=1.0)
+    rod, c = StrainRod.from_robot(robot), np.linspace(-1.0, 1.0, robot.coefficient_count)
+    rows = rod.displacement_jacobian(c)
+    step = np.linspace(-1.0, 0.5, rod.size) * 1e-6
+    difference = (rod.tendon_displacement(c + step) - rod.tendon_displacement(c - step)) / 2
+    np.testing.assert_allclose(difference, rows @ step, rtol=1e-6, atol=1e-14)
+    with pytest.raises(RobotFileError, match=r"\[-5, 5\]"):
+        parse_robot(bent_helix.replace("turns: 1.0", "turns: 9.0", 1))
+    with pytest.raises(RobotFileError, match="straight, helical, polynomial, holes, bent_helix"):
+        parse_robot(RUCKER.replace("kind: helical", "kind: spiral", 1))
+
+
+@pytest.mark.parametrize("made", [object(), dict])
+def test_what_is_no_routing_is_refused(monkeypatch, made):
+    monkeypatch.setattr(doors, "entry_points", lambda *, group: [Entry(made)] if group == doors.TENDON_ROUTINGS else [])
+    with pytest.raises(RobotFileError, match="a dataclass"):
+        parse_robot(RUCKER.replace("kind: helical", "kind: bent_helix", 1))
+    with pytest.raises(ParameterError, match="TendonRouting"):
+        RoutedPath(name="theirs", start_m=0, end_m=0.1, pitch_radius_m=0.01, routing=made)
+
+
+def test_the_judge_follows_any_routing_by_differences():
+    """On a helix, whose second derivatives it has in closed form; at the ends of smooth pieces too."""
+    path = RoutedPath(name="one", start_m=0.02, end_m=0.22, pitch_radius_m=0.008, routing=HelicalRouting(turns=1.5))
+    s_m = np.linspace(0.02, 0.22, 9)
+    close, exact = DifferencedPath(path).at(s_m, 0.1), tendon_path(path).at(s_m, 0.1)
+    np.testing.assert_allclose(close[:, :4], exact[:, :4], atol=1e-9)
+    np.testing.assert_allclose(close[:, 4:], exact[:, 4:], rtol=1e-6, atol=1e-8 * np.abs(exact[:, 4:]).max())
+    bent = RoutedPath(name="two", start_m=0.02, end_m=0.22, pitch_radius_m=0.008, routing=BentHelix(turns=1.0))
+    judge = tendon_path(bent)
+    assert judge.kinks_m == pytest.approx((0.12,))
+    before, after = (judge.at(np.array([0.12]), inside_m)[0] for inside_m in (0.11, 0.13))
+    np.testing.assert_allclose(before[:2], after[:2], atol=1e-9)
+    np.testing.assert_allclose(after[2:], 0, atol=1e-9)
+    np.testing.assert_allclose(np.hypot(*before[2:4]), 0.008 * 2 * np.pi / 0.2, rtol=1e-6)

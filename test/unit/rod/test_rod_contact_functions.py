@@ -52,7 +52,7 @@ def test_terms_are_those_of_the_lagrangian(robot, tendon_inertia):
 @pytest.fixture(scope="module", params=["rucker_helical", "mixed_routing"])
 def general(request):
     model = RodModel(load_robot(request.param), quadrature_nodes=6)
-    return model, ContactFunctions(model, collocation_nodes=4)
+    return model, ContactFunctions(model, np.eye(model.size), collocation_nodes=4)
 
 
 def general_states(rod, count=3):

@@ -109,7 +109,7 @@ def test_unequal_angles_radii_and_ends_are_controlled_too():
     rod = load_robot("rucker_helical")
     robot = with_tendons(rod, (0.2, 0.008, 0.242), (1.9, 0.006, 0.242), (3.6, 0.007, 0.2), (4.9, 0.008, 0.15))
     modes = controlled_manifold(robot)
-    assert robot.without_clarke == "0 tendons around backbone"
+    assert robot.traits.without_clarke == "0 tendons around backbone"
     assert modes.shift_direction.min() > 0.05
     np.testing.assert_allclose(modes.displacement_matrix.T @ modes.shift_direction, 0, atol=1e-12)
 

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rod with segments, tendons and strings: what follows from its strains and from where its tendons run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.geometry.clarke import ClarkeManifold
+from continuum_robot.robot.control_settings import PID_LAW
+from continuum_robot.robot.routing import RoutedPath
+from continuum_robot.robot.segment import Segment
+from continuum_robot.robot.tendons import RoutedTendon, String
+from continuum_robot.robot.traits import EXPLICIT, IMPLICIT, LENGTHS, STATICS, Traits
+
+Vector = NDArray[np.float64]
+
+FEWEST_AROUND = 3
+"""Tendons: fewer cannot bend a segment in every direction."""
+
+
+def segment_starts_m(segments: Sequence[Segment]) -> Vector:
+    """Arc length of each segment's start from the base, shape (segments,), m.
+
+    Parameters
+    ----------
+    segments : from the base to the tip
+    """
+    return np.cumsum([0.0, *(segment.length_m for segment in segments)])[:-1]
+
+
+def tendon_paths(segments: Sequence[Segment], routed: Sequence[RoutedTendon]) -> tuple[RoutedPath, ...]:
+    """Path of every tendon: the segments' in tendon order, then the routed ones.
+
+    Parameters
+    ----------
+    segments : from the base to the tip
+    routed : tendons on paths of their own
+    """
+    return (
+        *(
+            RoutedPath(
+                name=f"{segment.name}/tendon_{j + 1}",
+                start_m=0.0 if segment.tendons.from_base else float(start_m),
+                end_m=float(start_m) + segment.length_m,
+                pitch_radius_m=segment.tendons.pitch_radius_m,
+                angle_rad=float(angle),
+                routing=segment.tendons.routing,
+            )
+            for start_m, segment in zip(segment_starts_m(segments), segments, strict=True)
+            for j, angle in enumerate(segment.tendons.angles_rad)
+        ),
+        *(tendon.path for tendon in routed),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RodConstruction:
+    """A :class:`~continuum_robot.robot.construction.Construction`.
+
+    Attributes
+    ----------
+    segments : from the base to the tip
+    routed_tendons : on paths of their own
+    strings : of string encoders
+    law : name of the controller
+    """
+
+    segments: tuple[Segment, ...]
+    routed_tendons: tuple[RoutedTendon, ...]
+    strings: tuple[String, ...]
+    law: str
+
+    @property
+    def without_clarke(self) -> str:
+        """Why its tendons have no Clarke coordinates, "" where they have: parallel, and evenly around each segment."""
+        for segment in self.segments:
+            if not segment.tendons.routing.parallel:
+                return f"{segment.tendons.routing.kind} tendons of {segment.name}"
+            if segment.tendons.count < FEWEST_AROUND:
+                return f"{segment.tendons.count} tendons around {segment.name}"
+        return f"the tendon {self.routed_tendons[0].name}" if self.routed_tendons else ""
+
+    @property
+    def nonlinear_lengths(self) -> str:
+        """What makes displacements nonlinear in the coefficients; "" of bending alone, all tendons parallel to it."""
+        for segment in self.segments:
+            if not segment.basis.bending_alone:
+                return f"basis of {segment.name}"
+        paths = [*tendon_paths(self.segments, self.routed_tendons), *(string.path for string in self.strings)]
+        routed = [path.name for path in paths if not path.parallel] + [tendon.name for tendon in self.routed_tendons]
+        return f"routing of {routed[0]}" if routed else ""
+
+    @property
+    def traits(self) -> Traits:
+        """What the stack can do with it, and how."""
+        without_clarke, nonlinear_lengths = self.without_clarke, self.nonlinear_lengths
+        return Traits(
+            coordinate_names=("q_Re", "q_Im") if len(self.segments) == 1 and not without_clarke else (),
+            without_compiled_cycle="" if self.law == PID_LAW else f"the controller {self.law} is Python code",
+            without_clarke=without_clarke,
+            without_bending_command=without_clarke and "on this robot no tendons bend one segment alone",
+            nonlinear_lengths=nonlinear_lengths,
+            # Shear, extension and torsion are stiff, and readings show too little of them.
+            time_steps=IMPLICIT if nonlinear_lengths else EXPLICIT,
+            shape_from=STATICS if nonlinear_lengths else LENGTHS,
+        )
+
+    @property
+    def length_m(self) -> float:
+        """Length of the whole backbone, m."""
+        return sum(segment.length_m for segment in self.segments)
+
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        """Segments, or pairs of tendon modes."""
+        if self.without_clarke:
+            return tuple(f"modes_{index + 1}" for index in range(len(self.segments)))
+        return tuple(segment.name for segment in self.segments)
+
+    @property
+    def tendon_names(self) -> tuple[str, ...]:
+        """``<segment>/tendon_<j>`` with j from 1, in tendon order, then the routed ones'."""
+        return tuple(path.name for path in tendon_paths(self.segments, self.routed_tendons))
+
+    @property
+    def tendon_count(self) -> int:
+        """Those of the segments, and the routed ones."""
+        return sum(segment.tendons.count for segment in self.segments) + len(self.routed_tendons)
+
+    @property
+    def tendon_slices(self) -> tuple[slice, ...]:
+        """For each segment, where its tendons stand in an array over all."""
+        ends = np.cumsum([segment.tendons.count for segment in self.segments])
+        return tuple(
+            slice(int(end) - segment.tendons.count, int(end)) for end, segment in zip(ends, self.segments, strict=True)
+        )
+
+    @property
+    def coordinate_count(self) -> int:
+        """Two a segment."""
+        return 2 * len(self.segments)
+
+    @property
+    def coefficient_count(self) -> int:
+        """Number of strain coefficients."""
+        return sum(segment.basis.coefficient_count for segment in self.segments)
+
+    @property
+    def clarke_manifold(self) -> ClarkeManifold:
+        """Of all segments, muhmann (13)."""
+        tendons = [segment.tendons for segment in self.segments]
+        return ClarkeManifold(
+            [one.count for one in tendons],
+            [one.pitch_radius_m for one in tendons],
+            [one.angle_offset_rad for one in tendons],
+            [one.from_base for one in tendons],
+        )
