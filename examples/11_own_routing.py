@@ -20,19 +20,14 @@ from continuum_robot.rod.strain_statics import equilibrium
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveRouting(TendonRouting):
-    """A path that winds to and fro around its own angle.
-
-    In a package of its own, an entry point continuum_robot.tendon_routings with the name "wave" makes robot files take
-    `routing: {kind: wave, swing_rad: 0.4}`, checked like any other section.
-    """
+    """To and fro. As entry point "wave" of continuum_robot.tendon_routings files take {kind: wave, swing_rad: 0.4}."""
 
     kind: str = quantity("to and fro", default="wave", choices=("wave",))
     swing_rad: float = quantity("largest angle from its own", "rad", ge=-3, le=3)
-    waves: float = quantity("over the whole path", default=1.0, ge=0, le=20)
 
     def at(self, s_m, length_m, pitch_radius_m, angle_rad):
         """x, y and their derivatives by the arc length."""
-        per_m = 2 * np.pi * self.waves / length_m
+        per_m = 2 * np.pi / length_m
         angle = angle_rad + self.swing_rad * np.sin(per_m * s_m)
         turning = self.swing_rad * per_m * np.cos(per_m * s_m)
         x, y = pitch_radius_m * np.cos(angle), pitch_radius_m * np.sin(angle)
@@ -50,8 +45,7 @@ def main(out: Path) -> None:
         tension_n = [0, 0, 0, 0, 3]
         shape = rod.poses(equilibrium(rod, tension_n).c, np.linspace(0, rod.length_m, 61))[:, :3, 3]
         apart_mm = 1e3 * np.linalg.norm(shape[-1] - solve(cosserat_rod(rod), tension_n).tip_m)
-        tip_mm = 1e3 * shape[-1]
-        print(f"swing {swing_rad} rad: tip at {tip_mm.round(1)} mm, the Cosserat rod's {apart_mm:.4f} mm from there")
+        print(f"swing {swing_rad} rad: tip at {1e3 * shape[-1].round(4)} mm, by Cosserat {apart_mm:.4f} mm away")
         axis.plot(1e3 * shape[:, 1], 1e3 * shape[:, 2], label=f"swing {swing_rad} rad")
     axis.set(xlabel="y [mm]", ylabel="z [mm]", aspect="equal", title="3 N on a winding tendon")
     figure.legend(frameon=False, loc="outside right upper")

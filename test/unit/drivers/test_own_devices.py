@@ -159,7 +159,7 @@ def test_a_package_that_does_not_work_is_named(own_motor: Any, monkeypatch: pyte
     with pytest.raises(ParameterError, match=r"own_motor:WinchActuators: no module named usb"):
         load_robot(str(ROBOT))
     monkeypatch.setattr(doors, "entry_points", lambda **_: [Entry(lambda: object)])
-    with pytest.raises(RobotFileError, match="a dataclass as settings"):
+    with pytest.raises(RobotFileError, match="a dataclass, or a class with one as settings"):
         load_robot(str(ROBOT))
     monkeypatch.setattr(own_motor.WinchActuators, "clear_faults", None)
     monkeypatch.delattr(own_motor.WinchActuators, "write")
