@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -168,27 +168,27 @@ class Stepper:
     ) -> MotionState:
         t = state.time_s
         if self.method == "midpoint":
-            c, rate, momentum = self._stage(replace(state, time_s=t + h / 2), h / 2, pull, force)
+            c, rate, momentum = self._stage(state, t + h / 2, h / 2, pull, force)
             # The rate at the end is not computed: that of the middle, drawn on, only starts Newton's method.
             return MotionState(t + h, 2 * c - state.c, 2 * momentum - state.momentum, 2 * rate - state.c_rate)
         g = SDIRK_SHARE * h
-        c, rate, momentum = self._stage(replace(state, time_s=t + g), g, pull, force)
+        c, rate, momentum = self._stage(state, t + g, g, pull, force)
         share = (1 - SDIRK_SHARE) / SDIRK_SHARE
         base_c = state.c + share * (c - state.c)
         base_p = state.momentum + share * (momentum - state.momentum)
-        c, rate, momentum = self._stage(MotionState(t + h, base_c, base_p, rate), g, pull, force)
+        c, rate, momentum = self._stage(MotionState(t + g, base_c, base_p, rate), t + h, g, pull, force)
         return MotionState(t + h, c, momentum, rate)
 
     def _stage(
-        self, base: MotionState, g: float, pull: PullOverTime | None, force: ForceOverTime | None
+        self, base: MotionState, time_s: float, g: float, pull: PullOverTime | None, force: ForceOverTime | None
     ) -> tuple[Vector, Vector, Vector]:
-        """Solve c - c_0 = g v, p - p_0 = g f(c, v) from a base with the stage's time: c, v and p there."""
-        held = None if pull is None else pull(base.time_s)
-        rate = self._rates.at(base.time_s)
+        """Solve c - c_0 = g v, p - p_0 = g f(c, v) from a base at the stage's time: c, v and p there."""
+        held = None if pull is None else pull(time_s)
+        rate = self._rates.at(time_s)
         guess = base.c + g * (base.c_rate if rate is None else rate)
-        more = None if force is None else partial(force, base.time_s)
+        more = None if force is None else partial(force, time_s)
         found = self._solver.solve(g, base.c, base.momentum, guess, held, force=more, tolerance=self.tolerance)
-        self._rates.add(base.time_s, found.c_rate)
+        self._rates.add(time_s, found.c_rate)
         return found.c, found.c_rate, found.momentum
 
 

@@ -229,7 +229,7 @@ class StageSolver:
             self._renew_mass()
         best, share, size, renewals = math.inf, 1.0, math.inf, 0
         best_c, best_step = self._c.copy(), np.zeros_like(self._c)
-        fresh, begun = False, self.iterations
+        exact, begun = False, self.iterations
         for _ in range(_ITERATIONS):
             if self._made_for_s:
                 correction, rate, momentum, tension, speed, (size, unsettled) = self._evaluate(g, more, many=True)
@@ -237,9 +237,9 @@ class StageSolver:
                     self._slow = self.iterations - begun > _QUICK
                     return rate, momentum, tension, speed
                 if math.isfinite(size) and size <= (1 - share / 4) * best:
-                    best, share, fresh = size, 1.0, False
+                    best, share, exact = size, 1.0, False
                     best_c[:], best_step[:] = self._c, correction
-                elif fresh:  # with a matrix made there: a shorter step
+                elif exact:  # with a matrix made there: a shorter step
                     share /= 2
                     if share < _LEAST_SHARE:
                         break
@@ -249,10 +249,11 @@ class StageSolver:
                     self._c[:] = best_c
             if renewals == _RENEWALS:
                 break
-            if not self._make_matrix(g, more):
+            exact = renewals > 0
+            if not self._make_matrix(g, more, exact=exact):
                 size = math.nan
                 break
-            renewals, fresh = renewals + 1, True
+            renewals += 1
             correction, *_, (best, _) = self._evaluate(g, more, many=False)
             if not math.isfinite(best):
                 size = best
@@ -276,7 +277,7 @@ class StageSolver:
             self._extra[:] = more(self._c, (self._c - self._base_c) / g)
         if many:
             self._many.run()
-            c, correction, rate, momentum, tension, speed, last, _, learned, *_, count = self._many.outputs
+            c, correction, rate, momentum, tension, speed, last, _, learned, count = self._many.outputs
             self._c[:] = c
             self.iterations += int(count[0])
         else:
@@ -302,11 +303,21 @@ class StageSolver:
             before, self._learns[0] = size, 1.0
         return self._evaluate(g, more, many=False)
 
-    def _make_matrix(self, g: float, more: Force | None) -> bool:
-        """The matrix without the tendons' springs at c, inverted. False: singular, or the rod is nowhere there."""
-        _, _, momentum, tension, *_ = self._evaluate(g, more, many=False)
-        if not (np.isfinite(momentum).all() and np.isfinite(tension).all()):
-            return False
+    def _make_matrix(self, g: float, more: Force | None, *, exact: bool) -> bool:
+        """The matrix without the tendons' springs at c, inverted. False: singular, or the rod is nowhere there.
+
+        Mass, damping and elasticity are most of it; the rest, of loads and speeds, takes differences of the equation.
+        """
+        self._rest_of_matrix, self._made_for_s = g * self.dynamics.damping + g * g * self.dynamics.rod.stiffness, g
+        self.matrices += 1
+        if exact:
+            _, _, momentum, tension, *_ = self._evaluate(g, more, many=False)
+            if not (np.isfinite(momentum).all() and np.isfinite(tension).all()):
+                return False
+            self._rest_of_matrix = self._differences(g, more) - self.dynamics.mass_matrix(self._c)
+        return self._renew_mass()
+
+    def _differences(self, g: float, more: Force | None) -> Vector:
         c, plain, iterations = self._c.copy(), self._left.copy(), self.iterations
         matrix = -self._pull.reshape(len(c), -1) @ self._pull_slope.reshape(len(c), -1).T
         for k, nudge in enumerate(_DIFFERENCE / self.dynamics.rod.strain_scale):
@@ -314,11 +325,8 @@ class StageSolver:
             self._evaluate(g, more, many=False)
             matrix[:, k] += (self._left - plain) / nudge
             self._c[:] = c
-        self._rest_of_matrix = matrix - self.dynamics.mass_matrix(c)
         self.iterations = iterations
-        self._made_for_s = g
-        self.matrices += 1
-        return self._renew_mass()
+        return matrix
 
     def _renew_mass(self) -> bool:
         """Invert the matrix with the mass at c, which changes fastest: a straight rod hardly resists being twisted."""
@@ -353,7 +361,7 @@ class _GivenTension:
 
     def terms(self, stretch: Any, _rate: Any, _wound: Any, _speed: Any, parameters: Any) -> tuple[Any, Any]:
         tension = parameters[self._count :] + ca.fmax(parameters[: self._count] * stretch, 0)
-        return tension, ca.SX.zeros(self._count)
+        return tension, ca.SX(self._count, 1)
 
 
 def _spool_function(count: int, model: SpoolModel) -> ca.Function:
@@ -378,7 +386,10 @@ def _spool_function(count: int, model: SpoolModel) -> ca.Function:
     arguments = [longer, rate, wound, before, parameters, g, speed]
     at = ca.Function("at", arguments, [value, slope])
     low, high, found, last = ca.SX(-_FAR * ones), ca.SX(_FAR * ones), guess, ca.SX.zeros(count)
-    for _ in range(_SPOOL_ITERATIONS):
+    turning = bool(acceleration.nnz())
+    if not turning:
+        found = before
+    for _ in range(_SPOOL_ITERATIONS if turning else 0):
         here, steep = at(longer, rate, wound, before, parameters, g, found)
         high, low = ca.if_else(here > 0, found, high), ca.if_else(here > 0, low, found)
         step = -here / ca.if_else(steep > 0, steep, 1)
@@ -400,7 +411,7 @@ def _spool_function(count: int, model: SpoolModel) -> ca.Function:
 def _correction_functions(n: int, count: int, scale: Vector) -> tuple[ca.Function, ca.Function]:
     """Newton's correction with ``force`` times ``slope``^T, (n, N) each, added to the matrix whose inverse is given.
 
-    Before that the inverse learns from the latest step and what that changed (Broyden's method, in scaled coordinates).
+    The first argument is whether there is something to add. Before that the inverse learns from the latest step and what that changed (Broyden's method, in scaled coordinates).
     """
     left, inverse, learns = ca.SX.sym("left", n), ca.SX.sym("inverse", n, n), ca.SX.sym("learns")
     force, slope = ca.SX.sym("force", n, count), ca.SX.sym("slope", n, count)
@@ -412,10 +423,11 @@ def _correction_functions(n: int, count: int, scale: Vector) -> tuple[ca.Functio
     learned = inverse + ca.if_else(trusted, 1 / size, 0) * (step - inverse @ own) @ along.T
     learn = ca.Function("rod_learned", [inverse, step, change, learns, force, slope], [learned], _OPTIONS)
     plain, by_force = inverse @ left, inverse @ force
-    value = plain
-    if count:
-        value = plain - by_force @ _solved(ca.SX.eye(count) + slope.T @ by_force, slope.T @ plain)
-    return learn, ca.Function("rod_correction", [left, inverse, force, slope], [value], _OPTIONS)
+    arguments = [left, inverse, force, slope]
+    alone = ca.Function("rod_correction_alone", arguments, [plain], _OPTIONS)
+    value = plain - by_force @ _solved(ca.SX.eye(count) + slope.T @ by_force, slope.T @ plain) if count else plain
+    added = ca.Function("rod_correction_added", arguments, [value], _OPTIONS)
+    return learn, ca.Function.if_else("rod_correction", added, alone)
 
 
 def _solved(matrix: Any, right: Any) -> Any:
@@ -452,12 +464,14 @@ def _stage_function(dynamics: StrainDynamics, model: SpoolModel, touching: Touch
     momentum, force = _motion(dynamics, c, rate)
     tension, speed, unsettled = ca.MX(0, 1), ca.MX(0, 1), ca.MX(0)
     gradient = by_rate = slope = ca.MX(n, 0)
+    elastic = ca.MX(0)
     if count:
         longer, longer_rate, gradient, by_rate = _path_rates(dynamics, c, rate)
         tension, speed, stiffness, resistance, unsettled = _spool_function(count, model)(
             longer, longer_rate, wound, before, guess, parameters, g
         )
         slope = gradient @ ca.diag(stiffness + resistance / g) + by_rate @ ca.diag(resistance)
+        elastic = ca.sumsqr(stiffness) + ca.sumsqr(resistance) > 0
         force -= gradient @ tension
     force += extra - ca.MX(_sparse(rod.stiffness)) @ c - ca.MX(_sparse(dynamics.damping)) @ rate
     if touching is not None:
@@ -466,7 +480,7 @@ def _stage_function(dynamics: StrainDynamics, model: SpoolModel, touching: Touch
     learn, correct = _correction_functions(n, count, rod.strain_scale)
     pull = g * g * gradient
     learned = learn(inverse, c - latest[:n], left - latest[n : 2 * n], latest[2 * n], pull, slope)
-    correction = -correct(left, learned, pull, slope)
+    correction = -correct(elastic, left, learned, pull, slope)
     size = ca.norm_2(ca.MX(ca.DM(rod.strain_scale)) * correction)  # the largest entry would hide NaN
     if not count:
         pull = slope = ca.MX.zeros(n, 1)  # results have a column at least
@@ -500,21 +514,22 @@ def _of_given_tension(
 def _newton_function(stage: ca.Function) -> ca.Function:
     """Newton's method from c on, up to some iterations while each leaves less than half of the correction before.
 
-    Arguments as of the stage; results: c, those of the stage there, and the number of evaluations.
+    Arguments as of the stage; results: c, those of the stage there but for the last two, and the number of evaluations.
     """
     n = stage.size1_in(0)
     base = ca.MX.sym("base", stage.size1_in(1))
-    known = [ca.MX.sym(stage.name_out(i), stage.sparsity_out(i)) for i in range(stage.n_out())]
+    carried = range(stage.n_out() - 2)  # without the tendons' gradients
+    known = [ca.MX.sym(stage.name_out(i), stage.sparsity_out(i)) for i in carried]
     c, before = ca.MX.sym("c", n), ca.MX.sym("before")
     correction, speed, last, left, inverse = (known[i] for i in (0, 4, 5, 6, 7))
     ahead = c + correction
-    following = stage(ahead, base, speed, inverse, ca.vertcat(c, left, 1))
+    following = stage(ahead, base, speed, inverse, ca.vertcat(c, left, 1))[:-2]
     arguments = [base, before, c, *known]
     step = ca.Function("rod_step", arguments, [last[0], ahead, *following])
     stay = ca.Function("rod_stay", arguments, [before, c, *known])
     maybe = ca.Function.if_else("rod_maybe", step, stay)
     given = [ca.MX.sym(stage.name_in(i), stage.sparsity_in(i)) for i in range(stage.n_in())]
-    before, c, *known = [ca.MX(_FAR), given[0], *stage(*given)]
+    before, c, *known = [ca.MX(_FAR), given[0], *stage(*given)[:-2]]
     tolerance = given[1][3 * n + 1]
     count = ca.MX(1)
     for _ in range(_BURST):
@@ -570,7 +585,8 @@ def _path_rates(dynamics: StrainDynamics, c: Any, rate: Any) -> tuple[Any, Any, 
     tendons = dynamics.rod.tendons
     if tendons.linear:  # as long as no path lies beyond the centre of the bend
         slope = ca.DM(tendons.jacobian(np.zeros(tendons.size)))
-        return slope @ c, slope @ rate, ca.MX(slope.T), ca.MX.zeros(tendons.size, tendons.count)
+        along = _product_function("rod_along_paths", slope)
+        return along(c), along(rate), ca.MX(slope.T), ca.MX(tendons.size, tendons.count)
     nodes, count = len(tendons.nodes_m), tendons.count
     basis = _sparse(tendons.basis.reshape(-1, tendons.size))
     along = _product_function("rod_along_paths", basis)
