@@ -265,6 +265,37 @@ def carry_functions() -> tuple[ca.Function, ca.Function]:
 
 
 @cache
+def jacobian_step_function(size: int, before: int, moved: tuple[tuple[bool, ...], ...], principal: bool) -> ca.Function:
+    """A step of the Jacobian J (6, n) of the chain's end in its own axes, and J^T times the root of an inertia, (n, 6).
+
+    From rotation (9,) and translation (3,) of the step, J at its start, the twist of its end per strain picked, (6, m),
+    these strains per coefficient of the step, and the root: (6, 6), or (6,) of an inertia about principal axes.
+
+    Parameters
+    ----------
+    size : number n of coefficients
+    before : coefficients of the segments before
+    moved : for each strain picked, which coefficients of the step move it
+    principal : the inertia's axes are those of the station
+    """
+    picked, own = len(moved), len(moved[0])
+    turn, shift, jacobian = ca.SX.sym("turn", 9), ca.SX.sym("shift", 3), ca.SX.sym("jacobian", 6, size)
+    by_strain, nodal = ca.SX.sym("by_strain", 6, picked), ca.SX.sym("nodal", ca.sparsify(ca.DM(moved)).sparsity())
+    root = ca.SX.sym("root", 6, 1 if principal else 6)
+    turned = ca.reshape(turn, 3, 3)
+    carried = [_carried(turned, shift, jacobian[:, k]) for k in range(before + own)]
+    end = ca.horzcat(*carried, ca.SX.zeros(6, size - before - own))
+    end[:, before : before + own] += by_strain @ nodal
+    weighed = ca.diag(root) @ end if principal else root @ end
+    return ca.Function(
+        "rod_jacobian_step",
+        [turn, shift, jacobian, by_strain, nodal, root],
+        [ca.densify(end), ca.densify(weighed.T)],
+        _OPTIONS,
+    )
+
+
+@cache
 def step_force_function(pattern: StrainPattern) -> ca.Function:
     """The parts of dT/dc_rate (m,), and of dT/dc with the generalised force of W (m,), on the strains at a step.
 

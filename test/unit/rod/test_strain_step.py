@@ -13,6 +13,7 @@ from strain_rods import basis, crooked_rod, path
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.rod.loads import PointWrench
+from continuum_robot.rod.stage_functions import mass_root_function
 from continuum_robot.rod.strain_dynamics import HeldTendons, StrainDynamics
 from continuum_robot.rod.strain_rod import RodSegment, StrainRod
 from continuum_robot.rod.strain_step import Extrapolation, Spools, StageSolver
@@ -176,3 +177,14 @@ def test_rates_are_drawn_on_by_a_polynomial():
     assert known.at(2.0) == pytest.approx([0.0, 1.0])
     known.add(0.5, np.array([7.0, 7.0]))  # time that goes back restarts
     assert known.at(9.0) == pytest.approx([7.0, 7.0])
+
+
+@pytest.mark.parametrize("principal", [True, False])
+def test_the_root_of_the_mass_is_that_of_the_chain(dynamics, start, principal):
+    """Generated and summed over the chain's stations; bodies beside the backbone have no principal axes there."""
+    masses = () if principal else dynamics.rod.masses
+    rod = StrainRod(dynamics.rod.segments, dynamics.rod.tendon_paths, (), masses)
+    moving = StrainDynamics(rod)
+    found = np.array(mass_root_function(moving)(start[0]))
+    mass = moving.mass_matrix(start[0])
+    assert found @ found.T == pytest.approx(mass, abs=1e-12 * np.abs(mass).max())
