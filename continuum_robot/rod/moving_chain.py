@@ -29,7 +29,14 @@ from continuum_robot.robot.segment import Segment
 from continuum_robot.rod.bases import REFERENCE_STRAIN, basis_matrix
 from continuum_robot.rod.exponential import bracket
 from continuum_robot.rod.shared_code import Code, repeated_code, shared_code
-from continuum_robot.rod.step import GAUSS_RATIOS, StrainPattern, drift_function, frame_function, tangent_function
+from continuum_robot.rod.step import (
+    GAUSS_RATIOS,
+    StrainPattern,
+    carried,
+    drift_function,
+    frame_function,
+    tangent_function,
+)
 from continuum_robot.rod.tendons import coefficient_slices
 
 Vector = NDArray[np.float64]
@@ -355,17 +362,11 @@ def _moved(
 ) -> tuple[Any, Any, Any]:
     """Its motion, from that of the step's start."""
     own = by_strain @ nodal
-    moving, twist = _carried(turn, shift, jacobian), _carried(turn, shift, twist)
+    moving, twist = carried(turn, shift, jacobian), carried(turn, shift, twist)
     moving[:, place] += own
     relative = own @ rate
-    changing = _carried(turn, shift, acceleration) + drift + bracket(twist, relative)
+    changing = carried(turn, shift, acceleration) + drift + bracket(twist, relative)
     return moving, twist + relative, changing
-
-
-def _carried(turn: Any, shift: Any, twists: Any) -> Any:
-    """Twists (6, k) of a step's start, of a frame fixed to it at the step's end."""
-    back, turning = turn.T, twists[:3, :]
-    return ca.vertcat(back @ turning, back @ (twists[3:, :] - ca.skew(shift) @ turning))
 
 
 def frame_at(robot: Robot, c: Any, s_m: Any) -> tuple[Any, Any]:

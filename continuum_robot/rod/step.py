@@ -256,7 +256,7 @@ def carry_functions() -> tuple[ca.Function, ca.Function]:
     )
     wrench = ca.SX.sym("wrench", 6)
     turned = ca.reshape(turn, 3, 3)
-    end = _carried(turned, shift, twist) + own
+    end = carried(turned, shift, twist) + own
     out = ca.Function(
         "rod_out", [rotation, twist, turn, shift, own], [ca.vec(ca.reshape(rotation, 3, 3) @ turned), end], _OPTIONS
     )
@@ -283,8 +283,7 @@ def jacobian_step_function(size: int, before: int, moved: tuple[tuple[bool, ...]
     by_strain, nodal = ca.SX.sym("by_strain", 6, picked), ca.SX.sym("nodal", ca.sparsify(ca.DM(moved)).sparsity())
     root = ca.SX.sym("root", 6, 1 if principal else 6)
     turned = ca.reshape(turn, 3, 3)
-    carried = [_carried(turned, shift, jacobian[:, k]) for k in range(before + own)]
-    end = ca.horzcat(*carried, ca.SX.zeros(6, size - before - own))
+    end = ca.horzcat(carried(turned, shift, jacobian[:, : before + own]), ca.SX.zeros(6, size - before - own))
     end[:, before : before + own] += by_strain @ nodal
     weighed = ca.diag(root) @ end if principal else root @ end
     return ca.Function(
@@ -305,7 +304,7 @@ def step_force_function(pattern: StrainPattern) -> ca.Function:
     here = _Step(pattern, _REACH_RAD)
     twist, momentum, wrench = (ca.SX.sym(name, 6) for name in ("twist", "momentum", "wrench"))
     by_omega, step_rate = here.tangent(-1), ca.SX.sym("step_rate", 6)
-    end = _carried(here.turn, here.shift, twist) + by_omega @ step_rate
+    end = carried(here.turn, here.shift, twist) + by_omega @ step_rate
     on_rate, loaded = by_omega.T @ momentum, by_omega.T @ wrench
     on_omega = ca.gradient(ca.dot(momentum, end), here.omega) + loaded
     a, b = ca.SX.sym("a", 6), ca.SX.sym("b", 6)
@@ -350,9 +349,16 @@ class _Step:
         return list(ca.substitute(values, [self.omega, self._square], known))
 
 
-def _carried(turn: Any, shift: Any, twist: Any) -> Any:
-    """A body twist (6,) in the axes of a frame that is fixed to the body, turned and shifted."""
-    return ca.vertcat(turn.T @ twist[:3], turn.T @ (twist[3:] + ca.cross(twist[:3], shift)))
+def carried(turn: Any, shift: Any, twists: Any) -> Any:
+    """Twists (6, k) of a step's start in the axes of its end, of a frame fixed to the start there.
+
+    Parameters
+    ----------
+    turn, shift : rotation (3, 3) and translation (3,) of the step, m
+    twists : of the start in its own axes, rad/s and m/s
+    """
+    back, turning = turn.T, twists[:3, :]
+    return ca.vertcat(back @ turning, back @ (twists[3:, :] - ca.skew(shift) @ turning))
 
 
 def local_load_function() -> ca.Function:
