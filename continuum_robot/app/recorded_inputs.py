@@ -22,10 +22,10 @@ from continuum_robot.errors import RecordingError
 from continuum_robot.nodes.bag_reading import readable
 
 STATES, STRINGS, REFERENCE = "tendon_states", "string_lengths", "clarke_reference"
-DECIMATED = "tendon_states_decimated"
+DECIMATED, FIBER = "tendon_states_decimated", "fiber_curvature"
 STATUS, PARAMETERS = "driver_status", "/parameter_events"
 COMMANDS, SHAPE, CLARKE, CONTACT = "tendon_commands", "shape", "clarke_state", "contact"
-INPUTS = (STATES, DECIMATED, STRINGS, REFERENCE, STATUS, PARAMETERS)
+INPUTS = (STATES, DECIMATED, STRINGS, FIBER, REFERENCE, STATUS, PARAMETERS)
 ANSWERS = (COMMANDS, SHAPE, CLARKE, CONTACT)
 
 _STATUS_LEAD_NS = 50_000_000
@@ -130,7 +130,7 @@ def _inputs(bag: Path, topics: _Topics) -> RecordedInputs:
     if not answered:
         raise RecordingError(bag, f"has no messages on {', '.join(ANSWERS)}", "Record at least one of them too")
     states = _states(topics)
-    plain = (REFERENCE, PARAMETERS) if topics[SHAPE] else (REFERENCE, PARAMETERS, STRINGS)
+    plain = (REFERENCE, PARAMETERS, FIBER) if topics[SHAPE] else (REFERENCE, PARAMETERS, FIBER, STRINGS)
     given = [Given(time_ns, topic, data) for topic in plain for time_ns, data, _ in topics[topic]]
     given += _statuses(topics, states)
     steps = sorted([*given, *states], key=_order)

@@ -30,6 +30,7 @@ from continuum_robot.app.recorded_inputs import (
     COMMANDS,
     CONTACT,
     DECIMATED,
+    FIBER,
     PARAMETERS,
     REFERENCE,
     SHAPE,
@@ -44,7 +45,7 @@ from continuum_robot.app.recorded_run import RECORDING, RecordedRun, open_run
 from continuum_robot.app.recording import read_recording
 from continuum_robot.app.replay_comparison import TopicComparison, compare, comparison_numbers
 from continuum_robot.errors import DeviceError, RecordingError
-from continuum_robot.msg import ClarkeState, Contact, Shape, StringLengths, TendonStates
+from continuum_robot.msg import ClarkeState, Contact, FiberCurvature, Shape, StringLengths, TendonStates
 from continuum_robot.nodes import qos
 from continuum_robot.nodes.clarke_controller import ClarkeControllerNode
 from continuum_robot.nodes.contact_monitor import ContactMonitorNode
@@ -94,7 +95,13 @@ class Player(Node):
         self.coordinator = coordinator = LockstepCoordinator(self, clock)
         self._newest: dict[str, int] = {}
         self.shapes = 0
-        kinds = {STATES: TendonStates, DECIMATED: TendonStates, STRINGS: StringLengths, REFERENCE: ClarkeState}
+        kinds = {
+            STATES: TendonStates,
+            DECIMATED: TendonStates,
+            STRINGS: StringLengths,
+            FIBER: FiberCurvature,
+            REFERENCE: ClarkeState,
+        }
         self._outputs: dict[str, Any] = {
             topic: coordinator.create_publisher(kind, topic) for topic, kind in kinds.items()
         }
@@ -307,7 +314,7 @@ def _bring_up(
         for name in names:
             recorded = _recorded_parameters(run, name) if recorded_parameters else {}
             nodes[name] = _NODES[name][0](overrides=recorded | _UNPACED[name] | common)
-        topics = [STATES, DECIMATED, STRINGS, REFERENCE, STATUS, *ANSWERS]
+        topics = [STATES, DECIMATED, STRINGS, FIBER, REFERENCE, STATUS, *ANSWERS]
         own = {"directory": str(folder), "name": RECORDING, "topics": topics}
         recorder = Recorder(overrides=common | own)
         player = Player()

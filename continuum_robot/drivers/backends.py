@@ -17,14 +17,15 @@ from time import sleep as real_sleep
 from typing import Any, cast
 
 from continuum_robot.drivers.dynamixel.actuators import DynamixelTendonActuators
+from continuum_robot.drivers.ndi_serial.tracker import NdiTracker
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
-from continuum_robot.drivers.protocols import ForceSensor, StringEncoders, TendonActuators
+from continuum_robot.drivers.protocols import ForceSensor, StringEncoders, TendonActuators, Tracker
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.drivers.simulated_wires import SimulatedWires
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.doors import FORCE_SENSORS, STRING_ENCODERS, TENDON_ACTUATORS, added, offered
+from continuum_robot.robot.doors import FORCE_SENSORS, STRING_ENCODERS, TENDON_ACTUATORS, TRACKERS, added, offered
 from continuum_robot.robot.hardware import (
     DYNAMIXEL,
     ODRI_CAN,
@@ -34,6 +35,7 @@ from continuum_robot.robot.hardware import (
     Hardware,
     OdriCan,
 )
+from continuum_robot.robot.tracker import NDI_SERIAL
 
 Time = tuple[Callable[[], float], Callable[[float], None]]
 """Clock and waiting, s."""
@@ -172,6 +174,25 @@ def string_encoders(robot: Robot, port: str = "") -> StringEncoders:
         return cast("StringEncoders", _of_others(STRING_ENCODERS, StringEncoders, robot, settings, "string_encoders"))
     names = [string.name for string in robot.strings]
     return StringEncoderReader(settings, names, port=port or None, clock=monotonic)
+
+
+def tracker(robot: Robot, port: str = "") -> Tracker:
+    """The driver of the tracker of the robot's tip, not open yet; arguments and errors as :func:`tendon_actuators`.
+
+    Parameters
+    ----------
+    port : serial port instead of the robot file's; empty: that
+
+    Raises
+    ------
+    ParameterError : the robot has no such device in its file
+    """
+    settings: Any = hardware_of(robot).tracker
+    if settings is None:
+        raise ParameterError("hardware.tracker", None, f"a tracker in the file of robot {robot.name!r}")
+    if settings.kind != NDI_SERIAL:
+        return cast("Tracker", _of_others(TRACKERS, Tracker, robot, settings, "tracker"))
+    return NdiTracker(settings, port)
 
 
 def force_sensor(robot: Robot, port: str = "") -> ForceSensor:

@@ -194,6 +194,36 @@ class CountsFrames(Protocol):
         """Counters by name, for the diagnostics."""
 
 
+@dataclass(frozen=True, slots=True)
+class TrackedPose:
+    """When a tip was seen, s, and its frame in the base frame, shape (4, 4).
+
+    Attributes
+    ----------
+    time_s : s
+    tip : shape (4, 4), m
+    """
+
+    time_s: float
+    tip: Vector
+
+
+@runtime_checkable
+class Tracker(Protocol):
+    """A tracker of the tip."""
+
+    simulated: bool
+
+    def open(self) -> None:
+        """Start communication and tracking. Raises :class:`DeviceError`."""
+
+    def read(self, now_s: float) -> TrackedPose | None:
+        """A pose that was not read before; None where there is none. Raises :class:`DeviceError`."""
+
+    def close(self) -> None:
+        """End communication. Safe to call at any time."""
+
+
 @runtime_checkable
 class ForceSensor(Protocol):
     """A force-torque sensor.

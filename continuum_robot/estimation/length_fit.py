@@ -14,10 +14,12 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.differentiation import FilteredDerivative
 from continuum_robot.estimation.modal_filter import ModalKalmanFilter, ModalState
 from continuum_robot.estimation.observability import SMALLEST_SINGULAR_SHARE, coefficient_names, unseen_coefficients
+from continuum_robot.estimation.sensor_errors import sensor_names, sensor_noise_m, sensor_sigma_m
 from continuum_robot.estimation.sensor_watch import SensorWatch, WatchSettings
 from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.code_generation import compile_functions
+from continuum_robot.rod.fiber import curvature_lever_m2, curvature_matrix
 from continuum_robot.rod.model import RodModel
 
 Vector = NDArray[np.float64]
@@ -37,7 +39,7 @@ class _Gain:
 
 
 class LengthFit:
-    """Strain coefficients of a rod whose N tendons and k strings suffice to see them.
+    """Strain coefficients of a rod whose N tendons, k strings and g gratings suffice to see them.
 
     Minimises the sum over the sensors of ((q_j - dq_j/dc c) / sigma_j)^2. Displacements are taken as measured: a
     tendon's stretch is part of its error. For parallel tendons and bending the model is linear, so one step is exact;
@@ -57,15 +59,15 @@ class LengthFit:
 
     Attributes
     ----------
-    matrix : readings per coefficient, (N + k, n), m per unit
-    gain : coefficients per reading, all sensors sound, (n, N + k)
+    matrix : readings per coefficient, (N + k + 2 g, n), m per unit; those of curvatures times their lever
+    gain : coefficients per reading, all sensors sound, (n, N + k + 2 g)
     needs_strings : whether the tendons alone leave a coefficient unseen
     coefficient_scale : rate of each coefficient at 1 rad/s of bending, (n,)
     coefficient_orders : of each coefficient's basis function, (n,)
 
     Raises
     ------
-    ParameterError : tendons and strings together do not see all coefficients; names those
+    ParameterError : the sensors together do not see all coefficients; names those
     """
 
     def __init__(
@@ -79,10 +81,11 @@ class LengthFit:
         model = RodModel(robot)
         self._size, self._tendons = model.size, robot.tendon_count
         self._names = coefficient_names(robot)
-        self._sensors = (*robot.tendon_names, *(string.name for string in robot.strings))
-        self.matrix = np.vstack([model.tendon_matrix, model.string_matrix])
-        counts = (self._tendons, len(robot.strings))
-        self._sigma = np.repeat([settings.tendon_sigma_m, settings.string_sigma_m], counts)
+        self._sensors = sensor_names(robot)
+        of_fiber = curvature_lever_m2(robot)[:, None] * curvature_matrix(robot)
+        self.matrix = np.vstack([model.tendon_matrix, model.string_matrix, of_fiber])
+        self._watched = self._tendons + len(robot.strings)
+        self._sigma = sensor_sigma_m(robot, settings)
         functions = compile_functions([model.pose], f"the pose of {robot.name}", compile=compile, progress=progress)
         self._pose, self._length_m = functions["pose"], robot.length_m
         self._subsets: dict[bytes, _Gain] = {}
@@ -103,16 +106,22 @@ class LengthFit:
         )
         self._filter: ModalKalmanFilter | None = None
         if settings.rate_method == "kalman":
-            noise = np.repeat([settings.tendon_noise_m, settings.string_noise_m], counts)
-            self._filter = ModalKalmanFilter(self.matrix, noise, settings.bending_jerk_rad * self.coefficient_scale)
+            self._filter = ModalKalmanFilter(
+                self.matrix, sensor_noise_m(robot, settings), settings.bending_jerk_rad * self.coefficient_scale
+            )
 
     def watch(self, settings: WatchSettings) -> SensorWatch | None:
-        """Settings as of :class:`~continuum_robot.estimation.shape.ShapeFit`; None where tendons see it alone."""
-        if not self.needs_strings:
+        """Settings as of :class:`~continuum_robot.estimation.shape.ShapeFit`; None where tendons see it alone.
+
+        It judges tendons and strings by each other where these see all. A fibre shows what a touch does between them,
+        faster than they move: by it sound ones would be called broken, and it by them.
+        """
+        without_fiber = slice(0, self._watched)
+        if not self.needs_strings or unseen_coefficients(self.matrix[without_fiber]).any():
             return None
         return SensorWatch(
-            self.matrix,
-            self._sensors,
+            self.matrix[without_fiber],
+            self._sensors[without_fiber],
             self._names,
             coefficient_scale=self.coefficient_scale,
             coefficient_orders=self.coefficient_orders,

@@ -33,8 +33,9 @@ class AnyShapeEstimator(Protocol):
         string_extension: Vector | None,
         dt: float,
         tension: Vector | None = None,
+        curvature: Vector | None = None,
     ) -> ShapeEstimate:
-        """One estimate from tendons and strings."""
+        """One estimate from tendons, strings and the ``curvature`` of a fibre, as of ``ShapeEstimator``."""
 
 
 class MechanismShapeEstimator(ABC):
@@ -66,6 +67,7 @@ class MechanismShapeEstimator(ABC):
         string_extension: Vector | None = None,
         dt: float = 0.0,
         tension: Vector | None = None,
+        curvature: Vector | None = None,
     ) -> ShapeEstimate:
         """One estimate.
 
@@ -74,6 +76,7 @@ class MechanismShapeEstimator(ABC):
         displacement : of the tendons, shape (N,), m; NaN where unknown
         velocity : shape (N,), m/s
         string_extension, dt, tension : not used: there are no strings, and every estimate stands for itself
+        curvature : not used either, shape (0,), 1/m: there is no fibre
 
         Returns
         -------
@@ -83,7 +86,7 @@ class MechanismShapeEstimator(ABC):
         ------
         ParameterError : displacements of another shape
         """
-        del string_extension, dt, tension
+        del string_extension, dt, tension, curvature
         if np.shape(displacement) != (self._count,):
             raise ParameterError("displacement", np.shape(displacement), f"shape ({self._count},){self._order}")
         if not np.all(np.isfinite(displacement)):

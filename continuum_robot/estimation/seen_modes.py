@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.modal_filter import ModalKalmanFilter
+from continuum_robot.estimation.sensor_errors import expected_string_sigma_m, sensor_noise_m, sensor_sigma_m
 from continuum_robot.estimation.shape_estimate import ShapeSettings
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.fiber import curvature_lever_m2, curvature_matrix
 from continuum_robot.rod.strain_problem import StaticProblem
 from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.strain_statics import equilibrium
@@ -41,7 +43,7 @@ class SeenModes:
     ----------
     shapes : B, coefficients of least energy per mode, (n, k)
     coordinates : modes of coefficients, (k, n); ``coordinates @ shapes`` is 1
-    readings : tendon displacements and string extensions per mode, (m, k), m
+    readings : tendon displacements, string extensions and curvatures times their lever per mode, (m, k), m
     noise : standard deviations of the modes from sample to sample, (k,)
     jerk_density : of the modes where a segment bends as ``ShapeSettings.bending_jerk_rad`` reports, (k,), 1/s^2.5
     largest : of each mode, under the largest expected force through the sensors, (k,)
@@ -119,8 +121,9 @@ def seen_modes(robot: Robot, settings: ShapeSettings | None = None) -> SeenModes
     tension = np.full(robot.tendon_count, pretension_n)
     rest = equilibrium(problem, tension).c
     stiffness = problem.terms(rest, tension)[2]
-    sigma_m = _sensor_sigma_m(robot, settings)
-    sensors = np.vstack([rod.displacement_jacobian(rest), rod.string_jacobian(rest)])
+    sigma_m = sensor_sigma_m(robot, settings, expected_string_sigma_m(robot, settings))
+    of_fiber = curvature_lever_m2(robot)[:, None] * curvature_matrix(robot)
+    sensors = np.vstack([rod.displacement_jacobian(rest), rod.string_jacobian(rest), of_fiber])
     weighted = sensors / sigma_m[:, None]
     compliant = np.linalg.solve(stiffness, weighted.T)
     compliance = weighted @ compliant
@@ -137,7 +140,7 @@ def seen_modes(robot: Robot, settings: ShapeSettings | None = None) -> SeenModes
             f"tendons or strings that {force_n:.2g} N at the tip move by {_STANDS_OUT:g} standard deviations",
         )
     coordinates = U.T @ weighted
-    noise_m = np.repeat([settings.tendon_noise_m, settings.string_noise_m], [robot.tendon_count, len(robot.strings)])
+    noise_m = sensor_noise_m(robot, settings)
     scale = np.concatenate(
         [np.where(np.array(s.basis.rows) < 3, 1 / s.length_m, 0.0) for s in robot.segments]
     )  # of a rod that turns by 1 rad
@@ -163,12 +166,6 @@ def _standing_out(compliance: Vector, energy_j: float) -> tuple[Vector, Vector]:
     values, vectors = np.linalg.eigh((compliance + compliance.T) / 2)
     seen = np.flatnonzero(values * energy_j > _STANDS_OUT**2)[::-1]
     return values[seen], vectors[:, seen]
-
-
-def _sensor_sigma_m(robot: Robot, settings: ShapeSettings) -> Vector:
-    """Standard deviations of the systematic errors of tendons and strings, (m,), m."""
-    string_m = max(settings.string_sigma_m, robot.simulation.string_mean_error_m)
-    return np.repeat([settings.tendon_sigma_m, string_m], [robot.tendon_count, len(robot.strings)])
 
 
 def force_balanced_at_tip_n(robot: Robot) -> float:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shape of a rod from tendon displacements and string extensions, whatever its strains and its routing."""
+"""Shape of a rod from tendons, strings and a fibre's curvatures, whatever its strains and its routing."""
 
 from __future__ import annotations
 
@@ -13,11 +13,18 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.length_fit import LengthFit, coefficient_scale
 from continuum_robot.estimation.modal_filter import ModalKalmanFilter
+from continuum_robot.estimation.sensor_errors import (
+    expected_string_sigma_m,
+    sensor_names,
+    sensor_noise_m,
+    sensor_sigma_m,
+)
 from continuum_robot.estimation.sensor_watch import SensorWatch, WatchSettings
 from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettings
 from continuum_robot.estimation.static_fit import StaticFit
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.traits import LENGTHS, STATICS
+from continuum_robot.rod.fiber import curvature_lever_m2
 
 Vector = NDArray[np.float64]
 
@@ -41,7 +48,8 @@ class ShapeFit(Protocol):
 
         Parameters
         ----------
-        readings : displacements of the tendons and extensions of the strings, (N + k,), m; NaN: unknown
+        readings : displacements of the tendons, extensions of the strings, and curvatures of the fibre times their
+            lever, (N + k + 2 g,), m; NaN: unknown
         velocity : of the tendons, (N,), m/s; NaN: unknown; None: not measured
         tension : of the tendons, (N,), N; NaN: unknown; None: not measured
         dt : time since the previous update, s
@@ -52,7 +60,7 @@ _FITS: dict[str, Callable[..., ShapeFit]] = {LENGTHS: LengthFit, STATICS: Static
 
 
 class ShapeEstimator:
-    """Strain coefficients of a rod from its tendons and strings, by its lengths or by its statics.
+    """Strain coefficients of a rod from its tendons, strings and fibre, by its lengths or by its statics.
 
     Where displacements are linear in the coefficients and the sensors see all of them, lengths alone show the shape,
     johnston (6) (estimation/length_fit.py); else the rod's statics fill in what the sensors leave open
@@ -60,7 +68,7 @@ class ShapeEstimator:
 
     Parameters
     ----------
-    robot : with N tendons and k strings
+    robot : with N tendons, k strings and a fibre with g gratings, or without
     settings : how much the sensors are trusted
     watch : what counts as a broken sensor; None: readings are believed unless they are NaN. Of effect where the shape
         needs strings: tendons that see it alone are watched by their driver, and slack that is taken up is no fault of
@@ -71,7 +79,7 @@ class ShapeEstimator:
     Attributes
     ----------
     fit : how the shape is found
-    sensor_names : of tendons and strings, N + k
+    sensor_names : of tendons, strings and curvatures, N + k + 2 g
     watch : the watch over the sensors; None where there is none
 
     Raises
@@ -90,8 +98,10 @@ class ShapeEstimator:
     ) -> None:
         self.settings = settings or ShapeSettings()
         self._tendons, self._strings = robot.tendon_count, len(robot.strings)
-        self.sensor_names = (*robot.tendon_names, *(string.name for string in robot.strings))
+        self.sensor_names = sensor_names(robot)
         self._no_strings = np.full(self._strings, np.nan)
+        self._lever_m2 = curvature_lever_m2(robot)
+        self._no_curvature = np.full(self._lever_m2.size, np.nan)
         self.fit = _FITS[robot.traits.shape_from](robot, self.settings, compile=compile, progress=progress)
         self.watch = None if watch is None else self.fit.watch(watch)
 
@@ -108,6 +118,7 @@ class ShapeEstimator:
         string_extension: Vector | None = None,
         dt: float = 0.0,
         tension: Vector | None = None,
+        curvature: Vector | None = None,
     ) -> ShapeEstimate:
         """Estimate from one set of readings.
 
@@ -118,6 +129,7 @@ class ShapeEstimator:
         string_extension : shape (k,), m; NaN: unknown; None: no strings
         dt : time since the previous update, s; 0 at the first
         tension : of the tendons, shape (N,), N; NaN or None: unknown
+        curvature : about x and y at every grating of the fibre, shape (2 g,), 1/m; NaN: unknown; None: no fibre
 
         Raises
         ------
@@ -130,11 +142,15 @@ class ShapeEstimator:
                 (len(displacement), len(strings)),
                 f"{self._tendons} tendons and {self._strings} strings",
             )
-        readings = np.concatenate([displacement, strings])
+        bent = self._no_curvature if curvature is None else curvature
+        if len(bent) != self._lever_m2.size:
+            raise ParameterError("curvature", len(bent), f"{self._lever_m2.size} curvatures, two a grating")
+        readings = np.concatenate([displacement, strings, self._lever_m2 * bent])
         if self.watch is None:
             return self.fit.update(readings, velocity, tension, dt)
-        health = self.watch.update(readings, dt)
-        found = self.fit.update(health.readings, velocity, tension, dt)
+        health = self.watch.update(readings[: self._tendons + self._strings], dt)
+        readings[: self._tendons + self._strings] = health.readings
+        found = self.fit.update(readings, velocity, tension, dt)
         return replace(found, blind=health.blind, broken=health.reasons)
 
 
@@ -167,10 +183,11 @@ def sensor_accuracy(robot: Robot, settings: ShapeSettings | None = None, *, peri
     """
     settings = settings or ShapeSettings()
     fit = LengthFit(robot, settings, compile="never")
-    string_m = max(settings.string_sigma_m, robot.simulation.string_mean_error_m)
-    error_m = np.repeat([settings.tendon_sigma_m, string_m], [robot.tendon_count, len(robot.strings)])
-    noise_m = np.repeat([settings.tendon_noise_m, settings.string_noise_m], [robot.tendon_count, len(robot.strings)])
+    error_m = sensor_sigma_m(robot, settings, expected_string_sigma_m(robot, settings))
     kalman = ModalKalmanFilter(
-        fit.matrix, noise_m, settings.bending_jerk_rad * coefficient_scale(robot), nominal_dt_s=period_s
+        fit.matrix,
+        sensor_noise_m(robot, settings),
+        settings.bending_jerk_rad * coefficient_scale(robot),
+        nominal_dt_s=period_s,
     )
     return SensorAccuracy(np.sqrt(fit.gain**2 @ error_m**2), kalman.steady_rate_sigma(period_s))

@@ -21,9 +21,11 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.estimation.modal_filter import ModalState
 from continuum_robot.estimation.seen_modes import seen_modes
+from continuum_robot.estimation.sensor_errors import sensor_names
 from continuum_robot.estimation.sensor_watch import SensorWatch, WatchSettings
 from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettings
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.fiber import curvature_lever_m2, curvature_matrix
 from continuum_robot.rod.strain_inverse import hold
 from continuum_robot.rod.strain_problem import StaticProblem, downhill
 from continuum_robot.rod.strain_rod import StrainRod
@@ -43,10 +45,13 @@ _LOST = ("the shape is not seen: no equilibrium with these displacements",)
 
 @dataclass(frozen=True, slots=True)
 class _Readings:
-    """Tendons wound up, strings drawn out (m), which of these are known, tensions (N); without, elastic tendons."""
+    """Tendons wound up, strings drawn out, curvatures times their lever (m), which of these are known, tensions (N);
+    without, elastic tendons.
+    """
 
     wound: Vector
     extension: Vector
+    bent: Vector
     known: NDArray[np.bool_]
     tension: Vector | None
 
@@ -80,6 +85,8 @@ class StaticFit:
         self._problem = StaticProblem(self.rod)
         self._stiffness = np.full(robot.tendon_count, robot.simulation.tendon_stiffness_n_per_m)
         self.modes = seen_modes(robot, settings)
+        self._of_fiber = curvature_lever_m2(robot)[:, None] * curvature_matrix(robot)
+        self._sensors = sensor_names(robot)
         self._sigma_m = self.modes.sigma_m
         self._filter = self.modes.motion_filter()
         self._rest = equilibrium(self._problem).c
@@ -100,13 +107,14 @@ class StaticFit:
     def update(self, readings: Vector, velocity: Vector | None, tension: Vector | None, dt: float) -> ShapeEstimate:
         """Arguments as of :class:`~continuum_robot.estimation.shape.ShapeFit`.
 
-        A tendon's displacement has to be known; strings are used where the tensions are known, the velocities where
-        they are not.
+        A tendon's displacement has to be known; strings and curvatures are used where the tensions are known, the
+        velocities where they are not.
         """
-        wound, extension = readings[: len(self._stiffness)], readings[len(self._stiffness) :]
+        count = len(self._stiffness)
+        wound, extension, bent = np.split(readings, [count, count + len(self._robot.strings)])
         if not np.isfinite(wound).all():
             return ShapeEstimate.unseen(self.rod.size, _BLIND)
-        seen = self._read(wound, extension, tension)
+        seen = self._read(wound, extension, bent, tension)
         try:
             self._c, hessian, pull = self._settle(self._c + min(dt, _LONGEST_LOOK_S) * self._rate, seen)
         except ConvergenceError:
@@ -120,11 +128,12 @@ class StaticFit:
         covariance: Vector
         motion: ModalState | None = None
         if seen.tension is None:
-            rates, self._rate = slope @ (np.nan if velocity is None else velocity), np.zeros(self.rod.size)
+            known = np.full(count, np.nan) if velocity is None else velocity
+            rates, self._rate = slope @ known, np.zeros(self.rod.size)
         else:
             motion = self._moved(slope, dt)
             rates = self._rate = motion.c_rate
-        missed = seen.extension - self.rod.string_extension(self._c)
+        missed = np.concatenate([extension - self.rod.string_extension(self._c), bent - self._of_fiber @ self._c])
         missed = missed[np.isfinite(missed)]
         if seen.tension is None:
             errors = slope * self._sigma_m[: len(wound)]
@@ -142,13 +151,13 @@ class StaticFit:
             blind=self._blind_to(covariance, seen),
         )
 
-    def _read(self, wound: Vector, extension: Vector, tension: Vector | None) -> _Readings:
+    def _read(self, wound: Vector, extension: Vector, bent: Vector, tension: Vector | None) -> _Readings:
         if tension is None or not np.isfinite(tension).all():
-            return _Readings(wound, extension, np.isfinite(np.concatenate([wound, extension])), None)
+            return _Readings(wound, extension, bent, np.isfinite(np.concatenate([wound, extension, bent])), None)
         pull = np.maximum(tension, 0.0)
         # What is wound up less what the tendon stretches by is out of the body; a slack tendon shows nothing.
-        known = np.concatenate([pull > 0, np.isfinite(extension)])
-        return _Readings(wound - pull / self._stiffness, extension, known, pull)
+        known = np.concatenate([pull > 0, np.isfinite(extension), np.isfinite(bent)])
+        return _Readings(wound - pull / self._stiffness, extension, bent, known, pull)
 
     def _moved(self, slope: Vector, dt: float) -> ModalState:
         """The motion of the modes by their filter, as that of the coefficients."""
@@ -171,15 +180,16 @@ class StaticFit:
 
     def _blind_to(self, covariance: Vector, readings: _Readings) -> tuple[str, ...]:
         """A sentence on modes that do not stand out of what the sensors that are left leave open."""
-        strings = readings.known[len(readings.wound) :]
-        if readings.tension is None or strings.all():
+        count = len(readings.wound)
+        others = readings.known[count:]
+        if readings.tension is None or others.all():
             return ()
         coordinates = self.modes.coordinates
         open_to = np.sqrt(((coordinates @ covariance) * coordinates).sum(axis=1))
         lost = np.flatnonzero(open_to > _LEFT_OPEN * self.modes.largest)
         if not lost.size:
             return ()
-        names = [string.name for string, known in zip(self._robot.strings, strings, strict=True) if not known]
+        names = [name for name, known in zip(self._sensors[count:], others, strict=True) if not known]
         return (f"blind to {', '.join(f'mode_{k + 1}' for k in lost)} without {', '.join(names)}",)
 
     def _settle(self, c: Vector, readings: _Readings) -> tuple[Vector, Vector, Vector]:
@@ -226,8 +236,10 @@ class StaticFit:
         problem, rod, size = self._problem, self.rod, np.inf
         count, held = len(readings.wound), self._held
         spring = self.modes.energy_j * self.modes.information(readings.known)
-        read = np.concatenate([readings.wound, np.nan_to_num(readings.extension)])
-        rest_m = np.concatenate([rod.tendons.rest_m, rod.strings.rest_m])
+        read = np.nan_to_num(np.concatenate([readings.wound, readings.extension, readings.bent]))
+        # A curvature is a length that becomes shorter by what is read.
+        rest_m = np.concatenate([rod.tendons.rest_m, rod.strings.rest_m, np.zeros(len(readings.bent))])
+        strings = slice(count, count + len(readings.extension))
         slack = np.zeros(count)
         pull = readings.tension
         if pull is None:
@@ -235,12 +247,13 @@ class StaticFit:
         for _ in range(_ITERATIONS):
             _, gradient, hessian = problem.terms(c, slack)
             tendon_m, by_tendon, pulled, curve = rod.tendons.weighted(c, pull + held[:count])
-            string_m, by_string, drawn, more = rod.strings.weighted(c, held[count:])
-            jacobian = np.concatenate([by_tendon, by_string])
+            string_m, by_string, drawn, more = rod.strings.weighted(c, held[strings])
+            jacobian = np.concatenate([by_tendon, by_string, -self._of_fiber])
+            bending = self._of_fiber.T @ held[strings.stop :]
             taut = spring @ jacobian
             hessian = hessian + curve + more + jacobian.T @ taut
-            force = spring @ (read - rest_m + np.concatenate([tendon_m, string_m]))
-            out_of_balance = gradient + pulled + drawn + jacobian.T @ (force - held)
+            force = spring @ (read - rest_m + np.concatenate([tendon_m, string_m, -self._of_fiber @ c]))
+            out_of_balance = gradient + pulled + drawn - bending + jacobian.T @ (force - held)
             scaled = problem.inverse_root @ hessian @ problem.inverse_root.T
             direction, _ = downhill(scaled, problem.inverse_root @ out_of_balance)
             step, share = problem.step(direction)

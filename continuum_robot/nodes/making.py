@@ -17,6 +17,7 @@ _CLASSES = {
     "string_encoder": "StringEncoder",
     "force_sensor": "ForceSensorNode",
     "shape_estimator": "ShapeEstimatorNode",
+    "fiber_interrogator": "FiberInterrogator",
     "tip_tracker": "TipTracker",
     "contact_monitor": "ContactMonitorNode",
     "clarke_controller": "ClarkeControllerNode",

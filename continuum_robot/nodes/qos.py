@@ -19,6 +19,7 @@ FLOW_TOPICS = (
     "tendon_states_decimated",
     "tendon_commands",
     "string_lengths",
+    "fiber_curvature",
     "wrench",
     "tracked_tip",
     "tracked_pose_with_covariance",

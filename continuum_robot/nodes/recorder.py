@@ -35,6 +35,7 @@ TOPICS: dict[str, str] = {
     "tendon_states": "continuum_robot/msg/TendonStates",
     "tendon_commands": "continuum_robot/msg/TendonCommands",
     "string_lengths": "continuum_robot/msg/StringLengths",
+    "fiber_curvature": "continuum_robot/msg/FiberCurvature",
     "wrench": "geometry_msgs/msg/WrenchStamped",
     "shape": "continuum_robot/msg/Shape",
     "contact": "continuum_robot/msg/Contact",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node that estimates the backbone's shape from tendons and strings, and publishes ``shape``."""
+"""The node that estimates the backbone's shape from tendons, strings and a fibre, and publishes ``shape``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from continuum_robot.estimation.shape_estimate import ShapeEstimate
 from continuum_robot.estimation.tracked_tip import TrackedTip, TrackerSettings
 from continuum_robot.geometry.so3 import matrix_from_quaternion
 from continuum_robot.models.making import robot_model
-from continuum_robot.msg import Shape, StringLengths, TendonStates
+from continuum_robot.msg import FiberCurvature, Shape, StringLengths, TendonStates
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.lifecycle import ManagedNode
@@ -28,6 +28,7 @@ from continuum_robot.nodes.spinning import run_node
 from continuum_robot.nodes.thinning import Thinning
 from continuum_robot.robot.coordinates import tendon_manifold
 from continuum_robot.robot.schema import Quantity
+from continuum_robot.rod.fiber import curvature_matrix
 from continuum_robot.runtime.timing import Histogram
 
 Vector = NDArray[np.float64]
@@ -42,6 +43,7 @@ CLOCK_SET_BACK_NS = 1_000_000_000
 class ShapeEstimatorNode(ManagedNode):
     """Event-driven on ``tendon_states_decimated``; strings are used while they are fresh and finite.
 
+    So are the curvatures of a fibre, ``fiber_curvature``, moved by the estimated rates to the instant of the shape.
     Poses of a tracker, on ``tracked_pose`` or ``tracked_pose_with_covariance``, correct the tip: they are compared with
     the shape of their instant. The coefficients stay those of tendons and strings.
     """
@@ -54,6 +56,12 @@ class ShapeEstimatorNode(ManagedNode):
             "string_timeout_s",
             0.05,
             "age at which a string's reading is not used any more",
+            rules=Quantity("", "s", ge=0.001, le=5),
+        )
+        declare(
+            "fiber_timeout_s",
+            0.05,
+            "age at which the curvatures of a fibre are not used any more",
             rules=Quantity("", "s", ge=0.001, le=5),
         )
         declare("residual_warn_m", 0.001, "residual at which to warn", rules=Quantity("", "m", gt=0, le=1))
@@ -72,12 +80,14 @@ class ShapeEstimatorNode(ManagedNode):
         self._active = False
         self._power = conversions.PowerOn()
         self._newest_string: tuple[Vector, int] | None = None
+        self._newest_curvature: tuple[Vector, int] | None = None
+        self._curvature_matrix: Vector = np.zeros((0, 0))
         self._last_displacement: Vector = np.zeros(0)
         self._estimate: ShapeEstimate | None = None
         # Half a period of grace: states come with the driver's jitter.
         self._thinning = Thinning(grace=0.5)
         self._last_stamp_ns = 0
-        self._estimated = self._without_strings = self._not_finite = 0
+        self._estimated = self._without_strings = self._without_curvature = self._not_finite = 0
         self._execution = Histogram()
         self._problem = ""
         self._on_parameters(set())
@@ -85,6 +95,7 @@ class ShapeEstimatorNode(ManagedNode):
         self._shapes = flow.create_publisher(Shape, "shape", qos.state_publisher())
         # Before the states: in lock-step those of the same instant are used.
         flow.create_subscription(StringLengths, "string_lengths", self._on_strings, qos.newest_state(), lazy=True)
+        flow.create_subscription(FiberCurvature, "fiber_curvature", self._on_curvature, qos.newest_state(), lazy=True)
         flow.create_subscription(TendonStates, "tendon_states_decimated", self._on_states, qos.newest_state())
         # The first is that of foreign programs alone, which take no part in lock-step.
         self.create_subscription(PoseStamped, "tracked_pose", self._on_pose, qos.newest_state())
@@ -103,6 +114,7 @@ class ShapeEstimatorNode(ManagedNode):
         self._tracked = TrackedTip(robot, tracker.value)
         self._clarke_matrix = np.asarray(tendon_manifold(robot).clarke_matrix)
         self._tendon_count, self._string_count = robot.tendon_count, len(robot.strings)
+        self._curvature_matrix, self._newest_curvature = curvature_matrix(robot), None
         count = robot.coefficient_count
         message = Shape(simulated=self.simulated)
         message.header.frame_id = self.parameters.get("base_frame")
@@ -153,6 +165,14 @@ class ShapeEstimatorNode(ManagedNode):
         else:
             self._newest_string = None
 
+    def _on_curvature(self, message: FiberCurvature) -> None:
+        curvature = np.array(conversions.vector(message.curvature))
+        expected = len(self._curvature_matrix)
+        if curvature.size != expected:
+            self._complain(f"fiber_curvature has {curvature.size} values, the robot file's gratings {expected}")
+            return
+        self._newest_curvature = curvature, conversions.stamp_ns(message.header.stamp)
+
     def _on_states(self, message: TendonStates) -> None:
         if not self._active or self._estimator is None:
             return
@@ -189,7 +209,8 @@ class ShapeEstimatorNode(ManagedNode):
             step_s = self._thinning.period_ns * 1e-9
         self._last_stamp_ns = stamp_ns
         try:
-            estimate = estimator.update(displacement, velocity, strings, step_s, conversions.vector(states.tension))
+            tension, curvature = conversions.vector(states.tension), self._curvature(stamp_ns)
+            estimate = estimator.update(displacement, velocity, strings, step_s, tension, curvature)
         except ContinuumRobotError as error:
             self._complain(str(error))
             return
@@ -264,6 +285,18 @@ class ShapeEstimatorNode(ManagedNode):
             return None
         return extension
 
+    def _curvature(self, stamp_ns: int) -> Vector | None:
+        """Curvatures of the fibre at the instant of the shape; None where there are none that are new enough."""
+        if self._newest_curvature is None:
+            return None
+        curvature, read_ns = self._newest_curvature
+        if not abs(stamp_ns - read_ns) <= self._fiber_timeout_ns or not np.isfinite(curvature).any():
+            self._without_curvature += 1
+            return None
+        if self._estimate is None or not np.isfinite(self._estimate.coefficient_rates).all():
+            return curvature
+        return curvature + self._curvature_matrix @ self._estimate.coefficient_rates * ((stamp_ns - read_ns) * 1e-9)
+
     def _at_strings(self, displacement: Vector, velocity: Vector, lag_s: float) -> Vector:
         """Displacements ``lag_s`` later; a tendon that repeats itself stays as it is, or no freeze would be found."""
         last, self._last_displacement = self._last_displacement, displacement
@@ -275,6 +308,7 @@ class ShapeEstimatorNode(ManagedNode):
     def _on_parameters(self, _names: set[str]) -> None:
         self._thinning.period_ns = round(1e9 / self.parameters.get("rate_hz"))
         self._timeout_ns = round(1e9 * self.parameters.get("string_timeout_s"))
+        self._fiber_timeout_ns = round(1e9 * self.parameters.get("fiber_timeout_s"))
 
     def _complain(self, problem: str) -> None:
         if problem != self._problem:
@@ -302,6 +336,8 @@ class ShapeEstimatorNode(ManagedNode):
         status.summary(Level.OK, self.state)
         status.add("estimates", self._estimated)
         status.add("estimates_without_strings", self._without_strings)
+        if self._curvature_matrix.size:
+            status.add("estimates_without_curvature", self._without_curvature)
         status.add("states_not_finite", self._not_finite)
         status.add("execution_mean_us", self._execution.mean_us)
         status.add("execution_p99_us", self._execution.quantile_us(0.99))

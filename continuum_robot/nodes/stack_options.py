@@ -18,6 +18,7 @@ MANAGED_NODES = (
     "tendon_driver",
     "string_encoder",
     "force_sensor",
+    "fiber_interrogator",
     "shape_estimator",
     "tip_tracker",
     "contact_monitor",
@@ -42,6 +43,7 @@ GROUPS = {
     "sensing": (
         "string_encoder",
         "force_sensor",
+        "fiber_interrogator",
         "shape_estimator",
         "tip_tracker",
         "contact_monitor",
@@ -79,7 +81,8 @@ class StackOptions:
     seed : of the simulation; -1: the robot file's
     run_s : in lock-step, how long time passes once the stack is up, s; 0: without end
     force : read a force-torque sensor
-    tracker : a simulated tracker of the tip; on hardware its own program publishes ``tracked_pose``
+    tracker : a simulated tracker of the tip; on hardware that of the robot's file, or its own program publishes
+        ``tracked_pose``
     reaction : what the robot does when something touches it; empty: as the robot file states
     contact : look for contacts; the monitor takes a twentieth of a core
     autostart : bring the stack up at once
@@ -124,7 +127,10 @@ class StackOptions:
             left_out.add("robot_visualizer")
         if not self.force:
             left_out.add("force_sensor")
-        traits = load_robot(self.robot).traits
+        robot = load_robot(self.robot)
+        traits = robot.traits
+        if robot.fiber is None:
+            left_out.add("fiber_interrogator")
         if not self.contact or traits.without_contact:
             left_out.add("contact_monitor")
         if self.controller == "none":
@@ -133,7 +139,8 @@ class StackOptions:
         if self.tracker and not traits.without_tip_control:
             left_out.discard("tip_tracker")
         if not self.simulated:
-            left_out.add("tip_tracker")
+            read = robot.hardware is not None and robot.hardware.tracker is not None
+            left_out |= {"fiber_interrogator"} if read else {"tip_tracker", "fiber_interrogator"}
         return tuple(name for name in MANAGED_NODES if name not in left_out)
 
     def parameters_of(self, name: str) -> dict[str, Any]:

@@ -11,28 +11,29 @@ import numpy as np
 from geometry_msgs.msg import PointStamped, PoseWithCovarianceStamped
 from numpy.typing import NDArray
 
-from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.drivers import backends
+from continuum_robot.drivers.protocols import CountsFrames, TrackedPose, Tracker
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder
-from continuum_robot.nodes.sensor_node import SensorNode
+from continuum_robot.nodes.simulated_sensor import SimulatedSensorNode
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.schema import Quantity
-from continuum_robot.simulation.plant_link import PlantLink, PlantLinkReader
-from continuum_robot.simulation.tip_tracker import SimulatedTracker, TrackedPose, TrackerErrors, true_tip
+from continuum_robot.simulation.tip_tracker import SimulatedTracker, TrackerErrors, true_tip
 
 Vector = NDArray[np.float64]
 
-PATIENCE_S = 0.5
-_NOTHING_YET = TrackedPose(-np.inf, np.full((4, 4), np.nan))
 
-
-class TipTracker(SensorNode[TrackedPose]):
+class TipTracker(SimulatedSensorNode[TrackedPose]):
     """Sees the true tip of the simulated robot, as a tracker does: late, with noise, and not always.
 
     With equilibrium modulation it stands for wang's camera: it publishes places, ``tracked_tip``, and the true lambda
     is not quite that of the robot's file. Of other robots it publishes poses, ``tracked_pose_with_covariance``. On
-    hardware there is no such node: the tracker's own program publishes one of them, or ``tracked_pose``.
+    hardware it reads the tracker of the robot's file; where that names none, the tracker's own program publishes one of
+    them, or ``tracked_pose``.
     """
+
+    device, program = "tip tracker", "the tracker's program, or a tracker in the robot file's hardware section,"
+    nothing_yet = TrackedPose(-np.inf, np.full((4, 4), np.nan))
 
     def __init__(self, **node_options: Any) -> None:
         super().__init__(
@@ -74,8 +75,9 @@ class TipTracker(SensorNode[TrackedPose]):
         )
         declare("base_frame", "base", "frame_id of the tip's pose", read_only=True)
         self.parameters.on_change(self._on_parameters)
-        self._link: PlantLinkReader | None = None
         self._tracker: SimulatedTracker | None = None
+        self._driver: Tracker | None = None
+        self._sigma = (0.0, 0.0)
         self._true_tip: Callable[[Vector], Vector | None] | None = None
         self._places_only = False
         self._points = self.flow.create_publisher(PointStamped, "tracked_tip", qos.state_publisher())
@@ -85,49 +87,49 @@ class TipTracker(SensorNode[TrackedPose]):
         self.diagnostics.add_task("tracker", self._diagnose)
 
     def configure(self) -> None:
-        """Look at the simulated robot.
+        """Look at the simulated robot, or open the tracker of the robot's file.
 
         Raises
         ------
-        ParameterError : not simulated: on hardware the tracker's program publishes the tip
+        ParameterError : no tracker in the file, on hardware
+        DeviceError : the tracker does not answer
         """
         robot = self.load_robot()
-        if not self.simulated:
-            raise ParameterError(
-                "use_fake_hardware", False, "true: on hardware the tracker's program publishes the tip"
-            )
         self._places_only = bool(robot.traits.tip_nodes)
+        settings: Any = None if robot.hardware is None else robot.hardware.tracker
+        if not self.simulated and settings is not None:
+            driver = backends.tracker(robot)
+            driver.open()
+            self._driver, self._sigma = driver, (settings.sigma_m, settings.sigma_rad)
+            self.start_reading(self._newest)
+            return
         self._true_tip = true_tip(robot, self.parameters.get("model_error_percent") / 100)
         self._tracker = SimulatedTracker(self._errors(), np.random.default_rng([robot.simulation.seed, 2]))
-        link = PlantLink.reader(self.get_namespace(), robot=robot.name)
-        link.open()
-        self._link = link
-        self.start_reading(self._see)
+        self.open_link(robot)
 
     def cleanup(self) -> None:
         """Look away."""
-        self.stop_reading()
-        if self._link is not None:
-            self._link.close()
-        self._link = self._tracker = None
+        super().cleanup()
+        if self._driver is not None:
+            self._driver.close()
+        self._tracker = self._driver = None
 
-    def publish(self, reading: TrackedPose, before: TrackedPose | None) -> None:
-        """Each pose once."""
-        if reading is _NOTHING_YET or (before is not None and reading.time_s == before.time_s):
-            return
+    def publish_report(self, report: TrackedPose) -> None:
+        """Publish a place or a pose; arguments as of :class:`SimulatedSensorNode`."""
         frame = str(self.parameters.get("base_frame"))
         if self._places_only:
-            point = PointStamped(point=conversions.point_message(reading.tip[:3, 3]))
+            point = PointStamped(point=conversions.point_message(report.tip[:3, 3]))
             point.header.frame_id = frame
-            self.stamp(point.header.stamp, reading.time_s)
+            self.stamp(point.header.stamp, report.time_s)
             self._points.publish(point)
             return
         message, errors = PoseWithCovarianceStamped(), self._errors()
-        message.pose.pose = conversions.pose_message(reading.tip)
-        variances = [errors.noise_m**2] * 3 + [errors.noise_rad**2] * 3
+        message.pose.pose = conversions.pose_message(report.tip)
+        sigma_m, sigma_rad = self._sigma if self._driver is not None else (errors.noise_m, errors.noise_rad)
+        variances = [sigma_m**2] * 3 + [sigma_rad**2] * 3
         message.pose.covariance = np.diag(variances).ravel()
         message.header.frame_id = frame
-        self.stamp(message.header.stamp, reading.time_s)
+        self.stamp(message.header.stamp, report.time_s)
         self._poses.publish(message)
 
     def _errors(self) -> TrackerErrors:
@@ -140,22 +142,22 @@ class TipTracker(SensorNode[TrackedPose]):
         if self._tracker is not None:
             self._tracker.errors = self._errors()
 
-    def _see(self, now_s: float) -> TrackedPose:
-        """The pose that comes now, or the last one."""
-        tracker, last = self._tracker, self.reading
-        sample = self._link.read() if self._link is not None else None
-        tip = None if sample is None or self._true_tip is None else self._true_tip(sample.extension_m)
-        if tracker is not None and sample is not None and tip is not None:
-            tracker.look(sample.time_s, tip)
-        reported = tracker.reported(now_s) if tracker is not None else []
-        if reported:
-            return reported[-1]
-        # The driver may be at work on the link just now, and a pose takes its time or is lost.
-        if tip is not None or (last is not None and now_s - last.time_s < PATIENCE_S):
-            return last or _NOTHING_YET
-        raise DeviceError(
-            "tip tracker", "sees no tip of a simulated robot", "Bring the node simulator up, not as mirror"
-        )
+    def _newest(self, now_s: float) -> TrackedPose:
+        """The pose that the driver reads now, or the last one: the tool may be out of sight."""
+        driver, last = self._driver, self.reading
+        found = None if driver is None else driver.read(now_s)
+        return found or last or self.nothing_yet
+
+    def look(self, time_s: float, linked: Vector) -> bool:
+        """See the tip; False at level mirror, which has none."""
+        tip = None if self._true_tip is None else self._true_tip(linked)
+        if tip is not None and self._tracker is not None:
+            self._tracker.look(time_s, tip)
+        return tip is not None
+
+    def reported(self, now_s: float) -> list[TrackedPose]:
+        """Poses that come until now, s."""
+        return [] if self._tracker is None else self._tracker.reported(now_s)
 
     def _diagnose(self, status: StatusBuilder) -> None:
         if self.read_problem:
@@ -163,6 +165,9 @@ class TipTracker(SensorNode[TrackedPose]):
         status.summary(Level.OK, self.state)
         if self.reading is not None:
             status.add("tip_m", self.reading.tip[:3, 3])
+        if isinstance(self._driver, CountsFrames):
+            for name, value in self._driver.statistics().items():
+                status.add(name, value)
         if self.loop is not None:
             self.thresholds.diagnose(status, self.loop.statistics.report(), self.loop.period_s)
 

@@ -14,6 +14,7 @@ from continuum_robot.robot.construction import Construction
 from continuum_robot.robot.control_settings import PID_LAW, ControlSettings, ReferenceSettings
 from continuum_robot.robot.displaced_tendons import DisplacedTendons
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
+from continuum_robot.robot.fiber import Fiber
 from continuum_robot.robot.hardware import Hardware
 from continuum_robot.robot.reaction_settings import ReactionSettings
 from continuum_robot.robot.recording import Recording
@@ -60,6 +61,7 @@ class Robot:
     reaction: ReactionSettings | None = quantity("what it does when something touches it", default=None)
     simulation: SimulationSettings = quantity("the simulated robot", factory=SimulationSettings)
     strings: tuple[String, ...] = quantity("strings of the string encoders", default=())
+    fiber: Fiber | None = quantity("a fibre with gratings that measures the backbone's curvature", default=None)
     routed_tendons: tuple[RoutedTendon, ...] = quantity(
         "tendons on paths of their own, each with an actuator, beside those of the segments and numbered after them",
         default=(),
@@ -99,6 +101,7 @@ class Robot:
         string_names = [string.name for string in self.strings]
         if len(set(string_names)) != len(string_names):
             raise refuse("strings", string_names, "a different name for each string")
+        self._check_fiber()
         self._check_paths()
         if self.control is not None and len(self.control.gains) != len(self.part_names):
             raise refuse("control.gains", len(self.control.gains), f"{len(self.part_names)} entries, one a segment")
@@ -118,6 +121,16 @@ class Robot:
             self._check_limits(self.limits)
         if self.stop.braking:
             self._check_brake(self.stop.braking)
+
+    def _check_fiber(self) -> None:
+        if self.fiber is None:
+            return
+        if not self.segments:
+            raise refuse("fiber", self.traits.kind, "none on a mechanism, which has no backbone that bends")
+        if self.fiber.gratings_m[-1] > self.length_m + 1e-12:
+            raise refuse(
+                "fiber.gratings_m", self.fiber.gratings_m[-1], f"at most the robot's length, {self.length_m:g} m"
+            )
 
     def _check_paths(self) -> None:
         names = [tendon.name for tendon in self.routed_tendons]

@@ -14,6 +14,7 @@ FORCE_SENSORS = "continuum_robot.force_sensors"
 STRING_ENCODERS = "continuum_robot.string_encoders"
 TENDON_ACTUATORS = "continuum_robot.tendon_actuators"
 TENDON_ROUTINGS = "continuum_robot.tendon_routings"
+TRACKERS = "continuum_robot.trackers"
 
 
 def offered(group: str) -> list[str]:

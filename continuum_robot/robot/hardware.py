@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from continuum_robot.robot.actuation import Actuators
-from continuum_robot.robot.doors import FORCE_SENSORS, STRING_ENCODERS, TENDON_ACTUATORS
+from continuum_robot.robot.doors import FORCE_SENSORS, STRING_ENCODERS, TENDON_ACTUATORS, TRACKERS
 from continuum_robot.robot.schema import quantity, refuse
+from continuum_robot.robot.tracker import NdiSerial
 
 ODRI_CAN = "odri_can"
 DYNAMIXEL = "dynamixel"
@@ -272,6 +273,7 @@ class Hardware:
         "the string encoders, by kind", default=None, door=STRING_ENCODERS
     )
     force_sensor: RokubiSerial | None = quantity("a force-torque sensor, by kind", default=None, door=FORCE_SENSORS)
+    tracker: NdiSerial | None = quantity("a tracker of the tip, by kind", default=None, door=TRACKERS)
 
     def check_tendons(self, tendon_count: int) -> None:
         """Refuse a motor mapped twice and a tendon without a motor, for a robot of ``tendon_count`` tendons.

@@ -50,13 +50,14 @@ class SimulatedBody(Protocol):
 
     @property
     def linked(self) -> Vector:
-        """What sensors in other processes need, (linked_count,): the strings' extensions, m, and the tip's frame after
-        them, row by row; or what moves the tip, m.
+        """What sensors in other processes need, (linked_count,): the strings' extensions, m, after them the tip's
+        frame, row by row, and the curvatures at a fibre's gratings, 1/m; or what moves the tip, m.
         """
 
 
 def linked_count(robot: Robot) -> int:
-    """How many values of the simulated robot sensors in other processes need: strings and tip, or what moves the tip.
+    """How many values of the simulated robot sensors in other processes need: strings, tip and the curvatures at a
+    fibre's gratings, or what moves the tip.
 
     Parameters
     ----------
@@ -64,7 +65,9 @@ def linked_count(robot: Robot) -> int:
     """
     if robot.traits.tip_nodes:
         return robot.coordinate_count
-    return len(robot.strings) + (TIP_VALUES if robot.traits.simulated_tip else 0)
+    if not robot.traits.simulated_tip:
+        return len(robot.strings)
+    return len(robot.strings) + TIP_VALUES + _curvature_count(robot)
 
 
 def linked_tip(robot: Robot, values: Vector) -> Vector | None:
@@ -75,12 +78,28 @@ def linked_tip(robot: Robot, values: Vector) -> Vector | None:
     robot : a rod
     values : of ``linked``, shape (linked_count,), m and of a rotation matrix
     """
-    rows = values[len(robot.strings) :]
-    if rows.size != TIP_VALUES or not np.all(np.isfinite(rows)):
+    rows = values[len(robot.strings) : len(robot.strings) + TIP_VALUES]
+    if values.size != linked_count(robot) or not np.all(np.isfinite(rows)):
         return None
     tip = np.eye(4)
     tip[:3] = rows.reshape(3, 4)
     return tip
+
+
+def linked_curvature(robot: Robot, values: Vector) -> Vector | None:
+    """The true curvatures about x and y at a fibre's gratings, (2 g,), 1/m; None where the simulation has none.
+
+    Parameters
+    ----------
+    robot : a rod with a fibre
+    values : of ``linked``, shape (linked_count,)
+    """
+    found = values[values.size - _curvature_count(robot) :]
+    return np.array(found) if values.size == linked_count(robot) and np.all(np.isfinite(found)) else None
+
+
+def _curvature_count(robot: Robot) -> int:
+    return 0 if robot.fiber is None else 2 * len(robot.fiber.gratings_m)
 
 
 def mechanism_body(robot: Robot) -> RollingPlant | ModulationPlant:

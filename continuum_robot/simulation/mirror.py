@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.fiber import curvature_matrix
 from continuum_robot.rod.model import RodModel
 from continuum_robot.simulation.plant_link import TIP_VALUES
 
@@ -45,6 +46,7 @@ class Mirror:
         self._newton_per_ampere = robot.actuators.newton_per_ampere
         self._jacobian = np.array(model.tendon_matrix, dtype=float)
         self._strings = np.array(model.string_matrix, dtype=float)
+        self._curvature = curvature_matrix(robot)
         _, _, stiffness = (np.array(value, dtype=float) for value in model.potential(straight))
         self._stiffness = stiffness
         if np.linalg.eigvalsh(stiffness)[0] <= 0:
@@ -90,5 +92,7 @@ class Mirror:
 
     @property
     def linked(self) -> Vector:
-        """For sensors in other processes, (linked_count,): the strings' extensions, m, and no tip, NaN."""
-        return np.concatenate((self.string_extension, np.full(TIP_VALUES, np.nan)))
+        """For sensors in other processes, (linked_count,): the strings' extensions, m, no tip, NaN, and the curvatures
+        at a fibre's gratings, 1/m.
+        """
+        return np.concatenate((self.string_extension, np.full(TIP_VALUES, np.nan), self._curvature @ self._c))

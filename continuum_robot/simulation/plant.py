@@ -297,8 +297,11 @@ class Plant:
 
     @property
     def linked(self) -> Vector:
-        """For sensors in other processes, (linked_count,): the strings' extensions, m, and the tip's frame by rows."""
-        return np.concatenate((self.string_extension, self.pose(self.robot.length_m)[:3].ravel()))
+        """For sensors in other processes, (linked_count,): the strings' extensions, m, the tip's frame by rows, and the
+        curvatures at a fibre's gratings, 1/m.
+        """
+        tip = self.pose(self.robot.length_m)[:3].ravel()
+        return np.concatenate((self.string_extension, tip, self._body.fiber_curvature))
 
     @property
     def contact_loads(self) -> tuple[ContactLoad, ...]:

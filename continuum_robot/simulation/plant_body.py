@@ -86,6 +86,10 @@ class PlantBody(Protocol):
     def string_extension(self) -> Vector:
         """Extension of every string, (strings,), m."""
 
+    @property
+    def fiber_curvature(self) -> Vector:
+        """Curvature about x and y at every grating of the robot's fibre, (2 g,), 1/m."""
+
     def tension(self, drive: Drive, /) -> Vector:
         """True tensions, (N,), N."""
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.code_generation import FastFunction, compile_functions
+from continuum_robot.rod.fiber import curvature_matrix
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.strain_rod import StrainRod
 from continuum_robot.rod.strain_statics import equilibrium
@@ -54,6 +55,7 @@ class RodBody(ABC):
         self._progress, self._compile = progress, compile
         self._size, self._tendons = robot.coefficient_count, robot.tendon_count
         self._rod = StrainRod.from_robot(robot)
+        self._curvature = curvature_matrix(robot)
         # With motors the capstans' inertia is that of the rotors.
         self._model = RodModel(robot, actuator_inertia=motor is None)
         self._make()
@@ -122,6 +124,11 @@ class RodBody(ABC):
     def string_extension(self) -> Vector:
         """Extension of every string, (strings,), m."""
         return self._rod.string_extension(self.c)
+
+    @property
+    def fiber_curvature(self) -> Vector:
+        """Curvature about x and y at every grating of the robot's fibre, (2 g,), 1/m."""
+        return np.asarray(self._curvature @ self.c)
 
     @cached_property
     def kinematics(self) -> Kinematics:

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.drivers.protocols import TrackedPose
 from continuum_robot.geometry import so3
 from continuum_robot.mechanisms.equilibrium_modulation.building import make_moment_error, make_segment, modulation_of
 from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import modulated_equilibrium
@@ -20,6 +20,7 @@ from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation.bodies import linked_tip
+from continuum_robot.simulation.late_reports import LateReports
 
 Vector = NDArray[np.float64]
 
@@ -34,20 +35,6 @@ class TrackerErrors:
     lost: float = quantity("fraction of the poses that are lost", default=0.0, ge=0, le=1)
 
 
-@dataclass(frozen=True, slots=True)
-class TrackedPose:
-    """When a tip was seen, s, and its frame in the base frame, shape (4, 4).
-
-    Attributes
-    ----------
-    time_s : s
-    tip : shape (4, 4), m
-    """
-
-    time_s: float
-    tip: Vector
-
-
 class SimulatedTracker:
     """Sees poses, and reports them later.
 
@@ -59,7 +46,7 @@ class SimulatedTracker:
 
     def __init__(self, errors: TrackerErrors, rng: np.random.Generator) -> None:
         self.errors, self._rng = errors, rng
-        self._under_way: deque[TrackedPose] = deque()
+        self._late: LateReports[TrackedPose] = LateReports()
 
     def look(self, time_s: float, tip: Vector) -> None:
         """See the true tip, shape (4, 4), at a time, s."""
@@ -68,14 +55,11 @@ class SimulatedTracker:
         seen[:3, 3] += errors.noise_m * rng.standard_normal(3)
         seen[:3, :3] = so3.exp(errors.noise_rad * rng.standard_normal(3)) @ seen[:3, :3]
         if rng.random() >= errors.lost:
-            self._under_way.append(TrackedPose(time_s, seen))
+            self._late.add(TrackedPose(time_s, seen))
 
     def reported(self, now_s: float) -> list[TrackedPose]:
         """What comes until now, s, and has not come before."""
-        come = []
-        while self._under_way and self._under_way[0].time_s + self.errors.delay_s <= now_s + 1e-9:
-            come.append(self._under_way.popleft())
-        return come
+        return self._late.until(now_s, self.errors.delay_s)
 
 
 def true_tip(robot: Robot, model_error: float = 0.0) -> Callable[[Vector], Vector | None]:

@@ -71,6 +71,7 @@ WITHOUT_FORMULAS = {
     "estimation/contact_states.py",
     "estimation/floor_learning.py",
     "estimation/robot_shape.py",
+    "estimation/sensor_errors.py",
     "estimation/shape_check.py",
     "mechanisms/equilibrium_modulation/building.py",
     "mechanisms/equilibrium_modulation/drawing.py",

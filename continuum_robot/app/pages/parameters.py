@@ -20,7 +20,8 @@ from continuum_robot.nodes.stack_options import MANAGED_NODES, StackOptions
 from continuum_robot.nodes.supervisor import Supervisor
 
 ROBOTS = ("opencr_five_tendon", "crem_segment")
-"""Their nodes are looked at; together they have every node."""
+"""Their nodes are looked at; together they have every node but those of no shipped robot."""
+_OF_NO_SHIPPED_ROBOT = ("fiber_interrogator",)
 
 INTRODUCTION = """\
 # Parameters
@@ -89,7 +90,7 @@ def _declared(robot: str) -> dict[str, dict[str, Declared]]:
         nodes: list[ManagedNode] = []
         try:
             found = {}
-            for name in [*options.node_names, "supervisor"]:
+            for name in [*options.node_names, *_OF_NO_SHIPPED_ROBOT, "supervisor"]:
                 overrides = {"robot": robot} if name != "supervisor" else {}
                 made = Supervisor if name == "supervisor" else node_class(name)
                 node = made(context=context, overrides=overrides)

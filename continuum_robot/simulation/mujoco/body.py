@@ -118,6 +118,7 @@ class ChainBody:
         self.kinematics: Kinematics = ChainKinematics(self.chain, made, self.data)
         self.contacts = PlantContacts(robot, contacts, size=self._dof)
         self._fit = self.chain.strain_fit
+        self._curvature = self.chain.grating_curvature
         self._no_load = np.zeros(robot.tendon_count)
         if motor is not None:
             self._spool = FastFunction(spool_step(robot, motor))
@@ -315,6 +316,11 @@ class ChainBody:
     def string_extension(self) -> Vector:
         """Extension of every string: shortening of its path, (strings,), m."""
         return np.asarray((self.straight_lengths_m - self.data.ten_length)[self._tendons :])
+
+    @property
+    def fiber_curvature(self) -> Vector:
+        """Curvature about x and y at every grating of the robot's fibre, (2 g,), 1/m: angles over their pieces."""
+        return np.asarray(self._curvature @ self.data.qpos)
 
     def tension(self, drive: Drive) -> Vector:
         """Tensions at the end of the latest step, (N,), N; of what is given, shares of the tendons count."""

@@ -22,7 +22,8 @@ from continuum_robot.geometry.so3 import hat
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.lumped_masses import lumped_masses
 from continuum_robot.robot.routing import RoutedPath
-from continuum_robot.rod.bases import basis_matrix
+from continuum_robot.rod.bases import BENDING_ROWS, basis_matrix
+from continuum_robot.rod.fiber import segment_at
 from continuum_robot.rod.inertia import passing_segments, section_stiffness
 
 Vector = NDArray[np.float64]
@@ -163,6 +164,25 @@ class Chain:
                 fit[rows, columns] = np.linalg.pinv(np.concatenate(design)) * np.array(shares)
             row, column = row + segment.basis.coefficient_count, columns.stop
         return fit
+
+    @cached_property
+    def grating_curvature(self) -> Vector:
+        """Matrix from hinge angles (rad) to the curvatures at the gratings of the robot's fibre, (2 g, dof), 1/m.
+
+        Between the joints of a segment linear, beyond them that of the nearest.
+        """
+        gratings_m = () if self.robot.fiber is None else self.robot.fiber.gratings_m
+        matrix = np.zeros((2 * len(gratings_m), self.dof_count))
+        ends = np.cumsum([0, *(len(joint.order) for joint in self.joints)])
+        for index, s_m in enumerate(gratings_m):
+            own = [k for k, joint in enumerate(self.joints) if joint.segment == segment_at(self.robot, s_m)]
+            places_m = np.array([self.joints[k].arc_length_m for k in own])
+            shares = [np.interp(s_m, places_m, row) for row in np.eye(len(own))]
+            for k, share in zip(own, shares, strict=True):
+                for column, axis in enumerate(self.joints[k].order):
+                    if axis in BENDING_ROWS:
+                        matrix[2 * index + axis, ends[k] + column] = share / self.joints[k].piece_m
+        return matrix
 
     def angles(self, c: Vector) -> Vector:
         """Hinge angles of strain coefficients, shape (dof,), rad: the strain in the middle of each piece times it.

@@ -53,6 +53,13 @@ def test_rates_and_covariance_are_the_slope_by_the_displacements():
     assert found.covariance == pytest.approx(found.covariance.T)
 
 
+def test_without_tensions_and_velocities_the_shape_is_found_and_its_rates_are_not():
+    estimator = ShapeEstimator(ROBOT)
+    found = estimator.update(wound(estimator, TENSION)[1], None)
+    assert np.isfinite(found.coefficients).all()
+    assert np.isnan(found.coefficient_rates).all()
+
+
 def test_a_slack_tendon_tells_nothing_but_that_it_is_slack():
     estimator = ShapeEstimator(ROBOT)
     c, displacement = wound(estimator, np.array([2.0, 0.0, 0.0, 0.0]))

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated NDI tracker behind a pseudo-terminal: commands and answers with their check sums, as on the line."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import threading
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.geometry.so3 import quaternion_from_matrix
+from continuum_robot.simulation.wire.pty import Pty
+
+Vector = NDArray[np.float64]
+
+OKAY = b"OKAY"
+INVALID_COMMAND, WRONG_CHECK, WRONG_MODE, NO_SUCH_HANDLE = 0x01, 0x04, 0x0C, 0x0D
+_LOOK_S = 0.05
+_HANDLE = 0x0A
+_TRACKED, _OUT_OF_SIGHT = 0x31, 0x131  # port status: occupied, initialised, enabled; and out of the volume
+FAULTS = ("silent", "wrong_check", "missing", "no_tool")
+
+
+def check_sum(data: bytes) -> int:
+    """The CRC of commands and answers: polynomial x^16 + x^15 + x^2 + 1, least bit first, from 0.
+
+    Parameters
+    ----------
+    data : without it
+    """
+    found = 0
+    for byte in data:
+        found ^= byte
+        for _ in range(8):
+            found = (found >> 1) ^ (0xA001 if found & 1 else 0)
+    return found
+
+
+class FakeNdiTracker:
+    """A tracker with one tool.
+
+    Parameters
+    ----------
+    pose : of the tool in the tracker's frame, (4, 4), m; None: out of sight
+    wired : the tool is plugged in; else a definition file has to be loaded
+
+    Attributes
+    ----------
+    commands : received so far, without their check sums
+    faults : of ``FAULTS``, while they are in the set
+    definition : of the tool, as it was loaded
+    baud_code : of the latest COMM
+    """
+
+    def __init__(self, pose: Callable[[], Vector | None], *, wired: bool = True) -> None:
+        self._pose, self._wired = pose, wired
+        self.pty = Pty()
+        self.commands: list[str] = []
+        self.faults: set[str] = set()
+        self.definition, self.baud_code = bytearray(), ""
+        self._initialised = self._requested = self._ready = self._enabled = self._tracking = False
+        self._frame = 0
+        self._buffer = b""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="simulated tracker", daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> str:
+        """What a driver opens."""
+        return str(self.pty.path)
+
+    def close(self) -> None:
+        """End. Safe to call at any time."""
+        self._stop.set()
+        self._thread.join()
+        self.pty.close()
+
+    def _serve(self) -> None:
+        while not self._stop.is_set():
+            line = self.pty.fileno()
+            if line < 0:
+                self._stop.wait(_LOOK_S)
+                continue
+            with contextlib.suppress(OSError, ValueError):  # hung up meanwhile
+                if select.select([line], [], [], _LOOK_S)[0]:
+                    self._take(self.pty.receive())
+
+    def _take(self, data: bytes) -> None:
+        self._buffer += data
+        while b"\r" in self._buffer:
+            command, self._buffer = self._buffer.split(b"\r", 1)
+            if command and "silent" not in self.faults:
+                answer = self._answer(command)
+                wrong = 1 if "wrong_check" in self.faults else 0
+                self.pty.send(answer + b"%04X\r" % (check_sum(answer) ^ wrong))
+
+    def _answer(self, received: bytes) -> bytes:
+        """With ``:`` behind the name a check sum ends the command, with a space none does."""
+        if b":" in received:
+            received, check = received[:-4], received[-4:]
+            if check != b"%04X" % check_sum(received):
+                return _error(WRONG_CHECK)
+        text = received.decode("ascii", errors="replace")
+        self.commands.append(text)
+        name, _, rest = text.replace(" ", ":", 1).partition(":")
+        if name not in ("INIT", "COMM", "RESET") and not self._initialised:
+            return _error(WRONG_MODE)
+        if (name == "TX") != self._tracking and name not in ("TSTOP", "INIT"):
+            return _error(WRONG_MODE)
+        obey = getattr(self, f"_{name.lower()}", None)
+        return _error(INVALID_COMMAND) if obey is None else obey(rest)
+
+    def _init(self, _rest: str) -> bytes:
+        self._initialised, self._tracking = True, False
+        self._requested = self._ready = self._enabled = False
+        return OKAY
+
+    def _comm(self, rest: str) -> bytes:
+        self.baud_code = rest
+        return OKAY
+
+    def _phsr(self, rest: str) -> bytes:
+        there = (self._wired or self._requested) and "no_tool" not in self.faults
+        wanted = {
+            "01": False,
+            "02": there and not self._ready,
+            "03": there and self._ready and not self._enabled,
+            "04": there and self._enabled,
+        }.get(rest, there)
+        return b"01%02X%03X" % (_HANDLE, 0x001 | 0x010 * self._ready) if wanted else b"00"
+
+    def _phrq(self, _rest: str) -> bytes:
+        self._requested = True
+        self.definition.clear()
+        return b"%02X" % _HANDLE
+
+    def _pvwr(self, rest: str) -> bytes:
+        handle, address, data = int(rest[:2], 16), int(rest[2:6], 16), bytes.fromhex(rest[6:])
+        if handle != _HANDLE or address != len(self.definition):
+            return _error(NO_SUCH_HANDLE)
+        self.definition += data
+        return OKAY
+
+    def _pinit(self, rest: str) -> bytes:
+        if int(rest, 16) != _HANDLE:
+            return _error(NO_SUCH_HANDLE)
+        self._ready = True
+        return OKAY
+
+    def _pena(self, rest: str) -> bytes:
+        if int(rest[:2], 16) != _HANDLE or not self._ready:
+            return _error(NO_SUCH_HANDLE)
+        self._enabled = True
+        return OKAY
+
+    def _tstart(self, _rest: str) -> bytes:
+        self._tracking = True
+        return OKAY
+
+    def _tstop(self, _rest: str) -> bytes:
+        self._tracking = False
+        return OKAY
+
+    def _tx(self, _rest: str) -> bytes:
+        self._frame += 1
+        pose = None if "missing" in self.faults else self._pose()
+        if pose is None:
+            seen = b"MISSING%08X" % _OUT_OF_SIGHT
+        else:
+            turn = b"".join(b"%+06d" % round(1e4 * part) for part in quaternion_from_matrix(pose[:3, :3]))
+            place = b"".join(b"%+07d" % round(1e5 * part) for part in pose[:3, 3])  # hundredths of a mm
+            seen = turn + place + b"%+06d" % 1200 + b"%08X" % _TRACKED
+        return b"01%02X" % _HANDLE + seen + b"%08X\n" % self._frame + b"0000"
+
+
+def _error(code: int) -> bytes:
+    return b"ERROR%02X" % code

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fibre with gratings over DDS, in lock-step: on a robot whose bending tendons alone do not see."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import yaml
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from continuum_robot.msg import FiberCurvature, Shape
+from ros_probe import SIMULATED_STEP_S, Probe
+
+from continuum_robot.nodes import conversions
+from continuum_robot.nodes.composition import ComposedStack
+from continuum_robot.nodes.diagnostics import values_of
+from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.shipped_files import shipped_file
+from continuum_robot.rod.fiber import curvature_matrix
+
+pytestmark = [pytest.mark.ros]
+
+GRATINGS_M = [0.01, 0.055, 0.1, 0.145, 0.19]
+ESTIMATOR = "/shape_estimator: estimator"
+
+
+@pytest.fixture(scope="module")
+def robot_file(tmp_path_factory):
+    values = yaml.safe_load(shipped_file("robots/opencr_five_tendon.yaml").read_text())
+    values["segments"][0]["basis"] = {"kind": "chebyshev_bending", "order": 1}
+    values["fiber"] = {"gratings_m": GRATINGS_M}
+    file = tmp_path_factory.mktemp("fiber") / "with_fiber.yaml"
+    file.write_text(yaml.safe_dump(values))
+    return str(file)
+
+
+@pytest.fixture(scope="module")
+def probe(domain, robot_file):
+    options = StackOptions(
+        robot=robot_file, visualize=False, clock="lockstep", seed=1, run_s=SIMULATED_STEP_S, start_motion=True
+    )
+    with ComposedStack(options) as stack, Probe(stack=stack) as probe:
+        probe.listen_to_stack()
+        probe.listen(Shape, "shape")
+        probe.listen(FiberCurvature, "fiber_curvature")
+        stack.wait_until_up(120.0)
+        yield probe
+
+
+def seen_by(probe, count):
+    probe.received["shape"].clear()
+    probe.wait(lambda: len(probe.received["shape"]) >= count)
+    return np.array([conversions.vector(shape.coefficients) for shape in list(probe.received["shape"])])
+
+
+def test_the_shape_is_that_of_the_curvatures(probe, robot_file):
+    robot = load_robot(robot_file)
+    probe.wait(lambda: len(probe.received["fiber_curvature"]) > 20)
+    coefficients = seen_by(probe, 50)
+    assert coefficients.shape[1] == robot.coefficient_count == 4
+    assert np.isfinite(coefficients).all()
+    newest = probe.newest("shape")
+    measured = probe.newest("fiber_curvature")
+    assert len(measured.curvature) == 2 * len(GRATINGS_M)
+    assert measured.simulated
+    expected = curvature_matrix(robot) @ conversions.vector(newest.coefficients)
+    # Offsets of the fibre, and what the robot moves between the two messages.
+    assert np.abs(expected - conversions.vector(measured.curvature)).max() < 0.3
+
+
+def test_an_outage_is_named_and_over_when_it_is_over(probe):
+    assert probe.set_parameter("fiber_interrogator", "lost", 1.0)
+    probe.pause(0.3)
+    assert np.isnan(seen_by(probe, 10)[-1]).any()
+    probe.wait(lambda: "fiber/grating_1" in probe.diagnostics[ESTIMATOR].message)
+    assert int(values_of(probe.diagnostics[ESTIMATOR])["estimates_without_curvature"]) > 0
+    assert probe.set_parameter("fiber_interrogator", "lost", 0.0)
+    probe.pause(0.3)
+    assert np.isfinite(seen_by(probe, 10)[-1]).all()
+    assert probe.faults() == []

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shipped driver and the makers' library against a simulated NDI tracker that speaks its bytes."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from continuum_robot.drivers import backends
+from continuum_robot.drivers.ndi_serial import tracker as driver
+from continuum_robot.drivers.ndi_serial.tracker import NdiTracker
+from continuum_robot.drivers.protocols import TrackedPose, Tracker
+from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
+from continuum_robot.geometry import so3
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.shipped_files import shipped_file
+from continuum_robot.robot.tracker import NdiSerial
+from continuum_robot.simulation.wire.ndi_tracker import FakeNdiTracker, check_sum
+
+needs_library = pytest.mark.skipif(driver.ndicapy is None, reason="ndicapi is not installed")
+
+BASE = NdiSerial(
+    kind="ndi_serial",
+    port="unused",
+    base_position_m=(0.1, -0.2, -1.5),
+    base_quaternion=tuple(so3.quaternion_from_matrix(so3.exp([0.3, -0.5, 2.0])).tolist()),
+    tip_position_m=(0.0, 0.002, 0.03),
+    tip_quaternion=tuple(so3.quaternion_from_matrix(so3.exp([0.0, 0.4, 0.0])).tolist()),
+)
+
+
+def frame(turn, place):
+    made = np.eye(4)
+    made[:3, :3], made[:3, 3] = so3.exp(turn), place
+    return made
+
+
+TIP_IN_BASE = frame([0.2, 0.1, -0.4], [0.05, -0.03, 0.18])
+
+
+def tool_of(tip):
+    """Pose of the tool in the tracker's frame, where the tip is so in the base's."""
+    to_tracker = np.eye(4)
+    to_tracker[:3, :3] = so3.matrix_from_quaternion(BASE.base_quaternion)
+    to_tracker[:3, 3] = BASE.base_position_m
+    in_tool = np.eye(4)
+    in_tool[:3, :3] = so3.matrix_from_quaternion(BASE.tip_quaternion)
+    in_tool[:3, 3] = BASE.tip_position_m
+    return to_tracker @ tip @ np.linalg.inv(in_tool)
+
+
+@pytest.fixture
+def fake():
+    made = FakeNdiTracker(lambda: tool_of(TIP_IN_BASE))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def tracker(fake):
+    made = NdiTracker(BASE, fake.port)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "check"), [(b"INIT:", 0xE3A5), (b"COMM:50000", 0x0048), (b"PENA:0AD", 0xAD1E), (b"TX:0801", 0xC19B)]
+)
+def test_check_sums_are_those_of_the_library(text, check):
+    """Golden bytes: what ndicapi 3.7.6 sends."""
+    assert check_sum(text) == check
+
+
+@given(st.binary(max_size=40))
+def test_a_check_sum_behind_its_data_leaves_nothing(data):
+    assert check_sum(data + check_sum(data).to_bytes(2, "little")) == 0
+
+
+@needs_library
+def test_the_tip_comes_in_the_base_frame(fake, tracker):
+    assert isinstance(tracker, Tracker)
+    tracker.open()
+    found = tracker.read(3.0)
+    assert isinstance(found, TrackedPose)
+    assert found.time_s == 3.0
+    np.testing.assert_allclose(found.tip[:3, 3], TIP_IN_BASE[:3, 3], atol=2e-5)  # hundredths of a millimetre
+    np.testing.assert_allclose(found.tip[:3, :3], TIP_IN_BASE[:3, :3], atol=3e-4)  # four decimals
+    assert tracker.read(3.1).time_s == 3.1
+    assert fake.baud_code == "50000"
+    assert [one.split(":")[0] for one in fake.commands[:3]] == ["INIT", "COMM", "PHSR"]
+    tracker.close()
+    assert fake.commands[-1] == "TSTOP:"
+    with pytest.raises(DeviceError, match="not open"):
+        tracker.read(4.0)
+
+
+@needs_library
+def test_a_tool_out_of_sight_is_no_pose_and_counted(fake, tracker):
+    tracker.open()
+    fake.faults.add("missing")
+    assert [tracker.read(0.1 * k) for k in range(3)] == [None] * 3
+    assert tracker.statistics()["missed"] == 3
+    fake.faults.clear()
+    assert tracker.read(1.0) is not None
+
+
+@needs_library
+def test_a_tool_without_a_wire_is_described_by_its_file(tmp_path):
+    fake = FakeNdiTracker(lambda: np.eye(4), wired=False)
+    try:
+        with pytest.raises(DeviceError, match="no tool is there"):
+            NdiTracker(BASE, fake.port).open()
+        definition = tmp_path / "tool.rom"
+        definition.write_bytes(bytes(range(200)))
+        settings = NdiSerial(kind="ndi_serial", port=fake.port, tool_file=str(definition))
+        made = NdiTracker(settings)
+        made.open()
+        assert bytes(fake.definition[:200]) == definition.read_bytes()
+        assert len(fake.definition) == 256
+        np.testing.assert_allclose(made.read(0.0).tip, np.eye(4), atol=1e-9)
+        made.close()
+        with pytest.raises(DeviceError, match="no tool definition file"):
+            NdiTracker(NdiSerial(kind="ndi_serial", port=fake.port, tool_file="gone.rom")).open()
+    finally:
+        fake.close()
+
+
+@needs_library
+@pytest.mark.parametrize(("fault", "words"), [("silent", "INIT"), ("wrong_check", "INIT"), ("no_tool", "no tool")])
+def test_what_is_wrong_at_the_start_is_said(fake, tracker, fault, words):
+    fake.faults.add(fault)
+    with pytest.raises(DeviceError, match=words):
+        tracker.open()
+    fake.faults.clear()
+    tracker.open()
+    assert tracker.read(0.0) is not None
+
+
+@needs_library
+def test_a_tracker_that_falls_silent_is_an_error_and_may_come_back(fake, tracker):
+    tracker.open()
+    fake.faults.add("silent")
+    with pytest.raises(DeviceError, match="TX"):
+        tracker.read(0.0)
+    fake.faults.clear()
+    time.sleep(0.05)
+    assert tracker.read(1.0) is not None
+
+
+def test_without_port_or_library_it_says_so(monkeypatch, tmp_path):
+    with pytest.raises(DeviceError, match=r"no such port|not installed"):
+        NdiTracker(BASE, str(tmp_path / "gone")).open()
+    monkeypatch.setattr(driver, "ndicapy", None)
+    with pytest.raises(DeviceError, match=r"pip install 'continuum-robot\[ndi\]'"):
+        NdiTracker(BASE).open()
+
+
+def test_the_robot_file_names_it(tmp_path):
+    values = yaml.safe_load(shipped_file("robots/opencr_five_tendon.yaml").read_text())
+    values["hardware"]["tracker"] = {"kind": "ndi_serial", "port": "/dev/tracker", "base_position_m": [0, 0, -1]}
+    file = tmp_path / "robot.yaml"
+    file.write_text(yaml.safe_dump(values))
+    made = backends.tracker(load_robot(str(file)))
+    assert isinstance(made, NdiTracker)
+    assert made.port == "/dev/tracker"
+    with pytest.raises(ParameterError, match="a tracker in the file"):
+        backends.tracker(load_robot("opencr_five_tendon"))
+    for key, value, words in (
+        ("baud_bps", 20000, "one of 9600"),
+        ("base_quaternion", [1, 1, 0, 0], "add up to 1"),
+        ("kind", "camera", "one of ndi_serial"),
+    ):
+        changed = {
+            **values,
+            "hardware": {**values["hardware"], "tracker": {**values["hardware"]["tracker"], key: value}},
+        }
+        file.write_text(yaml.safe_dump(changed))
+        with pytest.raises(RobotFileError, match=words):
+            load_robot(str(file))
