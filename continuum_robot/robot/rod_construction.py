@@ -14,7 +14,7 @@ from continuum_robot.robot.control_settings import PID_LAW
 from continuum_robot.robot.routing import RoutedPath
 from continuum_robot.robot.segment import Segment
 from continuum_robot.robot.tendons import RoutedTendon, String
-from continuum_robot.robot.traits import EXPLICIT, IMPLICIT, LENGTHS, STATICS, Traits
+from continuum_robot.robot.traits import AUTO, EXPLICIT, IMPLICIT, LENGTHS, STATICS, Traits
 
 Vector = NDArray[np.float64]
 
@@ -67,12 +67,14 @@ class RodConstruction:
     routed_tendons : on paths of their own
     strings : of string encoders
     law : name of the controller
+    time_steps : of the simulated rod, as the file states
     """
 
     segments: tuple[Segment, ...]
     routed_tendons: tuple[RoutedTendon, ...]
     strings: tuple[String, ...]
     law: str
+    time_steps: str
 
     @property
     def without_clarke(self) -> str:
@@ -105,7 +107,7 @@ class RodConstruction:
             without_bending_command=without_clarke and "on this robot no tendons bend one segment alone",
             nonlinear_lengths=nonlinear_lengths,
             # Shear, extension and torsion are stiff, and readings show too little of them.
-            time_steps=IMPLICIT if nonlinear_lengths else EXPLICIT,
+            time_steps=self.time_steps if self.time_steps != AUTO else IMPLICIT if nonlinear_lengths else EXPLICIT,
             shape_from=STATICS if nonlinear_lengths else LENGTHS,
         )
 

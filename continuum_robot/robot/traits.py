@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 ROD = "rod"
-EXPLICIT, IMPLICIT = "explicit", "implicit"
+AUTO, EXPLICIT, IMPLICIT = "auto", "explicit", "implicit"
 LENGTHS, STATICS = "lengths", "statics"
 
 

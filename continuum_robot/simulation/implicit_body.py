@@ -70,7 +70,7 @@ class ImplicitBody(RodBody):
 
     Raises
     ------
-    ParameterError : capstans, which need a rod that only bends
+    ParameterError : capstans, whose friction only explicit steps have
     ContinuumRobotError : ``compile="always"`` and no C compiler
     """
 
@@ -79,9 +79,7 @@ class ImplicitBody(RodBody):
     def _check(self, robot: Robot) -> None:
         for segment in robot.segments:
             if segment.capstans is not None:
-                raise ParameterError(
-                    f"capstans of {segment.name}", segment.capstans, "none on a rod that does more than bend"
-                )
+                raise ParameterError(f"capstans of {segment.name}", segment.capstans, "none with implicit steps")
 
     @property
     def compiled(self) -> bool:
@@ -103,7 +101,7 @@ class ImplicitBody(RodBody):
         if progress is not None and robot.simulation.substep_s != LONGEST_STEP_S:
             progress(
                 f"the plant of {robot.name} takes implicit steps of {LONGEST_STEP_S:g} s instead of"
-                f" simulation.substep_s = {robot.simulation.substep_s:g} s: its rod is general"
+                f" simulation.substep_s = {robot.simulation.substep_s:g} s"
             )
 
     def reset(self, c: Vector) -> None:

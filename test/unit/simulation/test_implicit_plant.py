@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from continuum_robot.errors import ParameterError
+from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.loads import PointWrench
@@ -43,12 +43,8 @@ def at_rest(plant: Plant, seconds: float, command=COMMAND) -> Plant:
     return plant
 
 
-@pytest.mark.parametrize("actuation", ["motors", "ideal"])
-def test_the_same_trajectory_as_the_plant_of_a_bending_rod(actuation):
-    """Within 0.5 % of the way that the tendons go; the other rod may twist, by a degree, as the bend goes round."""
-    robots = with_basis(FORMER), with_basis(replace(SAME, torsion_order=0))
-    former, general = (Plant(robot, actuation=actuation) for robot in robots)
-    assert former.c.size < general.c.size
+def goes_the_same_way(former, general):
+    """Within 0.5 % of the way that the tendons go."""
     phase = 2 * np.pi * np.arange(5) / 5
     rows = []
     for k in range(400):
@@ -59,7 +55,33 @@ def test_the_same_trajectory_as_the_plant_of_a_bending_rod(actuation):
     for first, second in ((0, 1), (2, 3)):
         expected, found = (np.array([row[column] for row in rows]) for column in (first, second))
         assert found == pytest.approx(expected, abs=5e-3 * np.ptp(expected))
+
+
+@pytest.mark.parametrize("actuation", ["motors", "ideal"])
+def test_the_same_trajectory_as_the_plant_of_a_bending_rod(actuation):
+    """The other rod may twist, by a degree, as the bend goes round."""
+    robots = with_basis(FORMER), with_basis(replace(SAME, torsion_order=0))
+    former, general = (Plant(robot, actuation=actuation) for robot in robots)
+    assert former.c.size < general.c.size
+    goes_the_same_way(former, general)
     assert abs(general.c[2]) * 0.2 < 0.03
+
+
+@pytest.mark.parametrize("order", [0, 2])
+def test_a_bending_rod_may_take_implicit_steps(order):
+    robot = with_basis(Basis(kind="chebyshev_bending", order=order))
+    former = Plant(robot)
+    general = Plant(replace(robot, simulation=replace(robot.simulation, time_steps="implicit")))
+    assert general.substep_s == 1e-3
+    assert former.substep_s < general.substep_s
+    assert former.c.size == general.c.size
+    goes_the_same_way(former, general)
+
+
+def test_explicit_steps_are_refused_where_the_rod_does_more_than_bend():
+    robot = load_robot("rucker_helical")
+    with pytest.raises(RobotFileError, match=r"auto or implicit with the basis of backbone"):
+        replace(robot, simulation=replace(robot.simulation, time_steps="explicit"))
 
 
 def test_it_runs_without_a_compiler(helical):
