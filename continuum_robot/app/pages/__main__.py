@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -10,10 +11,13 @@ from continuum_robot.app.pages import parameters
 from continuum_robot.app.pages.generated import pages_of_code
 
 ROOT = Path(__file__).resolve().parents[3]
+OWN_DOMAIN = "97"
+"""Of DDS: nodes are started, which a running stack would take for another one."""
 
 
 def main() -> None:
     """Write what has changed, and name it."""
+    os.environ.setdefault("ROS_DOMAIN_ID", OWN_DOMAIN)
     docs = ROOT / "docs"
     for path, text in {**pages_of_code(ROOT), "parameters.md": parameters.page()}.items():
         file = docs / path
