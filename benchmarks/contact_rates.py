@@ -19,10 +19,10 @@ from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.limits import TensionLimiter
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact_monitor import ContactMonitor
-from continuum_robot.estimation.contact_settings import KALMAN, MonitorSettings, default_settings
-from continuum_robot.estimation.contact_states import ContactEstimate
-from continuum_robot.estimation.floor_learning import FloorLearning
+from continuum_robot.estimation.contact.floor_learning import FloorLearning
+from continuum_robot.estimation.contact.monitor import ContactMonitor
+from continuum_robot.estimation.contact.settings import KALMAN, MonitorSettings, default_settings
+from continuum_robot.estimation.contact.states import ContactEstimate
 from continuum_robot.estimation.sensor_watch import STACK_WATCH, StandstillWatch
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.description import Robot

@@ -9,7 +9,7 @@ from matplotlib import pyplot as plt
 
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.references import ClarkeReference
-from continuum_robot.estimation.contact_monitor import ContactMonitor
+from continuum_robot.estimation.contact.monitor import ContactMonitor
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.feedforward import clarke_feedforward

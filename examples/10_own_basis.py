@@ -11,8 +11,8 @@ from matplotlib import pyplot as plt
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.basis_families import register
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.strain.statics import equilibrium
 
 
 class Sines:

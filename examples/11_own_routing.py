@@ -14,8 +14,8 @@ from continuum_robot.robot.routing import TendonRouting
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.cosserat.conversion import cosserat_rod
 from continuum_robot.rod.cosserat.statics import solve
-from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.strain.statics import equilibrium
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

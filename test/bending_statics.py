@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Static equilibrium of a rod that bends, by the Lagrangian of rod/model.py: the oracle of rod/strain_statics.py."""
+"""Static equilibrium of a rod that bends, by the Lagrangian of rod/model.py: the oracle of rod/strain/statics.py."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from continuum_robot.app.stack import load_for_stack, with_world
 from continuum_robot.app.status_line import StackMonitor, render
 from continuum_robot.app.view.companion import PageCompanion
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.estimation.contact_channels import contact_channels
+from continuum_robot.estimation.contact.channels import contact_channels
 from continuum_robot.models.making import robot_model
 from continuum_robot.nodes.choices import AT_START
 from continuum_robot.nodes.composition import ComposedStack

@@ -24,8 +24,8 @@ from continuum_robot.experiments.plotting import COLOURS, figure
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.design import Sensitivity, Workspace, sensitivity, tension_lines, workspace, workspace_tensions
-from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.strain.statics import equilibrium
 from continuum_robot.rod.tip_stiffness import tip_compliance
 from continuum_robot.workers import HERE, Tasks, WorkerOptions, tasks
 

@@ -27,7 +27,7 @@ from continuum_robot.control.tip_inverse import TipKinematics
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.reaction_settings import COMPLY, GUIDE, HOLD, IGNORE, PRESS, RETRACT, ReactionSettings
-from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain.rod import StrainRod
 
 Vector = NDArray[np.float64]
 

@@ -28,7 +28,7 @@ from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.capstans import drives
-from continuum_robot.rod.code_generation import compile_functions
+from continuum_robot.rod.code.generation import compile_functions
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
 from continuum_robot.stepped.buffers import vector
@@ -54,7 +54,7 @@ class InverseDynamicsController:
     ----------
     robot : a rod with ``control`` settings; with ``actuators`` their inertia and friction are fed forward too
     settings : of the observer and the friction
-    compile, progress : as of :func:`~continuum_robot.rod.code_generation.compile_functions`
+    compile, progress : as of :func:`~continuum_robot.rod.code.generation.compile_functions`
 
     Attributes
     ----------

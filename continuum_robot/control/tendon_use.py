@@ -24,7 +24,7 @@ class TendonUse:
     ----------
     robot : a rod with limits; without ``control`` tensions are predicted by shifting onto the least tension
     share : of each limit that is used
-    compile, progress : see :func:`~continuum_robot.rod.code_generation.compile_functions`
+    compile, progress : see :func:`~continuum_robot.rod.code.generation.compile_functions`
 
     Attributes
     ----------

@@ -89,7 +89,7 @@ class TipControl:
     ----------
     robot : a rod with limits; without ``control`` tensions are predicted by shifting onto the least tension
     settings : how
-    compile, progress : see :func:`~continuum_robot.rod.code_generation.compile_functions`
+    compile, progress : see :func:`~continuum_robot.rod.code.generation.compile_functions`
 
     Raises
     ------

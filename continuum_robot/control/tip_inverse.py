@@ -25,7 +25,7 @@ from scipy.optimize import nnls
 from continuum_robot.control.tendon_use import TendonUse
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain.rod import StrainRod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 
 Vector = NDArray[np.float64]

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from continuum_robot.estimation.contact_monitor import ContactMonitor
-from continuum_robot.estimation.contact_settings import METHODS, MonitorSettings
+from continuum_robot.estimation.contact.monitor import ContactMonitor
+from continuum_robot.estimation.contact.settings import METHODS, MonitorSettings
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.tendons import string_matrix, tendon_matrix

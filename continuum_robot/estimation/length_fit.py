@@ -18,7 +18,7 @@ from continuum_robot.estimation.sensor_errors import sensor_names, sensor_noise_
 from continuum_robot.estimation.sensor_watch import SensorWatch, WatchSettings
 from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettings
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.code_generation import compile_functions
+from continuum_robot.rod.code.generation import compile_functions
 from continuum_robot.rod.fiber import curvature_lever_m2, curvature_matrix
 from continuum_robot.rod.model import RodModel
 
@@ -55,7 +55,7 @@ class LengthFit:
     ----------
     robot : with displacements that are linear in the coefficients
     settings : how much the sensors are trusted
-    compile, progress : as in rod/code_generation.py
+    compile, progress : as in rod/code/generation.py
 
     Attributes
     ----------

@@ -23,9 +23,9 @@ from continuum_robot.estimation.sensor_errors import expected_string_sigma_m, se
 from continuum_robot.estimation.shape_estimate import ShapeSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.fiber import curvature_lever_m2, curvature_matrix
-from continuum_robot.rod.strain_problem import StaticProblem
-from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.rod.strain.problem import StaticProblem
+from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.strain.statics import equilibrium
 
 Vector = NDArray[np.float64]
 

@@ -73,7 +73,7 @@ class ShapeEstimator:
     watch : what counts as a broken sensor; None: readings are believed unless they are NaN. Of effect where the shape
         needs strings: tendons that see it alone are watched by their driver, and slack that is taken up is no fault of
         a string
-    compile : "auto", "always" or "never", as in rod/code_generation.py
+    compile : "auto", "always" or "never", as in rod/code/generation.py
     progress : receives a line when something takes long
 
     Attributes

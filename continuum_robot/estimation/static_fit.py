@@ -26,10 +26,10 @@ from continuum_robot.estimation.sensor_watch import SensorWatch, WatchSettings
 from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.fiber import curvature_lever_m2, curvature_matrix
-from continuum_robot.rod.strain_inverse import hold
-from continuum_robot.rod.strain_problem import StaticProblem, downhill
-from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.rod.strain.inverse import hold
+from continuum_robot.rod.strain.problem import StaticProblem, downhill
+from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.strain.statics import equilibrium
 
 Vector = NDArray[np.float64]
 

@@ -23,7 +23,7 @@ from continuum_robot.experiments.experiment import Progress
 from continuum_robot.robot.control_settings import ControlSettings, PidGains
 from continuum_robot.robot.coordinates import curvature_from_clarke
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.code_generation import compile_functions
+from continuum_robot.rod.code.generation import compile_functions
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.integration import rk4_step
 from continuum_robot.rod.tendon_modes import controlled_manifold

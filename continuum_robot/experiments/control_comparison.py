@@ -26,7 +26,7 @@ from continuum_robot.control.inverse_dynamics import InverseDynamicsController, 
 from continuum_robot.control.references import ClarkeReference, make_reference
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result, Tolerance
-from continuum_robot.experiments.muhmann_pid_pd import without_integral
+from continuum_robot.experiments.muhmann.pid_pd import without_integral
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
 from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.robot.control_settings import ControlSettings, ReferenceSettings

@@ -31,7 +31,7 @@ from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.cosserat.conversion import cosserat_rod
 from continuum_robot.rod.cosserat.statics import solve
 from continuum_robot.rod.loads import Load, PointWrench
-from continuum_robot.rod.strain_rod import RodSegment, StrainRod
+from continuum_robot.rod.strain.rod import RodSegment, StrainRod
 
 Array = NDArray[np.float64]
 

@@ -58,7 +58,7 @@ class Tolerance:
 EXACT = Tolerance(relative=1e-4, absolute=1e-8)
 """Of solutions whose iterations end below 1e-8, and of motions in which rounding does not grow."""
 OF_COGGING = Tolerance(relative=0.25, absolute=1e-3)
-"""Of motors with cogging, where rounding grows: see muhmann_pid_pd.py."""
+"""Of motors with cogging, where rounding grows: see muhmann/pid_pd.py."""
 
 
 class Result(dict[str, Any]):

@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ConvergenceError
 from continuum_robot.experiments.experiment import Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
-from continuum_robot.experiments.sorosim import StaticsSettings, read_shapes, round_rod, wrenches
+from continuum_robot.experiments.sorosim.statics import StaticsSettings, read_shapes, round_rod, wrenches
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot, parse_robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.inertia import section_stiffness
-from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.strain.statics import equilibrium
 from continuum_robot.simulation.mujoco.body import ChainBody
 from continuum_robot.simulation.mujoco.statics import chain_equilibrium
 

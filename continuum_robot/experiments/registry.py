@@ -4,43 +4,43 @@
 from __future__ import annotations
 
 from continuum_robot.experiments import (
-    contact_kinds,
-    contact_reaction,
-    contact_tube,
     control_comparison,
     cosserat_two_segment,
     drive_cogging,
     ftdcr,
-    ha_figures,
-    ha_robustness,
-    ha_solve,
-    johnston_contact_sweep,
-    johnston_multisegment,
-    johnston_noise,
-    johnston_state_uncertainty,
-    muhmann_model,
-    muhmann_pid_pd,
-    muhmann_tracking,
     mujoco_plants,
     mujoco_statics,
     payload_weighing,
-    rucker_fig1,
-    rucker_helical_step,
-    rucker_sag,
-    rucker_table2,
     shape_fiber,
-    sorosim,
-    sorosim_basis,
-    sorosim_release,
     stiffness_pretension,
     tip_tracking,
-    wang_approach,
-    wang_calibration,
-    wang_jacobians,
-    wang_micro_motion,
-    wang_rod,
 )
+from continuum_robot.experiments.contact import kinds as contact_kinds
+from continuum_robot.experiments.contact import reaction as contact_reaction
+from continuum_robot.experiments.contact import tube as contact_tube
 from continuum_robot.experiments.experiment import Experiment, Result
+from continuum_robot.experiments.ha import figures as ha_figures
+from continuum_robot.experiments.ha import robustness as ha_robustness
+from continuum_robot.experiments.ha import solve as ha_solve
+from continuum_robot.experiments.johnston import contact_sweep as johnston_contact_sweep
+from continuum_robot.experiments.johnston import multisegment as johnston_multisegment
+from continuum_robot.experiments.johnston import noise as johnston_noise
+from continuum_robot.experiments.johnston import state_uncertainty as johnston_state_uncertainty
+from continuum_robot.experiments.muhmann import model as muhmann_model
+from continuum_robot.experiments.muhmann import pid_pd as muhmann_pid_pd
+from continuum_robot.experiments.muhmann import tracking as muhmann_tracking
+from continuum_robot.experiments.rucker import fig1 as rucker_fig1
+from continuum_robot.experiments.rucker import helical_step as rucker_helical_step
+from continuum_robot.experiments.rucker import sag as rucker_sag
+from continuum_robot.experiments.rucker import table2 as rucker_table2
+from continuum_robot.experiments.sorosim import basis as sorosim_basis
+from continuum_robot.experiments.sorosim import release as sorosim_release
+from continuum_robot.experiments.sorosim import statics as sorosim
+from continuum_robot.experiments.wang import approach as wang_approach
+from continuum_robot.experiments.wang import calibration as wang_calibration
+from continuum_robot.experiments.wang import jacobians as wang_jacobians
+from continuum_robot.experiments.wang import micro_motion as wang_micro_motion
+from continuum_robot.experiments.wang import rod as wang_rod
 
 __all__ = ["Experiment", "Result", "experiments"]
 

@@ -30,7 +30,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.fiber import Fiber
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain.rod import StrainRod
 from continuum_robot.simulation.bodies import linked_curvature
 from continuum_robot.simulation.fiber import FiberErrors, SimulatedFiber
 from continuum_robot.simulation.plants import PLANTS, ROD

@@ -13,8 +13,8 @@ from continuum_robot.errors import ConvergenceError
 from continuum_robot.rod.cosserat.conversion import cosserat_rod
 from continuum_robot.rod.cosserat.statics import CosseratSolution, solve
 from continuum_robot.rod.loads import Load
-from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.strain_statics import StrainEquilibrium, equilibrium
+from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.strain.statics import StrainEquilibrium, equilibrium
 
 Array = NDArray[np.float64]
 

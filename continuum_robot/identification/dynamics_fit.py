@@ -128,7 +128,7 @@ def fit_dynamics(
     progress : receives a line for each step
     segment : index of the segment
     settings : bounds and use of the record
-    compile : as in rod/code_generation.py
+    compile : as in rod/code/generation.py
 
     Returns
     -------

@@ -24,7 +24,7 @@ from continuum_robot.errors import ConvergenceError
 from continuum_robot.robot.basis_families.chebyshev import shifted_chebyshev
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.bases import gauss_legendre
-from continuum_robot.rod.code_generation import compile_functions
+from continuum_robot.rod.code.generation import compile_functions
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.tendon_friction import TendonFriction
 from continuum_robot.rod.tendons import coefficient_slices
@@ -65,7 +65,7 @@ class SegmentMotion:
     ----------
     robot : with capstans
     segment : index of the segment whose stiffnesses are parameters
-    compile, progress : as in rod/code_generation.py
+    compile, progress : as in rod/code/generation.py
 
     Attributes
     ----------

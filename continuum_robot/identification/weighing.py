@@ -25,8 +25,8 @@ from continuum_robot.identification.weighing_motion import ARCS
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.strain_inverse import hold
-from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain.inverse import hold
+from continuum_robot.rod.strain.rod import StrainRod
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.rod.tip_stiffness import tendon_stiffness
 

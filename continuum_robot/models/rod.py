@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError
-from continuum_robot.estimation.contact_monitor import ContactMonitor
+from continuum_robot.estimation.contact.monitor import ContactMonitor
 from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.models.robot_model import Feedforward, Progress, RigidPart, Summary, plate_and_tip
@@ -18,11 +18,11 @@ from continuum_robot.models.rod_drawing import RodDrawing
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segment import Segment
 from continuum_robot.rod.capstans import actuator_mass_matrix
-from continuum_robot.rod.code_library import compiled_together
+from continuum_robot.rod.code.library import compiled_together
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.rod.step import step_functions
-from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.strain.statics import equilibrium
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.plant import Plant
 

@@ -17,14 +17,14 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.action import LearnFloor
 from continuum_robot.errors import ContinuumRobotError, DeviceError
-from continuum_robot.estimation.contact_monitor import ContactMonitor
-from continuum_robot.estimation.contact_states import CLEAR, ContactEstimate
-from continuum_robot.estimation.floor_learning import (
+from continuum_robot.estimation.contact.floor_learning import (
     LEAST_DURATION_S,
     LONGEST_DURATION_S,
     FloorLearning,
     MotionRange,
 )
+from continuum_robot.estimation.contact.monitor import ContactMonitor
+from continuum_robot.estimation.contact.states import CLEAR, ContactEstimate
 from continuum_robot.identification.procedures.floor_record import (
     floor_path,
     load_floor,

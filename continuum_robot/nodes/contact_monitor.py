@@ -19,15 +19,15 @@ from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
-from continuum_robot.estimation.contact_channels import contact_channels
-from continuum_robot.estimation.contact_kind import ContactKind, ContactKinds, KindSettings
-from continuum_robot.estimation.contact_monitor import OF_THE_OBSERVERS, ContactMonitor
-from continuum_robot.estimation.contact_settings import (
+from continuum_robot.estimation.contact.channels import contact_channels
+from continuum_robot.estimation.contact.kind import ContactKind, ContactKinds, KindSettings
+from continuum_robot.estimation.contact.monitor import OF_THE_OBSERVERS, ContactMonitor
+from continuum_robot.estimation.contact.settings import (
     MonitorSettings,
     default_location,
     default_settings,
 )
-from continuum_robot.estimation.contact_states import BLIND, CLEAR, COLLISION, CONTACT, SETTLING, ContactEstimate
+from continuum_robot.estimation.contact.states import BLIND, CLEAR, COLLISION, CONTACT, SETTLING, ContactEstimate
 from continuum_robot.estimation.sensor_watch import StandstillWatch
 from continuum_robot.msg import Shape, StringLengths, TendonStates
 from continuum_robot.nodes import conversions, qos

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.estimation.contact_kind import ContactKind
-from continuum_robot.estimation.contact_states import COLLISION, ContactEstimate
+from continuum_robot.estimation.contact.kind import ContactKind
+from continuum_robot.estimation.contact.states import COLLISION, ContactEstimate
 from continuum_robot.msg import Contact
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.flow import Flow

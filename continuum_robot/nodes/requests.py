@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from continuum_robot.estimation.floor_learning import LEAST_DURATION_S, LONGEST_DURATION_S
+from continuum_robot.estimation.contact.floor_learning import LEAST_DURATION_S, LONGEST_DURATION_S
 from continuum_robot.robot.schema import checked, quantity
 
 _FACTOR = {"ge": -1.0, "le": 1e6, "default": -1.0}

@@ -12,7 +12,7 @@ import numpy as np
 
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.code_generation import FastFunction
+from continuum_robot.rod.code.generation import FastFunction
 from continuum_robot.rod.dynamics import RodDynamics
 
 

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.rod.code_generation import compile_functions
+from continuum_robot.rod.code.generation import compile_functions
+from continuum_robot.rod.code.shared import function_of
 from continuum_robot.rod.contact_terms import Interval, NumericMarch, SymbolicMarch, all_terms, intervals_of
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.moving_chain import expressions_of
-from continuum_robot.rod.shared_code import function_of
-from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain.rod import StrainRod
 from continuum_robot.rod.tendon_friction import TendonFriction
 from continuum_robot.rod.tendons import check_parallel
 
@@ -146,7 +146,7 @@ class ContactFunctions:
         for a rod that only bends, with parallel tendons
     collocation_nodes : Gauss-Legendre nodes between two masses: with 2 the forces of a segment that bends by a right
         angle agree with those of ``model`` to about 1e-5, with 4 to better than 1e-6
-    compile : "auto", "always" or "never", see :func:`~continuum_robot.rod.code_generation.compile_functions`
+    compile : "auto", "always" or "never", see :func:`~continuum_robot.rod.code.generation.compile_functions`
     progress : receives a line where something has to be compiled
 
     Attributes

@@ -30,12 +30,12 @@ from numpy.typing import NDArray
 
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.bases import basis_matrix
+from continuum_robot.rod.code.shared import Code, shared_code
 from continuum_robot.rod.exponential import hat
 from continuum_robot.rod.inertia import Parts, Station, stations
 from continuum_robot.rod.moving_chain import SegmentSteps, code_of, placed
-from continuum_robot.rod.shared_code import Code, shared_code
-from continuum_robot.rod.strain_kinematics import hat as numeric_hat
-from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain.kinematics import hat as numeric_hat
+from continuum_robot.rod.strain.rod import StrainRod
 from continuum_robot.rod.tendons import coefficient_slices
 
 Vector = NDArray[np.float64]

@@ -19,9 +19,9 @@ from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.geometry import so3
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.loads import Load
-from continuum_robot.rod.strain_problem import StaticProblem
-from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.strain_statics import StrainEquilibrium, equilibrium
+from continuum_robot.rod.strain.problem import StaticProblem
+from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.strain.statics import StrainEquilibrium, equilibrium
 
 Vector = NDArray[np.float64]
 
@@ -100,7 +100,7 @@ class Workspace:
     tip : (k, 4, 4) pose of the tip in the base frame
     tilt_rad : (k,) angle between the tip's axis and the base's z
     coefficients : (k, n) strain coefficients of the rod
-    stable, snaps, represented : (k,) bool, see :class:`continuum_robot.rod.strain_statics.StrainEquilibrium`
+    stable, snaps, represented : (k,) bool, see :class:`continuum_robot.rod.strain.statics.StrainEquilibrium`
     failed : number of tensions for which no equilibrium was found
     """
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.bases import basis_matrix
-from continuum_robot.rod.code_generation import FastFunction, compile_functions
+from continuum_robot.rod.code.generation import FastFunction, compile_functions
 from continuum_robot.rod.inertia import PARTS
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.moving_chain import longest_step, step_reach_rad
@@ -88,7 +88,7 @@ class RodDynamics:
     robot : the robot
     rotational_energy, tendon_inertia, actuator_inertia : terms of the kinetic energy, see
         :class:`~continuum_robot.rod.model.RodModel`
-    compile : "auto", "always" or "never", see :func:`~continuum_robot.rod.code_generation.compile_functions`
+    compile : "auto", "always" or "never", see :func:`~continuum_robot.rod.code.generation.compile_functions`
     progress : receives a line where the first use has to compile
 
     Forward dynamics, gravity, poses and body Jacobians are compiled; what is called more rarely runs in CasADi's

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.code_generation import compile_functions
+from continuum_robot.rod.code.generation import compile_functions
 from continuum_robot.rod.holding_force import HoldingForce
 from continuum_robot.rod.model import RodModel
-from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain.rod import StrainRod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 
 
@@ -21,7 +21,7 @@ def clarke_feedforward(
     Parameters
     ----------
     robot : a rod
-    compile, progress : see :func:`~continuum_robot.rod.code_generation.compile_functions`
+    compile, progress : see :func:`~continuum_robot.rod.code.generation.compile_functions`
 
     Returns
     -------

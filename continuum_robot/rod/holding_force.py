@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.rod.code_generation import FastFunction
+from continuum_robot.rod.code.generation import FastFunction
 from continuum_robot.stepped.buffers import indices, matrix, stepped, vector
 
 Vector = NDArray[np.float64]

@@ -15,9 +15,9 @@ from typing import Any
 import casadi as ca
 
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.code.shared import Code
 from continuum_robot.rod.inertia import Parts, Station, stations
 from continuum_robot.rod.moving_chain import MovingFrame, SegmentSteps, base_frame, code_of, step_ends
-from continuum_robot.rod.shared_code import Code
 from continuum_robot.rod.tendons import coefficient_slices
 
 

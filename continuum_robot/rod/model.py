@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.capstans import actuator_mass_matrix
+from continuum_robot.rod.code.shared import code_in, function_of
 from continuum_robot.rod.inertia import (
     PARTS,
     TENDONS,
@@ -24,8 +25,7 @@ from continuum_robot.rod.inertia import (
 from continuum_robot.rod.lagrangian import Terms, inertial_terms
 from continuum_robot.rod.moving_chain import expressions_of, frame_at, moving_frame_at
 from continuum_robot.rod.path_lengths import PathLengths
-from continuum_robot.rod.shared_code import code_in, function_of
-from continuum_robot.rod.strain_kinematics import stretches
+from continuum_robot.rod.strain.kinematics import stretches
 from continuum_robot.rod.tendons import string_matrix, tendon_matrix
 
 Vector = NDArray[np.float64]

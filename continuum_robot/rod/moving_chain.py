@@ -27,8 +27,8 @@ from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segment import Segment
 from continuum_robot.rod.bases import REFERENCE_STRAIN, basis_matrix
+from continuum_robot.rod.code.shared import Code, repeated_code, shared_code
 from continuum_robot.rod.exponential import bracket
-from continuum_robot.rod.shared_code import Code, repeated_code, shared_code
 from continuum_robot.rod.step import (
     GAUSS_RATIOS,
     StrainPattern,

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from continuum_robot.robot.routing import RoutedPath
 from continuum_robot.rod.bases import REFERENCE_STRAIN, gauss_legendre
-from continuum_robot.rod.code_batches import Batch
+from continuum_robot.rod.code.batches import Batch
 from continuum_robot.rod.step import step_functions, tendon_tangent
-from continuum_robot.rod.strain_kinematics import Stretch, basis_matrices
+from continuum_robot.rod.strain.kinematics import Stretch, basis_matrices
 
 Vector = NDArray[np.float64]
 

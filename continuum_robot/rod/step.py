@@ -19,7 +19,7 @@ from typing import Any
 
 import casadi as ca
 
-from continuum_robot.rod.code_batches import Batch, compile_batches
+from continuum_robot.rod.code.batches import Batch, compile_batches
 from continuum_robot.rod.exponential import (
     bracket,
     exponential,

@@ -28,9 +28,9 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.capstans import Drive, capstan_jacobian, drives
-from continuum_robot.rod.code_generation import FastFunction, compile_functions
+from continuum_robot.rod.code.generation import FastFunction, compile_functions
+from continuum_robot.rod.code.shared import code_in, function_of
 from continuum_robot.rod.moving_chain import SegmentSteps, expressions_of
-from continuum_robot.rod.shared_code import code_in, function_of
 from continuum_robot.rod.tendons import coefficient_slices
 
 Vector = NDArray[np.float64]
@@ -128,7 +128,7 @@ class TendonFriction:
     sign : "tanh" for tanh(10 q') of the capstan's speed (rad/s), "sign" for its sign: below johnston (37)
     coefficients : friction coefficient of each capstan instead of the robot file's, (k,), dimensionless; they stay
         parameters of :attr:`symbolic`
-    compile, progress : as in :func:`~continuum_robot.rod.code_generation.compile_functions`
+    compile, progress : as in :func:`~continuum_robot.rod.code.generation.compile_functions`
 
     Attributes
     ----------

@@ -16,7 +16,7 @@ from continuum_robot.geometry.clarke import ClarkeManifold
 from continuum_robot.geometry.tendon_modes import TendonModes
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain.rod import StrainRod
 
 Vector = NDArray[np.float64]
 

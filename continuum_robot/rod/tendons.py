@@ -12,7 +12,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.routing import RoutedPath
 from continuum_robot.rod.path_lengths import PathLengths
-from continuum_robot.rod.strain_kinematics import stretches
+from continuum_robot.rod.strain.kinematics import stretches
 
 Vector = NDArray[np.float64]
 

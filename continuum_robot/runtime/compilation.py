@@ -25,7 +25,7 @@ from pathlib import Path
 from types import ModuleType
 
 from continuum_robot.errors import ContinuumRobotError
-from continuum_robot.rod.code_library import cache_folder
+from continuum_robot.rod.code.library import cache_folder
 
 MODULES = (
     "stepped.buffers",

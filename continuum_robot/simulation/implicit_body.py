@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.inertia import damping_matrix
-from continuum_robot.rod.strain_dynamics import StrainDynamics
-from continuum_robot.rod.strain_motion import SDIRK_SHARE
-from continuum_robot.rod.strain_step import Extrapolation, Spools, Stage, StageSolver
+from continuum_robot.rod.strain.dynamics import StrainDynamics
+from continuum_robot.rod.strain.motion import SDIRK_SHARE
+from continuum_robot.rod.strain.stage_solver import Extrapolation, Spools, Stage, StageSolver
 from continuum_robot.simulation.motors import MotorModel, tendon_tension
 from continuum_robot.simulation.plant_body import Drive, diverged
 from continuum_robot.simulation.rod_body import RodBody
@@ -62,7 +62,7 @@ class _Given(NamedTuple):
 
 
 class ImplicitBody(RodBody):
-    """Rod, tendons and motors in steps of the L-stable method of rod/strain_motion.py, all solved together.
+    """Rod, tendons and motors in steps of the L-stable method of rod/strain/motion.py, all solved together.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ class Plant:
     actuation : "motors" or "ideal"
     rng : draws the rotors' angles; None: from the robot's seed
     progress : receives a line when something takes long or is not as the robot's file states
-    compile : "auto", "always" or "never", as in rod/code_generation.py
+    compile : "auto", "always" or "never", as in rod/code/generation.py
     contacts : what touches the robot, by the plant's time
 
     Attributes

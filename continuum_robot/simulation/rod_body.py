@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.code_generation import FastFunction, compile_functions
+from continuum_robot.rod.code.generation import FastFunction, compile_functions
 from continuum_robot.rod.fiber import curvature_matrix
 from continuum_robot.rod.model import RodModel
-from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.strain.statics import equilibrium
 from continuum_robot.simulation.contact import Kinematics, PlantContacts
 from continuum_robot.simulation.motors import MotorModel
 from continuum_robot.simulation.plant_body import Drive
@@ -32,7 +32,7 @@ class RodBody(ABC):
     motor : of the tendons; None: the tensions are given
     contacts : what touches the rod
     progress : receives a line when something takes long or is not as the robot's file states
-    compile : "auto", "always" or "never", as in rod/code_generation.py
+    compile : "auto", "always" or "never", as in rod/code/generation.py
 
     Attributes
     ----------

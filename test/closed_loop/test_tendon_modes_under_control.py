@@ -9,7 +9,7 @@ from continuum_robot.control.references import RestToRest
 from continuum_robot.control.tip_control import TipControl
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain.rod import StrainRod
 from continuum_robot.rod.tendon_modes import controlled_manifold
 
 ROBOTS = ("rucker_helical", "rucker", "mixed_routing")

@@ -14,7 +14,7 @@ from continuum_robot.action import LearnFloor
 from ros_contact import touched_stack
 from ros_goal import Goal
 
-from continuum_robot.estimation.contact_settings import default_settings
+from continuum_robot.estimation.contact.settings import default_settings
 from continuum_robot.identification.procedures.floor_record import floor_path, load_floor
 from continuum_robot.robot.loading import load_robot
 

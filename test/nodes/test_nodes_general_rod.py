@@ -15,8 +15,8 @@ from ros_probe import PATIENT, patient_robot
 
 from continuum_robot.nodes import qos
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.strain.statics import equilibrium
 
 pytestmark = [pytest.mark.ros]
 

@@ -36,8 +36,8 @@ from continuum_robot.mechanisms.rolling_joint.benchmark import measure_rolling_j
 from continuum_robot.nodes.spinning import StopRequest
 from continuum_robot.nodes.stack_options import StackOptions
 from continuum_robot.rod.benchmark import measure_forward_dynamics
-from continuum_robot.rod.strain_benchmark import measure_statics
-from continuum_robot.rod.strain_motion_benchmark import measure_motion
+from continuum_robot.rod.strain.benchmark import measure_statics
+from continuum_robot.rod.strain.motion_benchmark import measure_motion
 
 ROBOT = "opencr_five_tendon"
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.control.tendon_forces import distribute, initial_tension
-from continuum_robot.estimation.momentum_observer import MomentumObserver
+from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
 from continuum_robot.geometry.arcs import backbone_poses

@@ -15,7 +15,7 @@ from typing import Any
 
 from continuum_robot.app.pages.markdown import table
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact_settings import METHODS
+from continuum_robot.estimation.contact.settings import METHODS
 from continuum_robot.experiments.stored_numbers import read_stored
 
 _CHAIN = re.compile(r"chain_of_(\d+)_tip_x_mm")

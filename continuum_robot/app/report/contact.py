@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.app.figures import plt, save_figure
 from continuum_robot.app.recording import Recording, Series
-from continuum_robot.estimation.contact_kind import UNKNOWN, in_words, kind_of
+from continuum_robot.estimation.contact.kind import UNKNOWN, in_words, kind_of
 from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]

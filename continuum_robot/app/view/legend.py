@@ -15,7 +15,7 @@ from continuum_robot.app.view import colors
 from continuum_robot.app.view.gui import show
 from continuum_robot.app.view.reach import Unit, reach_of, unit_of
 from continuum_robot.app.view.scene import force_words
-from continuum_robot.estimation.contact_kind import in_words
+from continuum_robot.estimation.contact.kind import in_words
 from continuum_robot.robot.description import Robot
 
 _COLUMNS = 4

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.app.client.state import ContactState, RobotState
 from continuum_robot.app.view import colors, meshes
-from continuum_robot.estimation.contact_kind import in_words
+from continuum_robot.estimation.contact.kind import in_words
 from continuum_robot.geometry.so3 import quaternion_from_matrix
 from continuum_robot.models.drawing import Drawing, Geometry
 

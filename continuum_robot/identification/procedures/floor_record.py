@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.estimation.contact_monitor import OF_THE_OBSERVERS
-from continuum_robot.estimation.contact_settings import METHODS, MonitorSettings
-from continuum_robot.estimation.floor_learning import Learnt
-from continuum_robot.estimation.free_motion import Floor, FreeMotion
+from continuum_robot.estimation.contact.floor_learning import Learnt
+from continuum_robot.estimation.contact.free_motion import Floor, FreeMotion
+from continuum_robot.estimation.contact.monitor import OF_THE_OBSERVERS
+from continuum_robot.estimation.contact.settings import METHODS, MonitorSettings
 from continuum_robot.identification.procedures.record import (
     RecordTexts,
     RobotRecord,

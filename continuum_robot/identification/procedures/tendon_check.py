@@ -21,8 +21,8 @@ from continuum_robot.identification.procedures.procedure import (
 )
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import checked, quantity
-from continuum_robot.rod.strain_problem import StaticProblem
-from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain.problem import StaticProblem
+from continuum_robot.rod.strain.rod import StrainRod
 
 Vector = NDArray[np.float64]
 

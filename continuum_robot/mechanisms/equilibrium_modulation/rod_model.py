@@ -20,9 +20,9 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.mechanisms.equilibrium_modulation.segment import STRAIGHT_RAD, ModulatedSegment
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.routing import RoutedPath
-from continuum_robot.rod.strain_inverse import hold
-from continuum_robot.rod.strain_rod import RodSegment, StrainRod
-from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.rod.strain.inverse import hold
+from continuum_robot.rod.strain.rod import RodSegment, StrainRod
+from continuum_robot.rod.strain.statics import equilibrium
 
 Array = NDArray[Any]
 

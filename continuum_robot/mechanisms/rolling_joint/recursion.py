@@ -15,7 +15,7 @@ from functools import cache
 
 import casadi as ca
 
-from continuum_robot.rod.code_generation import FastFunction, compile_functions
+from continuum_robot.rod.code.generation import FastFunction, compile_functions
 
 JOINT_ROWS = 8
 LOAD_ROWS = 8
@@ -30,7 +30,7 @@ def functions(joint_count: int, compile: str = "auto", progress: Callable[[str],
     Parameters
     ----------
     joint_count : n - 1
-    compile : as in :func:`continuum_robot.rod.code_generation.compile_functions`
+    compile : as in :func:`continuum_robot.rod.code.generation.compile_functions`
     progress : receives a line where something has to be compiled
 
     Returns

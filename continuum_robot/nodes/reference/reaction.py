@@ -11,7 +11,7 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.control.contact_reaction import FOLLOWING, ContactReaction, ContactSense
 from continuum_robot.control.references import ClarkeReference
-from continuum_robot.estimation.contact_states import BLIND
+from continuum_robot.estimation.contact.states import BLIND
 from continuum_robot.msg import Contact
 from continuum_robot.nodes import conversions, qos
 from continuum_robot.nodes.diagnostics import Level, StatusBuilder

@@ -22,7 +22,7 @@ from scipy.linalg import LinAlgError, solve_banded
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.geometry import so3
-from continuum_robot.rod.code_library import Progress
+from continuum_robot.rod.code.library import Progress
 from continuum_robot.rod.cosserat.description import CosseratRod
 from continuum_robot.rod.cosserat.equations import (
     LOADS,

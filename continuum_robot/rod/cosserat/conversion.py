@@ -11,7 +11,7 @@ from continuum_robot.robot.routing import RoutedPath
 from continuum_robot.rod.cosserat.description import CosseratRod, CosseratTendon, Section
 from continuum_robot.rod.cosserat.motion import SectionInertia
 from continuum_robot.rod.cosserat.paths import DifferencedPath, HolePath, PolarPath, TendonPath
-from continuum_robot.rod.strain_rod import RodSegment, StrainRod
+from continuum_robot.rod.strain.rod import RodSegment, StrainRod
 
 Vector = NDArray[np.float64]
 

@@ -16,8 +16,8 @@ from typing import Any
 import casadi as ca
 from scipy.integrate import DOP853
 
-from continuum_robot.rod.code_generation import FastFunction, compile_functions
-from continuum_robot.rod.code_library import Progress
+from continuum_robot.rod.code.generation import FastFunction, compile_functions
+from continuum_robot.rod.code.library import Progress
 
 STATE = 13
 SECTION = 12
@@ -56,7 +56,7 @@ def cosserat_functions(tendons: int, compile: str = "auto", progress: Progress |
     Parameters
     ----------
     tendons : how many
-    compile, progress : as in :func:`continuum_robot.rod.code_generation.compile_functions`
+    compile, progress : as in :func:`continuum_robot.rod.code.generation.compile_functions`
 
     Returns
     -------

@@ -21,8 +21,8 @@ from scipy.linalg import LinAlgError, solve_banded
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.geometry import so3
-from continuum_robot.rod.code_generation import FastFunction, compile_functions
-from continuum_robot.rod.code_library import Progress
+from continuum_robot.rod.code.generation import FastFunction, compile_functions
+from continuum_robot.rod.code.library import Progress
 from continuum_robot.rod.cosserat.boundary_value import breaks_m
 from continuum_robot.rod.cosserat.description import CosseratRod
 from continuum_robot.rod.cosserat.equations import SECTION
@@ -108,7 +108,7 @@ def simulate(
     step_s : time step, s
     damping_s : Kelvin-Voigt damping, this time times the stiffness of each strain
     start : position (N, 3) and quaternion (N, 4) of the cross-sections, see :func:`cross_sections`; None for straight
-    compile, progress : as in :func:`continuum_robot.rod.code_generation.compile_functions`
+    compile, progress : as in :func:`continuum_robot.rod.code.generation.compile_functions`
 
     Returns
     -------

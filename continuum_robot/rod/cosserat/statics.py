@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.geometry import so3
-from continuum_robot.rod.code_library import Progress
+from continuum_robot.rod.code.library import Progress
 from continuum_robot.rod.cosserat.boundary_value import MODELS, BoundaryValueProblem, Step
 from continuum_robot.rod.cosserat.description import CosseratRod
 from continuum_robot.rod.cosserat.equations import ROUTING
@@ -226,7 +226,7 @@ def solve(
     start : a solution for the same rod, places of loads and grid to start from instead; the load is not put on in steps
     intervals : steps of integration on the rod's length at first, at least
     accuracy_m : largest error of integration, m
-    compile, progress : as in :func:`continuum_robot.rod.code_generation.compile_functions`
+    compile, progress : as in :func:`continuum_robot.rod.code.generation.compile_functions`
 
     Returns
     -------

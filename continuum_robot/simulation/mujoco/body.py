@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ContinuumRobotError, ConvergenceError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.capstans import capstan_jacobian, tension_from_torque, torque_from_tension
-from continuum_robot.rod.code_generation import FastFunction
+from continuum_robot.rod.code.generation import FastFunction
 from continuum_robot.rod.tendon_friction import TendonFriction
 from continuum_robot.simulation.contact import FRICTION_SPEED_M_PER_S as SLIP_SPEED
 from continuum_robot.simulation.contact import Contact, ContactLoad, Kinematics, PlantContacts

@@ -29,7 +29,7 @@ from continuum_robot.app.view.screenshot import picture_size
 from continuum_robot.errors import ParameterError
 from continuum_robot.models.making import robot_model
 from continuum_robot.nodes.reference.motion_start import HOLDING
-from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain.rod import StrainRod
 
 RODS = ("opencr_five_tendon", "two_segment", "vanderbilt_segment", "vanderbilt_two_segment")
 MECHANISMS = ("rolling_five_link", "crem_segment")

@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 
-from continuum_robot.estimation.disturbance_observer import _forces_by_state
-from continuum_robot.estimation.error_budget import COVARIANCE_FLOOR, Budget
+from continuum_robot.estimation.contact.disturbance_observer import _forces_by_state
+from continuum_robot.estimation.contact.error_budget import COVARIANCE_FLOOR, Budget
 
 
 class PlainFilter:

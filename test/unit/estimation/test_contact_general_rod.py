@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact_channels import contact_channels
-from continuum_robot.estimation.contact_monitor import ContactMonitor
-from continuum_robot.estimation.contact_settings import default_settings
+from continuum_robot.estimation.contact.channels import contact_channels
+from continuum_robot.estimation.contact.monitor import ContactMonitor
+from continuum_robot.estimation.contact.settings import default_settings
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.rod.strain.statics import equilibrium
 from continuum_robot.simulation.plant import Plant
 
 DT_S = 0.01

@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from continuum_robot.estimation.contact_kind import (
+from continuum_robot.estimation.contact.kind import (
     ACCIDENTAL,
     BODY_BLOCKED,
     NO_CONTACT,
@@ -23,10 +23,10 @@ from continuum_robot.estimation.contact_kind import (
     ContactKinds,
     kind_of,
 )
-from continuum_robot.estimation.contact_states import CLEAR, CONTACT, SETTLING, TARING, ContactEstimate
-from continuum_robot.estimation.wrench import WrenchEstimate
+from continuum_robot.estimation.contact.states import CLEAR, CONTACT, SETTLING, TARING, ContactEstimate
+from continuum_robot.estimation.contact.wrench import WrenchEstimate
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain.rod import StrainRod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
 
 DT = 0.01

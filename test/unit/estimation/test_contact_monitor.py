@@ -11,12 +11,13 @@ import pytest
 from contact_oracles import PlainBudgets, PlainFilter, PlainPlaces
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation import contact_location, contact_monitor
-from continuum_robot.estimation.contact_algebra import BudgetAlgebra
-from continuum_robot.estimation.contact_monitor import ContactMonitor
-from continuum_robot.estimation.contact_settings import METHODS, MonitorSettings
-from continuum_robot.estimation.disturbance_observer import DisturbanceObserver, StateTerms
-from continuum_robot.estimation.free_motion import Floor
+from continuum_robot.estimation.contact import location as contact_location
+from continuum_robot.estimation.contact import monitor as contact_monitor
+from continuum_robot.estimation.contact.algebra import BudgetAlgebra
+from continuum_robot.estimation.contact.disturbance_observer import DisturbanceObserver, StateTerms
+from continuum_robot.estimation.contact.free_motion import Floor
+from continuum_robot.estimation.contact.monitor import ContactMonitor
+from continuum_robot.estimation.contact.settings import METHODS, MonitorSettings
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.capstans import torque_from_tension
 from continuum_robot.rod.contact_functions import ContactFunctions, ContactTerms

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact_algebra import BudgetAlgebra, PlaceAlgebra
-from continuum_robot.estimation.contact_location import ContactLocator, LocationSettings
-from continuum_robot.estimation.free_motion import NoiseFloor
-from continuum_robot.estimation.momentum_observer import MomentumObserver
-from continuum_robot.estimation.residual_sensitivity import ResidualSensitivity
-from continuum_robot.estimation.wrench import CONTACT_TYPES, WrenchEstimator, constraint_of, free_directions
+from continuum_robot.estimation.contact.algebra import BudgetAlgebra, PlaceAlgebra
+from continuum_robot.estimation.contact.free_motion import NoiseFloor
+from continuum_robot.estimation.contact.location import ContactLocator, LocationSettings
+from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
+from continuum_robot.estimation.contact.residual_sensitivity import ResidualSensitivity
+from continuum_robot.estimation.contact.wrench import CONTACT_TYPES, WrenchEstimator, constraint_of, free_directions
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.contact_functions import ContactFunctions
 from continuum_robot.rod.model import RodModel

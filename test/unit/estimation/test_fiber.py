@@ -17,8 +17,8 @@ from continuum_robot.robot.fiber import Fiber
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.fiber import curvature_lever_m2, curvature_matrix, segment_at
 from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.strain.statics import equilibrium
 
 GRATINGS = 6
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact_monitor import ContactMonitor
-from continuum_robot.estimation.contact_settings import METHODS, MonitorSettings
-from continuum_robot.estimation.floor_learning import LONGEST_DURATION_S, FloorLearning
-from continuum_robot.estimation.free_motion import Floor
+from continuum_robot.estimation.contact.floor_learning import LONGEST_DURATION_S, FloorLearning
+from continuum_robot.estimation.contact.free_motion import Floor
+from continuum_robot.estimation.contact.monitor import ContactMonitor
+from continuum_robot.estimation.contact.settings import METHODS, MonitorSettings
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.tendon_friction import TendonFriction
 

@@ -9,8 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.joint_force_deviation import BackwardGaussian, JointForceDeviation, SmoothedDifference
-from continuum_robot.estimation.momentum_observer import MomentumObserver, ramp_error_rms
+from continuum_robot.estimation.contact.joint_force_deviation import (
+    BackwardGaussian,
+    JointForceDeviation,
+    SmoothedDifference,
+)
+from continuum_robot.estimation.contact.momentum_observer import MomentumObserver, ramp_error_rms
 from continuum_robot.rod.contact_functions import ContactTerms
 
 DT = 1e-3

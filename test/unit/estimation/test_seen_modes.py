@@ -11,8 +11,8 @@ from scipy.optimize import linprog
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.seen_modes import force_balanced_at_tip_n, seen_modes
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.strain_problem import StaticProblem
-from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain.problem import StaticProblem
+from continuum_robot.rod.strain.rod import StrainRod
 
 ROBOTS = ("rucker", "rucker_helical", "mixed_routing")
 

@@ -15,8 +15,8 @@ from continuum_robot.models.making import robot_model
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.tendons import String
 from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.strain.statics import equilibrium
 
 ROBOT = replace(load_robot("rucker_helical"), strings=())
 WITH_STRINGS = load_robot("rucker_helical")

@@ -4,8 +4,8 @@ import json
 import numpy as np
 import pytest
 
-from continuum_robot.estimation.contact_settings import METHODS
-from continuum_robot.experiments.johnston_sweep_runs import (
+from continuum_robot.estimation.contact.settings import METHODS
+from continuum_robot.experiments.johnston.sweep_runs import (
     CASES,
     DIRECTIONS,
     PLACES_M,

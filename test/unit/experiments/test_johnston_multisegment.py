@@ -4,8 +4,8 @@ import json
 import numpy as np
 import pytest
 
-from continuum_robot.experiments.johnston_multisegment import MULTISEGMENT, distal_alone
-from continuum_robot.experiments.johnston_segment import CapstanRobot
+from continuum_robot.experiments.johnston.multisegment import MULTISEGMENT, distal_alone
+from continuum_robot.experiments.johnston.segment import CapstanRobot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.dynamics import RodDynamics
 

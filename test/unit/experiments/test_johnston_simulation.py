@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from continuum_robot.estimation.wrench import WrenchEstimator
-from continuum_robot.experiments.johnston_segment import CapstanRobot, Stop, perturbed, point_force
+from continuum_robot.estimation.contact.wrench import WrenchEstimator
+from continuum_robot.experiments.johnston.segment import CapstanRobot, Stop, perturbed, point_force
 from continuum_robot.experiments.registry import experiments
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.dynamics import RodDynamics

@@ -12,7 +12,7 @@ from continuum_robot.control.references import Chirp
 from continuum_robot.errors import ConvergenceError, ParameterError, RecordingError, RobotFileError
 from continuum_robot.experiments.closed_loop import GainRule, IdealRobot
 from continuum_robot.experiments.experiment import Experiment, Result
-from continuum_robot.experiments.muhmann_pid_pd import ripple_m
+from continuum_robot.experiments.muhmann.pid_pd import ripple_m
 from continuum_robot.experiments.registry import experiments
 from continuum_robot.experiments.verdicts import VERDICTS
 from continuum_robot.identification.geometry_fit import identify_geometry

@@ -7,7 +7,7 @@ import pytest
 
 from continuum_robot.errors import ParameterError, RecordingError
 from continuum_robot.experiments.registry import experiments
-from continuum_robot.experiments.rucker_prototype import TABLE_II, prototype, prototype_robot
+from continuum_robot.experiments.rucker.prototype import TABLE_II, prototype, prototype_robot
 
 LENGTH_M = prototype_robot().length_m
 

@@ -14,10 +14,10 @@ import pytest
 
 from continuum_robot.errors import ParameterError, RecordingError
 from continuum_robot.experiments.registry import experiments
-from continuum_robot.experiments.sorosim import StaticsSettings, read_shapes, round_rod, wrenches
+from continuum_robot.experiments.sorosim.statics import StaticsSettings, read_shapes, round_rod, wrenches
 from continuum_robot.geometry import so3
 from continuum_robot.robot.basis_families import SHIPPED
-from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.rod.strain.statics import equilibrium
 
 STATICS = experiments()["sorosim.statics"]
 STATIONS = np.array([0.0, 0.25, 0.5, 1.0])

@@ -11,11 +11,11 @@ import pytest
 
 from continuum_robot.errors import ParameterError, RecordingError
 from continuum_robot.experiments.registry import experiments
-from continuum_robot.experiments.sorosim import OURS, StaticsSettings, round_rod, wrenches
-from continuum_robot.experiments.sorosim_release import read_release
-from continuum_robot.rod.strain_dynamics import StrainDynamics
-from continuum_robot.rod.strain_motion import simulate
-from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.experiments.sorosim.release import read_release
+from continuum_robot.experiments.sorosim.statics import OURS, StaticsSettings, round_rod, wrenches
+from continuum_robot.rod.strain.dynamics import StrainDynamics
+from continuum_robot.rod.strain.motion import simulate
+from continuum_robot.rod.strain.statics import equilibrium
 
 DATA = Path(os.environ.get("CONTINUUM_ROBOT_DATA", Path(__file__).parents[3] / ".." / "shared" / "data")) / "sorosim"
 SOFT = {"length": 0.3, "radius": 0.01, "youngs_modulus": 1e6, "poisson_ratio": 0.45, "density": 1000.0}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from continuum_robot.experiments.contact_reaction import STRATEGIES
+from continuum_robot.experiments.contact.reaction import STRATEGIES
 from continuum_robot.experiments.registry import experiments
 
 pytestmark = [pytest.mark.slow]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from continuum_robot.errors import DeviceError
-from continuum_robot.estimation.contact_settings import KALMAN, MonitorSettings
-from continuum_robot.estimation.floor_learning import Learnt
-from continuum_robot.estimation.free_motion import Floor, FreeMotion
+from continuum_robot.estimation.contact.floor_learning import Learnt
+from continuum_robot.estimation.contact.free_motion import Floor, FreeMotion
+from continuum_robot.estimation.contact.settings import KALMAN, MonitorSettings
 from continuum_robot.identification.procedures.floor_record import (
     floor_path,
     load_floor,

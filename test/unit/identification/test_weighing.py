@@ -15,8 +15,8 @@ from continuum_robot.identification.weighing import Turn, WeighingModel, sagging
 from continuum_robot.identification.weighing_motion import ARCS, WeighingMotion
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.strain.statics import equilibrium
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.rod.tip_stiffness import tendon_stiffness
 

@@ -11,8 +11,8 @@ from continuum_robot.models.making import robot_model
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot, shipped_robots
 from continuum_robot.robot.traits import ROD
-from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.strain.statics import equilibrium
 
 ROBOTS = sorted(shipped_robots())
 

@@ -17,7 +17,7 @@ from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.cosserat.conversion import tendon_path
 from continuum_robot.rod.cosserat.paths import DifferencedPath
 from continuum_robot.rod.model import RodModel
-from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain.rod import StrainRod
 
 RUCKER = find_robot_file("rucker").read_text(encoding="utf-8")
 

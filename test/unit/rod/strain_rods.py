@@ -18,7 +18,7 @@ from continuum_robot.robot.routing import (
     Routing,
     StraightRouting,
 )
-from continuum_robot.rod.strain_rod import RodSegment, StrainRod
+from continuum_robot.rod.strain.rod import RodSegment, StrainRod
 
 LENGTH_M = 0.25
 BENDING_NM2, TORSION_NM2, SHEAR_N, EXTENSION_N = 4e-3, 3e-3, 4e4, 1e5

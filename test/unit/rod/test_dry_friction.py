@@ -17,8 +17,8 @@ from continuum_robot.robot.displaced_tendons import DisplacedTendons
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.displaced_statics import DisplacedStatics
 from continuum_robot.rod.dry_friction import moved_anchor, stop_force
-from continuum_robot.rod.strain_inverse import hold
-from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain.inverse import hold
+from continuum_robot.rod.strain.rod import StrainRod
 
 LIMIT, STIFFNESS = np.array([0.7]), np.array([3.0])
 PATHS = st.lists(st.floats(-2, 2), min_size=2, max_size=12)

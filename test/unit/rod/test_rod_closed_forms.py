@@ -6,7 +6,7 @@ import pytest
 from bending_statics import equilibrium
 from rod_robots import heavy_rod_without_disks, light_rod_with_tip_disk, undamped, uneven
 
-from continuum_robot.rod.code_generation import compile_functions
+from continuum_robot.rod.code.generation import compile_functions
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.integration import rk4_step, simulate
 

@@ -10,16 +10,16 @@ import pytest
 from rod_robots import load_robot, shapes
 
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.rod import code_library
 from continuum_robot.rod.benchmark import measure_forward_dynamics
-from continuum_robot.rod.code_batches import compile_batches
-from continuum_robot.rod.code_generation import (
+from continuum_robot.rod.code import library as code_library
+from continuum_robot.rod.code.batches import compile_batches
+from continuum_robot.rod.code.generation import (
     FastFunction,
     code_size,
     compile_functions,
     instruction_count,
 )
-from continuum_robot.rod.code_library import cache_folder, compiled_together
+from continuum_robot.rod.code.library import cache_folder, compiled_together
 from continuum_robot.rod.dynamics import RodDynamics
 
 

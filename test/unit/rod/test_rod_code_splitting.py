@@ -8,10 +8,10 @@ import casadi as ca
 import numpy as np
 import pytest
 
-from continuum_robot.rod import code_generation
-from continuum_robot.rod.code_generation import compile_functions, generate_c
-from continuum_robot.rod.code_library import find_compiler
-from continuum_robot.rod.code_splitting import split_functions
+from continuum_robot.rod.code import generation as code_generation
+from continuum_robot.rod.code.generation import compile_functions, generate_c
+from continuum_robot.rod.code.library import find_compiler
+from continuum_robot.rod.code.splitting import split_functions
 
 
 def long_function(length, name="chain"):

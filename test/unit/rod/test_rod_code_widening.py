@@ -5,11 +5,11 @@ import casadi as ca
 import numpy as np
 import pytest
 
-from continuum_robot.rod.code_batches import compile_batches
-from continuum_robot.rod.code_generation import compile_functions, generate_c
-from continuum_robot.rod.code_library import find_compiler
-from continuum_robot.rod.code_splitting import split_functions
-from continuum_robot.rod.code_widening import WIDTH, widen_loops
+from continuum_robot.rod.code.batches import compile_batches
+from continuum_robot.rod.code.generation import compile_functions, generate_c
+from continuum_robot.rod.code.library import find_compiler
+from continuum_robot.rod.code.splitting import split_functions
+from continuum_robot.rod.code.widening import WIDTH, widen_loops
 from continuum_robot.rod.step import StrainPattern, own_motion_function, path_rates_function, step_force_function
 
 PATTERN = StrainPattern((2,), (0, 1), (0.0, 0.0, 0.0, 0.0, 0.0, 1.0))

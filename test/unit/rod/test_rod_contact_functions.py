@@ -9,7 +9,7 @@ from rod_robots import load_robot, shapes, uneven, with_basis
 from continuum_robot.errors import ParameterError
 from continuum_robot.rod.contact_functions import ContactFunctions, FrictionTerms
 from continuum_robot.rod.model import RodModel
-from continuum_robot.rod.strain_dynamics import StrainDynamics
+from continuum_robot.rod.strain.dynamics import StrainDynamics
 from continuum_robot.rod.tendon_friction import TendonFriction
 
 

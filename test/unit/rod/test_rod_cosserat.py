@@ -34,8 +34,8 @@ from continuum_robot.rod.cosserat.equations import cosserat_functions, stage_fun
 from continuum_robot.rod.cosserat.paths import HolePath, PolarPath
 from continuum_robot.rod.cosserat.statics import CosseratSolution, solve
 from continuum_robot.rod.loads import DistributedLoad, PointWrench
-from continuum_robot.rod.strain_rod import RodSegment, StrainRod
-from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.rod.strain.rod import RodSegment, StrainRod
+from continuum_robot.rod.strain.statics import equilibrium
 
 LENGTH = 0.242
 STEEL = round_section(LENGTH, youngs_modulus_pa=229.6e9, poisson_ratio=0.3125, radius_m=0.4e-3)

@@ -19,7 +19,7 @@ from continuum_robot.rod.cosserat.motion import SectionInertia, cross_sections, 
 from continuum_robot.rod.cosserat.paths import HolePath, PolarPath
 from continuum_robot.rod.cosserat.statics import solve
 from continuum_robot.rod.loads import DistributedLoad, PointWrench
-from continuum_robot.rod.strain_rod import RodSegment, StrainRod
+from continuum_robot.rod.strain.rod import RodSegment, StrainRod
 
 LENGTH, RADIUS, MODULUS, DENSITY = 0.242, 0.4e-3, 229.6e9, 7800.0
 AREA, SECOND_MOMENT = math.pi * RADIUS**2, math.pi / 4 * RADIUS**4

@@ -15,8 +15,8 @@ from continuum_robot.geometry import se3
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.design import antagonistic_tensions, sensitivity, workspace, workspace_tensions
 from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.strain.statics import equilibrium
 
 
 def test_compliance_of_a_straight_cantilever():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.rod.code_generation import FastFunction
+from continuum_robot.rod.code.generation import FastFunction
 from continuum_robot.rod.integration import rk4_step, simulate
 
 

@@ -7,8 +7,8 @@ import pytest
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.inertia import damping_matrix
 from continuum_robot.rod.model import RodModel
-from continuum_robot.rod.strain_dynamics import StrainDynamics
-from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain.dynamics import StrainDynamics
+from continuum_robot.rod.strain.rod import StrainRod
 
 
 @pytest.fixture(scope="module", params=["rucker_helical", "mixed_routing"])

@@ -5,7 +5,7 @@ import casadi as ca
 import numpy as np
 import pytest
 
-from continuum_robot.rod.shared_code import shared_code
+from continuum_robot.rod.code.shared import shared_code
 
 
 def formula(matrix, vector):

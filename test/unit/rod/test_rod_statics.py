@@ -10,11 +10,11 @@ from rod_robots import load_robot, shapes, uneven, with_basis
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.coordinates import clarke_from_curvature, clarke_manifold
-from continuum_robot.rod import strain_statics
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.rod.model import RodModel
-from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain import statics as strain_statics
+from continuum_robot.rod.strain.rod import StrainRod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 
 

@@ -13,7 +13,7 @@ from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.routing import HelicalRouting, StraightRouting
 from continuum_robot.robot.tendons import RoutedTendon
-from continuum_robot.rod.strain_rod import StrainRod
+from continuum_robot.rod.strain.rod import StrainRod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
 
 GENERAL = ("rucker", "rucker_helical", "mixed_routing")

@@ -19,11 +19,11 @@ from continuum_robot.robot.routing import HelicalRouting
 from continuum_robot.rod import integration
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.strain_dynamics import HeldTendons, StrainDynamics, damping_matrix
-from continuum_robot.rod.strain_inverse import hold
-from continuum_robot.rod.strain_motion import METHODS, Stepper, simulate, simulate_explicitly
-from continuum_robot.rod.strain_rod import RodSegment, StrainRod
-from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.rod.strain.dynamics import HeldTendons, StrainDynamics, damping_matrix
+from continuum_robot.rod.strain.inverse import hold
+from continuum_robot.rod.strain.motion import METHODS, Stepper, simulate, simulate_explicitly
+from continuum_robot.rod.strain.rod import RodSegment, StrainRod
+from continuum_robot.rod.strain.statics import equilibrium
 
 LENGTH, RADIUS, MODULUS, SHEAR_MODULUS, DENSITY = 0.25, 2e-3, 5e7, 2e7, 1100.0
 AREA, SECOND_MOMENT = math.pi * RADIUS**2, math.pi / 4 * RADIUS**4

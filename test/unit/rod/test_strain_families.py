@@ -11,8 +11,8 @@ import pytest
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.strain.statics import equilibrium
 
 ROBOT = load_robot("rucker_helical")
 TENSION_N = [3.0, 0.5, 1.0, 0.5]

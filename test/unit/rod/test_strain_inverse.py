@@ -16,10 +16,10 @@ from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.routing import HelicalRouting
 from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.strain_inverse import ShapeData, fit_shape, hold
-from continuum_robot.rod.strain_problem import StaticProblem
-from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.rod.strain.inverse import ShapeData, fit_shape, hold
+from continuum_robot.rod.strain.problem import StaticProblem
+from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.strain.statics import equilibrium
 
 STRAIGHT = tuple(path(angle_rad=k * math.pi / 2, name=f"t{k}") for k in range(4))
 TENDONS = (*STRAIGHT, path(HelicalRouting(turns=1.0), name="helical"))

@@ -13,8 +13,8 @@ from strain_rods import basis, cantilever, crooked_rod, derivative, some_coeffic
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry import se3
 from continuum_robot.rod import step
-from continuum_robot.rod.code_batches import compile_batches
-from continuum_robot.rod.strain_kinematics import MagnusChain, Stretch, hat, lobatto
+from continuum_robot.rod.code.batches import compile_batches
+from continuum_robot.rod.strain.kinematics import MagnusChain, Stretch, hat, lobatto
 
 
 def ad(twist):

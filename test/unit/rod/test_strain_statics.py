@@ -30,13 +30,15 @@ from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.routing import HelicalRouting, RoutedPath
-from continuum_robot.rod import path_lengths, step, strain_kinematics, strain_rod
-from continuum_robot.rod.code_batches import compile_batches
+from continuum_robot.rod import path_lengths, step
+from continuum_robot.rod.code.batches import compile_batches
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.loads import DistributedLoad, PointWrench
-from continuum_robot.rod.strain_problem import StaticProblem
-from continuum_robot.rod.strain_rod import RodSegment, StrainRod
-from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.rod.strain import kinematics as strain_kinematics
+from continuum_robot.rod.strain import rod as strain_rod
+from continuum_robot.rod.strain.problem import StaticProblem
+from continuum_robot.rod.strain.rod import RodSegment, StrainRod
+from continuum_robot.rod.strain.statics import equilibrium
 
 BUCKLING_N = math.pi**2 * BENDING_NM2 / (4 * LENGTH_M**2)
 KIRCHHOFF = Basis(kind="chebyshev", bending_order=6, torsion_order=6)

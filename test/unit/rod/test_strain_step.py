@@ -13,10 +13,10 @@ from strain_rods import basis, crooked_rod, path
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.stage_functions import mass_root_function
-from continuum_robot.rod.strain_dynamics import HeldTendons, StrainDynamics
-from continuum_robot.rod.strain_rod import RodSegment, StrainRod
-from continuum_robot.rod.strain_step import Extrapolation, Spools, StageSolver
+from continuum_robot.rod.strain.dynamics import HeldTendons, StrainDynamics
+from continuum_robot.rod.strain.rod import RodSegment, StrainRod
+from continuum_robot.rod.strain.stage_functions import mass_root_function
+from continuum_robot.rod.strain.stage_solver import Extrapolation, Spools, StageSolver
 from continuum_robot.simulation.contact import contact_force
 
 STAGE_S = 1e-3

@@ -12,8 +12,8 @@ from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.strain.statics import equilibrium
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.plant import Plant
 

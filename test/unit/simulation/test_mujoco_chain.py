@@ -13,8 +13,8 @@ from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.inertia import section_stiffness
 from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.strain_rod import StrainRod
-from continuum_robot.rod.strain_statics import equilibrium
+from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.strain.statics import equilibrium
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.mujoco.body import ChainBody
 from continuum_robot.simulation.mujoco.chain import Chain

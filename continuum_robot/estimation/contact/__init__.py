@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Detection, size and place of contacts from momentum or tip forces."""

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kalman disturbance observer: the generalised force of contacts from the coefficients alone.
+
+The state is (c, c_rate, d) with the generalised force d of contacts as a random walk. The model predicts c_rate,
+so the coefficients are not differentiated: M c'' = known force + d - M' c', and d is what makes the measured c fit. An
+extended Kalman filter weighs the model against the noise of c; the other observers take the rate as given.
+
+The spread of the random walk is that of forces of a stated rate of change, equally likely at every node of the
+backbone, seen in the coefficients: q = sigma^2 mean of B B^T. Directions in which forces hardly act are trusted less.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.estimation.contact.algebra import FilterAlgebra
+from continuum_robot.rod.contact_functions import ContactTerms
+
+Vector = NDArray[np.float64]
+
+_BRIDGED_PER_M, _BRIDGED_RATE_PER_M_S = 10.0, 1.0  # what is known of shape and motion after a gap
+_REFRESH = 20  # cycles after which the spread of the random walk follows the shape
+_LONGEST_STEP_S = 2.5e-3  # of the series for the prediction
+_STABLE = 1.7  # step times the largest eigenvalue up to which a series of third order does not grow: 3^0.5
+_FLOOR = 1e-6  # of the largest variance of the random walk in every direction, so that none is shut out
+
+
+@dataclass(frozen=True, slots=True)
+class StateTerms:
+    """The model at a state, with the forces that are known besides it.
+
+    Attributes
+    ----------
+    terms : of the rod
+    force : J_qc^T torque - friction, (n,), N.m^2
+    force_by_c, force_by_rate : its derivatives, (n, n); None for zero
+    friction : what of ``force`` the tendons lose, (n,), N.m^2; None without friction
+    shape : all coefficients, (coefficients,), where the terms are of fewer coordinates; None: the state is all
+    """
+
+    terms: ContactTerms
+    force: Vector
+    force_by_c: Vector | None = None
+    force_by_rate: Vector | None = None
+    friction: Vector | None = None
+    shape: Vector | None = None
+
+
+class DisturbanceObserver:
+    """Extended Kalman filter of (c, c_rate, d). Not for use by two threads at once.
+
+    Parameters
+    ----------
+    size : n
+    directions : N, wrenches that contacts can transmit, (6, m)
+    force_walk_n_per_sqrt_s : the contact force changes by about that much in a second (and its root of time), N/sqrt(s)
+    algebra : of the filter; None: its own
+
+    Attributes
+    ----------
+    blind_reason : why there is no estimate any more; empty while all is well
+
+    Raises
+    ------
+    ParameterError : a value that is not positive
+    """
+
+    def __init__(
+        self,
+        size: int,
+        directions: ArrayLike,
+        force_walk_n_per_sqrt_s: float = 30.0,
+        algebra: FilterAlgebra | None = None,
+    ) -> None:
+        if not 0 < force_walk_n_per_sqrt_s < math.inf:
+            raise ParameterError("force_walk_n_per_sqrt_s", force_walk_n_per_sqrt_s, "a positive number")
+        self.size = size
+        self._algebra = FilterAlgebra(size) if algebra is None else algebra
+        self._directions = np.asarray(directions, dtype=float)
+        self.force_walk_n_per_sqrt_s = force_walk_n_per_sqrt_s
+        n = size
+        self._P: Vector = np.zeros((3 * n, 3 * n))
+        self._walk: Vector = np.zeros((n, n))
+        self._c, self._rate, self._d = slice(0, n), slice(n, 2 * n), slice(2 * n, 3 * n)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything, a latched blindness too; the next update starts at rest without contact."""
+        self.blind_reason = ""
+        self._state: Vector | None = None
+        self._model: StateTerms | None = None
+        self._cycle = 0
+        self._longest_step_s = _LONGEST_STEP_S
+
+    def bridge(self, gap_s: float) -> None:
+        """A time without measurements, s: the force walks on, shape and motion are unknown. The next update has dt = 0.
+
+        The force is kept, as at rest nothing but its past distinguishes it from friction that holds the robot.
+
+        Parameters
+        ----------
+        gap_s : length of that time, s
+        """
+        state, n = self._state, self.size
+        if state is None:
+            return
+        force = self._P[self._d, self._d] + self._walk * gap_s
+        rate_sigma = _BRIDGED_RATE_PER_M_S + np.abs(state[self._rate]).max()
+        self._P = np.zeros((3 * n, 3 * n))
+        self._P[self._c, self._c] = np.eye(n) * _BRIDGED_PER_M**2
+        self._P[self._rate, self._rate] = np.eye(n) * rate_sigma**2
+        self._P[self._d, self._d] = force
+
+    @property
+    def coefficients(self) -> Vector:
+        """Filtered c, (n,), 1/m; NaN before the first update."""
+        return np.full(self.size, np.nan) if self._state is None else self._state[self._c].copy()
+
+    @property
+    def rates(self) -> Vector:
+        """Filtered c_rate, (n,), 1/(m.s); NaN before the first update."""
+        return np.full(self.size, np.nan) if self._state is None else self._state[self._rate].copy()
+
+    @property
+    def model(self) -> StateTerms:
+        """The model at the newest estimate.
+
+        Raises
+        ------
+        ParameterError : nothing was measured yet
+        """
+        if self._model is None:
+            raise ParameterError("observer", None, "at least one update")
+        return self._model
+
+    @property
+    def covariance(self) -> Vector:
+        """Of the generalised force, (n, n)."""
+        return self._P[self._d, self._d].copy()
+
+    def update(
+        self, c: ArrayLike, c_covariance: ArrayLike, evaluate: Callable[[Vector, Vector], StateTerms], dt: float
+    ) -> Vector:
+        """Generalised force of contacts after one more measurement.
+
+        Parameters
+        ----------
+        c : measured coefficients, (n,), 1/m
+        c_covariance : covariance of their noise, (n, n)
+        evaluate : the model and the known forces at (c, c_rate); called once
+        dt : time since the previous update, s; not used at the first
+
+        Returns
+        -------
+        (n,), N.m^2; NaN once an input was not finite, until :meth:`reset`
+
+        Raises
+        ------
+        ParameterError : a negative step
+        """
+        n = self.size
+        measured, noise = np.asarray(c, dtype=float), np.asarray(c_covariance, dtype=float)
+        if dt < 0:
+            raise ParameterError("dt", dt, "a time step of at least 0 s")
+        if not self.blind_reason and not math.isfinite(np.vdot(measured, measured) + np.vdot(noise, noise) + dt):
+            self.blind_reason = "a coefficient, its covariance or the time step is not a number"
+        if self.blind_reason:
+            return np.full(n, np.nan)
+        if self._state is None or self._model is None:
+            state, model = self._start(measured, noise, evaluate)
+        else:
+            # The series is for short steps; longer ones are put together from halves, so that stiff modes stay stable.
+            halvings = max(0, math.ceil(math.log2(dt / self._longest_step_s) - 1e-9)) if dt > 0 else 0
+            state, self._P = self._algebra.filtered(
+                self._state,
+                self._P,
+                self._model,
+                walk=self._walk,
+                measured=measured,
+                noise=noise,
+                dt=dt,
+                halvings=halvings,
+            )
+            model = evaluate(state[self._c], state[self._rate])
+            self._cycle += 1
+            if self._cycle % _REFRESH == 0:
+                self._walk = self._spread(model.terms.jacobians)
+        self._state, self._model = state, model
+        estimate = state[self._d].copy()
+        if not math.isfinite(np.vdot(estimate, estimate) + np.vdot(model.force, model.force)):
+            self.blind_reason = "the known force is not a number"
+            return np.full(n, np.nan)
+        return estimate
+
+    def _start(
+        self, c: Vector, noise: Vector, evaluate: Callable[[Vector, Vector], StateTerms]
+    ) -> tuple[Vector, StateTerms]:
+        n = self.size
+        state = np.concatenate([c, np.zeros(2 * n)])
+        model = evaluate(state[self._c], state[self._rate])
+        self._walk = self._spread(model.terms.jacobians)
+        self._P = np.zeros((3 * n, 3 * n))
+        self._P[self._c, self._c] = noise
+        inverse = np.asarray(np.linalg.inv(model.terms.mass), dtype=float)
+        self._longest_step_s = min(_LONGEST_STEP_S, _STABLE / _fastest(model, inverse))
+        # An unknown force of what it changes by in a second, and the rates that it makes in a hundredth of one.
+        self._P[self._d, self._d] = self._walk
+        self._P[self._rate, self._rate] = 1e-4 * inverse @ self._walk @ inverse
+        return state, model
+
+    def _spread(self, jacobians: Vector) -> Vector:
+        """Spectral density of the random walk of d, (n, n)."""
+        B = np.matmul(self._directions.T, jacobians[1:]).reshape(-1, self.size)
+        walk = self.force_walk_n_per_sqrt_s**2 / (len(jacobians) - 1) * (B.T @ B)
+        walk[np.diag_indices(self.size)] += _FLOOR * float(np.trace(walk))
+        return np.asarray(walk)
+
+
+def _forces_by_state(model: StateTerms) -> tuple[Vector, Vector]:
+    """Derivatives of M c'' by c and by c_rate, (n, n) each, johnston (45)."""
+    terms = model.terms
+    by_c, by_rate = terms.force_by_c, terms.force_by_rate - terms.momentum_by_c
+    if model.force_by_c is not None:
+        by_c = by_c + model.force_by_c
+    if model.force_by_rate is not None:
+        by_rate = by_rate + model.force_by_rate
+    return by_c, by_rate
+
+
+def _fastest(model: StateTerms, inverse_mass: Vector) -> float:
+    """Largest eigenvalue of the free motion, 1/s."""
+    n = len(inverse_mass)
+    by_c, by_rate = _forces_by_state(model)
+    matrix = np.block([[np.zeros((n, n)), np.eye(n)], [inverse_mass @ by_c, inverse_mass @ by_rate]])
+    return float(np.abs(np.linalg.eigvals(matrix)).max())

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rod with what drives it: the known forces at a state, of rod, tendons, friction and motors, johnston (42)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.estimation.contact.disturbance_observer import StateTerms
+from continuum_robot.estimation.contact.error_budget import Budget
+from continuum_robot.estimation.seen_modes import SeenModes
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.capstans import drives, torque_from_tension
+from continuum_robot.rod.contact_functions import ContactFunctions, ContactTerms, FrictionTerms
+from continuum_robot.rod.tendon_friction import TendonFriction
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Motors:
+    """Motors between the measured tensions and the rod: n coefficients, N tendons.
+
+    Attributes
+    ----------
+    mass : of the rotors in the coefficients, (n, n); zero where capstans carry the inertia already
+    damping : their viscous friction, (n, n)
+    covariance : of what dry friction and cogging make, each motor on its own, (n, n)
+    largest : of each channel, were all motors against it, (n,), N.m^2
+    """
+
+    mass: Vector
+    damping: Vector
+    covariance: Vector
+    largest: Vector
+
+    @classmethod
+    def of(cls, robot: Robot, tendon_matrix: Vector) -> _Motors | None:
+        """Of a robot's file; None without actuators."""
+        actuators = robot.actuators
+        if actuators is None:
+            return None
+        both = tendon_matrix.T @ tendon_matrix
+        mass = np.zeros_like(both) if drives(robot) else actuators.reflected_mass_kg * both
+        dry_n, cogging_n = actuators.coulomb_n, actuators.cogging_n
+        return cls(
+            mass,
+            actuators.viscous_ns_per_m * both,
+            (dry_n**2 + cogging_n**2 / 2) * both,
+            (dry_n + cogging_n) * np.abs(tendon_matrix).sum(axis=0),
+        )
+
+    def moving_with(self, terms: ContactTerms, rate: Vector) -> ContactTerms:
+        """The rod's terms with the motors'."""
+        return dataclasses.replace(
+            terms,
+            momentum=terms.momentum + self.mass @ rate,
+            mass=terms.mass + self.mass,
+            known_force=terms.known_force - self.damping @ rate,
+            force_by_rate=terms.force_by_rate - self.damping,
+        )
+
+    def widened(self, errors: Budget, share: float) -> Budget:
+        """An error budget with a share of dry friction and cogging."""
+        if share == 0 or not self.largest.any():
+            return errors
+        covariance = errors.covariance + share**2 * self.covariance
+        information: Vector = np.asarray(np.linalg.inv(covariance), dtype=float)
+        return Budget(errors.bound + share * self.largest, covariance, information)
+
+
+@dataclass(frozen=True, slots=True)
+class Drives:
+    """What the drives do in a cycle.
+
+    Attributes
+    ----------
+    force : their generalised force at the measured coefficients, (n,), N.m^2
+    torque : of every capstan, (k,), N.m
+    tension : of every tendon, (N,), N, where their levers depend on the shape; None: ``force`` holds at all
+    shape : measured coefficients of a rod of which only modes are seen
+    """
+
+    force: Vector
+    torque: Vector
+    tension: Vector | None = None
+    shape: Vector | None = None
+
+
+class DrivenRod:
+    """A rod model with tendons, capstans and motors: n coordinates, N tendons, k capstans.
+
+    The coordinates are the rod's coefficients, or those modes of it that its sensors see: what is not seen follows from
+    the measured shape and the modes' own shapes.
+
+    Parameters
+    ----------
+    robot : of the file
+    functions : the terms of the rod
+    modes : which the functions are of; None: of the coefficients
+    friction : of the tendons; None: that of the robot's capstans, if it has some
+    motors : tensions are those of the motors, whose inertia and friction belong to the model
+    compile, progress : as in :func:`~continuum_robot.rod.code.generation.compile_functions`
+
+    Attributes
+    ----------
+    stiffness : of the coordinates, (n, n)
+    coefficient_count : of the rod
+    capstan_jacobian : of the capstans' angles, (k, n)
+    rubs : whether the tendons have friction
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        functions: ContactFunctions,
+        friction: TendonFriction | None,
+        *,
+        modes: SeenModes | None = None,
+        motors: bool,
+        compile: str,
+        progress: Callable[[str], None] | None,
+    ) -> None:
+        self._functions = functions
+        self._rod = functions.rod
+        self._modes, self.coefficient_count = modes, robot.coefficient_count
+        self._tendon_matrix = functions.lever
+        self.stiffness: Vector = functions.stiffness
+        strains = np.array([row for segment in robot.segments for row in segment.basis.rows])
+        whole = functions.model.stiffness
+        parts = np.array([np.where((strains == strain)[:, None], whole, 0.0) for strain in np.unique(strains)])
+        self._elastic = parts if modes is None else modes.shapes.T @ parts
+        self._torque_from_tension = torque_from_tension(robot)
+        friction = friction or TendonFriction(robot, compile=compile, progress=progress)
+        self.capstan_jacobian = friction.jacobian if modes is None else np.zeros((0, len(self.stiffness)))
+        self._capstan_inverse = np.linalg.pinv(self.capstan_jacobian)
+        self.rubs = bool(np.any(friction.coefficients > 0))
+        self._friction = FrictionTerms(friction, compile=compile, progress=progress) if self.rubs else None
+        self._motors = _Motors.of(robot, self._tendon_matrix) if motors else None
+
+    def driven(self, c: Vector, tension: ArrayLike | None, capstan_torque: ArrayLike | None) -> Drives:
+        """What tensions or torques do at coefficients.
+
+        Parameters
+        ----------
+        c : (n,), 1/m
+        tension : of every tendon, (N,), N; None: ``capstan_torque`` is known instead
+        capstan_torque : of every capstan, (k,), N.m
+
+        Raises
+        ------
+        ParameterError : torques for a robot without capstans
+        """
+        if tension is None:
+            if self._rod is not None:
+                raise ParameterError("capstan_torque", capstan_torque, "tensions: this robot has no capstans")
+            torque = np.asarray(capstan_torque, dtype=float)
+            return Drives(self.capstan_jacobian.T @ torque, torque)
+        pull = np.asarray(tension, dtype=float)
+        torque = self._torque_from_tension @ pull
+        if self._rod is None:
+            return Drives(self._tendon_matrix.T @ pull, torque)
+        return Drives(self.generalized(-self._rod.tendons.weighted(c, pull)[2]), torque, pull, c)
+
+    def coordinates(self, values: Vector) -> Vector:
+        """Coordinates of coefficients, or rates of their rates; (coefficients, ...) to (n, ...).
+
+        Parameters
+        ----------
+        values : 1/m or 1/(m.s) for curvatures
+        """
+        return values if self._modes is None else np.asarray(self._modes.coordinates @ values)
+
+    def covariance(self, matrix: Vector) -> Vector:
+        """Covariance of the coordinates, (n, n), for that of the coefficients, or of their rates.
+
+        Parameters
+        ----------
+        matrix : (coefficients, coefficients)
+        """
+        return matrix if self._modes is None else np.asarray(self.coordinates(self.coordinates(matrix).T))
+
+    def generalized(self, force: Vector) -> Vector:
+        """Force on the coordinates, (n,), for one on the coefficients.
+
+        Parameters
+        ----------
+        force : (coefficients,), N.m^2 for curvatures
+        """
+        return force if self._modes is None else np.asarray(self._modes.shapes.T @ force)
+
+    def evaluate(self, c: Vector, rate: Vector, drives: Drives, other: Vector) -> StateTerms:
+        """The model at a state.
+
+        The rotors' mass in the coefficients is that at the straight rod, also where the tendons' levers depend on
+        the shape.
+
+        Parameters
+        ----------
+        c, rate : coordinates and their rates, (n,), 1/m and 1/(m.s) for curvatures
+        drives : what they do
+        other : generalised force of everything else that is known, (n,), N.m^2
+        """
+        shape = c
+        if self._modes is not None and drives.shape is not None:
+            shape = drives.shape + self._modes.shapes @ (c - self.coordinates(drives.shape))
+        terms = self._functions(shape, rate)
+        if self._motors is not None:
+            terms = self._motors.moving_with(terms, rate)
+        if self._rod is not None and drives.tension is not None:
+            _, _, gradient, hessian = self._rod.tendons.weighted(shape, drives.tension)
+            stiffer = self.generalized(self.generalized(hessian).T)
+            return StateTerms(terms, other - self.generalized(gradient), -stiffer, np.zeros_like(stiffer), shape=shape)
+        load = drives.force + other
+        if self._friction is None:
+            return StateTerms(terms, load)
+        friction, by_c, by_rate = self._friction(c, rate, drives.torque)
+        return StateTerms(terms, load - friction, -by_c, -by_rate, friction)
+
+    @property
+    def strain_count(self) -> int:
+        """Kinds of strain that the rod has."""
+        return len(self._elastic)
+
+    def elastic(self, c: Vector, state: StateTerms) -> Vector:
+        """Elastic forces on the coordinates by the strain that they come from, (strains, n).
+
+        Parameters
+        ----------
+        c : coordinates, (n,)
+        state : the model there
+        """
+        return np.asarray(self._elastic @ (c if state.shape is None else state.shape))
+
+    def uncertain_forces(self, c: Vector, state: StateTerms) -> Vector:
+        """Forces that errors of parameters scale, (m, n): elastic by strain, of the masses, friction by capstan.
+
+        Parameters
+        ----------
+        c : coordinates, (n,)
+        state : the model there
+        """
+        elastic = self.elastic(c, state)
+        # Gravity, and little of inertia and damping.
+        rows = [*elastic, state.terms.known_force + elastic.sum(axis=0)]
+        if state.friction is not None:
+            lost = state.friction @ self._capstan_inverse
+            rows += list(lost[:, None] * self.capstan_jacobian)
+        return np.array(rows)
+
+    def uncertain_shares(self, stiffness_share: float, friction_share: float) -> list[float]:
+        """Standard deviations of the shares by which :meth:`uncertain_forces` are off, m of them.
+
+        Parameters
+        ----------
+        stiffness_share, friction_share : of stiffness and masses, and of friction
+        """
+        return [stiffness_share] * (self.strain_count + 1) + (
+            [friction_share] * len(self.capstan_jacobian) if self.rubs else []
+        )
+
+    def widened(self, errors: Budget, share: float) -> Budget:
+        """An error budget with a share of the motors' dry friction and cogging.
+
+        Parameters
+        ----------
+        errors : without them
+        share : of what they are
+        """
+        return errors if self._motors is None else self._motors.widened(errors, share)

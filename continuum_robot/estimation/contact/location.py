@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where on the robot a contact is: the arc length at which a single contact explains the residual best.
+
+A contact at s gives r = B(s) y with B(s) = J(s)^T N, N the wrenches that the contact type allows. For a force of
+standard deviation sigma_f in each direction (any force up to about that size is as likely as another) and noise of
+covariance S, r is normal with covariance S + sigma_f^2 B B^T, so up to a constant
+
+    log L(s) = (h^T (G + I / sigma_f^2)^-1 h - log det(I + sigma_f^2 G)) / 2,  G = B^T S^-1 B, h = B^T S^-1 r.
+
+The determinant keeps places that could explain any residual from being preferred. All candidates, of all segments, are
+compared at once, so a distal contact, which moves the proximal coefficients too, is not taken for a proximal one.
+With the likelihood over the whole arc length goes its width: where it leaves the place open, that is what is reported.
+Derived here by Bayes' rule: johnston takes the place as known.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.estimation.contact.algebra import PlaceAlgebra
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.schema import quantity
+from continuum_robot.rod.contact_functions import ContactFunctions
+
+Vector = NDArray[np.float64]
+
+_USUAL_DIRECTIONS = 2
+_FINE = 4  # fine places between two coarse ones
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocationSettings:
+    """How the arc length of a contact is found."""
+
+    coarse_places: int = quantity("places on each segment that are always compared", default=48, ge=4, le=400)
+    plausible_force_n: float = quantity(
+        "size of forces that are expected, N; wide rather than narrow", "N", default=50.0, gt=0, le=1e5
+    )
+    confidence: float = quantity("probability of the reported interval", default=0.9, ge=0.5, le=0.999)
+    widest_share: float = quantity(
+        "interval over the robot's length above which the place counts as not observable", default=0.4, gt=0, le=1
+    )
+    least_evidence: float = quantity(
+        "gain of the log likelihood over no contact at all, below which no place is reported", default=6.0, ge=0, le=1e6
+    )
+    memory_s: float = quantity(
+        "time over which log likelihoods are averaged; 0 takes only the newest", "s", default=0.1, ge=0, le=10
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LocationEstimate:
+    """Arc length of a contact.
+
+    Attributes
+    ----------
+    arc_length_m : most likely, from the base of the robot, m; NaN where not observable
+    sigma_m : standard deviation, m; NaN where not observable
+    interval_m : ends of the interval that holds it with the confidence of the settings, (2,), m
+    observable : whether the data decides
+    reason : why not; empty where it does
+    segment : index of the most likely segment; -1 where not observable
+    segment_probability : probability of each segment, (segments,)
+    best_m : most likely place whatever the width, m; NaN without evidence
+    evidence : gain of the log likelihood over no contact
+    places_m : the coarse places, (p,), m
+    log_likelihood : log likelihoods of them, without contact 0, (p,)
+    """
+
+    arc_length_m: float
+    sigma_m: float
+    interval_m: Vector
+    observable: bool
+    reason: str
+    segment: int
+    segment_probability: Vector
+    best_m: float
+    evidence: float
+    places_m: Vector
+    log_likelihood: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class _Belief:
+    """Log likelihoods of the places (p,), cumulated probability at the cells' edges (p + 1,), moments."""
+
+    profile: Vector
+    cumulative: Vector
+    top: float
+    spread_m: float
+    of_segment: Vector
+
+
+class ContactLocator:
+    """Likelihood of the arc length over the whole robot.
+
+    Parameters
+    ----------
+    functions : gives the nodes of the Jacobians and their interpolation
+    directions : N, wrenches that the contact can transmit, (6, m)
+    settings : see :class:`LocationSettings`
+    algebra : of an earlier locator of the same places and number of directions; None: its own is made
+    compile, progress : as in :func:`~continuum_robot.rod.code.generation.compile_functions`; the likelihood of other
+        than two directions, which may be asked for while the robot runs, is never compiled
+
+    Attributes
+    ----------
+    places_m : places that are compared, increasing, (p,), m
+    cells_m : length that each of them stands for, (p,), m
+    segment : index of its segment, (p,)
+    algebra : likelihood of these places
+
+    Raises
+    ------
+    ParameterError : directions that are no (6, m) array
+    """
+
+    def __init__(
+        self,
+        functions: ContactFunctions,
+        directions: ArrayLike,
+        settings: LocationSettings | None = None,
+        *,
+        algebra: PlaceAlgebra | None = None,
+        compile: str = "auto",
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        self.settings = settings or LocationSettings()
+        robot = functions.model.robot
+        self._robot_length_m = robot.length_m
+        self._directions = np.asarray(directions, dtype=float)
+        if self._directions.ndim != 2 or self._directions.shape[0] != 6 or self._directions.shape[1] == 0:
+            raise ParameterError("directions", directions, "a (6, m) array of at least one wrench")
+        self._free = self._directions.shape[1]
+        self._size = functions.size
+        self._fine_m, self._coarse, self.segment = _places(robot, self.settings.coarse_places)
+        self.places_m: Vector = self._fine_m[self._coarse]
+        self._to_fine = functions.interpolation(self._fine_m)
+        self._to_coarse = np.ascontiguousarray(self._to_fine[self._coarse])
+        self._rows = np.ascontiguousarray(self._directions.T)
+        self._fine: list[float] = self._fine_m.tolist()
+        # The share of the arc length that each place stands for, and where the shares meet.
+        self._edges_m = np.concatenate([[0.0], (self.places_m[1:] + self.places_m[:-1]) / 2, [robot.length_m]])
+        self.cells_m = np.diff(self._edges_m)
+        self._nothing = np.zeros(self.places_m.size)
+        self.algebra = algebra or PlaceAlgebra(
+            self._size,
+            self._free,
+            self.places_m,
+            self.cells_m,
+            self.segment,
+            robot.name,
+            compile=compile if self._free == _USUAL_DIRECTIONS else "never",
+            progress=progress,
+        )
+        self._last_row = self._fine_m.size - 1
+        self._quantile = NormalDist().inv_cdf((1 + self.settings.confidence) / 2)
+        self._segments = len(robot.segments)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget earlier residuals."""
+        self._profile: Vector | None = None
+        self._weight = 0.0
+
+    def update(
+        self,
+        jacobians: Vector,
+        residual: ArrayLike,
+        covariance: ArrayLike,
+        dt: float,
+        *,
+        information: Vector | None = None,
+    ) -> LocationEstimate:
+        """Place of the contact after one more residual.
+
+        The log likelihoods of the residuals within the memory are averaged with exponentially falling weights, each
+        with its own Jacobians and its own force: the contact stays while robot and force may move. Successive residuals
+        of an observer share their noise, and those of one pose the errors of the model, so the average does not count
+        for more than one of them: it quietens the estimate and keeps its width honest.
+
+        Parameters
+        ----------
+        jacobians : body Jacobians at the nodes, (k, 6, n)
+        residual : r, (n,), N.m^2
+        covariance : covariance of one residual, with the errors of the model, (n, n), positive definite
+        dt : time since the previous residual, s
+        information : inverse of ``covariance`` where it is at hand already, (n, n)
+
+        Returns
+        -------
+        the estimate
+
+        Raises
+        ------
+        ParameterError : a covariance that cannot be inverted
+        """
+        r = np.asarray(residual, dtype=float)
+        if not math.isfinite(np.vdot(r, r)):
+            self.reset()
+            return self._undecided("the residual is not a number", self._nothing, 0.0)
+        if self._size <= self._free:
+            return self._undecided(
+                f"{self._size} coefficients cannot tell a place besides {self._free} components of the wrench",
+                self._nothing,
+                0.0,
+            )
+        if information is None:
+            try:
+                information = np.linalg.inv(np.asarray(covariance, dtype=float))
+            except np.linalg.LinAlgError:
+                raise ParameterError("covariance", covariance, "a positive definite matrix") from None
+        fresh = self._profile is None or self.settings.memory_s == 0
+        before = self._nothing if self._profile is None or fresh else self._profile
+        self._weight = 1.0 if fresh else 1 + math.exp(-dt / self.settings.memory_s) * self._weight
+        B, prior = self._forces(jacobians), 1 / self.settings.plausible_force_n**2
+        belief = _Belief(
+            *self.algebra.place_evidence(B, r, information, prior=prior, before=before, share=1 / self._weight)
+        )
+        self._profile = belief.profile
+        return self._decided(belief)
+
+    def jacobian_at(self, jacobians: Vector, arc_length_m: float) -> Vector:
+        """Body Jacobian at an arc length (m), (6, n), linear between the fine places.
+
+        Parameters
+        ----------
+        jacobians : at the nodes, as of :meth:`update`, (k, 6, n)
+        arc_length_m : from the base, m
+        """
+        row = min(max(bisect_left(self._fine, arc_length_m), 1), self._last_row)
+        left, right = self._fine[row - 1], self._fine[row]
+        share = min(max((arc_length_m - left) / (right - left), 0.0), 1.0)
+        weights = self._to_fine[row]
+        if share < 1:
+            weights = (1 - share) * self._to_fine[row - 1] + share * weights
+        return np.asarray((weights @ jacobians.reshape(weights.size, -1)).reshape(6, -1))
+
+    def _decided(self, belief: _Belief) -> LocationEstimate:
+        settings, profile, evidence = self.settings, belief.profile, belief.top
+        if evidence < settings.least_evidence:
+            return self._undecided("the residual does not stand out of its noise", profile, evidence)
+        best = int(profile.argmax())
+        place_m, sigma = self._refined(best, profile)
+        of_segment = belief.of_segment
+        if belief.spread_m < self.cells_m[best]:  # narrower than the grid: the curvature reports it
+            reach = self._quantile * sigma
+            low, high = max(place_m - reach, 0.0), min(place_m + reach, self._robot_length_m)
+        else:
+            sigma, tail = belief.spread_m, (1 - settings.confidence) / 2
+            low, high = np.interp([tail, 1 - tail], belief.cumulative, self._edges_m).tolist()
+        interval = np.array([min(low, place_m), max(high, place_m)])
+        share = float(interval[1] - interval[0]) / self._robot_length_m
+        if share > settings.widest_share:
+            return self._undecided(
+                f"the interval covers {share:.0%} of the robot",
+                profile,
+                evidence,
+                best_m=place_m,
+                interval=interval,
+                of_segment=of_segment,
+            )
+        return LocationEstimate(
+            place_m,
+            sigma,
+            interval,
+            True,
+            "",
+            int(self.segment[best]),
+            of_segment,
+            place_m,
+            evidence,
+            self.places_m,
+            profile,
+        )
+
+    def _forces(self, jacobians: Vector) -> Vector:
+        """Generalised forces of unit wrenches, B^T of place after place, (p, m n)."""
+        allowed = (self._rows @ jacobians).reshape(jacobians.shape[0], -1)  # N^T J at the nodes
+        return np.asarray(self._to_coarse @ allowed)
+
+    def _refined(self, best: int, profile: Vector) -> tuple[float, float]:
+        """Maximum of the parabola through the best place and its neighbours, and the width there by the curvature."""
+        last = profile.size - 1
+        first = min(max(best - 1, 0), last - 2)
+        places, values = self.places_m[first : first + 3].tolist(), profile[first : first + 3].tolist()
+        at = best - first
+        place = places[at]
+        if best in (0, last):
+            inner = 1 if best == 0 else at - 1
+            slope = abs((values[at] - values[inner]) / (place - places[inner]))
+            return place, min(1 / max(slope, 1e-9), self._robot_length_m)
+        left, _, right = places
+        below, top, above = values
+        up, down = (top - below) / (place - left), (above - top) / (right - place)
+        curvature = 2 * (down - up) / (right - left)
+        if not curvature < 0:
+            return place, self._robot_length_m
+        peak = (left + place) / 2 - up / curvature
+        return min(max(peak, left), right), min(math.sqrt(-1 / curvature), self._robot_length_m)
+
+    def _undecided(
+        self,
+        reason: str,
+        log_likelihood: Vector,
+        evidence: float,
+        *,
+        best_m: float = math.nan,
+        interval: Vector | None = None,
+        of_segment: Vector | None = None,
+    ) -> LocationEstimate:
+        return LocationEstimate(
+            math.nan,
+            math.nan,
+            np.array([0.0, self._robot_length_m]) if interval is None else interval,
+            False,
+            reason,
+            -1,
+            np.full(self._segments, 1 / self._segments) if of_segment is None else of_segment,
+            best_m,
+            evidence,
+            self.places_m,
+            log_likelihood,
+        )
+
+
+def _places(robot: Robot, count: int) -> tuple[Vector, NDArray[np.intp], NDArray[np.intp]]:
+    """Fine places (m), which of them are coarse, and the segment of each coarse one: a grid, and all disks."""
+    starts = robot.segment_starts_m
+    coarse: set[float] = {float(s) for s in robot.disk_arc_lengths_m}
+    for start, segment in zip(starts, robot.segments, strict=True):
+        coarse |= {float(start + segment.length_m * k / count) for k in range(1, count + 1)}
+    ordered = [place for place in sorted(coarse) if place > 0]
+    kept = [ordered[0]]
+    for place in ordered[1:]:  # a disk that falls on the grid is there once
+        if place - kept[-1] > 1e-6:
+            kept.append(place)
+    fine: list[float] = []
+    which = []
+    for before, after in zip([0.0, *kept[:-1]], kept, strict=True):
+        fine += [before + (after - before) * k / _FINE for k in range(1, _FINE)] + [after]
+        which.append(len(fine) - 1)
+    index = np.searchsorted(starts, np.array(kept) - 1e-9, side="left") - 1
+    return np.array(fine), np.array(which), np.maximum(index, 0)

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The methods of the contact monitor: from one cycle's measurements to the residual and its errors, by one observer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.estimation.contact.algebra import BudgetAlgebra, FilterAlgebra
+from continuum_robot.estimation.contact.disturbance_observer import DisturbanceObserver, StateTerms
+from continuum_robot.estimation.contact.driven_rod import DrivenRod, Drives
+from continuum_robot.estimation.contact.error_budget import Budget
+from continuum_robot.estimation.contact.joint_force_deviation import BackwardGaussian, JointForceDeviation
+from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
+from continuum_robot.estimation.contact.residual_sensitivity import ResidualSensitivity
+from continuum_robot.estimation.contact.settings import MonitorSettings
+
+Vector = NDArray[np.float64]
+
+USUAL_STEP_S = 0.01
+MOTION_FILTER_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class CycleInput:
+    """What one update was given.
+
+    Attributes
+    ----------
+    c, rate : coordinates of the rod and their rates, (n,), 1/m and 1/(m.s) for curvatures
+    noise, rate_noise : covariances of their noise, (n, n)
+    drives : what the drives do
+    other : generalised force of everything else that is known, (n,), N.m^2
+    c_acceleration : (n,), 1/(m.s^2); None where it is not known
+    dt : time since the previous update, s
+    """
+
+    c: Vector
+    rate: Vector
+    noise: Vector
+    rate_noise: Vector
+    drives: Drives
+    other: Vector
+    c_acceleration: ArrayLike | None
+    dt: float
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """What an observer finds.
+
+    Attributes
+    ----------
+    values : generalised force of contacts and of what the model is wrong by, (n,), N.m^2
+    errors : of it
+    c : coordinates that it holds for, (n,), 1/m for curvatures
+    model : at those
+    blind_reason : why there is none any more; empty while all is well
+    spread : the observer's own covariance, (n, n), where it states one
+    """
+
+    values: Vector
+    errors: Budget
+    c: Vector
+    model: StateTerms
+    blind_reason: str
+    spread: Vector | None = None
+
+
+class MomentumResidual:
+    """gmo: the momentum observer, its result smoothed.
+
+    Parameters
+    ----------
+    rod, budgets : the model and the errors of what follows from it
+    observer : of the rod's size
+    smoothing_points : of the backward Gaussian
+    """
+
+    def __init__(
+        self, rod: DrivenRod, budgets: BudgetAlgebra, observer: MomentumObserver, smoothing_points: int
+    ) -> None:
+        self._rod, self._budgets, self._observer = rod, budgets, observer
+        self._smoother = BackwardGaussian(smoothing_points) if smoothing_points > 1 else None
+        self._sensitivity = ResidualSensitivity(observer.gain)
+        self.reset()
+
+    def reset(self) -> None:
+        """Restart."""
+        self._observer.reset()
+        self._sensitivity.reset()
+        if self._smoother is not None:
+            self._smoother.reset()
+        self._last: Vector | None = None
+        self._lag: Vector = np.zeros(self._observer.gain.size)
+
+    def bridge(self, _gap_s: float) -> None:
+        """Restart after a time without shapes."""
+        self.reset()
+
+    def with_gain(self, gain: Vector) -> None:
+        """Another K_o; the residual stays continuous.
+
+        Parameters
+        ----------
+        gain : one for all coefficients or (n,), 1/s
+        """
+        self._observer.with_gain(gain)
+        self._sensitivity.gain = self._observer.gain
+
+    def update(self, cycle: CycleInput, _settings: MonitorSettings, shares: Vector) -> Residual:
+        """Residual of one more cycle.
+
+        Parameters
+        ----------
+        cycle : what is measured
+        shares : values of ``SHARES``, in the units of their names, (5,)
+        """
+        dt, state = cycle.dt, self._rod.evaluate(cycle.c, cycle.rate, cycle.drives, cycle.other)
+        terms = state.terms
+        raw = self._observer.update(terms.momentum, terms.known_force + state.force, dt)
+        if self._smoother is not None and not self._observer.blind_reason:
+            raw = self._smoother.update(raw)
+        if self._last is not None and dt > 0:
+            share = dt / (MOTION_FILTER_S + dt)
+            change = (raw - self._last) / dt / self._observer.gain  # johnston (54): what r is late by
+            self._lag = self._lag + share * (change - self._lag)
+        self._last = raw
+        errors = self._budgets.gmo_budget(
+            shares,
+            self._rod.elastic(cycle.c, state),
+            lag=self._lag,
+            sensitivity=self._sensitivity,
+            dt=dt if dt > 0 else USUAL_STEP_S,  # noise from sample to sample has no size without a time
+            by_state=(
+                np.concatenate([terms.momentum_by_c, terms.mass], axis=1),
+                np.concatenate(_force_derivatives(state), axis=1),
+            ),
+            noise=(cycle.noise, cycle.rate_noise),
+            friction=state.friction,
+        )
+        return Residual(raw, errors, cycle.c, state, self._observer.blind_reason)
+
+
+class DeviationResidual:
+    """jfd: the joint-force deviation, its result smoothed.
+
+    Parameters
+    ----------
+    rod, budgets, smoothing_points : as of :class:`MomentumResidual`
+    """
+
+    def __init__(self, rod: DrivenRod, budgets: BudgetAlgebra, smoothing_points: int) -> None:
+        self._rod, self._budgets = rod, budgets
+        self._deviation = JointForceDeviation(smoothing_points)
+        self.reset()
+
+    def reset(self) -> None:
+        """Restart."""
+        self._deviation.reset()
+        self._last_rate: Vector | None = None
+
+    def bridge(self, _gap_s: float) -> None:
+        """Restart after a time without shapes."""
+        self.reset()
+
+    def update(self, cycle: CycleInput, settings: MonitorSettings, shares: Vector) -> Residual:
+        """Residual of one more cycle.
+
+        Parameters
+        ----------
+        cycle, shares : as of :meth:`MomentumResidual.update`
+        settings : in use
+        """
+        dt, state = cycle.dt, self._rod.evaluate(cycle.c, cycle.rate, cycle.drives, cycle.other)
+        acceleration_noise = settings.acceleration_noise_per_m_s2
+        if cycle.c_acceleration is not None:
+            acceleration = np.asarray(cycle.c_acceleration, dtype=float)
+        elif self._last_rate is None or dt == 0:
+            acceleration = np.zeros(cycle.c.size)
+        else:
+            acceleration = (cycle.rate - self._last_rate) / dt
+            differenced = math.sqrt(2 * float(cycle.rate_noise.diagonal().max())) / dt
+            acceleration_noise = math.hypot(acceleration_noise, differenced)
+        self._last_rate = cycle.rate
+        raw = self._deviation.update(state.terms, cycle.rate, acceleration, state.force)
+        by_c, by_rate = _force_derivatives(state)
+        errors = self._budgets.jfd_budget(
+            shares,
+            self._rod.elastic(cycle.c, state),
+            by_c=by_c,
+            by_rate=by_rate,
+            mass=state.terms.mass,
+            noise=(cycle.noise, cycle.rate_noise),
+            acceleration_noise=acceleration_noise,
+            friction=state.friction,
+        )
+        return Residual(raw, errors, cycle.c, state, self._deviation.blind_reason)
+
+
+class KalmanResidual:
+    """Kalman disturbance observer, which needs no rates and states its own covariance.
+
+    Parameters
+    ----------
+    rod, budgets : as of :class:`MomentumResidual`
+    observer : of the rod's size
+    """
+
+    def __init__(self, rod: DrivenRod, budgets: BudgetAlgebra, observer: DisturbanceObserver) -> None:
+        self._rod, self._budgets, self._observer = rod, budgets, observer
+
+    def reset(self) -> None:
+        """Restart."""
+        self._observer.reset()
+
+    def bridge(self, gap_s: float) -> None:
+        """Keep the force after a time without shapes, less certain by that time.
+
+        Parameters
+        ----------
+        gap_s : length of that time, s
+        """
+        self._observer.bridge(gap_s)
+
+    def update(self, cycle: CycleInput, _settings: MonitorSettings, shares: Vector) -> Residual:
+        """Residual of one more cycle.
+
+        Parameters
+        ----------
+        cycle, shares : as of :meth:`MomentumResidual.update`
+        """
+        rod, observer = self._rod, self._observer
+        drives, other = cycle.drives, cycle.other
+        raw = observer.update(cycle.c, cycle.noise, lambda c, rate: rod.evaluate(c, rate, drives, other), cycle.dt)
+        state, c, spread = observer.model, observer.coefficients, observer.covariance
+        errors = self._budgets.kalman_budget(
+            shares,
+            rod.elastic(c, state),
+            spread=spread,
+            by_c=_force_derivatives(state)[0],
+            rod_by_rate=state.terms.force_by_rate,
+            friction=state.friction,
+        )
+        return Residual(raw, errors, c, state, observer.blind_reason, spread)
+
+
+ResidualMethod = MomentumResidual | DeviationResidual | KalmanResidual
+
+
+def residual_method(
+    settings: MonitorSettings,
+    rod: DrivenRod,
+    directions: Vector,
+    budgets: BudgetAlgebra,
+    algebra: FilterAlgebra,
+) -> ResidualMethod:
+    """The method that the settings name.
+
+    Parameters
+    ----------
+    settings : of the monitor
+    rod : the model
+    directions : wrenches that contacts can transmit, (6, m)
+    budgets : of the rod
+    algebra : of the rod's filter
+
+    Raises
+    ------
+    ParameterError : a gain that is not of the rod's size, whether the method has one or not
+    """
+    size = len(rod.stiffness)
+    momentum = MomentumObserver(np.array(settings.gain_per_s), settings.reset_cycles, size)
+    if settings.method == "gmo":
+        return MomentumResidual(rod, budgets, momentum, settings.smoothing_points)
+    if settings.method == "jfd":
+        return DeviationResidual(rod, budgets, settings.smoothing_points)
+    observer = DisturbanceObserver(size, directions, settings.force_walk_n_per_sqrt_s, algebra)
+    return KalmanResidual(rod, budgets, observer)
+
+
+def _force_derivatives(state: StateTerms) -> tuple[Vector, Vector]:
+    """Derivatives of all known forces by c and c_rate, (n, n) each."""
+    by_c, by_rate = state.terms.force_by_c, state.terms.force_by_rate
+    if state.force_by_c is not None and state.force_by_rate is not None:
+        by_c, by_rate = by_c + state.force_by_c, by_rate + state.force_by_rate
+    return by_c, by_rate

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The three monitors of johnston's contact sweep side by side: momentum observer, joint-force deviation, the node's."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.estimation.contact.floor_learning import FloorLearning
+from continuum_robot.estimation.contact.free_motion import Floor
+from continuum_robot.estimation.contact.joint_force_deviation import BackwardGaussian, SmoothedDifference
+from continuum_robot.estimation.contact.location import ContactLocator, LocationSettings
+from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
+from continuum_robot.estimation.contact.monitor import ContactMonitor
+from continuum_robot.estimation.contact.settings import KALMAN, MonitorSettings
+from continuum_robot.estimation.contact.states import BLIND, ContactEstimate
+from continuum_robot.experiments.experiment import Progress
+from continuum_robot.experiments.johnston.segment import CapstanRobot, point_force
+from continuum_robot.experiments.johnston.sweep_rig import Rig, Sample, SweepSettings
+from continuum_robot.experiments.johnston.sweep_runs import CONFIRM, RELEASE, SETTLE_S
+from continuum_robot.robot.loading import load_robot
+
+Array = NDArray[np.float64]
+
+RATE_POINTS, FILTER_POINTS = 30, {"gmo": 100, "jfd": 200}  # johnston section 12
+# K_o of the paper, there (x: constant, linear, quadratic; y: the same), here by order.
+GAIN_PER_S = np.array([10.0, 10.0, 25.0, 25.0, 25.0, 0.02])
+PLACE_EVERY = 5  # cycles
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """Smoothed coefficients (n,), the residuals of GMO and JFD (n,), and what the contact monitor reports.
+
+    Attributes
+    ----------
+    c : smoothed coefficients, shape (n,), 1/m
+    found : residual by "gmo" and "jfd", shape (n,) each, N.m^2
+    estimate : of the contact monitor
+    """
+
+    c: Array
+    found: dict[str, Array]
+    estimate: ContactEstimate
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What free motion taught.
+
+    Attributes
+    ----------
+    thresholds : of GMO and JFD, (n,) each, N.m^2
+    even : one covariance for both, (n, n), (N.m^2)^2
+    floor : of the contact monitor
+    """
+
+    thresholds: dict[str, Array]
+    even: Array
+    floor: Floor | None
+
+
+class Monitors:
+    """GMO, JFD and the contact monitor on the same measurements, with the nominal parameters."""
+
+    def __init__(self, settings: SweepSettings, rig: Rig, progress: Progress) -> None:
+        self.dt = 1 / settings.rate_hz
+        self.robot = CapstanRobot(load_robot(settings.robot), progress)
+        matrix = np.vstack([self.robot.capstan_jacobian, rig.strings])
+        self._shape = np.linalg.pinv(matrix)
+        encoder = rig.encoders.settings
+        noise_m = math.hypot(encoder.noise_m, encoder.resolution_m / math.sqrt(12))
+        sigma = np.concatenate([np.full(self.robot.capstans, 1e-4), np.full(len(rig.strings), noise_m)])
+        self._covariance = (self._shape * sigma**2) @ self._shape.T
+        self.monitor = ContactMonitor(
+            self.robot.robot,
+            MonitorSettings(
+                method=KALMAN,
+                force_walk_n_per_sqrt_s=settings.force_walk_n_per_sqrt_s,
+                hysteresis=RELEASE,
+                raise_after_s=CONFIRM * self.dt,
+                clear_after_s=0.0,
+            ),
+            progress=progress,
+        )
+        self._locators = {
+            method: ContactLocator(self.monitor.functions, np.eye(6)[:, :2], LocationSettings())
+            for method in ("gmo", "jfd")
+        }
+        n = self.robot.size
+        self.thresholds = {method: np.full(n, np.inf) for method in ("gmo", "jfd")}
+        self._even = np.eye(n)
+        self._margin = settings.margin
+        self.reset()
+
+    def reset(self, known_arc_length_m: float = -1.0) -> None:
+        """Before a run, in which the force is wanted at a place.
+
+        Parameters
+        ----------
+        known_arc_length_m : place of the contact from the base, m; negative: to be found
+        """
+        n = self.robot.size
+        self._difference = SmoothedDifference(RATE_POINTS)
+        self._observer = MomentumObserver(GAIN_PER_S if n == GAIN_PER_S.size else 25.0, 1000, n)
+        self._smooth = {method: BackwardGaussian(points) for method, points in FILTER_POINTS.items()}
+        self.monitor.with_settings(dataclasses.replace(self.monitor.settings, known_arc_length_m=known_arc_length_m))
+        self.monitor.reset()
+        for locator in self._locators.values():
+            locator.reset()
+
+    def update(self, sample: Sample) -> Cycle:
+        """One cycle of all three.
+
+        Raises
+        ------
+        ContinuumRobotError : the contact monitor went blind
+        """
+        measured = self._shape @ sample.readings_m
+        c, rate, second = self._difference.update(measured, self.dt)
+        seen = self.robot.observe(c, rate, second, sample.torque)
+        found = {
+            "gmo": self._smooth["gmo"].update(self._observer.update(seen.momentum, seen.known_force, self.dt)),
+            "jfd": self._smooth["jfd"].update(seen.deviation),
+        }
+        estimate = self.monitor.update(measured, rate, self._covariance, self.dt, capstan_torque=sample.torque)
+        if estimate.state == BLIND:
+            raise ContinuumRobotError(f"the contact monitor is blind: {estimate.reason}")
+        return Cycle(c, found, estimate)
+
+    @property
+    def calibration(self) -> Calibration:
+        """What :meth:`calibrate` found."""
+        return Calibration(self.thresholds, self._even, self.monitor.floor)
+
+    def use(self, calibration: Calibration) -> None:
+        """Use what other monitors of the same settings found."""
+        self.thresholds, self._even = dict(calibration.thresholds), calibration.even
+        self.monitor.use_floor(calibration.floor)
+
+    def calibrate(self, samples: Sequence[Sample]) -> None:
+        """All thresholds from free motion; the contact monitor learns as in its node.
+
+        Parameters
+        ----------
+        samples : of the motion
+
+        Raises
+        ------
+        ContinuumRobotError : the contact monitor felt something
+        """
+        rows: dict[str, list[Array]] = {"gmo": [], "jfd": []}
+        settled = round(SETTLE_S / self.dt)
+        learning: FloorLearning | None = None
+        self.reset()
+        for index, sample in enumerate(samples):
+            if index == settled:
+                # One update more: the first with what was learnt.
+                learning = FloorLearning(self.monitor, (len(samples) - settled - 1) * self.dt, self._margin)
+            cycle = self.update(sample)
+            if learning is not None:
+                learning.take(cycle.estimate, sample.readings_m[: self.robot.capstans], self.dt)
+                for method, values in rows.items():
+                    values.append(cycle.found[method])
+        if learning is None or learning.learnt is None:
+            raise ContinuumRobotError(f"free motion: {'too short' if learning is None else learning.problem}")
+        for method, values in rows.items():
+            self.thresholds[method] = self._margin * np.abs(values).max(axis=0)
+        self._even = np.eye(self.robot.size) * float(np.mean(np.square([*rows["gmo"], *rows["jfd"]])))
+
+    def statistics(self, cycle: Cycle) -> dict[str, float]:
+        """How far each method is above its threshold; 1: on it."""
+        found = {method: float(np.max(np.abs(r) / self.thresholds[method])) for method, r in cycle.found.items()}
+        return {**found, KALMAN: cycle.estimate.ratio}
+
+    def forces(self, cycle: Cycle, place_m: float) -> dict[str, Array]:
+        """Force in x and y at the place of the run, by method.
+
+        Parameters
+        ----------
+        place_m : arc length from the base, m
+
+        Returns
+        -------
+        by method, shape (2,), N
+        """
+        jacobian = self.robot.jacobian(cycle.c, place_m)
+        simple = {method: point_force(r, jacobian) for method, r in cycle.found.items()}
+        return {**simple, KALMAN: cycle.estimate.wrench.wrench[:2]}
+
+    def places(self, cycle: Cycle) -> dict[str, float]:
+        """Most likely arc length by method; GMO and JFD by the same search, with all channels alike."""
+        jacobians, dt = self.monitor.functions(cycle.c, np.zeros(self.robot.size)).jacobians, PLACE_EVERY * self.dt
+        simple = {
+            method: locator.update(jacobians, cycle.found[method], self._even, dt).best_m
+            for method, locator in self._locators.items()
+        }
+        location = cycle.estimate.location
+        return {**simple, KALMAN: math.nan if location is None else location.best_m}

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures 5 and 6 of wang: the Jacobians as tangents of the paths that direct kinematics gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
+from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
+from continuum_robot.experiments.wang.segment import IDEAL, LINEAR, MM, UM, in_plane, load_segment
+from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import modulated_equilibrium
+from continuum_robot.mechanisms.equilibrium_modulation.kinematics import (
+    ModulatedJacobians,
+    backbone_poses,
+    end_pose,
+    jacobians,
+    macro_jacobian,
+)
+from continuum_robot.mechanisms.equilibrium_modulation.moment_error import LinearMomentError, MomentError
+from continuum_robot.mechanisms.equilibrium_modulation.segment import ModulatedSegment
+from continuum_robot.robot.schema import quantity
+
+Array = NDArray[Any]
+
+_ANGLES = 12
+_DEPTHS = 12
+_CURVE = 200
+_STEP = 1e-30  # of complex steps: nothing is subtracted
+_BACKBONE_STEP_M = 1e-7
+_SPREAD = 0.1  # of a parameter, in the perturbed paths
+
+
+@dataclass(frozen=True, kw_only=True)
+class JacobiansSettings:
+    """Options of wang.jacobians."""
+
+    theta_deg: float = quantity("nominal bending angle of the micro motion", "deg", default=30.0, ge=1, le=89)
+    depth_mm: float = quantity("insertion during the macro motion", "mm", default=20.0, ge=0, le=44)
+
+
+@dataclass(frozen=True, slots=True)
+class Tangents:
+    """What the figures show.
+
+    Attributes
+    ----------
+    theta_rad, depth_m : where the derivatives are taken, rad and m
+    macro_theta_rad, micro_depth_m : what is drawn: angles, shape (k,), rad, and insertions, shape (l,), m
+    """
+
+    segment: ModulatedSegment
+    theta_rad: float
+    depth_m: float
+    macro_theta_rad: Array
+    micro_depth_m: Array
+
+
+def _run(settings: JacobiansSettings, progress: Progress) -> Result:
+    segment, _, _ = load_segment()
+    theta, depth = float(np.deg2rad(settings.theta_deg)), settings.depth_mm / MM
+    angles = np.deg2rad(np.linspace(15, 85, _ANGLES))
+    depths = np.linspace(0.0, segment.length_m * 0.98, _DEPTHS)
+    numbers: dict[str, object] = {}
+    progress("macro motion")
+    macro = jacobians(segment, angles, 0.0, depth, LINEAR)
+    numbers["macro_configuration_error"] = _error(
+        macro.macro_psi[:, :3, 0], _slope(lambda step: (angles + step, 0.0, depth, LINEAR), segment)
+    )
+    numbers["macro_backbones_error"] = _backbones_error(segment, angles, depth, macro)
+    for name, moment_error in (("lambda0", IDEAL), ("lambda_linear", LINEAR)):
+        progress(f"micro motion, {name}")
+        micro = jacobians(segment, theta, 0.0, depths, moment_error)
+        slope = _slope(lambda step, error=moment_error: (theta, 0.0, depths + step, error), segment)
+        numbers[f"micro_{name}_error"] = _error(micro.micro[:, :3], slope)
+        numbers[f"micro_{name}_speed_um_per_mm"] = (np.linalg.norm(micro.micro[:, :3], axis=1) * 1e3).tolist()
+    linear = jacobians(segment, theta, 0.0, depths, LINEAR)
+    worst, angle = 0.0, []
+    for column, name in enumerate(("k_lambda0", "k_lambdaq", "k_lambda_theta")):
+        moved = _slope(lambda step, name=name: (theta, 0.0, depths, _Stepped(LINEAR, name, step)), segment)
+        worst = max(worst, _error(linear.identification[:, :3, column], moved))
+    numbers["identification_error"] = worst
+    # Where the wire is in, and away from the turn, where the path has no direction.
+    for row in range(2, _DEPTHS):
+        tangent = linear.micro[row, :3]
+        for column in range(2):
+            one = linear.identification[row, :3, column]
+            cosine = float(abs(one @ tangent) / (np.linalg.norm(one) * np.linalg.norm(tangent)))
+            angle.append(float(np.rad2deg(np.arccos(min(cosine, 1.0)))))
+    numbers["identification_from_tangent_median_deg"] = float(np.median(angle))
+    numbers["macro_speed_m_per_m"] = np.linalg.norm(macro_jacobian(segment, macro)[:, :3, 0], axis=1).tolist()
+    return Result(numbers, Tangents(segment, theta, depth, angles, depths))
+
+
+class _Stepped:
+    """Lambda with a complex step in one parameter."""
+
+    def __init__(self, error: LinearMomentError, name: str, step: complex) -> None:
+        self._error, self._step, self._name = error, step, name
+
+    def value(self, theta_rad: Array, insertion_m: Array) -> Array:
+        factors: dict[str, Any] = {"k_lambda0": 1.0, "k_lambdaq": insertion_m, "k_lambda_theta": theta_rad}
+        by = factors[self._name]
+        return self._error.value(theta_rad, insertion_m) + self._step * by
+
+    def by_theta(self, theta_rad: Array, insertion_m: Array) -> Array:
+        return self._error.by_theta(theta_rad, insertion_m)
+
+    def by_insertion(self, theta_rad: Array, insertion_m: Array) -> Array:
+        return self._error.by_insertion(theta_rad, insertion_m)
+
+
+def _slope(arguments: Any, segment: ModulatedSegment) -> Array:
+    """Derivative of the tip's position by a complex step in direct kinematics."""
+    pose = end_pose(modulated_equilibrium(segment, *arguments(1j * _STEP)), segment)
+    return np.asarray(np.imag(pose[..., :3, 3]) / _STEP)
+
+
+def _backbones_error(segment: ModulatedSegment, angles: Array, depth: float, macro: ModulatedJacobians) -> float:
+    """J_M against central differences over displacements of the backbones, taken through the inverse mapping."""
+    J = macro_jacobian(segment, macro)
+    worst = 0.0
+    pulled = segment.backbone_displacement_m(angles, 0.0 * angles)
+    for axis in (np.array([1.0, -0.5, -0.5]), np.array([0.0, 1.0, -1.0])):
+        ends = []
+        for sign in (1, -1):
+            theta, delta = segment.configuration(pulled + sign * _BACKBONE_STEP_M * axis)
+            ends.append(jacobians(segment, theta, delta, depth, LINEAR).pose[:, :3, 3])
+        # Pulled in by q makes a backbone's length in the segment L - q.
+        worst = max(worst, _error(-J[:, :3] @ axis, (ends[0] - ends[1]) / (2 * _BACKBONE_STEP_M)))
+    return worst
+
+
+def _error(found: Array, wanted: Array) -> float:
+    """Largest difference, of the largest entry."""
+    return float(np.abs(found - wanted).max() / np.abs(wanted).max())
+
+
+def _draw(result: Result, folder: Path) -> list[Path]:
+    series: Tangents = result.series
+    return [_draw_macro(series, folder / "wang_fig5.png"), _draw_micro(series, folder / "wang_fig6.png")]
+
+
+def _draw_macro(series: Tangents, file: Path) -> Path:
+    segment = series.segment
+    title = f"Macro motion at an insertion of {series.depth_m * MM:.3g} mm, J_M as arrows (wang, fig. 5)"
+    with figure(file, title, 1, 1, size=(5.2, 4.2)) as (_, axis):
+        s = np.linspace(0, segment.length_m, 80)
+        for theta in series.macro_theta_rad:
+            state = modulated_equilibrium(segment, theta, 0.0, series.depth_m, LINEAR)
+            points = in_plane(backbone_poses(state, segment, s)[:, :3, 3]) * MM
+            inserted = s <= series.depth_m
+            axis.plot(*points[~inserted].T, color=COLOURS[0], linewidth=0.8)
+            axis.plot(*points[inserted].T, color=COLOURS[1], linewidth=0.8)
+        theta = np.linspace(series.macro_theta_rad[0], series.macro_theta_rad[-1], _CURVE)
+        path = in_plane(jacobians(segment, theta, 0.0, series.depth_m, LINEAR).pose[:, :3, 3]) * MM
+        axis.plot(*path.T, color=REFERENCE, linewidth=0.8, label="tip, direct kinematics")
+        found = jacobians(segment, series.macro_theta_rad, 0.0, series.depth_m, LINEAR)
+        arrow = in_plane(-macro_jacobian(segment, found)[:, :3] @ np.array([1.0, -0.5, -0.5]))
+        tip = in_plane(found.pose[:, :3, 3]) * MM
+        axis.quiver(*tip.T, *arrow.T, angles="xy", scale_units="xy", scale=1.5, color=COLOURS[2], width=0.004)
+        axis.set_xlim(-3, 34)
+        axis.set_xlabel("x in mm")
+        axis.set_ylabel("z in mm, up to down")
+        axis.invert_yaxis()
+        axis.set_aspect("equal")
+        axis.legend(loc="upper right")
+    return file
+
+
+def _draw_micro(series: Tangents, file: Path) -> Path:
+    segment, theta = series.segment, series.theta_rad
+    depth = np.linspace(0.0, series.micro_depth_m[-1], _CURVE)
+
+    def path(error: MomentError) -> Array:
+        points = in_plane(jacobians(segment, theta, 0.0, depth, error).pose[:, :3, 3])
+        return (points - start) * UM
+
+    start = in_plane(jacobians(segment, theta, 0.0, 0.0, IDEAL).pose[:3, 3])
+    title = f"Micro motion at theta = {np.rad2deg(theta):.4g} deg (wang, fig. 6)"
+    with figure(file, title, 1, 3, size=(9.6, 3.4)) as (_, axes):
+        for axis, error, label in ((axes[0], IDEAL, "lambda = 0"), (axes[1], LINEAR, "lambda linear")):
+            axis.plot(*path(error).T, color=REFERENCE, linewidth=0.8)
+            found = jacobians(segment, theta, 0.0, series.micro_depth_m, error)
+            tip = (in_plane(found.pose[:, :3, 3]) - start) * UM
+            arrow = in_plane(found.micro[:, :3]) * 2e3  # um for 2 mm of insertion
+            axis.quiver(*tip.T, *arrow.T, angles="xy", scale_units="xy", scale=1, color=COLOURS[1], width=0.006)
+            axis.set_title(f"J_mu, {label}")
+        axis = axes[2]
+        axis.plot(*path(LINEAR).T, color=REFERENCE, linewidth=0.8, label="lambda linear")
+        for number, name in enumerate(("k_lambda0", "k_lambdaq")):
+            color = COLOURS[number]
+            value = getattr(LINEAR, name)
+            for sign in (-1, 1):
+                changed = replace(LINEAR, **{name: value * (1 + sign * _SPREAD)})
+                style = {"label": f"{name} by {_SPREAD:.0%}"} if sign > 0 else {}
+                axis.plot(*path(changed).T, ":", color=color, linewidth=1.0, **style)
+            found = jacobians(segment, theta, 0.0, series.micro_depth_m, LINEAR)
+            tip = (in_plane(found.pose[:, :3, 3]) - start) * UM
+            arrow = in_plane(found.identification[:, :3, number]) * UM * value * _SPREAD
+            axis.quiver(*tip.T, *arrow.T, angles="xy", scale_units="xy", scale=1, color=color, width=0.006)
+        axis.set_title("J_k")
+        axis.legend(loc="best")
+        for one in axes:
+            one.set_xlabel("x in um")
+            one.set_ylabel("z in um")
+            one.margins(0.12)
+            one.invert_yaxis()
+    return file
+
+
+JACOBIANS = Experiment(
+    name="wang.jacobians",
+    summary="Macro, micro and identification Jacobian as tangents of direct kinematics, and how exact they are.",
+    source="wang, figs 5 and 6",
+    paper={
+        "micro_lambda0_error": "checked by eye and by finite differences",
+        "identification_from_tangent_median_deg": "both columns almost aligned with the tangent (section 6.3)",
+    },
+    settings=JacobiansSettings,
+    compute=_run,
+    plot=_draw,
+    tolerances={"*_error": Tolerance(absolute=1e-7)},
+)
