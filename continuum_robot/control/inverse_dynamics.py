@@ -27,8 +27,8 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.capstans import drives
 from continuum_robot.rod.code.generation import compile_functions
+from continuum_robot.rod.friction.capstans import drives
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
 from continuum_robot.stepped.buffers import vector

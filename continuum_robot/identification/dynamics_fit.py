@@ -31,8 +31,8 @@ from continuum_robot.identification.shooting_windows import STEP_S, ShootingWind
 from continuum_robot.identification.smoothed_record import SMOOTHING_S, SmoothedRecord
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.capstans import drives
 from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.friction.capstans import drives
 
 Array = NDArray[np.float64]
 Progress = Callable[[str], None]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import RecordingError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.capstans import drives
+from continuum_robot.rod.friction.capstans import drives
 
 Array = NDArray[np.float64]
 

@@ -25,8 +25,8 @@ from continuum_robot.robot.basis_families.chebyshev import shifted_chebyshev
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.bases import gauss_legendre
 from continuum_robot.rod.code.generation import compile_functions
+from continuum_robot.rod.friction.tendons import TendonFriction
 from continuum_robot.rod.model import RodModel
-from continuum_robot.rod.tendon_friction import TendonFriction
 from continuum_robot.rod.tendons import coefficient_slices
 
 Array = NDArray[np.float64]

@@ -17,9 +17,9 @@ from continuum_robot.models.robot_model import Feedforward, Progress, RigidPart,
 from continuum_robot.models.rod_drawing import RodDrawing
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segment import Segment
-from continuum_robot.rod.capstans import actuator_mass_matrix
 from continuum_robot.rod.code.library import compiled_together
 from continuum_robot.rod.feedforward import clarke_feedforward
+from continuum_robot.rod.friction.capstans import actuator_mass_matrix
 from continuum_robot.rod.step import step_functions
 from continuum_robot.rod.strain.rod import StrainRod
 from continuum_robot.rod.strain.statics import equilibrium

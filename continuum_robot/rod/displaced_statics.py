@@ -3,7 +3,7 @@
 
 The rod is the engine's with a constant basis, so that the tendons' paths are linear in the curvatures c: d = D c
 (muhmann (8), (13)). A tendon whose servo reads q has the stretch e = gain q + zero - d, the tension T = k max(e, 0),
-and on its way through the robot dry friction against the sliding of its path (:mod:`continuum_robot.rod.dry_friction`),
+and on its way through the robot dry friction against the sliding of its path (:mod:`continuum_robot.rod.friction.dry`),
 of which the most is a share of the tension (Coulomb), that of the step before. Every sample is the minimum over c of
 
     c K c / 2 + V_gravity(c) + sum k max(e, 0)^2 / 2 + friction from the last sample's anchors
@@ -25,7 +25,7 @@ from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.coordinates import clarke_from_curvature, clarke_manifold
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.dry_friction import moved_anchor, stop_force
+from continuum_robot.rod.friction.dry import moved_anchor, stop_force
 from continuum_robot.rod.strain.rod import LoadedChain, StrainRod
 
 Array = NDArray[np.float64]

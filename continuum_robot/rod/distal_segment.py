@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.backbone import Disk
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.capstans import drives
+from continuum_robot.rod.friction.capstans import drives
 
 Vector = NDArray[np.float64]
 

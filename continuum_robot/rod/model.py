@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.capstans import actuator_mass_matrix
 from continuum_robot.rod.code.shared import code_in, function_of
+from continuum_robot.rod.friction.capstans import actuator_mass_matrix
 from continuum_robot.rod.inertia import (
     PARTS,
     TENDONS,

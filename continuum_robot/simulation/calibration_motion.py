@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from continuum_robot.control.chirp import Chirp
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.capstans import drives
 from continuum_robot.rod.dynamics import RodDynamics
-from continuum_robot.rod.tendon_friction import TendonFriction
+from continuum_robot.rod.friction.capstans import drives
+from continuum_robot.rod.friction.tendons import TendonFriction
 from continuum_robot.simulation.string_encoders import StringEncoderModel, StringEncoderSettings
 
 Array = NDArray[np.float64]

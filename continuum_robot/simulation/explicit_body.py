@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.capstans import drives, tension_from_torque, torque_from_tension
 from continuum_robot.rod.code.generation import FastFunction, compile_functions
+from continuum_robot.rod.friction.capstans import drives, tension_from_torque, torque_from_tension
+from continuum_robot.rod.friction.tendons import TendonFriction
 from continuum_robot.rod.integration import rk4_step
 from continuum_robot.rod.strain.statics import equilibrium
-from continuum_robot.rod.tendon_friction import TendonFriction
 from continuum_robot.simulation.motors import tendon_tension
 from continuum_robot.simulation.plant_body import Drive, diverged
 from continuum_robot.simulation.rod_body import RodBody

@@ -7,7 +7,7 @@ from virtual_loop import VirtualLoop
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.capstans import drives, torque_from_tension
+from continuum_robot.rod.friction.capstans import drives, torque_from_tension
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators

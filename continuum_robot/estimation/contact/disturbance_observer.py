@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact.algebra import FilterAlgebra
-from continuum_robot.rod.contact_functions import ContactTerms
+from continuum_robot.rod.contact.functions import ContactTerms
 
 Vector = NDArray[np.float64]
 

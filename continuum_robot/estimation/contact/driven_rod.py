@@ -15,9 +15,9 @@ from continuum_robot.estimation.contact.disturbance_observer import StateTerms
 from continuum_robot.estimation.contact.error_budget import Budget
 from continuum_robot.estimation.seen_modes import SeenModes
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.capstans import drives, torque_from_tension
-from continuum_robot.rod.contact_functions import ContactFunctions, ContactTerms, FrictionTerms
-from continuum_robot.rod.tendon_friction import TendonFriction
+from continuum_robot.rod.contact.functions import ContactFunctions, ContactTerms, FrictionTerms
+from continuum_robot.rod.friction.capstans import drives, torque_from_tension
+from continuum_robot.rod.friction.tendons import TendonFriction
 
 Vector = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.rod.contact_functions import ContactTerms
+from continuum_robot.rod.contact.functions import ContactTerms
 
 Vector = NDArray[np.float64]
 

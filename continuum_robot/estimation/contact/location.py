@@ -28,7 +28,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact.algebra import PlaceAlgebra
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.contact_functions import ContactFunctions
+from continuum_robot.rod.contact.functions import ContactFunctions
 
 Vector = NDArray[np.float64]
 

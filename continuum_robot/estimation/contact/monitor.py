@@ -38,9 +38,9 @@ from continuum_robot.estimation.seen_modes import SeenModes
 from continuum_robot.estimation.shape_check import ShapeCheck
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.code.library import compiled_together
-from continuum_robot.rod.contact_functions import ContactFunctions, ContactTerms
+from continuum_robot.rod.contact.functions import ContactFunctions, ContactTerms
+from continuum_robot.rod.friction.tendons import TendonFriction
 from continuum_robot.rod.model import RodModel
-from continuum_robot.rod.tendon_friction import TendonFriction
 
 Vector = NDArray[np.float64]
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What errors of the state do to the residual of the momentum observer: johnston section 8, (62)-(69).
 
-The derivatives of momentum and known force are exact (rod/contact_functions.py); dr/dx follows the observer's own
+The derivatives of momentum and known force are exact (rod/contact/functions.py); dr/dx follows the observer's own
 recursion. A constant error Delta x moves r by dr/dx Delta x; errors that change from sample to sample pass the observer
 as noise, whose stationary covariance has a closed form:
 

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from continuum_robot.estimation.contact.disturbance_observer import StateTerms
 from continuum_robot.robot.backbone import Disk
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.capstans import capstan_jacobian
 from continuum_robot.rod.code.generation import compile_functions
-from continuum_robot.rod.contact_functions import ContactFunctions, FrictionTerms
+from continuum_robot.rod.contact.functions import ContactFunctions, FrictionTerms
+from continuum_robot.rod.friction.capstans import capstan_jacobian
+from continuum_robot.rod.friction.tendons import TendonFriction
 from continuum_robot.rod.integration import rk4_step
 from continuum_robot.rod.model import RodModel
-from continuum_robot.rod.tendon_friction import TendonFriction
 from continuum_robot.simulation.contact import contact_force
 
 Array = NDArray[np.float64]

@@ -16,7 +16,7 @@ from continuum_robot.experiments.johnston.segment import CapstanRobot, Stop, per
 from continuum_robot.experiments.johnston.sweep_runs import DIRECTIONS, Recording
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.capstans import drives, tension_from_torque
+from continuum_robot.rod.friction.capstans import drives, tension_from_torque
 from continuum_robot.rod.tendons import string_matrix
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.mujoco.plant import MujocoPlant

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ContinuumRobotError, ConvergenceError, ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.capstans import capstan_jacobian, tension_from_torque, torque_from_tension
 from continuum_robot.rod.code.generation import FastFunction
-from continuum_robot.rod.tendon_friction import TendonFriction
+from continuum_robot.rod.friction.capstans import capstan_jacobian, tension_from_torque, torque_from_tension
+from continuum_robot.rod.friction.tendons import TendonFriction
 from continuum_robot.simulation.contact import FRICTION_SPEED_M_PER_S as SLIP_SPEED
 from continuum_robot.simulation.contact import Contact, ContactLoad, Kinematics, PlantContacts
 from continuum_robot.simulation.motors import MotorModel

@@ -19,10 +19,10 @@ from continuum_robot.estimation.contact.free_motion import Floor
 from continuum_robot.estimation.contact.monitor import ContactMonitor
 from continuum_robot.estimation.contact.settings import METHODS, MonitorSettings
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.capstans import torque_from_tension
-from continuum_robot.rod.contact_functions import ContactFunctions, ContactTerms
+from continuum_robot.rod.contact.functions import ContactFunctions, ContactTerms
 from continuum_robot.rod.dynamics import RodDynamics
-from continuum_robot.rod.tendon_friction import TendonFriction
+from continuum_robot.rod.friction.capstans import torque_from_tension
+from continuum_robot.rod.friction.tendons import TendonFriction
 
 DT = 2e-3
 NOISE = np.eye(6) * 1e-8

@@ -19,7 +19,7 @@ from continuum_robot.estimation.contact.momentum_observer import MomentumObserve
 from continuum_robot.estimation.contact.residual_sensitivity import ResidualSensitivity
 from continuum_robot.estimation.contact.wrench import CONTACT_TYPES, WrenchEstimator, constraint_of, free_directions
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.contact_functions import ContactFunctions
+from continuum_robot.rod.contact.functions import ContactFunctions
 from continuum_robot.rod.model import RodModel
 
 SEEDS = st.integers(0, 10**6)

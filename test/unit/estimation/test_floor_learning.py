@@ -12,7 +12,7 @@ from continuum_robot.estimation.contact.free_motion import Floor
 from continuum_robot.estimation.contact.monitor import ContactMonitor
 from continuum_robot.estimation.contact.settings import METHODS, MonitorSettings
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.tendon_friction import TendonFriction
+from continuum_robot.rod.friction.tendons import TendonFriction
 
 DT, DURATION_S = 0.01, 3.0
 NOISE = 1e-8 * np.eye(6)

@@ -15,7 +15,7 @@ from continuum_robot.estimation.contact.joint_force_deviation import (
     SmoothedDifference,
 )
 from continuum_robot.estimation.contact.momentum_observer import MomentumObserver, ramp_error_rms
-from continuum_robot.rod.contact_functions import ContactTerms
+from continuum_robot.rod.contact.functions import ContactTerms
 
 DT = 1e-3
 

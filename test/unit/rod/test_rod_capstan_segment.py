@@ -13,15 +13,15 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.capstans import (
+from continuum_robot.rod.distal_segment import distal_reaction, lumped_distal
+from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.friction.capstans import (
     actuator_mass_matrix,
     capstan_jacobian,
     drives,
     tension_from_torque,
     torque_from_tension,
 )
-from continuum_robot.rod.distal_segment import distal_reaction, lumped_distal
-from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.tendons import string_matrix, tendon_matrix
 

@@ -7,10 +7,10 @@ import pytest
 from rod_robots import load_robot, shapes, uneven, with_basis
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.rod.contact_functions import ContactFunctions, FrictionTerms
+from continuum_robot.rod.contact.functions import ContactFunctions, FrictionTerms
+from continuum_robot.rod.friction.tendons import TendonFriction
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.strain.dynamics import StrainDynamics
-from continuum_robot.rod.tendon_friction import TendonFriction
 
 
 def close(value, expected, share):

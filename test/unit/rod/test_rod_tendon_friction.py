@@ -15,9 +15,9 @@ from scipy.optimize import brentq, minimize
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.capstans import capstan_jacobian
+from continuum_robot.rod.friction.capstans import capstan_jacobian
+from continuum_robot.rod.friction.tendons import TendonFriction, bushing_share
 from continuum_robot.rod.model import RodModel
-from continuum_robot.rod.tendon_friction import TendonFriction, bushing_share
 
 shapes = st.lists(st.floats(-3, 3), min_size=6, max_size=6).map(np.array)
 frictions = st.floats(0, 0.99)

@@ -11,8 +11,8 @@ from bending_statics import equilibrium
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.capstans import capstan_jacobian, tension_from_torque
 from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.friction.capstans import capstan_jacobian, tension_from_torque
 from continuum_robot.simulation.contact import Contact, PlantContacts, contact_force, load_contacts, parse_contacts
 from continuum_robot.simulation.plant import Plant
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The formulas behind rod/contact_functions.py, once for expressions and for arrays.
+"""The formulas behind rod/contact/functions.py, once for expressions and for arrays.
 
 With twists (linear, angular) about the base origin in base axes: a unit strain of the cross-section at s moves what
 lies beyond along e(s), (p x R e_i, R e_i) for curvature and torsion, (R e_i, 0) for shear and extension, so the

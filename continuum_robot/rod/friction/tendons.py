@@ -27,9 +27,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.capstans import Drive, capstan_jacobian, drives
 from continuum_robot.rod.code.generation import FastFunction, compile_functions
 from continuum_robot.rod.code.shared import code_in, function_of
+from continuum_robot.rod.friction.capstans import Drive, capstan_jacobian, drives
 from continuum_robot.rod.moving_chain import SegmentSteps, expressions_of
 from continuum_robot.rod.tendons import coefficient_slices
 

@@ -2,7 +2,7 @@
 """Everything that a contact observer needs of the model in one compiled call.
 
 Momentum, the gradient of the Lagrangian, their exact derivatives with respect to c and c_rate, and the body Jacobians
-along the backbone, from one march from the base to the tip: the formulas stand in rod/contact_terms.py.
+along the backbone, from one march from the base to the tip: the formulas stand in rod/contact/terms.py.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.rod.code.generation import compile_functions
 from continuum_robot.rod.code.shared import function_of
-from continuum_robot.rod.contact_terms import Interval, NumericMarch, SymbolicMarch, all_terms, intervals_of
+from continuum_robot.rod.contact.terms import Interval, NumericMarch, SymbolicMarch, all_terms, intervals_of
+from continuum_robot.rod.friction.tendons import TendonFriction
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.moving_chain import expressions_of
 from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.tendon_friction import TendonFriction
 from continuum_robot.rod.tendons import check_parallel
 
 Vector = NDArray[np.float64]
