@@ -140,7 +140,7 @@ def run_stored(
     with tasks(where) as runner, counting_bar(console) as progress:
         bar = progress.add_task("experiments", total=len(to_run))
 
-        def told(index: int, outcome: StoredNumbers | str) -> None:
+        def finished(index: int, outcome: StoredNumbers | str) -> None:
             nonlocal failed
             one = to_run[index]
             progress.update(bar, advance=1)
@@ -151,7 +151,7 @@ def run_stored(
 
         # Lines of progress come from this process alone.
         run = partial(_run_one, plots=plots, say=say if where == HERE else None)
-        runner.run(run, [one.name for one in to_run], told)
+        runner.run(run, [one.name for one in to_run], finished)
     for name, reason in skipped.items():
         console.print(f"skipped {name}: {escape(reason)}", soft_wrap=True, highlight=False)
     return failed

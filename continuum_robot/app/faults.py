@@ -66,7 +66,7 @@ def run_faults(
     with counting_bar(console) as progress:
         task = progress.add_task("faults", total=total)
 
-        def told(record: FaultRecord) -> None:
+        def finished(record: FaultRecord) -> None:
             if record.problems:
                 progress.console.print(f"[red]{record.fault}, {record.moment}[/red]: {'; '.join(record.problems)}")
             elif not console.is_terminal:  # where no bar is drawn
@@ -76,10 +76,10 @@ def run_faults(
         runs = campaign.virtual_runs(load_robot(robot), chosen, moment_count, seed)
         if runs:
             with tasks(where) as runner:
-                records += runner.run(campaign.run_virtual, runs, lambda _, record: told(record))
+                records += runner.run(campaign.run_virtual, runs, lambda _, record: finished(record))
         for record in _in_real_time(robot, chosen, moment_count, seed):
             records.append(record)
-            told(record)
+            finished(record)
     numbers = summary(records)
     console.print(_table(records))
     worst_ms = numbers["worst_time_to_safe_ms"]
@@ -90,8 +90,8 @@ def run_faults(
     )
     rates = sorted({record.rate_hz for record in records if record.runs == STACK and record.rate_hz > 0})
     if rates and rates[0] < 1 / PERIOD_S:
-        said = f"This machine is late at 1 kHz without a fault: the driver of stacks ran at {rates[0]:g} Hz"
-        console.print(said, highlight=False)
+        text = f"This machine is late at 1 kHz without a fault: the driver of stacks ran at {rates[0]:g} Hz"
+        console.print(text, highlight=False)
     if json_file is not None:
         write_json(json_file, {**numbers, "seed": seed, "robot": robot, "records": [as_mapping(r) for r in records]})
     return 0 if records and numbers["n_safe"] == numbers["n_runs"] else 1

@@ -68,8 +68,8 @@ def _names() -> list[str]:
 
 
 def _others() -> dict[str, tuple[FaultText, ...]]:
-    told = {*FAULTS, *BOARD_FAULTS, *SERVO_FAULTS}
-    return {name: texts for name, texts in FAULT_TEXTS.items() if name not in told}
+    elsewhere = {*FAULTS, *BOARD_FAULTS, *SERVO_FAULTS}
+    return {name: texts for name, texts in FAULT_TEXTS.items() if name not in elsewhere}
 
 
 def _criteria() -> list[str]:

@@ -148,12 +148,12 @@ class ProcessServer:
             # Its processes end with it.
             self._exit_codes |= {pid: -signal.SIGTERM for pid in self._started if pid not in self._exit_codes}
             raise DeviceError(_NAME, "has ended", "Start the command again")
-        said = json.loads(message)
-        if "started" in said:
-            self._started.append(said["started"])
-            self._exit_codes.pop(said["started"], None)  # of an earlier process with this id
+        reply = json.loads(message)
+        if "started" in reply:
+            self._started.append(reply["started"])
+            self._exit_codes.pop(reply["started"], None)  # of an earlier process with this id
         else:
-            self._exit_codes[said["ended"]] = said["code"]
+            self._exit_codes[reply["ended"]] = reply["code"]
         return True
 
 

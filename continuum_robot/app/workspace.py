@@ -140,10 +140,10 @@ def _explore(robot: Robot, options: WorkspaceOptions, progress: Progress, runner
     items = [_Line(robot, options.weightless, line) for line in tension_lines(tensions)]
     bar = progress.add_task(f"{robot.name}: tensions", total=len(tensions))
 
-    def told(_index: int, part: Workspace) -> None:
+    def finished(_index: int, part: Workspace) -> None:
         progress.update(bar, advance=len(part.tension) + part.failed)
 
-    space = Workspace.joined(runner.run(_along, items, told))
+    space = Workspace.joined(runner.run(_along, items, finished))
     if not len(space.tip):
         raise ParameterError("tension", largest_n, f"tensions under which {robot.name} has an equilibrium, N")
     places_m = np.linspace(0, rod.length_m, 41)

@@ -62,5 +62,5 @@ def repeatability(recording: TendonRecording, predicted_m: ArrayLike) -> Repeata
     if not len(pairs):
         return Repeatability(math.nan, math.nan, 0)
     apart = place[pairs[:, 0]] - place[pairs[:, 1]]
-    told = model[pairs[:, 0]] - model[pairs[:, 1]]
-    return Repeatability(rmse_m(apart), rmse_m(apart - told) / math.sqrt(2), len(pairs))
+    predicted = model[pairs[:, 0]] - model[pairs[:, 1]]
+    return Repeatability(rmse_m(apart), rmse_m(apart - predicted) / math.sqrt(2), len(pairs))

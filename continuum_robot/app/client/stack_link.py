@@ -408,11 +408,11 @@ class StackLink:
         DeviceError : there is no server, it refused, or it failed
         RobotTimeoutError : it took too long
         """
-        told = None if on_feedback is None else (lambda message: on_feedback(message.feedback))
+        heard = None if on_feedback is None else (lambda message: on_feedback(message.feedback))
         with action_client(self.node, kind, name) as client:
             if not wait_for(client.server_is_ready, CALL_TIMEOUT_S):
                 raise RobotTimeoutError(name, "is not there", "Is the stack running?")
-            handle = self.wait_for_future(client.send_goal_async(goal, feedback_callback=told), CALL_TIMEOUT_S, name)
+            handle = self.wait_for_future(client.send_goal_async(goal, feedback_callback=heard), CALL_TIMEOUT_S, name)
             if not handle.accepted:
                 raise DeviceError(name, "was refused", "The driver's log reports why")
             try:

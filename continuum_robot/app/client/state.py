@@ -193,8 +193,8 @@ def state_of(
     clarke, reference = messages.fresh("clarke_state", fresh_s), messages.fresh("clarke_reference", fresh_s)
     status, driver = messages.fresh("stack_status", status_fresh_s), messages.fresh("driver_status")
     writer = messages.fresh("reference_writer")
-    said = {} if driver is None else values_of(driver)
-    driver_faults = tuple(name for name in said.get("faults", "").split(", ") if name)
+    numbers = {} if driver is None else values_of(driver)
+    driver_faults = tuple(name for name in numbers.get("faults", "").split(", ") if name)
     silent_s = age_s = messages.silent_s("tendon_states_decimated")
     if tendons is not None:
         stamped_s = (time.time_ns() - conversions.stamp_ns(tendons.header.stamp)) * 1e-9
@@ -204,7 +204,7 @@ def state_of(
         simulated=bool(status is not None and status.simulated),
         faults=driver_faults if status is None else tuple(status.faults),
         last_fault="" if status is None else status.last_fault,
-        estop=bool(status is not None and status.estop) or said.get("estop") == "true",
+        estop=bool(status is not None and status.estop) or numbers.get("estop") == "true",
         controller="" if status is None else status.controller,
         holding=bool(status is not None and status.holding),
         writer="" if writer is None else str(writer.data),
@@ -220,7 +220,7 @@ def state_of(
         contact=contact_state(messages.fresh("contact", fresh_s)),
         age_s=age_s,
         nodes={} if status is None else dict(zip(status.node_names, status.node_states, strict=False)),
-        driver=said.get("state", ""),
+        driver=numbers.get("state", ""),
         driver_message="" if driver is None else driver.message,
         driver_faults=driver_faults,
         shape_problem="" if shape is None else shape.problem,

@@ -42,9 +42,9 @@ def move_tip(link: StackLink, task: Task, target_m: NDArray[np.float64], timeout
         link.check_up()
         link.check_heard()
         if time.monotonic() - begun_s > timeout_s:
-            said = f"{1e3 * message.error:.2f} mm from it ({message.message})" if mine else "no answer"
+            found = f"{1e3 * message.error:.2f} mm from it ({message.message})" if mine else "no answer"
             raise RobotTimeoutError(
-                "tip", f"did not reach the goal within {timeout_s:g} s: {said}", "Allow more time or tolerance"
+                "tip", f"did not reach the goal within {timeout_s:g} s: {found}", "Allow more time or tolerance"
             )
         time.sleep(POLL_S)
     if message.state != "reached":

@@ -35,13 +35,13 @@ class Parameter:
     ----------
     name : of the function's argument
     kind : its type, without what typer adds
-    told : help, flags and bounds as typer has them
+    info : help, flags and bounds as typer has them
     default : of the function's argument; ``inspect.Parameter.empty``: required
     """
 
     name: str
     kind: Any
-    told: Any
+    info: Any
     default: Any
 
 
@@ -62,26 +62,26 @@ def _parameters(function: Any) -> list[Parameter]:
     hints = typing.get_type_hints(function, include_extras=True)
     found = []
     for name, parameter in inspect.signature(function).parameters.items():
-        told = next((one for one in getattr(hints[name], "__metadata__", ()) if isinstance(one, ParameterInfo)), None)
-        if told is not None and not told.hidden:
-            found.append(Parameter(name, typing.get_args(hints[name])[0], told, parameter.default))
+        info = next((one for one in getattr(hints[name], "__metadata__", ()) if isinstance(one, ParameterInfo)), None)
+        if info is not None and not info.hidden:
+            found.append(Parameter(name, typing.get_args(hints[name])[0], info, parameter.default))
     return found
 
 
 def _command(name: str, command: Any) -> Iterator[str]:
     parameters = _parameters(command.callback)
-    arguments = [one for one in parameters if isinstance(one.told, ArgumentInfo)]
-    options = [one for one in parameters if isinstance(one.told, OptionInfo)]
+    arguments = [one for one in parameters if isinstance(one.info, ArgumentInfo)]
+    options = [one for one in parameters if isinstance(one.info, OptionInfo)]
     extra = (command.context_settings or {}).get("allow_extra_args", False)
     usage = [name, *map(_usage, arguments), *(["[OPTIONS]"] if options else []), *(["[ITS OPTIONS]"] if extra else [])]
     yield from (f"## {name}", "", f"    continuum-robot {' '.join(usage)}", "")
     yield _escaped(inspect.cleandoc(command.help or command.callback.__doc__ or ""))
     yield ""
     if arguments:
-        rows = [(code(_label(one)), _escaped(one.told.help or "")) for one in arguments]
+        rows = [(code(_label(one)), _escaped(one.info.help or "")) for one in arguments]
         yield from (*table(("argument", "meaning"), rows), "")
     if options:
-        rows = [(_flags(one), _values(one), _default(one), _escaped(one.told.help or "")) for one in options]
+        rows = [(_flags(one), _values(one), _default(one), _escaped(one.info.help or "")) for one in options]
         yield from (*table(("option", "value", "default", "meaning"), rows), "")
     if command.epilog:
         title, _, example = command.epilog.partition(": ")
@@ -90,7 +90,7 @@ def _command(name: str, command: Any) -> Iterator[str]:
 
 
 def _label(one: Parameter) -> str:
-    return str(one.told.metavar or one.name.upper())
+    return str(one.info.metavar or one.name.upper())
 
 
 def _usage(one: Parameter) -> str:
@@ -103,7 +103,7 @@ def _required(one: Parameter) -> bool:
 
 def _flags(one: Parameter) -> str:
     # Within Annotated the first flag arrives where a default would stand.
-    given = [one.told.default, *(one.told.param_decls or ())]
+    given = [one.info.default, *(one.info.param_decls or ())]
     declared = [text for text in given if isinstance(text, str) and text.startswith("-")]
     if not declared:
         flag = one.name.replace("_", "-")
@@ -115,10 +115,10 @@ def _values(one: Parameter) -> str:
     if one.kind is bool:
         return ""
     plain = next((kind for kind in typing.get_args(one.kind) if kind is not type(None)), one.kind)
-    words = [code(one.told.metavar)] if one.told.metavar else []
+    words = [code(one.info.metavar)] if one.info.metavar else []
     if inspect.isclass(plain) and issubclass(plain, enum.Enum):
         words.append(", ".join(str(member.value) for member in plain))
-    low, high = one.told.min, one.told.max
+    low, high = one.info.min, one.info.max
     if low is not None or high is not None:
         words.append(f"{f'from {low:g}' if high is None else f'{low:g} to {high:g}'}")
     return " ".join(words) or getattr(plain, "__name__", "text").lower()

@@ -192,7 +192,7 @@ class RefusalLog:
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
-        self._told: dict[Refusal, set[str]] = {}
+        self._logged: dict[Refusal, set[str]] = {}
         self.count = 0
 
     def note(self, kind: Refusal, who: str) -> None:
@@ -204,13 +204,13 @@ class RefusalLog:
         who : as it was sent
         """
         self.count += 1
-        told = self._told.setdefault(kind, set())
+        logged = self._logged.setdefault(kind, set())
         shown = ascii(who[:_SHOWN]) if who else "none"
-        if shown in told or len(told) > _LINES_A_KIND:
+        if shown in logged or len(logged) > _LINES_A_KIND:
             return
-        told.add(shown)
-        if len(told) > _LINES_A_KIND:
-            self._tell(f"Refused again and again: {kind.value}. Further ones are counted, not told.")
+        logged.add(shown)
+        if len(logged) > _LINES_A_KIND:
+            self._tell(f"Refused again and again: {kind.value}. Further ones are counted, not logged.")
         else:
             self._tell(f"Refused: {_LOG[kind].format(who=shown)}.")
 

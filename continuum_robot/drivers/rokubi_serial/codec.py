@@ -109,8 +109,8 @@ def decode(data: bytes) -> ForceFrame:
     """
     if len(data) != FRAME_BYTES or data[0] != HEADER:
         raise FrameError(PROTOCOL, f"{len(data)} bytes, expected {FRAME_BYTES} with 0x{HEADER:02X} in front")
-    _, status, f0, f1, f2, m0, m1, m2, time_us, temperature_c, told = _FRAME.unpack(data)
-    if crc(data[1:-2]) != told:
+    _, status, f0, f1, f2, m0, m1, m2, time_us, temperature_c, received = _FRAME.unpack(data)
+    if crc(data[1:-2]) != received:
         raise FrameError(PROTOCOL, "wrong CRC")
     return ForceFrame(status, (f0, f1, f2, m0, m1, m2), time_us, temperature_c)
 

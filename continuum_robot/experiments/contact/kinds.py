@@ -197,7 +197,7 @@ def _compute(settings: KindCases, progress: Progress) -> Result:
     robot = load_robot(settings.robot)
     every = list(cases(robot, settings))
     numbers: dict[str, object] = {"cases": len(every)}
-    told: dict[str, list[str]] = {}
+    by_plant: dict[str, list[str]] = {}
     for plant in settings.plants:
         make = partial(PLANTS[plant], robot, actuation="motors")
         touched = TouchedRobot(robot, settings.seed, progress)
@@ -206,25 +206,28 @@ def _compute(settings: KindCases, progress: Progress) -> Result:
             lambda make=make: make(rng=np.random.default_rng(settings.seed)),
             [case.motion for case in every if case.kind == NO_CONTACT],
         )
-        told[plant] = []
+        by_plant[plant] = []
         for index, case in enumerate(every):
             progress(f"{plant}: case {index + 1} of {len(every)}, {case.kind or 'no contact'}")
             body = make(rng=np.random.default_rng(settings.seed), contacts=case.contacts)
-            told[plant].append(kind_of(touched.move(body, case.motion, ReactionSettings()).kinds))
-        right = [found == case.kind for found, case in zip(told[plant], every, strict=True)]
+            by_plant[plant].append(kind_of(touched.move(body, case.motion, ReactionSettings()).kinds))
+        right = [found == case.kind for found, case in zip(by_plant[plant], every, strict=True)]
         numbers[f"right_{plant}"] = int(np.sum(right))
         for kind in _TRUE:
-            own = [found for found, case in zip(told[plant], every, strict=True) if case.kind == kind]
+            own = [found for found, case in zip(by_plant[plant], every, strict=True) if case.kind == kind]
             numbers[f"told_{kind or 'no_contact'}_{plant}"] = [found or "no_contact" for found in own]
-    return Result(numbers, (every, told))
+    return Result(numbers, (every, by_plant))
 
 
 def _draw(result: Result, folder: Path) -> list[Path]:
-    every, told = result.series
+    every, by_plant = result.series
     file = folder / "contact_kinds.png"
     columns = [*KINDS, NO_CONTACT]
-    with figure(file, "Contacts of every kind, and what they were taken for", 1, len(told), squeeze=False) as (_, axes):
-        for axis, (plant, found) in zip(axes[0], told.items(), strict=True):
+    with figure(file, "Contacts of every kind, and what they were taken for", 1, len(by_plant), squeeze=False) as (
+        _,
+        axes,
+    ):
+        for axis, (plant, found) in zip(axes[0], by_plant.items(), strict=True):
             counts = np.zeros((len(_TRUE), len(columns)))
             for case, name in zip(every, found, strict=True):
                 counts[_TRUE.index(case.kind), columns.index(name)] += 1

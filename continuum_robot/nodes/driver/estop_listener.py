@@ -74,7 +74,7 @@ class EstopListener:
             start_parameter_services=False,
         )
         self._inputs, self._obeys = inputs, obeys
-        self._said: tuple[str, ...] = ()
+        self._texts: tuple[str, ...] = ()
         self._looks = 0
         self._topic = node.resolve_topic_name("estop")
         for profile in (qos.switch_subscription(), qos.latched()):
@@ -127,10 +127,10 @@ class EstopListener:
             self._looks = 0
             self._timer.reset()
         holders = self._inputs.holders(time.monotonic())
-        said = tuple(str(holder) for holder in holders)
-        if said == self._said:
+        texts = tuple(str(holder) for holder in holders)
+        if texts == self._texts:
             return
-        before, self._said = self._said, said
+        before, self._texts = self._texts, texts
         for holder in holders:
             if holder.latches and str(holder) not in before:
                 self._obeys.press(f"{holder.name} {holder.says}")

@@ -23,6 +23,7 @@ DISTRIBUTIONS = {
     "cython": "cython",
     "Cython": "cython",
     "dynamixel_sdk": "dynamixel-sdk",
+    "ndicapy": "ndicapi",
     "PIL": "pillow",
     "serial": "pyserial",
     "yaml": "pyyaml",

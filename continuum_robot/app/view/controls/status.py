@@ -104,8 +104,8 @@ def banner(snapshot: RobotState) -> str:
         title += f" · {HOLDING.upper()}"
     if snapshot.estop:
         title = "EMERGENCY STOP IS LATCHED"
-    said = words.START if snapshot.holding else words.STATES.get(state, "")
-    parts = [f"<b>{html.escape(title)}</b><br>{html.escape(said)}"]
+    shown = words.START if snapshot.holding else words.STATES.get(state, "")
+    parts = [f"<b>{html.escape(title)}</b><br>{html.escape(shown)}"]
     if snapshot.driver and state:
         parts.append(f"Motors: {html.escape(words.DRIVER_STATES.get(snapshot.driver, snapshot.driver))}.")
     if state and snapshot.driver_message not in ("", snapshot.driver):
