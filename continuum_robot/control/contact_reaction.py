@@ -38,7 +38,7 @@ _MASS_S = 0.05
 # Through a contact the rod is some three times as stiff as bent freely, and giving way has to be five times as slow as
 # the controller follows: else both together swing.
 _DAMPING = 15.0
-_STIFFNESS = 0.1
+_STIFFNESS = 0.05
 _DIRECTION_S = 0.1
 _SOONER = 3.0
 _CLEAR = 0.02

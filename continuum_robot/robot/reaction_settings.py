@@ -72,7 +72,7 @@ class ReactionSettings:
         live=True,
     )
     stiffness_n_per_m: float = quantity(
-        "of comply, at the tip; 0: a tenth of that of the rod itself",
+        "of comply, at the tip; 0: a twentieth of that of the rod itself",
         "N/m",
         default=0.0,
         ge=0,
