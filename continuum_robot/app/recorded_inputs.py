@@ -140,11 +140,12 @@ def _inputs(bag: Path, topics: _Topics) -> RecordedInputs:
 def _order(step: Given | State) -> tuple[int, int]:
     """Whoever takes both does one after the other: a reference that came before a command was computed went into it.
 
-    In lock-step many things are at one time: references of a state's time answer that state.
+    In lock-step many things are at one time: references of a state's time answer that state. Curvatures of a fibre
+    stand at the time at which it was read, and come up to a period of the shape later: after that time's state.
     """
     if isinstance(step, State):
         return step.time_ns, 1
-    return step.time_ns, 2 if step.topic == REFERENCE else 0
+    return step.time_ns, 2 if step.topic in (REFERENCE, FIBER) else 0
 
 
 def _read(bag: Path, namespace: str | None) -> _Topics:

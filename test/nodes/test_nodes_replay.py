@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
@@ -27,16 +28,19 @@ pytestmark = [pytest.mark.ros]
 COMMAND = [sys.executable, "-m", "continuum_robot.app.command_line"]
 
 
-@pytest.fixture(scope="module")
-def run(domain, tmp_path_factory) -> Path:
+def short_demo(out: Path, *options: str) -> Path:
     """The folder of a short demo, in lock-step."""
-    out = tmp_path_factory.mktemp("demo")
     level = ("--fake-level", "dynamics", "--no-view")
     command = [*COMMAND, "demo", "--clock", "lockstep", "--seed", "1", "--duration", "2", "--out", str(out), *level]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+    done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=400, check=False)
     (folder,) = out.iterdir()
     assert (folder / "metrics.json").is_file(), done.stdout + done.stderr
     return folder
+
+
+@pytest.fixture(scope="module")
+def run(domain, tmp_path_factory) -> Path:
+    return short_demo(tmp_path_factory.mktemp("demo"))
 
 
 def numbers_of(file: Path) -> dict:
@@ -81,6 +85,17 @@ def test_a_replay_gives_the_same_answers(run, tmp_path):
         then, now = (read_recording(one.bag, ("tendon_states",)).series("tendon_states") for one in (first, second))
     assert (then["displacement"] == now["displacement"]).all()
     assert then.stamp_s.tolist() == now.stamp_s.tolist()
+
+
+def test_curvatures_of_a_fibre_go_through_again(domain, tmp_path):
+    values = yaml.safe_load(find_robot_file("opencr_five_tendon").read_text())
+    values["segments"][0]["basis"] = {"kind": "chebyshev_bending", "order": 1}
+    values["fiber"] = {"gratings_m": [0.01, 0.07, 0.13, 0.19]}
+    file = tmp_path / "with_fiber.yaml"
+    file.write_text(yaml.safe_dump(values))
+    _, numbers = replayed(short_demo(tmp_path / "demo", "--robot", str(file)), tmp_path / "replays")
+    assert numbers["shape_compared"] > 100
+    assert numbers["shape_coefficients_agree_to_rounding_percent"] == 100
 
 
 def test_another_file_says_what_would_have_been_different(run, tmp_path):
