@@ -51,7 +51,7 @@ _EXPORTS = {
     "RodModel": "rod.model",
     "Plant": "simulation.plant",
     "ShapeEstimator": "estimation.shape",
-    "ContactMonitor": "estimation.contact_monitor",
+    "ContactMonitor": "estimation.contact.monitor",
     "ClarkeController": "control.clarke_controller",
     "TipControl": "control.tip_control",
     "ContactReaction": "control.contact_reaction",

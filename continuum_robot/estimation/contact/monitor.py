@@ -63,7 +63,7 @@ class ContactMonitor:
     """Detects contacts of a robot, estimates their wrench and arc length. Not for use by two threads at once.
 
     Residual and thresholds are those of the strain coefficients (n of them); where the rod does more than bend or its
-    tendons take other paths, those of the modes that its sensors see, see :mod:`.seen_modes`.
+    tendons take other paths, those of the modes that its sensors see, see :mod:`..seen_modes`.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ class ResidualSensitivity:
 
     S_k = (S_(k-1) + K (P_k - P_(k-1)) - K (F_k + F_(k-1)) / 2 dt) / (1 + K dt) with P = dp/dx, F = d(known force)/dx.
     The first P counts in full, as in (65): the error is taken to begin with the observation. The next S is computed
-    with the error budget, see :meth:`.contact_algebra.BudgetAlgebra.gmo_budget`.
+    with the error budget, see :meth:`.algebra.BudgetAlgebra.gmo_budget`.
 
     Parameters
     ----------

@@ -224,11 +224,11 @@ def default_settings(robot: Robot) -> MonitorSettings:
       used only where a shape comes without its own covariance.
     - forces, as shares of what the tendons balance at the tip in the weakest direction, F = min over phi of
       sum of r max(cos(psi_j - phi), 0) (maximum - minimum) / length, the least of all segments (194 N for
-      vanderbilt_segment, 1.1 N for opencr_five_tendon; see :class:`.contact_channels.ContactChannels`):
+      vanderbilt_segment, 1.1 N for opencr_five_tendon; see :class:`.channels.ContactChannels`):
       ``force_walk_n_per_sqrt_s`` 0.15 F, so that a contact that grows to a seventh of F within a second is followed;
       collisions 0.25 F at rest, 0.3 F accelerating.
 
-    Of a robot of which only modes are seen (:mod:`.seen_modes`) coefficients are those: their constant error is 1 by
+    Of a robot of which only modes are seen (:mod:`..seen_modes`) coefficients are those: their constant error is 1 by
     their definition, and a jump that no motion makes is what 20 rad/s of a segment make of a mode in 10 ms.
 
     Parameters

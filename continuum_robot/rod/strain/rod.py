@@ -387,7 +387,7 @@ class LoadedChain:
     ----------
     conservative : whether all of them have a potential (forces in the base frame)
     station : index of the station of every load
-    laws, law_station : (l, 15) of all points, see :func:`.step.load_wrench`, and the index of the station of each
+    laws, law_station : (l, 15) of all points, see :func:`..step.load_wrench`, and the index of the station of each
     """
 
     def __init__(self, rod: StrainRod, loads: Sequence[Load]) -> None:
