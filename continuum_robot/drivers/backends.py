@@ -34,8 +34,10 @@ from continuum_robot.robot.hardware import (
     Dynamixel,
     Hardware,
     OdriCan,
+    RokubiSerial,
+    StringEncoderSerial,
 )
-from continuum_robot.robot.tracker import NDI_SERIAL
+from continuum_robot.robot.tracker import NDI_SERIAL, NdiSerial
 
 Time = tuple[Callable[[], float], Callable[[float], None]]
 """Clock and waiting, s."""
@@ -167,13 +169,13 @@ def string_encoders(robot: Robot, port: str = "") -> StringEncoders:
     ------
     ParameterError : the robot has no such device in its file
     """
-    settings: Any = hardware_of(robot).string_encoders
-    if settings is None:
-        raise ParameterError("hardware.string_encoders", None, f"string encoders in the file of robot {robot.name!r}")
-    if settings.kind != STRING_ENCODER_SERIAL:
-        return cast("StringEncoders", _of_others(STRING_ENCODERS, StringEncoders, robot, settings, "string_encoders"))
-    names = [string.name for string in robot.strings]
-    return StringEncoderReader(settings, names, port=port or None, clock=monotonic)
+
+    def own(settings: StringEncoderSerial) -> StringEncoders:
+        names = [string.name for string in robot.strings]
+        return StringEncoderReader(settings, names, port=port or None, clock=monotonic)
+
+    made = _sensor(robot, "string_encoders", STRING_ENCODER_SERIAL, own, STRING_ENCODERS, StringEncoders)
+    return cast("StringEncoders", made)
 
 
 def tracker(robot: Robot, port: str = "") -> Tracker:
@@ -187,12 +189,11 @@ def tracker(robot: Robot, port: str = "") -> Tracker:
     ------
     ParameterError : the robot has no such device in its file
     """
-    settings: Any = hardware_of(robot).tracker
-    if settings is None:
-        raise ParameterError("hardware.tracker", None, f"a tracker in the file of robot {robot.name!r}")
-    if settings.kind != NDI_SERIAL:
-        return cast("Tracker", _of_others(TRACKERS, Tracker, robot, settings, "tracker"))
-    return NdiTracker(settings, port)
+
+    def own(settings: NdiSerial) -> Tracker:
+        return NdiTracker(settings, port)
+
+    return cast("Tracker", _sensor(robot, "tracker", NDI_SERIAL, own, TRACKERS, Tracker))
 
 
 def force_sensor(robot: Robot, port: str = "") -> ForceSensor:
@@ -206,9 +207,19 @@ def force_sensor(robot: Robot, port: str = "") -> ForceSensor:
     ------
     ParameterError : the robot has no such device in its file
     """
-    settings: Any = hardware_of(robot).force_sensor
+
+    def own(settings: RokubiSerial) -> ForceSensor:
+        return RokubiForceSensor(settings, port=port or None, clock=monotonic)
+
+    return cast("ForceSensor", _sensor(robot, "force_sensor", ROKUBI_SERIAL, own, FORCE_SENSORS, ForceSensor))
+
+
+_NAMES = {"string_encoders": "string encoders", "tracker": "a tracker", "force_sensor": "a force sensor"}
+
+
+def _sensor(robot: Robot, section: str, kind: str, own: Callable[[Any], Any], door: str, protocol: type) -> Any:
+    """The driver of a section of the robot's hardware: of the ``kind`` of this package, or behind its door."""
+    settings: Any = getattr(hardware_of(robot), section)
     if settings is None:
-        raise ParameterError("hardware.force_sensor", None, f"a force sensor in the file of robot {robot.name!r}")
-    if settings.kind != ROKUBI_SERIAL:
-        return cast("ForceSensor", _of_others(FORCE_SENSORS, ForceSensor, robot, settings, "force_sensor"))
-    return RokubiForceSensor(settings, port=port or None, clock=monotonic)
+        raise ParameterError(f"hardware.{section}", None, f"{_NAMES[section]} in the file of robot {robot.name!r}")
+    return own(settings) if settings.kind == kind else _of_others(door, protocol, robot, settings, section)

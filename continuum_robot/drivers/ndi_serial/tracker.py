@@ -28,7 +28,6 @@ _MM = 1e-3
 _TRANSFORMS = "0801"  # TX: transforms, of tools outside of the characterised volume too
 _TO_BE_FREED, _TO_BE_INITIALISED, _TO_BE_ENABLED = "01", "02", "03"  # PHSR
 _PASSIVE = "*********1****"  # PHRQ: a tool without a wire, which its definition file describes
-_MISSED = ("MISSING", "DISABLED")
 
 
 class NdiTracker:
