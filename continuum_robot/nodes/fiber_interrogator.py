@@ -15,7 +15,6 @@ from continuum_robot.nodes.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.simulated_sensor import SimulatedSensorNode
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.schema import Quantity
 from continuum_robot.simulation.bodies import linked_curvature
 from continuum_robot.simulation.fiber import FiberErrors, MeasuredCurvature, SimulatedFiber
 
@@ -40,29 +39,6 @@ class FiberInterrogator(SimulatedSensorNode[MeasuredCurvature]):
             fastest_hz=1000,
             **node_options,
         )
-        declare, errors = self.parameters.declare, FiberErrors()
-        declare(
-            "noise_per_m",
-            errors.noise_per_m,
-            "standard deviation of each curvature's noise",
-            rules=Quantity("", "1/m", ge=0, le=10),
-        )
-        declare(
-            "offset_per_m",
-            errors.offset_per_m,
-            "standard deviation of each curvature's constant error",
-            rules=Quantity("", "1/m", ge=0, le=10),
-        )
-        declare(
-            "delay_s",
-            errors.delay_s,
-            "age of the curvatures when they are published; their stamp is when they were read",
-            rules=Quantity("", "s", ge=0, le=0.4),
-        )
-        declare(
-            "lost", errors.lost, "fraction of the readings that are lost; 1: an outage", rules=Quantity("", ge=0, le=1)
-        )
-        self.parameters.on_change(self._on_parameters)
         self._fiber: SimulatedFiber | None = None
         self._robot: Robot | None = None
         self._message = FiberCurvature()
@@ -73,10 +49,11 @@ class FiberInterrogator(SimulatedSensorNode[MeasuredCurvature]):
         """Look at the simulated robot; raises ParameterError on hardware."""
         robot = self._robot = self.load_robot()
         self._message = FiberCurvature(simulated=True)
+        self._errors = self.parameters.declare_settings("", FiberErrors(), all_live=True)
         if robot.fiber is None:
             self.get_logger().info(f"robot {robot.name} has no fiber: fiber_curvature stays silent")
             return
-        self._fiber = SimulatedFiber(self._errors(), np.random.default_rng([robot.simulation.seed, 3]))
+        self._fiber = SimulatedFiber(self._errors.value, np.random.default_rng([robot.simulation.seed, 3]))
         self.open_link(robot)
 
     def cleanup(self) -> None:
@@ -88,6 +65,7 @@ class FiberInterrogator(SimulatedSensorNode[MeasuredCurvature]):
         """Read the gratings."""
         found = None if self._robot is None else linked_curvature(self._robot, linked)
         if found is not None and self._fiber is not None:
+            self._fiber.errors = self._errors.value
             self._fiber.look(time_s, found)
         return found is not None
 
@@ -102,16 +80,6 @@ class FiberInterrogator(SimulatedSensorNode[MeasuredCurvature]):
         message.curvature = conversions.float_array(report.curvature)
         self.stamp(message.header.stamp, report.time_s)
         self._curvatures.publish(message)
-
-    def _errors(self) -> FiberErrors:
-        get = self.parameters.get
-        return FiberErrors(
-            noise_per_m=get("noise_per_m"), offset_per_m=get("offset_per_m"), delay_s=get("delay_s"), lost=get("lost")
-        )
-
-    def _on_parameters(self, _names: set[str]) -> None:
-        if self._fiber is not None:
-            self._fiber.errors = self._errors()
 
     def _diagnose(self, status: StatusBuilder) -> None:
         if self.read_problem:

@@ -22,8 +22,14 @@ class FiberErrors:
     offset_per_m: float = quantity(
         "standard deviation of each curvature's constant error, drawn once", "1/m", default=0.03, ge=0, le=10
     )
-    delay_s: float = quantity("age of the curvatures when they are reported", "s", default=0.005, ge=0, le=0.4)
-    lost: float = quantity("fraction of the readings that are lost", default=0.0, ge=0, le=1)
+    delay_s: float = quantity(
+        "age of the curvatures when they are reported; their stamp is when they were read",
+        "s",
+        default=0.005,
+        ge=0,
+        le=0.4,
+    )
+    lost: float = quantity("fraction of the readings that are lost; 1: an outage", default=0.0, ge=0, le=1)
 
 
 @dataclass(frozen=True, slots=True)
