@@ -19,7 +19,7 @@ from continuum_robot.estimation.sensor_watch import SensorWatch, WatchSettings
 from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.code.generation import compile_functions
-from continuum_robot.rod.fiber import curvature_lever_m2, curvature_matrix
+from continuum_robot.rod.fiber import curvature_readings
 from continuum_robot.rod.model import RodModel
 
 Vector = NDArray[np.float64]
@@ -82,7 +82,7 @@ class LengthFit:
         self._size, self._tendons = model.size, robot.tendon_count
         self._names = coefficient_names(robot)
         self._sensors = sensor_names(robot)
-        of_fiber = curvature_lever_m2(robot)[:, None] * curvature_matrix(robot)
+        of_fiber = curvature_readings(robot)
         self.matrix = np.vstack([model.tendon_matrix, model.string_matrix, of_fiber])
         self._watched = self._tendons + len(robot.strings)
         self._sigma = sensor_sigma_m(robot, settings)

@@ -22,7 +22,7 @@ from continuum_robot.estimation.modal_filter import ModalKalmanFilter
 from continuum_robot.estimation.sensor_errors import expected_string_sigma_m, sensor_noise_m, sensor_sigma_m
 from continuum_robot.estimation.shape_estimate import ShapeSettings
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.fiber import curvature_lever_m2, curvature_matrix
+from continuum_robot.rod.fiber import curvature_readings
 from continuum_robot.rod.strain.problem import StaticProblem
 from continuum_robot.rod.strain.rod import StrainRod
 from continuum_robot.rod.strain.statics import equilibrium
@@ -122,7 +122,7 @@ def seen_modes(robot: Robot, settings: ShapeSettings | None = None) -> SeenModes
     rest = equilibrium(problem, tension).c
     stiffness = problem.terms(rest, tension)[2]
     sigma_m = sensor_sigma_m(robot, settings, expected_string_sigma_m(robot, settings))
-    of_fiber = curvature_lever_m2(robot)[:, None] * curvature_matrix(robot)
+    of_fiber = curvature_readings(robot)
     sensors = np.vstack([rod.displacement_jacobian(rest), rod.string_jacobian(rest), of_fiber])
     weighted = sensors / sigma_m[:, None]
     compliant = np.linalg.solve(stiffness, weighted.T)

@@ -25,7 +25,7 @@ from continuum_robot.estimation.sensor_errors import sensor_names
 from continuum_robot.estimation.sensor_watch import SensorWatch, WatchSettings
 from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettings
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.fiber import curvature_lever_m2, curvature_matrix
+from continuum_robot.rod.fiber import curvature_readings
 from continuum_robot.rod.strain.inverse import hold
 from continuum_robot.rod.strain.problem import StaticProblem, downhill
 from continuum_robot.rod.strain.rod import StrainRod
@@ -85,7 +85,7 @@ class StaticFit:
         self._problem = StaticProblem(self.rod)
         self._stiffness = np.full(robot.tendon_count, robot.simulation.tendon_stiffness_n_per_m)
         self.modes = seen_modes(robot, settings)
-        self._of_fiber = curvature_lever_m2(robot)[:, None] * curvature_matrix(robot)
+        self._of_fiber = curvature_readings(robot)
         self._sensors = sensor_names(robot)
         self._sigma_m = self.modes.sigma_m
         self._filter = self.modes.motion_filter()

@@ -102,8 +102,7 @@ class Robot:
         if len(set(string_names)) != len(string_names):
             raise refuse("strings", string_names, "a different name for each string")
         self._check_fiber()
-        reason = self.traits.nonlinear_lengths
-        if reason and self.simulation.time_steps == EXPLICIT:
+        if self.simulation.time_steps == EXPLICIT and (reason := self.traits.nonlinear_lengths):
             raise refuse("simulation.time_steps", EXPLICIT, f"{AUTO} or {IMPLICIT} with the {reason} of this robot")
         self._check_paths()
         if self.control is not None and len(self.control.gains) != len(self.part_names):
@@ -238,7 +237,7 @@ class Robot:
 
     @property
     def construction(self) -> Construction:
-        """What it is made of: the one place where a rod and a mechanism are told apart."""
+        """What it is made of: the one place where a rod and a mechanism are distinguished."""
         if self.mechanism is not None:
             return self.mechanism
         law = PID_LAW if self.control is None else self.control.law
@@ -284,6 +283,11 @@ class Robot:
                 for start, segment in zip(self.segment_starts_m, self.segments, strict=True)
             ]
         )
+
+    @property
+    def gratings_m(self) -> tuple[float, ...]:
+        """Arc length of every grating of its fibre, m; empty without one."""
+        return () if self.fiber is None else self.fiber.gratings_m
 
     @property
     def tendon_count(self) -> int:

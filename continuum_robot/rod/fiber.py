@@ -22,10 +22,9 @@ def curvature_matrix(robot: Robot) -> Vector:
     ----------
     robot : a rod, with a fibre or without
     """
-    gratings_m = () if robot.fiber is None else robot.fiber.gratings_m
-    matrix = np.zeros((2 * len(gratings_m), robot.coefficient_count))
+    matrix = np.zeros((2 * len(robot.gratings_m), robot.coefficient_count))
     places = coefficient_slices(robot)
-    for index, s_m in enumerate(gratings_m):
+    for index, s_m in enumerate(robot.gratings_m):
         at = segment_at(robot, s_m)
         segment = robot.segments[at]
         ratio = min(1.0, (s_m - float(robot.segment_starts_m[at])) / segment.length_m)
@@ -40,9 +39,18 @@ def curvature_lever_m2(robot: Robot) -> Vector:
     ----------
     robot : a rod, with a fibre or without
     """
-    gratings_m = () if robot.fiber is None else robot.fiber.gratings_m
-    segments = [robot.segments[segment_at(robot, s_m)] for s_m in gratings_m]
+    segments = [robot.segments[segment_at(robot, s_m)] for s_m in robot.gratings_m]
     return np.repeat([segment.tendons.pitch_radius_m * segment.length_m for segment in segments], 2)
+
+
+def curvature_readings(robot: Robot) -> Vector:
+    """What of every curvature is read per strain coefficient: curvatures times their lever, (2 g, n), m per 1/m.
+
+    Parameters
+    ----------
+    robot : a rod, with a fibre or without
+    """
+    return np.asarray(curvature_lever_m2(robot)[:, None] * curvature_matrix(robot))
 
 
 def segment_at(robot: Robot, s_m: float) -> int:

@@ -30,7 +30,8 @@ from continuum_robot.rod.exponential import (
     tangent_coefficients,
 )
 
-_REACH_RAD = 2.5  # turn of one step to double precision
+REACH_RAD = 2.5
+"""Turn of one step to which its functions hold to double precision, rad."""
 GAUSS_RATIOS = (0.5 - math.sqrt(15) / 10, 0.5, 0.5 + math.sqrt(15) / 10)
 """Positions of a step's nodes, in its length."""
 GAUSS_WEIGHTS = (5 / 18, 4 / 9, 5 / 18)
@@ -53,7 +54,7 @@ def frame_change(strain: Any, length: Any) -> tuple[Any, Any, Any]:
     strain : (18,) at the nodes, 1/m and dimensionless
     length : of the step, m
     """
-    here = _Step(_ALL, _REACH_RAD)
+    here = _Step(_ALL, REACH_RAD)
     rotation, shift, by_omega = ca.substitute(
         here.at([here.turn, here.shift, here.tangent(1)]), [here.nodal, here.length], [strain, length]
     )
@@ -200,7 +201,7 @@ def _curvature_function() -> ca.Function:
     wrench, moved, twist = ca.SX.sym("wrench", 6), ca.SX.sym("moved", 6), ca.SX.sym("twist", 6)
     rotation, position = frame_parts(frame)
     local = ca.vertcat(rotation.T @ (wrench[:3] - ca.cross(position, wrench[3:])), rotation.T @ wrench[3:])
-    here, force = _Step(_ALL, _REACH_RAD), ca.SX.sym("force", 6)
+    here, force = _Step(_ALL, REACH_RAD), ca.SX.sym("force", 6)
     on_omega = here.tangent(1).T @ force
     by_omega, on_step = ca.substitute(
         here.at([ca.jacobian(on_omega, here.omega), on_omega]),
@@ -235,7 +236,7 @@ def own_motion_function(pattern: StrainPattern) -> ca.Function:
     Rotation (9,) and translation (3,) from its start to its end, and the twist (6,) of its end against its start in the
     end's axes.
     """
-    here = _Step(pattern, _REACH_RAD)
+    here = _Step(pattern, REACH_RAD)
     return ca.Function(
         "rod_own_motion",
         [here.nodal, here.rate, here.length],
@@ -301,7 +302,7 @@ def step_force_function(pattern: StrainPattern) -> ca.Function:
     From the twist (6,) of the step's start in its own axes, the strains picked (m,), their rates, length, momentum
     wrench L (6,) and force wrench W (6,) on what lies beyond the step, in its end's axes.
     """
-    here = _Step(pattern, _REACH_RAD)
+    here = _Step(pattern, REACH_RAD)
     twist, momentum, wrench = (ca.SX.sym(name, 6) for name in ("twist", "momentum", "wrench"))
     by_omega, step_rate = here.tangent(-1), ca.SX.sym("step_rate", 6)
     end = carried(here.turn, here.shift, twist) + by_omega @ step_rate

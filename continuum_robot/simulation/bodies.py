@@ -99,7 +99,7 @@ def linked_curvature(robot: Robot, values: Vector) -> Vector | None:
 
 
 def _curvature_count(robot: Robot) -> int:
-    return 0 if robot.fiber is None else 2 * len(robot.fiber.gratings_m)
+    return 2 * len(robot.gratings_m)
 
 
 def mechanism_body(robot: Robot) -> RollingPlant | ModulationPlant:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.rod.code.generation import FastFunction, compile_functions
 from continuum_robot.rod.step import (
+    REACH_RAD,
     carry_functions,
     jacobian_step_function,
     local_load_function,
@@ -25,6 +26,7 @@ from continuum_robot.rod.step import (
     tangent_function,
 )
 from continuum_robot.rod.strain.dynamics import StrainDynamics
+from continuum_robot.rod.strain.kinematics import MagnusChain
 
 Vector = NDArray[np.float64]
 
@@ -38,7 +40,6 @@ _OPTIONS = {"cse": True}
 _SPOOL_ITERATIONS = 6
 _FAR = 1e30
 _LEAST_LEARNED = 0.1
-_REACH_RAD = 2.5
 
 
 class SpoolModel(Protocol):
@@ -277,11 +278,8 @@ def _motion(dynamics: StrainDynamics, c: Any, rate: Any) -> tuple[Any, Any]:
     chain, loads = dynamics.chain, dynamics.loaded
     steps = len(chain.step_m)
     pattern = chain.pattern
-    picked = list(pattern.picked)
-    nodal = _sparse(chain.nodal[:, picked].reshape(-1, dynamics.size))
-    at_nodes = _product_function("rod_at_nodes", nodal)
-    strain = ca.reshape(at_nodes(c) + ca.DM(chain.rest[:, picked].reshape(-1)), len(picked), steps)
-    strain_rate = ca.reshape(at_nodes(rate), len(picked), steps)
+    nodal, rest, at_nodes = _picked_strains(chain)
+    strain, strain_rate = at_nodes(c) + rest, at_nodes(rate)
     lengths = ca.DM(chain.step_m.reshape(1, -1))
     turns, shifts, own = own_motion_function(pattern).map(steps)(strain, strain_rate, lengths)
     turn, shift, own = (ca.horzsplit(value) for value in (turns, shifts, own))
@@ -306,19 +304,18 @@ def _motion(dynamics: StrainDynamics, c: Any, rate: Any) -> tuple[Any, Any]:
     on_rate, on_strain = step_force_function(pattern).map(steps)(
         ca.horzcat(*twist[:-1]), strain, strain_rate, lengths, ca.horzcat(*momenta), ca.horzcat(*wrenches)
     )
-    from_nodes = _product_function("rod_from_nodes", nodal.T)
+    from_nodes = _product_function("rod_from_nodes", _sparse(nodal.reshape(-1, dynamics.size)).T)
     return from_nodes(ca.vec(on_rate)), from_nodes(ca.vec(on_strain))
 
 
 def mass_root_function(dynamics: StrainDynamics) -> ca.Function:
     """Of c: Jacobians of all stations in their own axes, times the roots of their inertia, (n, 6 k): the root of M."""
     chain, pattern, n = dynamics.chain, dynamics.chain.pattern, dynamics.size
-    steps, picked = len(chain.step_m), list(chain.pattern.picked)
-    c, nodal = ca.MX.sym("c", n), chain.nodal[:, picked]
-    strain = ca.reshape(_product_function("rod_at_nodes", _sparse(nodal.reshape(-1, n)))(c), len(picked), steps)
-    strain += ca.DM(chain.rest[:, picked].T)
-    found = tangent_function(pattern, _REACH_RAD).map(steps)(strain, ca.DM(chain.step_m.reshape(1, -1)))
-    turns, shifts, own = (ca.horzsplit(value, width) for value, width in zip(found, (3, 1, len(picked)), strict=True))
+    steps, picked = len(chain.step_m), len(pattern.picked)
+    c = ca.MX.sym("c", n)
+    nodal, rest, at_nodes = _picked_strains(chain)
+    found = tangent_function(pattern, REACH_RAD).map(steps)(at_nodes(c) + rest, ca.DM(chain.step_m.reshape(1, -1)))
+    turns, shifts, own = (ca.horzsplit(value, width) for value, width in zip(found, (3, 1, picked), strict=True))
     jacobian, roots = ca.MX.zeros(6, n), []
     for k, inertia in enumerate(dynamics.inertia[1:]):
         moved = np.flatnonzero(nodal[k].any(axis=0))
@@ -334,6 +331,14 @@ def mass_root_function(dynamics: StrainDynamics) -> ca.Function:
         jacobian, weighed = step(ca.vec(turns[k]), shifts[k], jacobian, own[k], _sparse(by_own), ca.DM(root))
         roots.append(weighed)
     return ca.Function("rod_mass_root", [c], [ca.horzcat(*roots)])
+
+
+def _picked_strains(chain: MagnusChain) -> tuple[Vector, ca.DM, Callable[[Any], Any]]:
+    """Strains picked at the nodes of every step: per coefficient (k, m, n), at rest (m, k), and of a vector (m, k)."""
+    picked = list(chain.pattern.picked)
+    nodal = chain.nodal[:, picked]
+    product = _product_function("rod_at_nodes", _sparse(nodal.reshape(-1, chain.size)))
+    return nodal, ca.DM(chain.rest[:, picked].T), lambda values: ca.reshape(product(values), len(picked), len(nodal))
 
 
 def _path_rates(dynamics: StrainDynamics, c: Any, rate: Any) -> tuple[Any, Any, Any, Any]:

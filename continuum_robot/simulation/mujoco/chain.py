@@ -171,7 +171,7 @@ class Chain:
 
         Between the joints of a segment linear, beyond them that of the nearest.
         """
-        gratings_m = () if self.robot.fiber is None else self.robot.fiber.gratings_m
+        gratings_m = self.robot.gratings_m
         matrix = np.zeros((2 * len(gratings_m), self.dof_count))
         ends = np.cumsum([0, *(len(joint.order) for joint in self.joints)])
         for index, s_m in enumerate(gratings_m):
