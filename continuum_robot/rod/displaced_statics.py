@@ -26,7 +26,8 @@ from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.coordinates import clarke_from_curvature, clarke_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.friction.dry import moved_anchor, stop_force
-from continuum_robot.rod.strain.rod import LoadedChain, StrainRod
+from continuum_robot.rod.strain.loaded_chain import LoadedChain
+from continuum_robot.rod.strain.rod import StrainRod
 
 Array = NDArray[np.float64]
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import casadi as ca
+import numpy as np
 
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.code.shared import Code
+from continuum_robot.rod.code.shared import Code, sparse
 from continuum_robot.rod.inertia import Parts, Station, stations
 from continuum_robot.rod.moving_chain import MovingFrame, SegmentSteps, base_frame, code_of, step_ends
 from continuum_robot.rod.tendons import coefficient_slices
@@ -69,8 +70,8 @@ def inertial_terms(
     height: dict[str, Any] = {}
     base = base_frame(size, robot.gravity_m_per_s2 if weight else None, kind)
     for station, frame, code in _moving_stations(robot, parts, base, c, c_rate, quadrature_nodes):
-        still: Any = ca.DM(3, 1) if station.center_of_mass_m is None else station.center_of_mass_m
-        arm, here = ca.sparsify(ca.DM(still)), (frame.jacobian, frame.twist, frame.acceleration)
+        still = np.zeros(3) if station.center_of_mass_m is None else station.center_of_mass_m
+        arm, here = sparse(still), (frame.jacobian, frame.twist, frame.acceleration)
         if station.mass_kg:
             given = (station.total_mass_kg, arm, *here)
             own_mass, own_bias, square = code("of_mass", _of_mass, *given)
@@ -83,11 +84,11 @@ def inertial_terms(
                 height[part] = height.get(part, 0) - own * ca.dot(gravity, position)
         tensor = station.tensor_kg_m2
         if tensor is not None:
-            own_mass, own_bias = code("of_tensor", _of_tensor, ca.sparsify(ca.DM(tensor)), *here)
+            own_mass, own_bias = code("of_tensor", _of_tensor, sparse(tensor), *here)
             mass, bias = mass + own_mass, bias + own_bias
             spin = frame.twist[:3]
             for part, inertia in station.tensors_kg_m2.items():
-                energy = ca.dot(spin, ca.sparsify(ca.DM(inertia)) @ spin) / 2
+                energy = ca.dot(spin, sparse(inertia) @ spin) / 2
                 rotational[part] = rotational.get(part, 0) + energy
     return Terms(mass, bias, translational, rotational, height)
 

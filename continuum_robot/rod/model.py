@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.code.shared import code_in, function_of
+from continuum_robot.rod.code.shared import code_in, function_of, sparse
 from continuum_robot.rod.friction.capstans import actuator_mass_matrix
 from continuum_robot.rod.inertia import (
     PARTS,
@@ -117,21 +117,21 @@ class RodModel:
         return self._whole_mass(self._terms)
 
     def _whole_mass(self, terms: Terms) -> Any:
-        return ca.tril2symm(ca.tril(terms.mass + _sparse(self._constant_mass)))  # symmetric to the last bit
+        return ca.tril2symm(ca.tril(terms.mass + sparse(self._constant_mass)))  # symmetric to the last bit
 
     @cached_property
     def _load(self) -> Any:
         """Everything on the left of the equations of motion but M c''."""
-        return self._terms.bias + _sparse(self.stiffness) @ self._c + _sparse(self.damping) @ self._rate
+        return self._terms.bias + sparse(self.stiffness) @ self._c + sparse(self.damping) @ self._rate
 
     @cached_property
     def _kinetic(self) -> Any:
-        sliding = ca.dot(self._rate, _sparse(self._constant_mass) @ self._rate) / 2  # muhmann (12), johnston (23)
+        sliding = ca.dot(self._rate, sparse(self._constant_mass) @ self._rate) / 2  # muhmann (12), johnston (23)
         return sum(self._terms.translational.values()) + sum(self._terms.rotational.values()) + sliding  # muhmann (9)
 
     @cached_property
     def _potential(self) -> Any:
-        elastic = ca.dot(self._c, _sparse(self.stiffness) @ self._c) / 2
+        elastic = ca.dot(self._c, sparse(self.stiffness) @ self._c) / 2
         return sum(self._still.height.values()) + elastic  # muhmann (15)
 
     @cached_property
@@ -264,8 +264,8 @@ class RodModel:
             ca.vertcat(*(group.get(part, zero) for part in PARTS))
             for group in (terms.translational, terms.rotational, terms.height)
         ]
-        axial = ca.dot(self._rate, _sparse(self.axial_mass) @ self._rate) / 2  # muhmann (12)
-        elastic = ca.dot(self._c, _sparse(self.stiffness) @ self._c) / 2  # muhmann (19)
+        axial = ca.dot(self._rate, sparse(self.axial_mass) @ self._rate) / 2  # muhmann (12)
+        elastic = ca.dot(self._c, sparse(self.stiffness) @ self._c) / 2  # muhmann (19)
         return function_of(
             "energies",
             [self._c, self._rate],
@@ -313,10 +313,6 @@ class RodModel:
         c, displaced = self._displaced()
         value = ca.densify(ca.jacobian(displaced, c))
         return function_of("displacement_jacobian", [c], [value], ["c"], ["jacobian"])
-
-
-def _sparse(matrix: Any) -> Any:
-    return ca.sparsify(ca.DM(matrix))
 
 
 def _solution(matrix: Any, right: Any) -> tuple[Any]:

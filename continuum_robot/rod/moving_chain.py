@@ -27,7 +27,7 @@ from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segment import Segment
 from continuum_robot.rod.bases import REFERENCE_STRAIN, basis_matrix
-from continuum_robot.rod.code.shared import Code, repeated_code, shared_code
+from continuum_robot.rod.code.shared import Code, repeated_code, shared_code, sparse
 from continuum_robot.rod.exponential import bracket
 from continuum_robot.rod.step import (
     GAUSS_RATIOS,
@@ -35,6 +35,7 @@ from continuum_robot.rod.step import (
     carried,
     drift_function,
     frame_function,
+    moved_jacobian,
     tangent_function,
 )
 from continuum_robot.rod.tendons import coefficient_slices
@@ -229,7 +230,7 @@ class SegmentSteps:
             rows = [self._basis((start_m + ratio * length_m) / whole_m) for ratio in GAUSS_RATIOS]
             nodal = np.concatenate(rows)[list(self._pattern.picked)]
             key = (round(length_m / whole_m, 11), nodal.round(11).tobytes())
-            steps.append(_Step(ca.sparsify(ca.DM(nodal)), length_m, self._reach_rad(length_m), key))
+            steps.append(_Step(sparse(nodal), length_m, self._reach_rad(length_m), key))
         return steps
 
     def _steps_to(self, s_m: Any) -> Iterator[_Step]:
@@ -243,7 +244,7 @@ class SegmentSteps:
             rows = []
             for ratio in GAUSS_RATIOS:
                 weights = _lagrange(places, ratio * covered_m / whole_m)
-                rows.append(sum(w * ca.SX(ca.sparsify(ca.DM(B))) for w, B in zip(weights, known, strict=True)))
+                rows.append(sum(w * ca.SX(sparse(B)) for w, B in zip(weights, known, strict=True)))
             yield _Step(ca.vertcat(*rows)[list(self._pattern.picked), :], covered_m, self._reach_rad(whole_m))
             start_m = end_m
 
@@ -362,8 +363,7 @@ def _moved(
 ) -> tuple[Any, Any, Any]:
     """Its motion, from that of the step's start."""
     own = by_strain @ nodal
-    moving, twist = carried(turn, shift, jacobian), carried(turn, shift, twist)
-    moving[:, place] += own
+    moving, twist = moved_jacobian(turn, shift, jacobian, place, own), carried(turn, shift, twist)
     relative = own @ rate
     changing = carried(turn, shift, acceleration) + drift + bracket(twist, relative)
     return moving, twist + relative, changing
@@ -412,6 +412,6 @@ def base_frame(size: int, gravity_m_per_s2: Any = None, kind: type[ca.SX | ca.MX
     """
     acceleration = ca.DM(6, 1)
     if gravity_m_per_s2 is not None:
-        acceleration = ca.vertcat(ca.DM(3, 1), -ca.sparsify(ca.DM(gravity_m_per_s2)))
+        acceleration = ca.vertcat(ca.DM(3, 1), -sparse(gravity_m_per_s2))
     zero, start = kind(6, 1), (kind(ca.DM.eye(3)), kind(ca.DM.zeros(3)))
     return MovingFrame(*start, kind(6, size), zero, kind(acceleration))

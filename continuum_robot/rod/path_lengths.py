@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from continuum_robot.robot.routing import RoutedPath
 from continuum_robot.rod.bases import REFERENCE_STRAIN, gauss_legendre
 from continuum_robot.rod.code.batches import Batch
+from continuum_robot.rod.code.shared import sparse
 from continuum_robot.rod.step import step_functions, tendon_tangent
 from continuum_robot.rod.strain.kinematics import Stretch, basis_matrices
 
@@ -117,10 +118,10 @@ class PathLengths:
     def expression(self, c: Any) -> Any:
         """The lengths (N,), m, as an expression of the coefficients (n,)."""
         if self.linear:
-            return ca.DM(self.rest_m) + ca.SX(ca.sparsify(ca.DM(self._slope))) @ c
+            return ca.DM(self.rest_m) + ca.SX(sparse(self._slope)) @ c
         total = ca.SX(self.count, 1)
         for basis, rest, places, weights in zip(self.basis, self.rest, self.places, self.running_m, strict=True):
-            strain = ca.SX(ca.sparsify(ca.DM(basis))) @ c + ca.DM(rest)
+            strain = ca.SX(sparse(basis)) @ c + ca.DM(rest)
             for path in np.flatnonzero(weights).tolist():
                 total[path] += weights[path] * ca.norm_2(tendon_tangent(strain, ca.DM(places[path])))
         return total

@@ -20,6 +20,7 @@ from typing import Any
 import casadi as ca
 
 from continuum_robot.rod.code.batches import Batch, compile_batches
+from continuum_robot.rod.code.shared import sparse
 from continuum_robot.rod.exponential import (
     bracket,
     exponential,
@@ -219,16 +220,6 @@ def _curvature_function() -> ca.Function:
     )
 
 
-def _inertia_function() -> ca.Function:
-    """Inertia (6, 6) about the base's origin in base axes of a body with that in its own frame."""
-    frame, own = ca.SX.sym("frame", 12), ca.SX.sym("own", 6, 6)
-    rotation, position = frame_parts(frame)
-    to_body = ca.vertcat(
-        ca.horzcat(rotation.T, ca.SX.zeros(3, 3)), ca.horzcat(-rotation.T @ ca.skew(position), rotation.T)
-    )
-    return ca.Function("rod_inertia", [frame, own], [ca.densify(to_body.T @ own @ to_body)], _OPTIONS)
-
-
 @cache
 def own_motion_function(pattern: StrainPattern) -> ca.Function:
     """What a step of the moving rod does by itself, from the strains picked (m,), their rates and the step's length.
@@ -281,11 +272,11 @@ def jacobian_step_function(size: int, before: int, moved: tuple[tuple[bool, ...]
     """
     picked, own = len(moved), len(moved[0])
     turn, shift, jacobian = ca.SX.sym("turn", 9), ca.SX.sym("shift", 3), ca.SX.sym("jacobian", 6, size)
-    by_strain, nodal = ca.SX.sym("by_strain", 6, picked), ca.SX.sym("nodal", ca.sparsify(ca.DM(moved)).sparsity())
+    by_strain, nodal = ca.SX.sym("by_strain", 6, picked), ca.SX.sym("nodal", sparse(moved).sparsity())
     root = ca.SX.sym("root", 6, 1 if principal else 6)
     turned = ca.reshape(turn, 3, 3)
-    end = ca.horzcat(carried(turned, shift, jacobian[:, : before + own]), ca.SX.zeros(6, size - before - own))
-    end[:, before : before + own] += by_strain @ nodal
+    moving = moved_jacobian(turned, shift, jacobian[:, : before + own], slice(before, before + own), by_strain @ nodal)
+    end = ca.horzcat(moving, ca.SX.zeros(6, size - before - own))
     weighed = ca.diag(root) @ end if principal else root @ end
     return ca.Function(
         "rod_jacobian_step",
@@ -360,6 +351,21 @@ def carried(turn: Any, shift: Any, twists: Any) -> Any:
     """
     back, turning = turn.T, twists[:3, :]
     return ca.vertcat(back @ turning, back @ (twists[3:, :] - ca.skew(shift) @ turning))
+
+
+def moved_jacobian(turn: Any, shift: Any, jacobian: Any, place: slice, own: Any) -> Any:
+    """Jacobian of a step's end in its own axes, (6, n), from that of its start: J' = X J + D.
+
+    Parameters
+    ----------
+    turn, shift : rotation (3, 3) and translation (3,) of the step, m
+    jacobian : (6, n) of the start
+    place : of the coefficients that the step has, k of them
+    own : (6, k) D, twist of the end against the start in the end's axes per coefficient
+    """
+    moving = carried(turn, shift, jacobian)
+    moving[:, place] += own
+    return moving
 
 
 def local_load_function() -> ca.Function:
@@ -449,9 +455,9 @@ def _path_function() -> ca.Function:
 
 @cache
 def step_functions() -> dict[str, Batch]:
-    """The functions of one step, compiled once for all rods: spread, curvature, inertia, load and path.
+    """The functions of one step, compiled once for all rods: spread, curvature, load and path.
 
     Where no compiler works CasADi's virtual machine evaluates them.
     """
-    functions = [_spread_function(), _curvature_function(), _inertia_function(), _load_function(), _path_function()]
+    functions = [_spread_function(), _curvature_function(), _load_function(), _path_function()]
     return compile_batches(functions, "the general rod")

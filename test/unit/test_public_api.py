@@ -63,6 +63,7 @@ WITHOUT_FORMULAS = {
     "rod/loads.py",
     "rod/code/shared.py",
     "rod/strain/benchmark.py",
+    "rod/strain/dynamics.py",
     "rod/strain/motion_benchmark.py",
     "control/cogging.py",
     "control/limited_tension.py",

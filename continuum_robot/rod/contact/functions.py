@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.rod.code.generation import compile_functions
-from continuum_robot.rod.code.shared import function_of
+from continuum_robot.rod.code.shared import function_of, sparse
 from continuum_robot.rod.contact.terms import Interval, NumericMarch, SymbolicMarch, all_terms, intervals_of
 from continuum_robot.rod.friction.tendons import TendonFriction
 from continuum_robot.rod.model import RodModel
@@ -265,13 +265,12 @@ def _contact_terms(model: RodModel, intervals: list[Interval], count: int) -> ca
     kind: Any = expressions_of(model.robot)
     c, rate = kind.sym("c", model.size), kind.sym("c_rate", model.size)
     stiffness, damping, constant = (
-        ca.sparsify(ca.DM(matrix))
-        for matrix in (model.stiffness, model.damping, model.axial_mass + model.actuator_mass)
+        sparse(matrix) for matrix in (model.stiffness, model.damping, model.axial_mass + model.actuator_mass)
     )
     found = list(
         all_terms(
             SymbolicMarch(model.robot, intervals, c, count),
-            ca.sparsify(ca.DM(np.asarray(model.robot.gravity_m_per_s2, dtype=float))),
+            sparse(model.robot.gravity_m_per_s2),
             stiffness @ c,
             rate,
             constant_mass=constant,
@@ -297,7 +296,7 @@ class FrictionTerms:
     ) -> None:
         n, k = friction.robot.coefficient_count, friction.capstan_count
         shares, rate, torque = ca.SX.sym("shares", k, 2), ca.SX.sym("c_rate", n), ca.SX.sym("capstan_torque", k)
-        to_capstans = ca.SX(ca.sparsify(ca.DM(friction.jacobian)))
+        to_capstans = ca.SX(sparse(friction.jacobian))
         force = to_capstans.T @ friction.torque_of(shares, to_capstans @ rate, torque, friction.sign)  # johnston (38)
         derivatives = [ca.densify(ca.jacobian(force, by)) for by in (ca.vec(shares), rate)]
         of_shares = ca.Function("force_of_shares", [shares, rate, torque], [force, *derivatives], {"cse": True})

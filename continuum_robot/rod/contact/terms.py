@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.bases import basis_matrix
-from continuum_robot.rod.code.shared import Code, shared_code
+from continuum_robot.rod.code.shared import Code, shared_code, sparse
 from continuum_robot.rod.exponential import hat
 from continuum_robot.rod.inertia import Parts, Station, stations
 from continuum_robot.rod.moving_chain import SegmentSteps, code_of, placed
@@ -202,7 +202,7 @@ class _Symbols:
     @staticmethod
     def constant(matrix: Vector) -> Any:
         """A matrix of numbers, many of them zero."""
-        return ca.sparsify(ca.DM(matrix))
+        return sparse(matrix)
 
     @staticmethod
     def transposed(matrix: Any) -> Any:

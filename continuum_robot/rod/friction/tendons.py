@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.code.generation import FastFunction, compile_functions
-from continuum_robot.rod.code.shared import code_in, function_of
+from continuum_robot.rod.code.shared import code_in, function_of, sparse
 from continuum_robot.rod.friction.capstans import Drive, capstan_jacobian, drives
 from continuum_robot.rod.moving_chain import SegmentSteps, expressions_of
 from continuum_robot.rod.tendons import coefficient_slices
@@ -299,7 +299,7 @@ class TendonFriction:
     def _torque(self) -> ca.Function:
         c, coefficients = self._symbols()
         c_rate, torque = type(c).sym("c_rate", c.shape[0]), type(c).sym("capstan_torque", self.capstan_count)
-        speed = ca.sparsify(ca.DM(self.jacobian)) @ c_rate
+        speed = sparse(self.jacobian) @ c_rate
         value = self.resistance(c, speed, torque, coefficients)
         names = ["c", "c_rate", "capstan_torque", "coefficients"]
         given = [c, c_rate, torque, coefficients]

@@ -1,20 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The general rod in motion: Lagrangian of :class:`StrainRod` by the exact Jacobians of its chain of frames.
-
-A station with inertia I about itself, twist J c_rate in the base frame and momentum P there adds J^T P to the
-generalised momentum p = M(c) c_rate, and the derivative of J^T P by c at constant P, called C(P) in sum, gives both the
-force that speed causes and its share of the momentum's rate:
-
-    p' = C(P) c_rate - dV/dc - D c_rate + Q,   dT/dc = C(P) c_rate.
-
-No second derivative of the mass matrix is needed, and nothing is left out: p and c are those of the discrete chain.
-"""
+"""What moves: a rod under its weight, loads that stay on it and damping, with the mass of its chain of stations."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,9 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.rod.bases import strain_matrix
 from continuum_robot.rod.loads import Load, PointWrench
-from continuum_robot.rod.strain.kinematics import Frames
-from continuum_robot.rod.strain.problem import checked_tension
-from continuum_robot.rod.strain.rod import LoadedChain, StrainRod
+from continuum_robot.rod.strain.loaded_chain import LoadedChain
+from continuum_robot.rod.strain.rod import StrainRod
 
 Vector = NDArray[np.float64]
 
@@ -52,25 +41,6 @@ Pull = ArrayLike | HeldTendons | None
 
 
 @dataclass(frozen=True, slots=True)
-class MotionTerms:
-    """What moves the rod at given coefficients and rates.
-
-    Attributes
-    ----------
-    momentum : M(c) c_rate, (n,), N.m^2.s for curvatures
-    force : dT/dc - dV/dc - D c_rate + what tendons and loads give: the rate of the momentum, (n,), N.m^2 for curvatures
-    tension : (N,) of the tendons, N
-    mass, stiffness : (n, n) M, and minus the derivative of ``force`` by c at rest; None where not asked for
-    """
-
-    momentum: Vector
-    force: Vector
-    tension: Vector
-    mass: Vector | None
-    stiffness: Vector | None
-
-
-@dataclass(frozen=True, slots=True)
 class MotionEnergy:
     """Energies in J: of motion; elastic with that of loads in the base frame (0 at c = 0 but for the loads).
 
@@ -85,7 +55,7 @@ class MotionEnergy:
 
 
 class StrainDynamics:
-    """Motion of a rod under its weight, loads that stay on it, tendons and damping. For one thread.
+    """What moves of a rod under its weight, loads that stay on it and damping.
 
     Parameters
     ----------
@@ -99,7 +69,7 @@ class StrainDynamics:
     size : number n of coefficients
     damping : (n, n)
     loaded, chain : its loads, and the chain of frames that bears them
-    inertia : (k, 6, 6) of every station, see :meth:`StrainRod.station_inertia`
+    mass : of that chain
 
     Raises
     ------
@@ -112,7 +82,7 @@ class StrainDynamics:
         marks = [PointWrench(s_m=body.s_m) for body in bodies]  # stations at all of them, also where none is loaded
         self.loaded = LoadedChain(rod, [*rod.weight, *loads, *marks])
         self.chain = self.loaded.chain
-        self.inertia = rod.station_inertia(self.chain)
+        self.mass = rod.mass_on(self.chain)
         self.damping = damping_matrix(rod, damping)
         root, _ = rod.stiffness_root
         moved = np.linalg.solve(root, np.linalg.solve(root, self.mass_matrix(np.zeros(self.size))).T)
@@ -122,13 +92,11 @@ class StrainDynamics:
 
     def mass_matrix(self, c: ArrayLike) -> Vector:
         """M(c), (n, n)."""
-        frames = self.chain.frames(self.rod.coefficients(c))
-        inertia = self.chain.spatial_inertia(frames, self.inertia)
-        return self.chain.generalized(frames, inertia @ frames.jacobian)
+        return self.mass.matrix(self.rod.coefficients(c))
 
     def momentum(self, c: ArrayLike, c_rate: ArrayLike) -> Vector:
-        """M(c) c_rate, (n,)."""
-        return self.terms(self.rod.coefficients(c), np.asarray(c_rate, dtype=float)).momentum
+        """M(c) c_rate, (n,), N.m^2.s for curvatures."""
+        return np.asarray(self.mass_matrix(c) @ np.asarray(c_rate, dtype=float))
 
     def rate(self, c: ArrayLike, momentum: ArrayLike) -> Vector:
         """c_rate of a generalised momentum, (n,).
@@ -145,47 +113,6 @@ class StrainDynamics:
         moving_j = float(rate @ self.momentum(coefficients, rate)) / 2
         loads_j = float(self.loaded.terms(coefficients, stiffness=False).potential_j)
         return MotionEnergy(moving_j, float(coefficients @ self.rod.stiffness @ coefficients) / 2 + loads_j)
-
-    def terms(
-        self, c: Vector, c_rate: Vector, pull: Pull = None, *, force: Vector | None = None, matrices: bool = False
-    ) -> MotionTerms:
-        """Momentum and its rate.
-
-        Parameters
-        ----------
-        c, c_rate : (n,)
-        pull : (N,) tensions, N; or held tendons; None for none
-        force : (n,) more generalised force, N.m^2 for curvatures
-        matrices : also M and the stiffness
-
-        Returns
-        -------
-        see :class:`MotionTerms`
-        """
-        loads = self.loaded.terms(c, stiffness=matrices)
-        momentum, of_speed, mass = self._moving(loads.frames, c_rate, matrices)
-        total = of_speed + loads.force - self.rod.stiffness @ c - self.damping @ c_rate
-        if force is not None:
-            total = total + force
-        stiffness = self.rod.stiffness + loads.stiffness if matrices else None
-        tension = _tension(self.rod, c, pull)
-        if tension.any():
-            _, jacobian, pulled, curve = self.rod.tendons.weighted(c, tension)
-            total = total - pulled
-            if stiffness is not None:
-                stiffness = stiffness + curve
-                if isinstance(pull, HeldTendons):
-                    stiffness = stiffness + (jacobian.T * np.where(tension > 0, pull.stiffness_n_per_m, 0.0)) @ jacobian
-        return MotionTerms(momentum, total, tension, mass, stiffness)
-
-    def _moving(self, frames: Frames, c_rate: Vector, matrices: bool) -> tuple[Vector, Vector, Any]:
-        """Momentum, dT/dc and M."""
-        chain = self.chain
-        spatial = chain.spatial_inertia(frames, self.inertia)
-        wrench = (spatial @ (frames.jacobian @ c_rate)[..., None])[..., 0]
-        momentum = chain.generalized(frames, wrench)
-        force = chain.contraction(frames, wrench) @ c_rate if c_rate.any() else np.zeros(self.size)
-        return momentum, force, chain.generalized(frames, spatial @ frames.jacobian) if matrices else None
 
 
 def damping_matrix(rod: StrainRod, damping: ArrayLike) -> Vector:
@@ -212,10 +139,3 @@ def damping_matrix(rod: StrainRod, damping: ArrayLike) -> Vector:
         if values[0] >= -1e-12 * max(values[-1], 0.0):
             return given
     raise ParameterError("damping", damping, expected)
-
-
-def _tension(rod: StrainRod, c: Vector, pull: Pull) -> Vector:
-    if not isinstance(pull, HeldTendons):
-        return checked_tension(rod, pull)
-    stretch = np.asarray(pull.displacement_m, dtype=float) - (rod.tendons.rest_m - rod.tendons.lengths(c))
-    return checked_tension(rod, np.maximum(np.asarray(pull.stiffness_n_per_m) * stretch, 0.0))  # a tendon cannot push

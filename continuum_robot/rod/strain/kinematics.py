@@ -142,7 +142,6 @@ class MagnusChain:
         self._before = np.tril(np.ones((len(self.s_m), len(self.step_m))), -1)
         functions = step_functions()
         self._spread, self._curvature = functions["rod_spread"], functions["rod_curvature"]
-        self._inertia = functions["rod_inertia"]
 
     @cached_property
     def pattern(self) -> StrainPattern:
@@ -207,16 +206,6 @@ class MagnusChain:
         total += _rows(frames.own).T @ _rows(by_omega @ frames.own)
         total += self._nodal.T @ _rows(by_strain @ self.nodal)
         return total
-
-    def spatial_inertia(self, frames: Frames, inertia: Vector) -> Vector:
-        """Inertia (k, 6, 6) of the stations about the base's origin in base axes.
-
-        Parameters
-        ----------
-        frames : at the coefficients
-        inertia : (k, 6, 6) of the stations about themselves in their own axes, kg.m^2, kg.m and kg
-        """
-        return self._inertia(frames.frame, inertia.reshape(-1, 36))[0]
 
     def _beyond(self, wrench: Vector) -> Vector:
         """Sums of what acts on the stations from the end of each step on, (k - 1, ...)."""

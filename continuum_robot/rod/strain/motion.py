@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time stepping of the general rod: implicit, for strains that are stiff, and explicit as a check.
+"""Time stepping of the general rod: implicit, for strains that are stiff.
 
 Every implicit step is made of stages of the one form c - c_0 = g v, p - p_0 = g f(c, v), p = M(c) v:
 
@@ -20,7 +20,6 @@ from functools import partial
 from itertools import pairwise
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ConvergenceError, ParameterError
@@ -241,63 +240,6 @@ def simulate(
         kept.append((state.c, dynamics.rate(state.c, state.momentum)))
     positions, rates = (np.array(part) for part in zip(*kept, strict=True))
     return StrainMotion(times, positions, rates, stepper.iterations, stepper.matrices, stepper.shortest_step_s)
-
-
-def simulate_explicitly(
-    dynamics: StrainDynamics,
-    time_s: ArrayLike,
-    c: ArrayLike | None = None,
-    c_rate: ArrayLike | None = None,
-    *,
-    pull: PullOverTime | None = None,
-    force: ForceOverTime | None = None,
-    relative_tolerance: float = 1e-10,
-    absolute_tolerance: float = 1e-10,
-) -> StrainMotion:
-    """The same by the adaptive Dormand-Prince method of eighth order: a check, slow where strains are stiff.
-
-    Parameters
-    ----------
-    dynamics, time_s, c, c_rate, pull, force : as in :func:`simulate`
-    relative_tolerance, absolute_tolerance : of a step; a share, and bending angle (rad) or relative stretch
-
-    Raises
-    ------
-    ParameterError : as in :func:`simulate`
-    ConvergenceError : the step size fell to nothing, or the motion diverges
-    """
-    times = _checked_times(time_s)
-    start = Stepper(dynamics, compile="never").start(c, c_rate)
-    n, calls = dynamics.size, 0
-
-    def derivative(t: float, y: Vector) -> Vector:
-        nonlocal calls
-        calls += 1
-        if not np.isfinite(y).all():  # the solver itself would go on with such numbers for ever
-            raise ConvergenceError(f"explicit steps diverge at {t:.6g} s", math.nan, relative_tolerance, calls)
-        position = y[:n].copy()
-        rate = dynamics.rate(position, y[n:])
-        more = None if force is None else np.asarray(force(t, position, rate), dtype=float)
-        return np.concatenate(
-            [rate, dynamics.terms(position, rate, None if pull is None else pull(t), force=more).force]
-        )
-
-    near = absolute_tolerance / dynamics.rod.strain_scale
-    heavy = np.diag(dynamics.mass_matrix(start.c))
-    result = scipy.integrate.solve_ivp(
-        derivative,
-        (times[0], times[-1]),
-        np.concatenate([start.c, start.momentum]),
-        method="DOP853",
-        t_eval=times,
-        rtol=relative_tolerance,
-        atol=np.concatenate([near, heavy * near]),
-    )
-    if not result.success:
-        raise ConvergenceError(f"explicit steps: {result.message}", math.nan, relative_tolerance, calls)
-    positions = result.y[:n].T.copy()
-    rates = [dynamics.rate(*pair) for pair in zip(positions, result.y[n:].T, strict=True)]
-    return StrainMotion(times, positions, np.array(rates), calls, calls, float(np.diff(result.t).min()))
 
 
 def _checked_times(time_s: ArrayLike) -> Vector:

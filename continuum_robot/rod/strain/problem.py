@@ -16,7 +16,8 @@ from scipy.linalg.lapack import dposv, dpotrf
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.rod.loads import Load
-from continuum_robot.rod.strain.rod import LoadedChain, LoadTerms, StrainRod
+from continuum_robot.rod.strain.loaded_chain import LoadedChain, LoadTerms
+from continuum_robot.rod.strain.rod import StrainRod
 
 Vector = NDArray[np.float64]
 

@@ -15,18 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.rod.code.generation import FastFunction, compile_functions
-from continuum_robot.rod.step import (
-    REACH_RAD,
-    carry_functions,
-    jacobian_step_function,
-    local_load_function,
-    own_motion_function,
-    path_rates_function,
-    step_force_function,
-    tangent_function,
-)
+from continuum_robot.rod.code.shared import product_function, sparse
+from continuum_robot.rod.step import path_rates_function
 from continuum_robot.rod.strain.dynamics import StrainDynamics
-from continuum_robot.rod.strain.kinematics import MagnusChain
+from continuum_robot.rod.strain.sweeps import momentum_and_force
 
 Vector = NDArray[np.float64]
 
@@ -192,7 +184,7 @@ def _stage_function(dynamics: StrainDynamics, model: SpoolModel, touching: Touch
         base, np.cumsum([0, n, n, n, 1, 1, count, count, model.size, touched]).tolist()
     )
     rate = (c - base_c) / g
-    momentum, force = _motion(dynamics, c, rate)
+    momentum, force = momentum_and_force(dynamics.chain, dynamics.mass.inertia, dynamics.loaded.laws_at(), c, rate)
     tension, speed, unsettled = ca.MX(0, 1), ca.MX(0, 1), ca.MX(0)
     gradient = by_rate = slope = ca.MX(n, 0)
     elastic = ca.MX(0)
@@ -204,7 +196,7 @@ def _stage_function(dynamics: StrainDynamics, model: SpoolModel, touching: Touch
         slope = gradient @ ca.diag(stiffness + resistance / g) + by_rate @ ca.diag(resistance)
         elastic = ca.sumsqr(stiffness) + ca.sumsqr(resistance) > 0
         force -= gradient @ tension
-    force += extra - ca.MX(_sparse(rod.stiffness)) @ c - ca.MX(_sparse(dynamics.damping)) @ rate
+    force += extra - ca.MX(sparse(rod.stiffness)) @ c - ca.MX(sparse(dynamics.damping)) @ rate
     if touching is not None:
         force += touching.expression(c, rate, contacts)
     left = g * (momentum - base_p - g * force)
@@ -228,7 +220,7 @@ def stage_functions(
 ) -> tuple[FastFunction, FastFunction, FastFunction]:
     """The stage's equation, Newton's method on it, and the root of the mass matrix."""
     stage = _stage_function(dynamics, model, touching)
-    functions = [stage, _newton_function(stage), mass_root_function(dynamics)]
+    functions = [stage, _newton_function(stage), dynamics.mass.root_function]
     made = compile_functions(functions, f"the motion of {dynamics.rod.name}", compile=compile, progress=progress)
     return made["rod_stage"], made["rod_newton"], made["rod_mass_root"]
 
@@ -273,84 +265,16 @@ def _newton_function(stage: ca.Function) -> ca.Function:
     return ca.Function("rod_newton", given, [c, *known, count])
 
 
-def _motion(dynamics: StrainDynamics, c: Any, rate: Any) -> tuple[Any, Any]:
-    """Momentum, and dT/dc with the force of the loads, expressions (n,)."""
-    chain, loads = dynamics.chain, dynamics.loaded
-    steps = len(chain.step_m)
-    pattern = chain.pattern
-    nodal, rest, at_nodes = _picked_strains(chain)
-    strain, strain_rate = at_nodes(c) + rest, at_nodes(rate)
-    lengths = ca.DM(chain.step_m.reshape(1, -1))
-    turns, shifts, own = own_motion_function(pattern).map(steps)(strain, strain_rate, lengths)
-    turn, shift, own = (ca.horzsplit(value) for value in (turns, shifts, own))
-    out, back = carry_functions()
-    load = local_load_function()
-    rotation, twist = [ca.MX(ca.vec(ca.DM.eye(3)))], [ca.MX.zeros(6)]
-    for k in range(steps):
-        turned, moved = out(rotation[-1], twist[-1], turn[k], shift[k], own[k])
-        rotation.append(turned)
-        twist.append(moved)
-    acting: dict[int, list[Any]] = {}
-    for station, law in zip(loads.law_station.tolist(), loads.laws, strict=True):
-        acting.setdefault(station, []).append(law)
-    pressed, loaded = ca.MX.zeros(6), ca.MX.zeros(6)
-    momenta, wrenches = [pressed] * steps, [loaded] * steps
-    for k in reversed(range(steps)):
-        pressed += ca.MX(_sparse(dynamics.inertia[k + 1])) @ twist[k + 1]
-        for law in acting.get(k + 1, []):
-            loaded += load(rotation[k + 1], ca.DM(law))
-        momenta[k], wrenches[k] = pressed, loaded
-        pressed, loaded = back(turn[k], shift[k], pressed), back(turn[k], shift[k], loaded)
-    on_rate, on_strain = step_force_function(pattern).map(steps)(
-        ca.horzcat(*twist[:-1]), strain, strain_rate, lengths, ca.horzcat(*momenta), ca.horzcat(*wrenches)
-    )
-    from_nodes = _product_function("rod_from_nodes", _sparse(nodal.reshape(-1, dynamics.size)).T)
-    return from_nodes(ca.vec(on_rate)), from_nodes(ca.vec(on_strain))
-
-
-def mass_root_function(dynamics: StrainDynamics) -> ca.Function:
-    """Of c: Jacobians of all stations in their own axes, times the roots of their inertia, (n, 6 k): the root of M."""
-    chain, pattern, n = dynamics.chain, dynamics.chain.pattern, dynamics.size
-    steps, picked = len(chain.step_m), len(pattern.picked)
-    c = ca.MX.sym("c", n)
-    nodal, rest, at_nodes = _picked_strains(chain)
-    found = tangent_function(pattern, REACH_RAD).map(steps)(at_nodes(c) + rest, ca.DM(chain.step_m.reshape(1, -1)))
-    turns, shifts, own = (ca.horzsplit(value, width) for value, width in zip(found, (3, 1, picked), strict=True))
-    jacobian, roots = ca.MX.zeros(6, n), []
-    for k, inertia in enumerate(dynamics.inertia[1:]):
-        moved = np.flatnonzero(nodal[k].any(axis=0))
-        before, end = int(moved[0]), int(moved[-1]) + 1
-        principal = not (inertia - np.diag(np.diag(inertia))).any()
-        if principal:
-            root = np.sqrt(np.diag(inertia))
-        else:
-            values, vectors = np.linalg.eigh(inertia)
-            root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
-        by_own = nodal[k][:, before:end]
-        step = jacobian_step_function(n, before, tuple(map(tuple, by_own != 0)), principal)
-        jacobian, weighed = step(ca.vec(turns[k]), shifts[k], jacobian, own[k], _sparse(by_own), ca.DM(root))
-        roots.append(weighed)
-    return ca.Function("rod_mass_root", [c], [ca.horzcat(*roots)])
-
-
-def _picked_strains(chain: MagnusChain) -> tuple[Vector, ca.DM, Callable[[Any], Any]]:
-    """Strains picked at the nodes of every step: per coefficient (k, m, n), at rest (m, k), and of a vector (m, k)."""
-    picked = list(chain.pattern.picked)
-    nodal = chain.nodal[:, picked]
-    product = _product_function("rod_at_nodes", _sparse(nodal.reshape(-1, chain.size)))
-    return nodal, ca.DM(chain.rest[:, picked].T), lambda values: ca.reshape(product(values), len(picked), len(nodal))
-
-
 def _path_rates(dynamics: StrainDynamics, c: Any, rate: Any) -> tuple[Any, Any, Any, Any]:
     """How much longer than at c = 0 the tendons' paths are, (N,), its rate, and the gradients of both by c, (n, N)."""
     tendons = dynamics.rod.tendons
     if tendons.linear:  # as long as no path lies beyond the centre of the bend
-        slope = ca.DM(tendons.jacobian(np.zeros(tendons.size)))
-        along = _product_function("rod_along_paths", slope)
-        return along(c), along(rate), ca.MX(slope.T), ca.MX(tendons.size, tendons.count)
+        slope = tendons.jacobian(np.zeros(tendons.size))
+        along = product_function("rod_along_paths", slope)
+        return along(c), along(rate), ca.MX(ca.DM(slope.T)), ca.MX(tendons.size, tendons.count)
     nodes, count = len(tendons.nodes_m), tendons.count
-    basis = _sparse(tendons.basis.reshape(-1, tendons.size))
-    along = _product_function("rod_along_paths", basis)
+    basis = tendons.basis.reshape(-1, tendons.size)
+    along = product_function("rod_along_paths", basis)
     strain = ca.reshape(along(c) + ca.DM(tendons.rest.reshape(-1)), 6, nodes)
     lengths, rates, *by_strain = path_rates_function(count).map(nodes)(
         strain,
@@ -359,17 +283,7 @@ def _path_rates(dynamics: StrainDynamics, c: Any, rate: Any) -> tuple[Any, Any, 
         ca.DM(tendons.running_m.T),
     )
 
-    gather = _product_function("rod_from_paths", basis.T).map(len(by_strain))
+    gather = product_function("rod_from_paths", basis.T).map(len(by_strain))
     gradients = gather(ca.horzcat(*(ca.vec(value) for value in by_strain)))
     longer = ca.sum2(lengths) - ca.DM(tendons.rest_m)
     return longer, ca.sum2(rates), gradients[:, :count], gradients[:, count:]
-
-
-def _product_function(name: str, matrix: ca.DM) -> ca.Function:
-    """Of a vector: its product with a sparse matrix, written out; several times as fast as by indices."""
-    x = ca.SX.sym("x", matrix.size2())
-    return ca.Function(name, [x], [ca.densify(ca.SX(matrix) @ x)])
-
-
-def _sparse(matrix: Vector) -> ca.DM:
-    return ca.sparsify(ca.DM(matrix))

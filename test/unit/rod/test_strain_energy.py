@@ -15,8 +15,9 @@ from continuum_robot.robot.routing import HelicalRouting, HolesRouting, Polynomi
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.loads import DistributedLoad, PointWrench
 from continuum_robot.rod.path_lengths import PathLengths
+from continuum_robot.rod.strain.loaded_chain import LoadedChain
 from continuum_robot.rod.strain.problem import StaticProblem
-from continuum_robot.rod.strain.rod import LoadedChain, StrainRod
+from continuum_robot.rod.strain.rod import StrainRod
 
 TENSION = np.array([1.0, 2.0, 0.5, 3.0])
 LOADS = (

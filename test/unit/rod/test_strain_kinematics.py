@@ -59,13 +59,10 @@ def test_compiled_code_and_virtual_machine_agree(case, monkeypatch):
     functions = step.step_functions.__wrapped__()
     assert not functions["rod_spread"].compiled
     plain._spread, plain._curvature = functions["rod_spread"], functions["rod_curvature"]
-    plain._inertia = functions["rod_inertia"]
     native, slow = chain.frames(c), plain.frames(c)
     for field in dataclasses.fields(native):
         np.testing.assert_allclose(getattr(native, field.name), getattr(slow, field.name), atol=1e-13)
     np.testing.assert_allclose(chain.contraction(native, wrench), plain.contraction(slow, wrench), atol=1e-12)
-    inertia = np.random.default_rng(4).normal(size=(len(chain.s_m), 6, 6))
-    np.testing.assert_allclose(chain.spatial_inertia(native, inertia), plain.spatial_inertia(slow, inertia), atol=1e-13)
 
 
 def test_a_step_is_the_closed_form_of_the_exponential_and_its_derivative():

@@ -35,7 +35,7 @@ from continuum_robot.rod.code.batches import compile_batches
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.loads import DistributedLoad, PointWrench
 from continuum_robot.rod.strain import kinematics as strain_kinematics
-from continuum_robot.rod.strain import rod as strain_rod
+from continuum_robot.rod.strain import loaded_chain
 from continuum_robot.rod.strain.problem import StaticProblem
 from continuum_robot.rod.strain.rod import RodSegment, StrainRod
 from continuum_robot.rod.strain.statics import equilibrium
@@ -205,7 +205,7 @@ def test_equilibrium_is_the_same_without_a_compiler(monkeypatch):
     native = equilibrium(crooked_rod(), tension, at_tip(force_n=(0.1, 0, 0)))
     monkeypatch.setattr(step, "compile_batches", lambda functions, _: compile_batches(functions, "", compile="never"))
     plain_functions = step.step_functions.__wrapped__()
-    for module in (strain_kinematics, path_lengths, strain_rod):
+    for module in (strain_kinematics, path_lengths, loaded_chain):
         monkeypatch.setattr(module, "step_functions", lambda: plain_functions)
     plain = equilibrium(crooked_rod(), tension, at_tip(force_n=(0.1, 0, 0)))
     np.testing.assert_allclose(plain.c, native.c, atol=1e-8)
