@@ -140,6 +140,9 @@ def stack_arguments(fake_hardware: bool) -> list[LaunchArgument]:
             choices=("", *REACTIONS),
             description="What the robot does when something touches it; empty: as the robot file states",
         ),
+        LaunchArgument(
+            "payload_kg", default="-1.0", description="What the tip carries, kg; negative: as the robot file states"
+        ),
         LaunchArgument("tracker", default="false", choices=BOOLEAN, description="Simulate a tracker of the tip"),
         LaunchArgument("force", default="false", choices=BOOLEAN, description="Also read the force-torque sensor"),
         LaunchArgument(

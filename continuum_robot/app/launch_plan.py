@@ -66,6 +66,13 @@ def _respawns(given: Mapping[str, str]) -> int:
     return int(text)
 
 
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ParameterError(name, text, "a number") from None
+
+
 def _programs(options: StackOptions, grace_s: float, respawns: int) -> list[Program]:
     """A program a node; driver and controller share one where the controller is in the driver's cycle.
 
@@ -94,6 +101,7 @@ def _options(given: Mapping[str, str]) -> StackOptions:
         force=given["force"] == "true",
         tracker=given["tracker"] == "true",
         reaction=given["reaction"],
+        payload_kg=_number("payload_kg", given["payload_kg"]),
         namespace=given["namespace"],
         prefix=given["prefix"],
         record_directory=os.path.abspath(given["record_directory"]) if given["record"] == "true" else None,
@@ -125,6 +133,7 @@ def _composed_parameters(options: StackOptions, given: Mapping[str, str]) -> dic
         "force": options.force,
         "tracker": options.tracker,
         "reaction": options.reaction,
+        "payload_kg": options.payload_kg,
         "can_interface": given["can_interface"],
         "serial_port": given["serial_port"],
         "force_port": given["force_port"],

@@ -49,6 +49,7 @@ class UpOptions:
     contact : start the contact monitor
     tracker : simulate a tracker of the tip
     reaction : to contacts; empty: as the robot file states
+    payload_kg : what the tip carries, kg; negative: as the robot file states
     namespace : of the nodes
     prefix : of the frames
     force : also where another stack lives in this DDS domain
@@ -78,6 +79,7 @@ class UpOptions:
     world: str = ""
     tracker: bool = False
     reaction: str = ""
+    payload_kg: float = -1.0
 
     def stack(self) -> StackOptions:
         """What is to be brought up."""
@@ -89,6 +91,7 @@ class UpOptions:
             force=self.force,
             tracker=self.tracker,
             reaction=self.reaction,
+            payload_kg=self.payload_kg,
             namespace=self.namespace,
             prefix=self.prefix,
             record_directory=self.out.resolve() if self.record else None,

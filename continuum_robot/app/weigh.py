@@ -48,7 +48,7 @@ def run_weigh(
     console.print(
         f"payload {1e3 * found.payload_kg:.3g} g, standard deviation {1e3 * found.deviation_kg:.2g} g; the rod is "
         f"{found.stiffness_ratio:.3g} times as stiff as in its file. In the robot file:\n\n"
-        f"payload_kg: {found.payload_kg:.4g}\n",
+        f"payload_kg: {found.payload_kg:.4g}\n\nor for one run: up --payload-kg {found.payload_kg:.4g}\n",
         markup=False,
         highlight=False,
         soft_wrap=True,

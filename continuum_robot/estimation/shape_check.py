@@ -8,7 +8,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.estimation.contact.residual_methods import USUAL_STEP_S, CycleInput
+from continuum_robot.estimation.contact.cycle import CycleInput
+from continuum_robot.estimation.contact.residual_methods import USUAL_STEP_S
 from continuum_robot.estimation.contact.settings import MonitorSettings
 
 Vector = NDArray[np.float64]

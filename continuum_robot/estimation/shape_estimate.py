@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +64,7 @@ class ShapeEstimate:
     motion : of the Kalman filter, if that finds the rates: state and covariance of (c, c', c''); else None
     blind : sentences that name the unseen coefficients and the sensors that are missing; empty when all are seen
     broken : a sentence for each sensor that the watch found broken, latched until the reset
+    named_values : more numbers of another package's estimator, by name
     """
 
     coefficients: Vector
@@ -74,6 +76,7 @@ class ShapeEstimate:
     motion: ModalState | None = None
     blind: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
+    named_values: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def unseen(cls, size: int, blind: tuple[str, ...]) -> ShapeEstimate:

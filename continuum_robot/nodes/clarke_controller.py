@@ -167,7 +167,12 @@ class ClarkeControllerNode(ManagedNode):
         if robot is None or settings is None:
             raise ParameterError("clarke_controller", self.state, "a configured node")
         parts = form.parts
-        controller = controller_of(robot, parts, lambda: robot_model(robot).feedforward(self.get_logger().info))
+        controller = controller_of(
+            robot,
+            parts,
+            lambda: robot_model(robot).feedforward(self.get_logger().info),
+            settings=self.own_settings,
+        )
         controller.set_settings(settings.value)
         largest_m = math.inf
         if robot.limits is not None:

@@ -289,6 +289,7 @@ class _CommandLine(Node):
                 declare("controller", CLARKE, "clarke, tip, hold_tension, topic, or none: driver and estimators only")
             ),
             clock=str(declare("clock", "real", "lockstep: time comes from the simulated robot")),
+            payload_kg=float(declare("payload_kg", -1.0, "what the tip carries, kg; negative: the robot file's")),
             run_s=float(declare("run_s", 0.0, "in lock-step, how long time passes; 0: without end")),
             force=bool(declare("force", False, "read a force-torque sensor")),
             reaction=str(declare("reaction", "", "to contacts: ignore, hold, retract, comply, guide, press")),

@@ -142,9 +142,10 @@ class ContactFloor:
 
     @property
     def _devices(self) -> str:
-        """What a floor belongs to; each seed is another simulated robot."""
+        """What a floor belongs to; each seed is another simulated robot, and each payload another motion."""
         get = self._node.parameters.get
-        return f"{get('fake_level')}, seed {get('seed')}" if self._node.simulated else "hardware"
+        devices = f"{get('fake_level')}, seed {get('seed')}" if self._node.simulated else "hardware"
+        return f"{devices}, payload {get('payload_kg'):g} kg" if get("payload_kg") >= 0 else devices
 
     def read(self) -> None:
         """Use what was stored for the monitor's settings, or note why there is nothing."""

@@ -23,6 +23,7 @@ from continuum_robot.estimation.contact.channels import contact_channels
 from continuum_robot.estimation.contact.kind import ContactKind, ContactKinds, KindSettings
 from continuum_robot.estimation.contact.monitor import OF_THE_OBSERVERS, ContactMonitor
 from continuum_robot.estimation.contact.settings import (
+    METHODS,
     MonitorSettings,
     default_location,
     default_settings,
@@ -41,6 +42,7 @@ from continuum_robot.nodes.requests import check_request
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.nodes.thinning import Thinning
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.doors import CONTACT_OBSERVERS, added
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.timing import Histogram
 from continuum_robot.srv import SetContactThresholds
@@ -157,7 +159,14 @@ class ContactMonitorNode(ManagedNode):
         self._location = self.parameters.declare_settings("location", default_location(robot))
         self._kind_settings = self.parameters.declare_settings("kind", KindSettings())
         progress = self.get_logger().info
-        monitor = ContactMonitor(robot, self._settings.value, self._location.value, motors=True, progress=progress)
+        monitor = ContactMonitor(
+            robot,
+            self._settings.value,
+            self._location.value,
+            motors=True,
+            observer_settings=self.own_settings,
+            progress=progress,
+        )
         pose = monitor.functions.backbone_pose(progress)
         self._tendon_count, self._size = robot.tendon_count, monitor.coefficient_count
         names = [string.name for string in robot.strings]
@@ -476,6 +485,8 @@ class ContactMonitorNode(ManagedNode):
         robot = self._robot
         if robot is None:
             return
+        if candidate.method not in METHODS:
+            added(CONTACT_OBSERVERS, candidate.method, "method")
         channels = contact_channels(robot).count
         if len(candidate.gain_per_s) not in (1, channels):
             raise ParameterError("gain_per_s", candidate.gain_per_s, f"1 or {channels} values, 1/s")

@@ -101,4 +101,5 @@ class ContactPublisher:
         self._covariance[:] = wrench.covariance.ravel()
         if math.isfinite(place_m):
             message.place = conversions.pose_message(self._pose(coefficients, place_m))
+        conversions.set_named_values(message, estimate.named_values)
         self._publisher.publish(message)

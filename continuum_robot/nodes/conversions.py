@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import array
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,18 @@ def float_array(values: Any) -> array.array[float]:
     values : any shape, in the field's unit
     """
     return array.array("d", np.ascontiguousarray(values, dtype=np.float64).tobytes())
+
+
+def set_named_values(message: Any, values: Mapping[str, float]) -> None:
+    """Fill ``value_names`` and ``values`` of a message that is published again and again.
+
+    Parameters
+    ----------
+    message : with these fields
+    values : by name, in the unit that the name has
+    """
+    if values or len(message.value_names):
+        message.value_names, message.values = list(values), float_array(list(values.values()))
 
 
 class PowerOn:

@@ -115,6 +115,13 @@ class ManagedNode(PublisherNode, LifecycleNode):
             rules=Quantity("", ge=-1, le=2**31 - 1),
             read_only=True,
         )
+        self.parameters.declare(
+            "payload_kg",
+            -1.0,
+            "mass of what the tip carries; negative: the robot file's",
+            rules=Quantity("", "kg", ge=-1, le=100),
+            read_only=True,
+        )
         stepped = self.parameters.get("clock") == "lockstep" or bool(self.get_parameter("use_sim_time").value)
         self.clock: Clock = SteppedClock() if stepped else RealClock()
         self._flow: Flow | None = None
@@ -171,12 +178,25 @@ class ManagedNode(PublisherNode, LifecycleNode):
         self.get_logger().error(f"a callback failed: {error!r}")
 
     def load_robot(self) -> Robot:
-        """The robot of the parameter ``robot``. Raises :class:`RobotFileError`."""
+        """The robot of the parameter ``robot``, with ``payload_kg`` and ``seed``. Raises :class:`RobotFileError`."""
         robot = load_robot(str(self.get_parameter("robot").value))
+        payload_kg = float(self.parameters.get("payload_kg"))
+        if payload_kg >= 0:
+            robot = robot.changed(payload_kg=payload_kg)
         seed = int(self.parameters.get("seed"))
         if seed < 0:
             return robot
         return robot.changed(simulation=dataclasses.replace(robot.simulation, seed=seed))
+
+    def own_settings(self, name: str, defaults: Any) -> Any:
+        """Settings of what another package adds, as parameters under its name.
+
+        Parameters
+        ----------
+        name : that it is offered under
+        defaults : a dataclass of quantities
+        """
+        return self.parameters.declare_settings(name, defaults).value
 
     def report_error(self, what: str, error: BaseException) -> None:
         """Log an exception: one sentence for an error of this project, a traceback for a defect.

@@ -153,9 +153,7 @@ class ParameterServer:
         descriptor = ParameterDescriptor(
             description=description + unit, read_only=read_only, dynamic_typing=any_type, **_ranges(default, rules)
         )
-        if rules.choices:
-            descriptor.additional_constraints = "one of " + ", ".join(rules.choices)
-        elif rules.gt is not None or rules.lt is not None:
+        if rules.choices or rules.gt is not None or rules.lt is not None:
             descriptor.additional_constraints = rules.expected()
         self._rules[name] = rules
         self._own_change = True
@@ -421,7 +419,7 @@ def _ranges(default: Any, rules: Quantity) -> dict[str, Any]:
 
 
 def _check_rules(name: str, value: Any, rules: Quantity) -> None:
-    if rules.choices and isinstance(value, str) and value not in rules.choices:
+    if isinstance(value, str) and not rules.allows(value):
         raise ParameterError(name, value, rules.expected())
     numbers = value if isinstance(value, (list, tuple)) else [value]
     for number in numbers:

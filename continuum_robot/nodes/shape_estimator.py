@@ -27,6 +27,8 @@ from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.nodes.spinning import run_node
 from continuum_robot.nodes.thinning import Thinning
 from continuum_robot.robot.coordinates import tendon_manifold
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.doors import SHAPE_ESTIMATORS, made
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.rod.fiber import curvature_matrix
 from continuum_robot.runtime.timing import Histogram
@@ -72,6 +74,7 @@ class ShapeEstimatorNode(ManagedNode):
             rules=Quantity("", "s", ge=0, le=60),
         )
         declare("base_frame", "base", "frame_id of the shape", read_only=True)
+        declare("estimator", "", "of another package, by its name; empty: that of the robot", read_only=True)
         self.parameters.on_change(self._on_parameters)
         self._estimator: AnyShapeEstimator | None = None
         self._tracked: TrackedTip | None = None
@@ -109,7 +112,7 @@ class ShapeEstimatorNode(ManagedNode):
     def configure(self) -> None:
         """Make the estimator."""
         robot = self.load_robot()
-        self._estimator = robot_model(robot).shape_estimator(STACK_WATCH)
+        self._estimator = self._shape_estimator(robot)
         tracker = self.parameters.declare_settings("tracker", TrackerSettings())
         self._tracked = TrackedTip(robot, tracker.value)
         self._clarke_matrix = np.asarray(tendon_manifold(robot).clarke_matrix)
@@ -123,6 +126,14 @@ class ShapeEstimatorNode(ManagedNode):
         self._rates = conversions.preallocate(message, "coefficient_rates", count)
         self._covariance = conversions.preallocate(message, "covariance", count * count)
         self._last_stamp_ns = 0
+
+    def _shape_estimator(self, robot: Robot) -> AnyShapeEstimator:
+        """That of the robot, or one of another package, whose settings are parameters under its name."""
+        name = self.parameters.get("estimator")
+        if not name:
+            return robot_model(robot).shape_estimator(STACK_WATCH)
+        own: AnyShapeEstimator = made(SHAPE_ESTIMATORS, name, "estimator", robot, settings=self.own_settings)
+        return own
 
     def activate(self) -> None:
         """Estimate from the next state on; sensors that were found broken are believed again."""
@@ -234,6 +245,7 @@ class ShapeEstimatorNode(ManagedNode):
         else:
             tip = self._corrected(estimate.tip, displacement, stamp_ns)
             message.tip = conversions.pose_message(tip)
+        conversions.set_named_values(message, estimate.named_values)
         self._shapes.publish(message)
 
     def _on_pose(self, message: PoseStamped | PoseWithCovarianceStamped) -> None:

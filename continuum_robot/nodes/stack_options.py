@@ -79,6 +79,7 @@ class StackOptions:
         controller of the user's there
     clock : ``real``, or ``lockstep``: time comes from the simulated robot
     seed : of the simulation; -1: the robot file's
+    payload_kg : what the tip carries, for all nodes, kg; negative: the robot file's
     run_s : in lock-step, how long time passes once the stack is up, s; 0: without end
     force : read a force-torque sensor
     tracker : a simulated tracker of the tip; on hardware that of the robot's file, or its own program publishes
@@ -103,6 +104,7 @@ class StackOptions:
     controller: str = CLARKE
     clock: str = "real"
     seed: int = -1
+    payload_kg: float = -1.0
     run_s: float = 0.0
     force: bool = False
     tracker: bool = False
@@ -114,6 +116,8 @@ class StackOptions:
     arguments: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        if not -1 <= self.payload_kg <= 100:  # NaN is none
+            raise ParameterError("payload_kg", self.payload_kg, "0 to 100 kg; negative: the robot file's")
         if self.reaction not in ("", *REACTIONS):
             raise ParameterError("reaction", self.reaction, "one of " + ", ".join(REACTIONS))
 
@@ -177,7 +181,13 @@ class StackOptions:
         }
         if self.record_directory is not None:
             own["recorder"]["directory"] = str(self.record_directory)
-        common = {"robot": str(self.robot), "use_fake_hardware": self.simulated, "clock": self.clock, "seed": self.seed}
+        common = {
+            "robot": str(self.robot),
+            "use_fake_hardware": self.simulated,
+            "clock": self.clock,
+            "seed": self.seed,
+            "payload_kg": self.payload_kg,
+        }
         return common | own.get(name, {}) | dict(self.parameters.get(name, {}))
 
     def groups(self) -> dict[str, tuple[str, ...]]:

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 from typing import Any
 
 from continuum_robot.errors import ParameterError
 
 BASIS_FAMILIES = "continuum_robot.basis_families"
+CONTACT_OBSERVERS = "continuum_robot.contact_observers"
 CONTROLLERS = "continuum_robot.controllers"
 FORCE_SENSORS = "continuum_robot.force_sensors"
+SHAPE_ESTIMATORS = "continuum_robot.shape_estimators"
 STRING_ENCODERS = "continuum_robot.string_encoders"
 TENDON_ACTUATORS = "continuum_robot.tendon_actuators"
 TENDON_ROUTINGS = "continuum_robot.tendon_routings"
@@ -47,3 +50,37 @@ def added(group: str, name: str, key: str) -> Any:
         return entry.load()
     except (ImportError, AttributeError) as error:
         raise ParameterError(key, name, f"a package that can be imported: {entry.value}: {error}") from error
+
+
+def made(
+    group: str,
+    name: str,
+    key: str,
+    *given: Any,
+    known: Sequence[str] = (),
+    settings: Callable[[str, Any], Any] | None = None,
+) -> Any:
+    """An object of the class that an installed package adds under a name.
+
+    Parameters
+    ----------
+    group : of the entry points
+    name : of the entry
+    key : where the name was given, for the message
+    given : what the class is made with
+    known : names of this package, for the message
+    settings : gives the class its settings, from the name and the defaults, where it has a dataclass as ``settings``;
+        None: the defaults
+
+    Raises
+    ------
+    ParameterError : nothing has the name, or it cannot be imported
+    """
+    make = added(group, name, key)
+    if make is None:
+        names = ", ".join([*known, *offered(group)])
+        raise ParameterError(key, name, f"one of {names}" if names else f"a name of the entry points {group}")
+    kind = getattr(make, "settings", None)
+    if kind is None:
+        return make(*given)
+    return make(*given, settings=kind() if settings is None else settings(name, kind()))

@@ -29,11 +29,12 @@ class Quantity:
     doc : one sentence
     unit : SI unit, "" for none
     ge, gt, le, lt : bounds in the unit of the value, each None for none; they hold for every entry of a list
-    choices : the allowed strings, empty for any
+    choices : the allowed strings, empty for any; with a ``door`` its names, too
     length : number of entries a list must have, None for any
     live : may be changed while the robot is active
     filled : a text that must not be empty
-    door : entry points of other packages whose classes are further mappings, or have them as ``settings``, by ``kind``
+    door : entry points of other packages whose classes are further mappings, or have them as ``settings``, by ``kind``;
+        of a text, whose names are further choices
     """
 
     doc: str
@@ -51,13 +52,17 @@ class Quantity:
     def expected(self) -> str:
         """The allowed values as a phrase for an error message."""
         if self.choices:
-            return "one of " + ", ".join(self.choices)
+            return "one of " + ", ".join([*self.choices, *(offered(self.door) if self.door else ())])
         low = f"[{self.ge:g}" if self.ge is not None else f"({self.gt:g}" if self.gt is not None else "(-inf"
         high = f"{self.le:g}]" if self.le is not None else f"{self.lt:g})" if self.lt is not None else "inf)"
         text = "a number" if low == "(-inf" and high == "inf)" else f"a number in {low}, {high}"
         if self.unit:
             text += f" {self.unit}"
         return text if self.length is None else f"{self.length} values, each {text}"
+
+    def allows(self, text: str) -> bool:
+        """Whether a text is among the choices, or a name of the door; where there are choices."""
+        return not self.choices or text in self.choices or (bool(self.door) and text in offered(self.door))
 
     def admits(self, value: float) -> bool:
         """Whether a number is finite and within the bounds.
@@ -225,7 +230,7 @@ def _convert(hint: Any, value: Any, rules: Quantity, source: Source, key: str) -
             raise source.error(key, value, "true or false")
         return value
     if hint is str:
-        if not isinstance(value, str) or (rules.choices and value not in rules.choices):
+        if not isinstance(value, str) or not rules.allows(value):
             raise source.error(key, value, rules.expected() if rules.choices else "text")
         if rules.filled and not value.strip():
             raise source.error(key, value, "text that is not empty")

@@ -25,7 +25,11 @@ Vector = NDArray[np.float64]
 
 
 def controller_of(
-    robot: Robot, parts: Any, feedforward: Callable[[], RodFeedforward], own: Controller | None = None
+    robot: Robot,
+    parts: Any,
+    feedforward: Callable[[], RodFeedforward],
+    own: Controller | None = None,
+    settings: Callable[[str, Any], Any] | None = None,
 ) -> Any:
     """The controller for the cycle of a robot: that of its file, or one's own.
 
@@ -35,12 +39,13 @@ def controller_of(
     parts : of the cycle's form, by their names
     feedforward : makes the rod's feed-forward, where the PID needs it
     own : in the place of the file's
+    settings : as of :func:`..laws.control_law`
 
     Raises
     ------
     ParameterError : no controller of the file's name
     """
-    law = control_law(robot) if own is None else own
+    law = control_law(robot, settings) if own is None else own
     return parts.ClarkeController(robot, feedforward()) if law is None else ForeignController(law, robot)
 
 

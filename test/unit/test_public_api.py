@@ -66,6 +66,8 @@ WITHOUT_FORMULAS = {
     "rod/strain/dynamics.py",
     "rod/strain/motion_benchmark.py",
     "control/cogging.py",
+    "estimation/contact/cycle.py",
+    "estimation/contact/own_observer.py",
     "control/limited_tension.py",
     "control/limits.py",
     "control/tendon_use.py",

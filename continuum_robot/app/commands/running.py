@@ -216,6 +216,10 @@ def up(
             show_default=False,
         ),
     ] = "",
+    payload_kg: Annotated[
+        float | None,
+        typer.Option(metavar="KG", min=0, max=100, help="What the tip carries, instead of the file's payload_kg."),
+    ] = None,
     tracker: Annotated[
         bool, typer.Option("--tracker/--no-tracker", help="Simulate a tracker of the tip, which corrects the estimate.")
     ] = False,
@@ -255,6 +259,7 @@ def up(
         force=force,
         tracker=tracker,
         reaction=reaction,
+        payload_kg=-1.0 if payload_kg is None else payload_kg,
         processes=processes,
         controller=controller.value,
         clock=clock.value,

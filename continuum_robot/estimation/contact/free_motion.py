@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.estimation.contact.cycle import Residual
 from continuum_robot.estimation.contact.driven_rod import DrivenRod
 from continuum_robot.estimation.contact.error_budget import Budget
-from continuum_robot.estimation.contact.residual_methods import Residual
 from continuum_robot.estimation.contact.settings import KALMAN, MonitorSettings
 
 Vector = NDArray[np.float64]

@@ -14,19 +14,21 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact.algebra import BudgetAlgebra, FilterAlgebra, PlaceAlgebra
 from continuum_robot.estimation.contact.channels import contact_channels
+from continuum_robot.estimation.contact.cycle import CycleInput
 from continuum_robot.estimation.contact.driven_rod import DrivenRod
 from continuum_robot.estimation.contact.error_budget import SHARES, Budget
 from continuum_robot.estimation.contact.free_motion import Floor, FreeMotionLearning, ResidualTare
 from continuum_robot.estimation.contact.location import ContactLocator, LocationSettings
 from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
+from continuum_robot.estimation.contact.own_observer import ContactObserver
 from continuum_robot.estimation.contact.residual_methods import (
     MOTION_FILTER_S,
-    CycleInput,
     MomentumResidual,
     residual_method,
 )
 from continuum_robot.estimation.contact.settings import (
     KALMAN,
+    METHODS,
     ForceLimits,
     MonitorSettings,
     default_location,
@@ -37,6 +39,7 @@ from continuum_robot.estimation.contact.wrench import WrenchEstimator
 from continuum_robot.estimation.seen_modes import SeenModes
 from continuum_robot.estimation.shape_check import ShapeCheck
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.doors import CONTACT_OBSERVERS, made
 from continuum_robot.rod.code.library import compiled_together
 from continuum_robot.rod.contact.functions import ContactFunctions, ContactTerms
 from continuum_robot.rod.friction.tendons import TendonFriction
@@ -75,6 +78,7 @@ class ContactMonitor:
     motors : tensions are what the motors' currents say, as a driver reads them: the rotors' inertia and viscous
         friction belong to the model, dry friction and cogging, whose sign and phase nobody knows at rest, to the
         threshold. Without, tensions are those of the tendons
+    observer_settings : gives another package's observer its settings, from its name and the defaults; None: these
     compile, progress : as in :func:`~continuum_robot.rod.code.generation.compile_functions`
 
     Attributes
@@ -98,10 +102,12 @@ class ContactMonitor:
         functions: ContactFunctions | None = None,
         friction: TendonFriction | None = None,
         motors: bool = False,
+        observer_settings: Callable[[str, Any], Any] | None = None,
         compile: str = "auto",
         progress: Callable[[str], None] | None = None,
     ) -> None:
         self.robot = robot
+        self._observer_settings = observer_settings
         self.modes: SeenModes | None = None
         with compiled_together():
             self._make(functions, friction, location, motors=motors, compile=compile, progress=progress)
@@ -182,7 +188,7 @@ class ContactMonitor:
                     f"at most the robot's length {self.robot.length_m:g} m",
                 )
             wrench = WrenchEstimator(settings.contact_type)
-            method = residual_method(settings, self._rod, wrench.directions, self._budgets, self._filter)
+            method = residual_method(settings, self._rod, wrench.directions, self._budgets, self._filter, self._own)
             free = wrench.directions.shape[1]
             self.locator = ContactLocator(
                 self.functions,
@@ -197,6 +203,14 @@ class ContactMonitor:
         self._shares: Vector = np.array([getattr(settings, name) for name in SHARES])
         self._rate_noise: Vector = np.eye(self.size) * settings.rate_noise_per_m_s**2
         self._limits = ForceLimits.of(settings, "steady"), ForceLimits.of(settings, "accelerating")
+
+    def _own(self, name: str) -> ContactObserver:
+        """The observer that another package offers under a name."""
+        given = (self.robot, self.size)
+        own: ContactObserver = made(
+            CONTACT_OBSERVERS, name, "method", *given, known=METHODS, settings=self._observer_settings
+        )
+        return own
 
     def reset(self) -> None:
         """Restart after a blindness or a pause: the observers start at zero; the tare stays."""
@@ -373,7 +387,8 @@ class ContactMonitor:
         self._blind = found.blind_reason
         if self._blind:
             return self._blind_estimate()
-        return self._judge(raw, errors, found.model.terms, dt, suspects)
+        estimate = self._judge(raw, errors, found.model.terms, dt, suspects)
+        return dataclasses.replace(estimate, named_values=found.named_values) if found.named_values else estimate
 
     def _judge(
         self, raw: Vector, errors: Budget, terms: ContactTerms, dt: float, suspects: Sequence[str]

@@ -4,70 +4,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from continuum_robot.estimation.contact.algebra import BudgetAlgebra, FilterAlgebra
+from continuum_robot.estimation.contact.cycle import CycleInput, Residual
 from continuum_robot.estimation.contact.disturbance_observer import DisturbanceObserver, StateTerms
-from continuum_robot.estimation.contact.driven_rod import DrivenRod, Drives
-from continuum_robot.estimation.contact.error_budget import Budget
+from continuum_robot.estimation.contact.driven_rod import DrivenRod
 from continuum_robot.estimation.contact.joint_force_deviation import BackwardGaussian, JointForceDeviation
 from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
+from continuum_robot.estimation.contact.own_observer import ContactObserver, OwnResidual
 from continuum_robot.estimation.contact.residual_sensitivity import ResidualSensitivity
-from continuum_robot.estimation.contact.settings import MonitorSettings
+from continuum_robot.estimation.contact.settings import KALMAN, MonitorSettings
 
 Vector = NDArray[np.float64]
 
 USUAL_STEP_S = 0.01
 MOTION_FILTER_S = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class CycleInput:
-    """What one update was given.
-
-    Attributes
-    ----------
-    c, rate : coordinates of the rod and their rates, (n,), 1/m and 1/(m.s) for curvatures
-    noise, rate_noise : covariances of their noise, (n, n)
-    drives : what the drives do
-    other : generalised force of everything else that is known, (n,), N.m^2
-    c_acceleration : (n,), 1/(m.s^2); None where it is not known
-    dt : time since the previous update, s
-    """
-
-    c: Vector
-    rate: Vector
-    noise: Vector
-    rate_noise: Vector
-    drives: Drives
-    other: Vector
-    c_acceleration: ArrayLike | None
-    dt: float
-
-
-@dataclass(frozen=True, slots=True)
-class Residual:
-    """What an observer finds.
-
-    Attributes
-    ----------
-    values : generalised force of contacts and of what the model is wrong by, (n,), N.m^2
-    errors : of it
-    c : coordinates that it holds for, (n,), 1/m for curvatures
-    model : at those
-    blind_reason : why there is none any more; empty while all is well
-    spread : the observer's own covariance, (n, n), where it states one
-    """
-
-    values: Vector
-    errors: Budget
-    c: Vector
-    model: StateTerms
-    blind_reason: str
-    spread: Vector | None = None
 
 
 class MomentumResidual:
@@ -248,7 +203,7 @@ class KalmanResidual:
         return Residual(raw, errors, c, state, observer.blind_reason, spread)
 
 
-ResidualMethod = MomentumResidual | DeviationResidual | KalmanResidual
+ResidualMethod = MomentumResidual | DeviationResidual | KalmanResidual | OwnResidual
 
 
 def residual_method(
@@ -257,6 +212,7 @@ def residual_method(
     directions: Vector,
     budgets: BudgetAlgebra,
     algebra: FilterAlgebra,
+    own: Callable[[str], ContactObserver],
 ) -> ResidualMethod:
     """The method that the settings name.
 
@@ -267,10 +223,11 @@ def residual_method(
     directions : wrenches that contacts can transmit, (6, m)
     budgets : of the rod
     algebra : of the rod's filter
+    own : makes the observer of another package, from its name
 
     Raises
     ------
-    ParameterError : a gain that is not of the rod's size, whether the method has one or not
+    ParameterError : a gain that is not of the rod's size, whether the method has one or not; no such method
     """
     size = len(rod.stiffness)
     momentum = MomentumObserver(np.array(settings.gain_per_s), settings.reset_cycles, size)
@@ -278,8 +235,10 @@ def residual_method(
         return MomentumResidual(rod, budgets, momentum, settings.smoothing_points)
     if settings.method == "jfd":
         return DeviationResidual(rod, budgets, settings.smoothing_points)
-    observer = DisturbanceObserver(size, directions, settings.force_walk_n_per_sqrt_s, algebra)
-    return KalmanResidual(rod, budgets, observer)
+    if settings.method == KALMAN:
+        observer = DisturbanceObserver(size, directions, settings.force_walk_n_per_sqrt_s, algebra)
+        return KalmanResidual(rod, budgets, observer)
+    return OwnResidual(rod, own(settings.method))
 
 
 def _force_derivatives(state: StateTerms) -> tuple[Vector, Vector]:

@@ -13,6 +13,7 @@ from continuum_robot.estimation.contact.channels import contact_channels
 from continuum_robot.estimation.contact.location import LocationSettings
 from continuum_robot.estimation.contact.wrench import CONTACT_TYPES
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.doors import CONTACT_OBSERVERS
 from continuum_robot.robot.schema import quantity, quantity_of
 
 KALMAN = "kalman_disturbance_observer"
@@ -26,9 +27,11 @@ class MonitorSettings:
     """Settings of the contact monitor; all may be changed while it runs."""
 
     method: str = quantity(
-        "gmo: momentum observer; jfd: joint-force deviation; kalman_disturbance_observer: force from a Kalman filter",
+        "gmo: momentum observer; jfd: joint-force deviation; kalman_disturbance_observer: force from a Kalman filter; "
+        "or an observer of another package, by its name",
         default="gmo",
         choices=METHODS,
+        door=CONTACT_OBSERVERS,
         live=True,
     )
     gain_per_s: tuple[float, ...] = quantity(
@@ -167,7 +170,7 @@ class MonitorSettings:
         for field in dataclasses.fields(self):
             allowed, value = quantity_of(field), getattr(self, field.name)
             if isinstance(value, str):
-                if value not in allowed.choices:
+                if not allowed.allows(value):
                     raise ParameterError(field.name, value, allowed.expected())
                 continue
             values = value if isinstance(value, tuple) else (value,)

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,7 @@ class ContactEstimate:
     wrench_arc_length_m : known, found, or else the tip, m
     wrench_place_assumed : whether it is the tip for want of anything better: the wrench is equivalent, not true
     location : of the contact; None while it is blind
+    named_values : more numbers of another package's observer, by name
     """
 
     state: str
@@ -53,6 +54,7 @@ class ContactEstimate:
     wrench_arc_length_m: float
     wrench_place_assumed: bool
     location: LocationEstimate | None
+    named_values: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def in_contact(self) -> bool:

@@ -27,6 +27,7 @@ from continuum_robot.identification.procedures.record import (
     write_record,
 )
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.doors import CONTACT_OBSERVERS
 from continuum_robot.robot.schema import quantity, refuse
 
 Vector = NDArray[np.float64]
@@ -77,7 +78,7 @@ class FloorRecord(RobotRecord):
 
     robot_file_sha256: str = quantity("SHA-256 of the robot file with which it was learnt", filled=True)
     devices: str = quantity("hardware, or the level of the simulation", filled=True)
-    method: str = quantity("of the contact monitor", choices=METHODS)
+    method: str = quantity("of the contact monitor", choices=METHODS, door=CONTACT_OBSERVERS)
     observer: ObserverSettings = quantity("its settings")
     duration_s: float = quantity("of the motion", "s", gt=0)
     moved_m: tuple[float, ...] = quantity("range of each tendon's displacement", "m", ge=0)

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A shape estimator and a contact observer of your own. `pip install .` makes both known to the stack:
+
+    continuum-robot up --fake --params-file own.yaml
+
+where own.yaml sets `estimator: least_squares` of shape_estimator, `method: at_rest` of contact_monitor, and their
+settings, `least_squares.tendon_sigma_m` and `at_rest.smoothing_s`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from continuum_robot.estimation.contact.own_observer import Finding
+from continuum_robot.estimation.shape_estimate import ShapeEstimate
+from continuum_robot.robot.schema import quantity
+from continuum_robot.rod.strain.rod import StrainRod
+
+
+@dataclass(frozen=True)
+class LeastSquaresSettings:
+    """What the estimator trusts."""
+
+    tendon_sigma_m: float = quantity("standard deviation of a tendon's displacement", "m", default=2e-4, gt=0, le=0.1)
+
+
+class LeastSquares:
+    """The shape from its tendons alone, by least squares, at the rates of the tendons; strings and fibre are not used.
+
+    For rods that only bend, and have more tendons than coefficients.
+    """
+
+    settings = LeastSquaresSettings
+    watch = None
+
+    def __init__(self, robot, settings):
+        self._rod = StrainRod.from_robot(robot)
+        self._matrix = self._rod.displacement_jacobian(np.zeros(self._rod.size))
+        self._inverse = np.linalg.pinv(self._matrix)
+        self._covariance = settings.tendon_sigma_m**2 * self._inverse @ self._inverse.T
+
+    def reset(self):
+        """Nothing is remembered."""
+
+    def update(self, displacement, velocity, *_strings_and_fiber):
+        """One estimate."""
+        c = self._inverse @ displacement
+        left = displacement - self._matrix @ c
+        return ShapeEstimate(
+            coefficients=c,
+            coefficient_rates=self._inverse @ velocity,
+            covariance=self._covariance,
+            residual_m=float(np.sqrt(np.mean(left**2))),
+            sensor_count=len(displacement),
+            tip=self._rod.poses(c, [self._rod.length_m])[0],
+            named_values={"largest_residual_m": float(np.abs(left).max())},
+        )
+
+
+@dataclass(frozen=True)
+class AtRestSettings:
+    """How slow and how sure the observer is."""
+
+    smoothing_s: float = quantity("time constant of the low-pass", "s", default=0.1, gt=0, le=10)
+    error_share: float = quantity("share of the tendons' forces that may be wrong", default=0.05, gt=0, le=1)
+    least_nm2: float = quantity("bound of every channel where these are nothing", "N.m^2", default=5e-4, gt=0, le=1)
+
+
+class AtRest:
+    """What holds a robot at rest beside the forces that are known must be a contact; motion only blurs it."""
+
+    settings = AtRestSettings
+
+    def __init__(self, _robot, _size, settings):
+        self._settings = settings
+        self.reset()
+
+    def reset(self):
+        """Begin anew."""
+        self._force = None
+
+    def update(self, cycle, state):
+        """Known forces and contacts are in balance: their sum is 0."""
+        found = -(state.terms.known_force + state.force)
+        share = 1.0 if self._force is None else cycle.dt / (cycle.dt + self._settings.smoothing_s)
+        self._force = found if self._force is None else self._force + share * (found - self._force)
+        bound = self._settings.error_share * np.abs(state.force) + self._settings.least_nm2
+        return Finding(self._force, bound, np.diag(bound**2), {"largest_force_nm2": float(np.abs(self._force).max())})
