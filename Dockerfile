@@ -5,7 +5,7 @@ FROM ros:kilted
 
 RUN apt-get update && apt-get install -y --no-install-recommends gcc python3-pip && rm -rf /var/lib/apt/lists/* \
   && python3 -m pip install --break-system-packages --no-cache-dir \
-       casadi rosbags python-can pyserial Cython scipy matplotlib rich typer viser websockets msgspec
+       casadi rosbags mcap python-can pyserial Cython scipy matplotlib rich typer viser websockets msgspec
 COPY . /workspace/src/continuum_robot
 WORKDIR /workspace
 RUN . /opt/ros/kilted/setup.sh && colcon build --packages-select continuum_robot

@@ -3,7 +3,8 @@
 
 Written: chunks that are handed to the operating system whole, and metadata records that lie before and between them, so
 that a file without its end still reports what it holds. Read: from the front, as far as the records are complete;
-rosbags and most tools need the index at the end, which a killed recorder never wrote. No ROS is needed here.
+rosbags and most tools need the index at the end, which a killed recorder never wrote. The records themselves are those
+of mcap, whose own writer neither takes back a chunk nor leaves room for the index. No ROS is needed here.
 """
 
 from __future__ import annotations
@@ -13,22 +14,19 @@ import os
 import struct
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from mcap import records
+from mcap.data_stream import ReadDataStream, RecordBuilder
+from mcap.exceptions import EndOfFile
+from mcap.opcode import Opcode
+from mcap.stream_reader import breakup_chunk
 from rosbags.interfaces import Connection
-from rosbags.rosbag2 import ReaderError
 from rosbags.rosbag2.enums import CompressionMode
-from rosbags.rosbag2.storage_mcap import (
-    McapWriter,
-    PendingChunk,
-    decompress,
-    write_channel,
-    write_record,
-    write_schema,
-)
+from rosbags.rosbag2.storage_mcap import McapWriter, PendingChunk, write_channel, write_schema
 
 from continuum_robot.errors import RecordingError
 
@@ -40,16 +38,18 @@ MAGIC = b"\x89MCAP0\r\n"
 LIBRARY = "continuum_robot"
 PROFILE = "ros2"
 
-# Opcodes of the MCAP format's records.
-_HEADER, _FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _MESSAGE_INDEX, _CHUNK_INDEX = range(0x01, 0x09)
-_STATISTICS, _METADATA, _METADATA_INDEX, _SUMMARY_OFFSET, _DATA_END = 0x0B, 0x0C, 0x0D, 0x0E, 0x0F
-
 # Opcode, length of what follows, channel, sequence, log time, publish time.
 _MESSAGE_RECORD = struct.Struct("<BQHIQQ")
-_MESSAGE_HEAD = struct.Struct("<HIQQ")
 _RECORD_HEAD = struct.Struct("<BQ")
-_CHUNK_HEAD = struct.Struct("<QQQI")
 _NO_TIME = 2**63 - 1
+_PASSED_OVER = (Opcode.MESSAGE_INDEX, Opcode.CHUNK_INDEX)
+_READ: dict[int, Callable[[ReadDataStream], records.McapRecord]] = {
+    Opcode.HEADER: records.Header.read,
+    Opcode.SCHEMA: records.Schema.read,
+    Opcode.CHANNEL: records.Channel.read,
+    Opcode.METADATA: records.Metadata.read,
+    Opcode.CHUNK: records.Chunk.read,
+}
 
 
 class _File(io.RawIOBase):
@@ -90,13 +90,6 @@ class _File(io.RawIOBase):
         super().close()
 
 
-@dataclass(frozen=True, slots=True)
-class _MetadataPlace:
-    name: str
-    start: int
-    length: int
-
-
 class ChunkedMcapWriter(McapWriter):
     """rosbags' MCAP storage with metadata records, which can drop its newest chunks so that the index fits on the disk.
 
@@ -111,11 +104,12 @@ class ChunkedMcapWriter(McapWriter):
         self.bio.close()
         self.path.unlink()
         file = _File(self.path)
-        file.write(MAGIC + _record(_HEADER, _text(PROFILE) + _text(LIBRARY)))
+        file.write(MAGIC + _written(records.Header(PROFILE, LIBRARY)))
         self.file = file
         self.bio = file  # type: ignore[assignment]
         self._ends: list[tuple[int, dict[int, int]]] = []
-        self._metadata: list[_MetadataPlace] = []
+        self._indexes: list[records.ChunkIndex] = []
+        self._metadata: list[records.MetadataIndex] = []
 
     def add_metadata(self, name: str, values: Mapping[str, str]) -> None:
         """Write a metadata record at once, whole or, where :class:`OSError` is raised, not at all.
@@ -126,13 +120,13 @@ class ChunkedMcapWriter(McapWriter):
         values : text by key
         """
         start = self.file.tell()
-        data = _record(_METADATA, _text(name) + _map(values))
+        data = _written(records.Metadata(name, dict(values)))
         try:
             self.file.write(data)
         except OSError:
             self.cut(start)
             raise
-        self._metadata.append(_MetadataPlace(name, start, len(data)))
+        self._metadata.append(records.MetadataIndex(start, len(data), name))
 
     def close_chunk(self) -> None:
         """Write the pending chunk whole, or not at all."""
@@ -143,29 +137,41 @@ class ChunkedMcapWriter(McapWriter):
         except OSError:
             self.cut(start)
             raise
-        self.chunks.append(index)
+        self._indexes.append(index)
         self._ends.append((start, counts))
         self.chunk = _empty_chunk()
 
-    def _write_chunk(self, chunk: PendingChunk) -> io.BytesIO:
+    def _write_chunk(self, chunk: PendingChunk) -> records.ChunkIndex:
         """Write a chunk and its message indexes; gives its entry in the summary."""
-        records = chunk.bio.getvalue()
-        stored = self.compressor(records)
-        times = (chunk.message_start_time if chunk.msgs else 0, chunk.message_end_time)
+        messages = chunk.bio.getvalue()
+        stored = self.compressor(messages)
+        begin_ns = chunk.message_start_time if chunk.msgs else 0
         start = self.file.tell()
-        head = _CHUNK_HEAD.pack(*times, len(records), zlib.crc32(records)) + _text(self.compression)
-        self.file.write(_record(_CHUNK, head + struct.pack("<Q", len(stored)) + stored))
+        whole = records.Chunk(
+            compression=self.compression,
+            data=stored,
+            message_end_time=chunk.message_end_time,
+            message_start_time=begin_ns,
+            uncompressed_crc=zlib.crc32(messages),
+            uncompressed_size=len(messages),
+        )
+        self.file.write(_written(whole))
         end = self.file.tell()
-        places = []
-        for channel, messages in chunk.msgs.items():
-            places.append(struct.pack("<HQ", channel, self.file.tell()))
-            entries = b"".join(struct.pack("<QQ", *entry) for entry in messages)
-            self.file.write(_record(_MESSAGE_INDEX, struct.pack("<HI", channel, len(entries)) + entries))
-        index = io.BytesIO()
-        index.write(struct.pack("<QQQQ", *times, start, end - start))
-        index.write(_sized(b"".join(places)) + struct.pack("<Q", self.file.tell() - end))
-        index.write(_text(self.compression) + struct.pack("<QQ", len(stored), len(records)))
-        return index
+        places = {}
+        for channel, entries in chunk.msgs.items():
+            places[channel] = self.file.tell()
+            self.file.write(_written(records.MessageIndex(channel, entries)))
+        return records.ChunkIndex(
+            chunk_length=end - start,
+            chunk_start_offset=start,
+            compression=self.compression,
+            compressed_size=len(stored),
+            message_end_time=chunk.message_end_time,
+            message_index_length=self.file.tell() - end,
+            message_index_offsets=places,
+            message_start_time=begin_ns,
+            uncompressed_size=len(messages),
+        )
 
     def write(self, connection: Connection, timestamp: int, data: bytes | memoryview) -> None:
         """Add a message; chunks are small, since a full disk costs the newest ones.
@@ -184,7 +190,7 @@ class ChunkedMcapWriter(McapWriter):
         chunk.msgs[channel].append((timestamp, chunk.bio.tell()))
         # One record in two writes: rosbags' own way takes eight, at a thousand messages a second.
         length = _MESSAGE_RECORD.size - 9 + len(data)
-        chunk.bio.write(_MESSAGE_RECORD.pack(_MESSAGE, length, channel, 0, timestamp, timestamp))
+        chunk.bio.write(_MESSAGE_RECORD.pack(Opcode.MESSAGE, length, channel, 0, timestamp, timestamp))
         chunk.bio.write(data)
         if chunk.bio.tell() > CHUNK_BYTES:
             self.close_chunk()
@@ -199,7 +205,7 @@ class ChunkedMcapWriter(McapWriter):
         if not self._ends:
             return False
         start, counts = self._ends.pop()
-        self.chunks.pop()
+        self._indexes.pop()
         self.cut(start)
         self._uncount(counts)
         return True
@@ -227,43 +233,43 @@ class ChunkedMcapWriter(McapWriter):
             self.close_chunk()
         # rosbag2 reads it where metadata.yaml is missing.
         self.add_metadata("rosbag2", {"serialized_metadata": metadata})
-        self.file.write(_record(_DATA_END, bytes(4)))
+        self.file.write(_written(records.DataEnd(0)))
         self._write_summary()
         self.file.close()
 
     def _write_summary(self) -> None:
-        groups: dict[int, bytes] = {_SCHEMA: b"", _CHANNEL: b"", _CHUNK_INDEX: b"", _METADATA_INDEX: b""}
-        for schema in self.schemas:
-            groups[_SCHEMA] += _written(write_schema, schema)
-        for channel in self.channels:
-            groups[_CHANNEL] += _written(write_channel, channel, self.schemas)
-        groups[_CHUNK_INDEX] = b"".join(_written(write_record, _CHUNK_INDEX, chunk) for chunk in self.chunks)
-        for place in self._metadata:
-            groups[_METADATA_INDEX] += _record(
-                _METADATA_INDEX, struct.pack("<QQ", place.start, place.length) + _text(place.name)
-            )
-        counts = b"".join(struct.pack("<HQ", *item) for item in sorted(self.channel_stats.items()))
         total = sum(self.channel_stats.values())
-        numbers = (total, len(self.schemas), len(self.channels), 0, len(self._metadata), len(self.chunks))
-        groups[_STATISTICS] = _record(
-            _STATISTICS,
-            struct.pack("<QHIIII", *numbers)
-            + struct.pack("<QQ", self.message_start_time if total else 0, self.message_end_time)
-            + _sized(counts),
+        statistics = records.Statistics(
+            attachment_count=0,
+            channel_count=len(self.channels),
+            channel_message_counts=dict(sorted(self.channel_stats.items())),
+            chunk_count=len(self._indexes),
+            message_count=total,
+            message_end_time=self.message_end_time,
+            message_start_time=self.message_start_time if total else 0,
+            metadata_count=len(self._metadata),
+            schema_count=len(self.schemas),
         )
+        groups = {
+            Opcode.SCHEMA: b"".join(_of_rosbags(write_schema, schema) for schema in self.schemas),
+            Opcode.CHANNEL: b"".join(_of_rosbags(write_channel, channel, self.schemas) for channel in self.channels),
+            Opcode.CHUNK_INDEX: b"".join(map(_written, self._indexes)),
+            Opcode.METADATA_INDEX: b"".join(map(_written, self._metadata)),
+            Opcode.STATISTICS: _written(statistics),
+        }
         summary_start = self.file.tell()
         offsets = b""
         for opcode, data in groups.items():
             if data:
-                offsets += _record(_SUMMARY_OFFSET, struct.pack("<BQQ", opcode, self.file.tell(), len(data)))
+                offsets += _written(records.SummaryOffset(opcode, self.file.tell(), len(data)))
                 self.file.write(data)
         offsets_start = self.file.tell()
-        self.file.write(offsets + _record(_FOOTER, struct.pack("<QQI", summary_start, offsets_start, 0)) + MAGIC)
+        self.file.write(offsets + _written(records.Footer(summary_start, offsets_start, 0)) + MAGIC)
 
     def cut(self, position: int) -> None:
         """Forget what lies behind ``position`` in the file."""
         self.file.cut(position)
-        self._metadata = [place for place in self._metadata if place.start < position]
+        self._metadata = [place for place in self._metadata if place.offset < position]
 
     def _uncount(self, counts: Mapping[int, int]) -> None:
         for channel, number in counts.items():
@@ -326,7 +332,7 @@ class McapScan:
     metadata: dict[str, dict[str, str]] = field(default_factory=dict)
     complete: bool = False
     lost_bytes: int = 0
-    _schemas: dict[int, tuple[str, str, str]] = field(default_factory=dict)
+    _schemas: dict[int, records.Schema] = field(default_factory=dict)
 
     @property
     def note(self) -> dict[str, str]:
@@ -368,109 +374,93 @@ class McapScan:
             opcode, length = _RECORD_HEAD.unpack(head)
             if stream.tell() + length > size:
                 return
-            if opcode in (_MESSAGE_INDEX, _CHUNK_INDEX) or (opcode in (_CHUNK, _MESSAGE) and not chunks):
+            if opcode in _PASSED_OVER or (opcode in (Opcode.CHUNK, Opcode.MESSAGE) and not chunks):
                 stream.seek(length, os.SEEK_CUR)
                 continue
             data = stream.read(length)
+            if opcode == Opcode.FOOTER:
+                self.complete = stream.read(len(MAGIC)) == MAGIC
+                self.lost_bytes = 0 if self.complete else self.lost_bytes
+                return
             try:
-                if opcode == _CHUNK:
-                    yield from self._chunk(data)
-                elif opcode == _FOOTER:
-                    self.complete = stream.read(len(MAGIC)) == MAGIC
-                    self.lost_bytes = 0 if self.complete else self.lost_bytes
-                    return
-                else:
-                    yield from self._record(opcode, data)
-            except (ReaderError, struct.error, UnicodeDecodeError, KeyError):
+                yield from self._record(opcode, data)
+            except _DamagedError:
                 # Zeros or rubbish, as a file system leaves them behind the last write before the power failed.
                 return
 
-    def _chunk(self, data: bytes) -> Iterator[Message]:
-        _, _, size, crc = _CHUNK_HEAD.unpack_from(data)
-        reader = _Fields(data, _CHUNK_HEAD.size)
-        compression = reader.text()
-        (length,) = reader.unpack("<Q")
-        try:
-            records = decompress(reader.take(length), compression, size, crc)
-        except Exception as error:  # the decompressors' own errors have no common base
-            raise ReaderError from error
-        place = 0
-        while place < len(records):
-            opcode, length = _RECORD_HEAD.unpack_from(records, place)
-            place += _RECORD_HEAD.size
-            yield from self._record(opcode, records[place : place + length])
-            place += length
-
     def _record(self, opcode: int, data: bytes) -> Iterator[Message]:
-        if opcode == _MESSAGE:
-            number, _, time_ns, _ = _MESSAGE_HEAD.unpack_from(data)
-            yield Message(self.channels[number], time_ns, data[_MESSAGE_HEAD.size :])
-            return
-        reader = _Fields(data)
-        if opcode == _HEADER:
-            self.profile, self.library = reader.text(), reader.text()
-        elif opcode == _SCHEMA:
-            (number,) = reader.unpack("<H")
-            self._schemas[number] = (reader.text(), reader.text(), reader.text())
-        elif opcode == _CHANNEL:
-            number, schema = reader.unpack("<HH")
-            type_name, definition_encoding, definition = self._schemas.get(schema, ("", "", ""))
-            topic, message_encoding = reader.text(), reader.text()
-            qos = reader.mapping().get("offered_qos_profiles", "")
-            self.channels[number] = Channel(topic, type_name, message_encoding, definition_encoding, definition, qos)
-        elif opcode == _METADATA:
-            self.metadata.setdefault(reader.text(), {}).update(reader.mapping())
+        if opcode == Opcode.MESSAGE:
+            yield self._message(_parsed(lambda stream: records.Message.read(stream, len(data)), data))
+        elif opcode in _READ:
+            record = _parsed(_READ[opcode], data)
+            if isinstance(record, records.Chunk):
+                for inner in _parsed(lambda _: breakup_chunk(record, validate_crc=True), data):
+                    if isinstance(inner, records.Message):
+                        yield self._message(inner)
+                    else:
+                        self._take(inner)
+            else:
+                self._take(record)
+
+    def _message(self, record: records.Message) -> Message:
+        channel = self.channels.get(record.channel_id)
+        if channel is None:
+            raise _DamagedError
+        return Message(channel, record.log_time, record.data)
+
+    def _take(self, record: records.McapRecord) -> None:
+        if isinstance(record, records.Header):
+            self.profile, self.library = record.profile, record.library
+        elif isinstance(record, records.Schema):
+            self._schemas[record.id] = record
+        elif isinstance(record, records.Channel):
+            schema = self._schemas.get(record.schema_id, records.Schema(0, b"", "", ""))
+            self.channels[record.id] = Channel(
+                record.topic,
+                schema.name,
+                record.message_encoding,
+                schema.encoding,
+                schema.data.decode(errors="replace"),
+                record.metadata.get("offered_qos_profiles", ""),
+            )
+        elif isinstance(record, records.Metadata):
+            self.metadata.setdefault(record.name, {}).update(record.metadata)
 
 
-class _Fields:
-    """Takes the fields of a record one after the other. Raises :class:`struct.error` behind its end."""
+class _DamagedError(Exception):
+    """A record that is none."""
 
-    def __init__(self, data: bytes, place: int = 0) -> None:
-        self._data, self._place = data, place
 
-    def take(self, length: int) -> bytes:
-        part = self._data[self._place : self._place + length]
-        if len(part) < length:
-            raise struct.error
-        self._place += length
-        return part
+def _parsed(read: Callable[[ReadDataStream], Any], data: bytes) -> Any:
+    """What a reading function of mcap makes of a record. Raises :class:`_DamagedError`."""
+    try:
+        return read(_Fields(io.BytesIO(data)))
+    except Exception as error:  # those of mcap, struct and the decompressors have no common base
+        raise _DamagedError from error
 
-    def unpack(self, form: str) -> tuple[int, ...]:
-        return struct.unpack(form, self.take(struct.calcsize(form)))
 
-    def text(self) -> str:
-        return self.take(*self.unpack("<I")).decode()
+class _Fields(ReadDataStream):
+    """mcap's own gives what is left of a text that is cut off."""
 
-    def mapping(self) -> dict[str, str]:
-        inner = _Fields(self.take(*self.unpack("<I")))
-        found = {}
-        while inner._place < len(inner._data):
-            key = inner.text()
-            found[key] = inner.text()
-        return found
+    def read(self, length: int) -> bytes:
+        """So many bytes. Raises :class:`EndOfFile` where there are fewer."""
+        data = super().read(length)
+        if len(data) < length:
+            raise EndOfFile
+        return data
 
 
 def _empty_chunk() -> PendingChunk:
     return PendingChunk(_NO_TIME, 0, io.BytesIO(), defaultdict(list))
 
 
-def _record(opcode: int, data: bytes) -> bytes:
-    return _RECORD_HEAD.pack(opcode, len(data)) + data
+def _written(record: records.McapRecord) -> bytes:
+    builder = RecordBuilder()
+    record.write(builder)
+    return bytes(builder.end())
 
 
-def _sized(data: bytes) -> bytes:
-    return struct.pack("<I", len(data)) + data
-
-
-def _text(text: str) -> bytes:
-    return _sized(text.encode())
-
-
-def _map(values: Mapping[str, str]) -> bytes:
-    return _sized(b"".join(_text(key) + _text(value) for key, value in values.items()))
-
-
-def _written(write: Any, *arguments: Any) -> bytes:
+def _of_rosbags(write: Any, *arguments: Any) -> bytes:
     """What a writing function of rosbags writes."""
     stream = io.BytesIO()
     write(stream, *arguments)

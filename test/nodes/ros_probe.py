@@ -20,9 +20,7 @@ from geometry_msgs.msg import TransformStamped
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 from nav_msgs.msg import Path as PathMessage
-from rcl_interfaces.srv import DescribeParameters, GetParameters, SetParameters, SetParametersAtomically
-from rclpy.context import Context
-from rclpy.node import Node
+from rcl_interfaces.srv import DescribeParameters, SetParameters, SetParametersAtomically
 from rclpy.parameter import Parameter
 from rclpy.serialization import deserialize_message
 from std_msgs.msg import Bool, String
@@ -30,10 +28,10 @@ from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
+from continuum_robot.app.client.stack_link import StackLink, set_request
 from continuum_robot.nodes import qos
-from continuum_robot.nodes.calling import call_service
 from continuum_robot.nodes.diagnostics import values_of
-from continuum_robot.nodes.spinning import Spinner, initialize, wait_for
+from continuum_robot.nodes.spinning import wait_for
 from continuum_robot.robot.loading import find_robot_file
 
 if TYPE_CHECKING:
@@ -133,13 +131,9 @@ class Probe:
     def __init__(self, namespace: str = "", *, stack: ComposedStack | None = None) -> None:
         self.stack = stack
         self.heard: Counter[str] = Counter()
-        self.context = Context()
-        initialize([], self.context)
-        self.node = Node("probe", context=self.context, namespace=namespace or None)
-        self.spinner = Spinner([self.node], self.context)
-        self.spinner.start()
+        self.link = StackLink(namespace, "probe", topics=(), numbered=False)
+        self.context, self.node = self.link.context, self.link.node
         self.received: dict[str, Received] = defaultdict(Received)
-        self._clients: dict[str, Any] = {}
         self._publishers: dict[str, Any] = {}
         self.diagnostics: dict[str, DiagnosticStatus] = {}
         self.opened = contextlib.ExitStack()
@@ -147,9 +141,7 @@ class Probe:
 
     def close(self) -> None:
         self.opened.close()
-        self.spinner.stop()
-        self.node.destroy_node()
-        self.context.try_shutdown()
+        self.link.close()
 
     def __enter__(self) -> Probe:
         return self
@@ -170,7 +162,8 @@ class Probe:
         self.heard[topic] += 0
         if self.stack is not None and topic in qos.FLOW_TOPICS:
             profile = qos.lockstep()
-        self.node.create_subscription(kind, topic, take, profile or qos.every_state(), raw=True)
+        profile = profile or qos.every_state()
+        self.link.make(lambda: self.node.create_subscription(kind, topic, take, profile, raw=True))
 
     def listen_to_stack(self) -> None:
         self.listen(TendonStates, "tendon_states")
@@ -288,7 +281,8 @@ class Probe:
     def publish(self, kind: Any, topic: str, message: Any, profile: Any = None) -> None:
         publisher = self._publishers.get(topic)
         if publisher is None:
-            publisher = self.node.create_publisher(kind, topic, profile or qos.command_publisher())
+            profile = profile or qos.command_publisher()
+            publisher = self.link.make(lambda: self.node.create_publisher(kind, topic, profile))
             self._publishers[topic] = publisher
             own = 1 if topic in self.heard else 0  # this node's own ear is matched first
 
@@ -300,7 +294,8 @@ class Probe:
         publisher.publish(message)
 
     def stop_publishing(self, topic: str) -> None:
-        self.node.destroy_publisher(self._publishers.pop(topic))
+        publisher = self._publishers.pop(topic)
+        self.link.make(lambda: self.node.destroy_publisher(publisher))
 
     def press_estop(self, pressed: bool) -> None:
         self.publish(Bool, "estop", Bool(data=pressed), qos.latched())
@@ -308,10 +303,7 @@ class Probe:
     def call(
         self, kind: Any, service: str, request: Any = None, timeout_s: float = 60.0, again_s: float | None = None
     ) -> Any:
-        client = self._clients.get(service)
-        if client is None:
-            client = self._clients[service] = self.node.create_client(kind, service)
-        return call_service(client, request or kind.Request(), timeout_s, again_s)
+        return self.link.call(kind, service, request, timeout_s, again_s)
 
     def trigger(self, service: str) -> Any:
         return self.call(Trigger, service, again_s=5.0)
@@ -336,13 +328,10 @@ class Probe:
         return self.call(SetParameters, f"{node}/set_parameters", request).results[0]
 
     def set_together(self, node: str, values: dict[str, Any]) -> Any:
-        parameters = [Parameter(name, value=value).to_parameter_msg() for name, value in values.items()]
-        request = SetParametersAtomically.Request(parameters=parameters)
-        return self.call(SetParametersAtomically, f"{node}/set_parameters_atomically", request).result
+        return self.call(SetParametersAtomically, f"{node}/set_parameters_atomically", set_request(values)).result
 
     def get_parameter(self, node: str, name: str) -> Any:
-        response = self.call(GetParameters, f"{node}/get_parameters", GetParameters.Request(names=[name]))
-        return Parameter.from_parameter_msg(type("P", (), {"name": name, "value": response.values[0]})).value
+        return self.link.get_parameter(node, name, 60.0)
 
     def describe(self, node: str, name: str) -> Any:
         request = DescribeParameters.Request(names=[name])

@@ -33,4 +33,4 @@ def test_the_executor_does_not_look_at_a_client_that_rclpy_has_not_finished(monk
                 assert not client.server_is_ready()
                 assert client in probe.node.waitables
             assert client not in probe.node.waitables
-        assert not probe.spinner.failed
+        assert not probe.link.failed

@@ -46,7 +46,10 @@ def stack(domain, tmp_path_factory):
             "contact_monitor": {"method": "at_rest", "at_rest.smoothing_s": 0.05},
         }
         folder = tmp_path_factory.mktemp("own")
-        with touched_stack("two_segment", PUSH, folder, parameters, start_motion=False, payload_kg=PAYLOAD_KG) as (stack, probe):
+        with touched_stack("two_segment", PUSH, folder, parameters, start_motion=False, payload_kg=PAYLOAD_KG) as (
+            stack,
+            probe,
+        ):
             probe.listen(TendonStates, "tendon_states_decimated")
             yield stack, probe
 

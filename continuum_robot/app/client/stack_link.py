@@ -169,6 +169,11 @@ class StackLink:
         if self._owns_context:
             self.context.try_shutdown()
 
+    @property
+    def failed(self) -> bool:
+        """Whether a callback of the node that asks ended its executor."""
+        return self._spinner is not None and self._spinner.failed
+
     def make(self, function: Callable[[], Any]) -> Any:
         """Make or destroy something of :attr:`node`, in its executor's thread: the EventsExecutor does not take it
         well when entities come and go while it looks at them.
