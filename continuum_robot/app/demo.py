@@ -26,10 +26,10 @@ from continuum_robot.app.view.companion import PageCompanion
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.estimation.contact.channels import contact_channels
 from continuum_robot.models.making import robot_model
-from continuum_robot.nodes.choices import AT_START
+from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.spinning import StopRequest
-from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.stack.choices import AT_START
+from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.shipped_files import shipped_file
 from continuum_robot.runtime.forms import compiled_form

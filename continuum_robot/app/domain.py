@@ -16,7 +16,7 @@ from rclpy.context import Context
 from rclpy.node import Node
 
 from continuum_robot.errors import ContinuumRobotError
-from continuum_robot.nodes.spinning import dds_error, initialize, shut_down_at_end
+from continuum_robot.nodes.base.spinning import dds_error, initialize, shut_down_at_end
 
 LISTENER_NODE = "continuum_robot_listener"
 _CREDENTIALS = struct.Struct("3i")

@@ -40,7 +40,7 @@ from continuum_robot.experiments.fault_campaign.campaign import DISPLACEMENT_SHA
 from continuum_robot.experiments.fault_campaign.kind import PROCESSES, FaultKind
 from continuum_robot.experiments.fault_campaign.kinds import KINDS
 from continuum_robot.msg import TendonCommands
-from continuum_robot.nodes.spinning import wait_for
+from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.wire.device_ports import robot_on_ports
 from continuum_robot.srv import ManageStack

@@ -30,7 +30,7 @@ from continuum_robot.experiments.fault_campaign import kind as table
 from continuum_robot.experiments.fault_campaign.campaign import MOMENTS, FaultRecord, moments, record_of
 from continuum_robot.experiments.fault_campaign.judgement import TORQUE_MARGIN_N, judge
 from continuum_robot.experiments.fault_campaign.kind import FaultKind
-from continuum_robot.nodes.spinning import wait_for
+from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import OdriCan

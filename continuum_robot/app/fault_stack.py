@@ -43,7 +43,7 @@ from continuum_robot.experiments.fault_campaign.campaign import DISPLACEMENT_SHA
 from continuum_robot.experiments.fault_campaign.judgement import DEVIATION_M, TORQUE_MARGIN_N
 from continuum_robot.experiments.fault_campaign.kind import STACK, FaultKind
 from continuum_robot.experiments.fault_campaign.kinds import KINDS
-from continuum_robot.nodes.spinning import wait_for
+from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.robot.loading import find_robot_file, load_robot
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.srv import ManageStack

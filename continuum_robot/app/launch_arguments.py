@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from continuum_robot.app.fake_level import AUTO
 from continuum_robot.app.processes import RESPAWN_DELAY_S, RESPAWNS
-from continuum_robot.nodes.choices import CLARKE
-from continuum_robot.nodes.stack_options import CONTROLLERS
+from continuum_robot.nodes.stack.choices import CLARKE
+from continuum_robot.nodes.stack.options import CONTROLLERS
 from continuum_robot.robot.loading import shipped_robots
 from continuum_robot.robot.reaction_settings import REACTIONS
 

@@ -23,7 +23,7 @@ from continuum_robot.app.launch_plan import Program, programs_of_stack
 from continuum_robot.app.processes import RESPAWN_DELAY_S
 from continuum_robot.app.rviz_view import write_scaled
 from continuum_robot.errors import ContinuumRobotError
-from continuum_robot.nodes.dds_environment import set_dds_environment
+from continuum_robot.nodes.base.dds_environment import set_dds_environment
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.shipped_files import shipped_file
 

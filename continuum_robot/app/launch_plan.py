@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from continuum_robot.app.stack import SUPERVISOR, load_for_stack, node_parameters, stop_grace_s, with_fake_level
 from continuum_robot.errors import ParameterError
-from continuum_robot.nodes.stack_options import CONTROL_LOOP, IN_CYCLE, StackOptions
+from continuum_robot.nodes.stack.options import CONTROL_LOOP, IN_CYCLE, StackOptions
 from continuum_robot.robot.loading import find_robot_file
 
 

@@ -17,11 +17,11 @@ from continuum_robot.app.process_server import ProcessServer
 from continuum_robot.app.processes import ProcessGroup
 from continuum_robot.app.stack import absolute_robot, stop_grace_s
 from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.nodes.base.spinning import has_joined_dds
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.driver.timing_numbers import timing_of
-from continuum_robot.nodes.group import GROUP_MODULE, group_command
-from continuum_robot.nodes.spinning import has_joined_dds
-from continuum_robot.nodes.stack_options import MANAGED_NODES, StackOptions
+from continuum_robot.nodes.stack.group import GROUP_MODULE, group_command
+from continuum_robot.nodes.stack.options import MANAGED_NODES, StackOptions
 from continuum_robot.nodes.supervisor import Supervisor
 from continuum_robot.robot.loading import load_robot
 

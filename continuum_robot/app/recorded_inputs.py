@@ -19,7 +19,7 @@ import numpy as np
 from rosbags.highlevel import AnyReader
 
 from continuum_robot.errors import RecordingError
-from continuum_robot.nodes.bag_reading import readable
+from continuum_robot.nodes.recordings.bag_reading import readable
 
 STATES, STRINGS, REFERENCE = "tendon_states", "string_lengths", "clarke_reference"
 DECIMATED, FIBER = "tendon_states_decimated", "fiber_curvature"

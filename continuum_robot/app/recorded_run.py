@@ -16,9 +16,9 @@ from rosbags.highlevel import AnyReader
 
 from continuum_robot.app.output import plain
 from continuum_robot.errors import RecordingError, RobotFileError
-from continuum_robot.nodes.bag_reading import readable
-from continuum_robot.nodes.mcap_file import MAGIC, PROFILE, McapScan, find_mcap_files
-from continuum_robot.nodes.recording import repair
+from continuum_robot.nodes.recordings.bag_reading import readable
+from continuum_robot.nodes.recordings.mcap_file import MAGIC, PROFILE, McapScan, find_mcap_files
+from continuum_robot.nodes.recordings.writing import repair
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.plain_yaml import plain_yaml, read_yaml

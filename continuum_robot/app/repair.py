@@ -9,8 +9,8 @@ from rich.console import Console
 
 from continuum_robot.app.recorded_run import find_recording
 from continuum_robot.errors import RecordingError
-from continuum_robot.nodes.mcap_file import find_mcap_files
-from continuum_robot.nodes.recording import repair
+from continuum_robot.nodes.recordings.mcap_file import find_mcap_files
+from continuum_robot.nodes.recordings.writing import repair
 
 
 def run_repair(path: Path, out: Path | None, console: Console | None = None) -> int:

@@ -24,9 +24,9 @@ from continuum_robot.identification.recordings import read_recording
 from continuum_robot.identification.replay import Replay, agreement, marker_in_tracker
 from continuum_robot.identification.replay import replay as predicted_directly
 from continuum_robot.msg import Shape, TendonStates
-from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.base.spinning import Spinner, StopRequest, initialize, shut_down_at_end, wait_for
 from continuum_robot.nodes.shape_estimator import ShapeEstimatorNode
-from continuum_robot.nodes.spinning import Spinner, StopRequest, initialize, shut_down_at_end, wait_for
+from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.loading import find_robot_file, load_robot
 
 Vector = NDArray[np.float64]

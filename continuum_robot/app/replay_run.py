@@ -46,14 +46,14 @@ from continuum_robot.app.recording import read_recording
 from continuum_robot.app.replay_comparison import TopicComparison, compare, comparison_numbers
 from continuum_robot.errors import DeviceError, RecordingError
 from continuum_robot.msg import ClarkeState, Contact, FiberCurvature, Shape, StringLengths, TendonStates
-from continuum_robot.nodes import qos
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.spinning import Spinner, StopRequest, initialize, shut_down_at_end
 from continuum_robot.nodes.clarke_controller import ClarkeControllerNode
 from continuum_robot.nodes.contact_monitor import ContactMonitorNode
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.lockstep import LockstepCoordinator
+from continuum_robot.nodes.lockstep.coordinator import LockstepCoordinator
 from continuum_robot.nodes.recorder import Recorder
 from continuum_robot.nodes.shape_estimator import ShapeEstimatorNode
-from continuum_robot.nodes.spinning import Spinner, StopRequest, initialize, shut_down_at_end
+from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.clock import SteppedClock
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from continuum_robot.errors import DeviceError, ParameterError
-from continuum_robot.nodes.spinning import StopRequest
+from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot, parse_robot
 from continuum_robot.robot.whole_file import write_whole

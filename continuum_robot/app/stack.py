@@ -9,7 +9,7 @@ from pathlib import Path
 from continuum_robot.app.fake_level import AUTO, DYNAMICS, LOCKSTEP, MUJOCO, REAL, choose_clock, choose_level
 from continuum_robot.drivers import backends
 from continuum_robot.errors import ParameterError
-from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import find_robot_file, load_robot
 from continuum_robot.robot.shipped_files import shipped_file

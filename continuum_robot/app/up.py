@@ -24,10 +24,10 @@ from continuum_robot.app.processes import RESPAWNS
 from continuum_robot.app.stack import load_for_stack, with_fake_level
 from continuum_robot.app.status_line import StackMonitor, render
 from continuum_robot.app.view.companion import PageCompanion
-from continuum_robot.nodes.choices import CLARKE
+from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.spinning import StopRequest
-from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.stack.choices import CLARKE
+from continuum_robot.nodes.stack.options import StackOptions
 
 
 @dataclass(frozen=True, kw_only=True)

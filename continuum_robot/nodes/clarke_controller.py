@@ -20,16 +20,16 @@ from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.models.making import robot_model
 from continuum_robot.msg import ClarkeState, PidState, TendonCommands, TendonStates
-from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.choices import HOLD_TENSION
-from continuum_robot.nodes.diagnostics import Level, StatusBuilder, values_of
+from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder, values_of
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.parameters import Settings
+from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.driver.slot import ControllerSlot
-from continuum_robot.nodes.flat_messages import commands_layout, states_layout
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.parameters import Settings
-from continuum_robot.nodes.spinning import run_node
-from continuum_robot.nodes.thinning import Thinning
-from continuum_robot.nodes.topic_claim import TopicClaim
+from continuum_robot.nodes.stack.choices import HOLD_TENSION
+from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.nodes.topics.flat_messages import commands_layout, states_layout
+from continuum_robot.nodes.topics.thinning import Thinning
+from continuum_robot.nodes.topics.topic_claim import TopicClaim
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity

@@ -18,15 +18,10 @@ from rclpy.node import Node
 
 from continuum_robot.errors import ContinuumRobotError, DeviceError
 from continuum_robot.msg import StackStatus
-from continuum_robot.nodes.choices import CLARKE
-from continuum_robot.nodes.diagnostics import values_of
-from continuum_robot.nodes.driver.timing_numbers import timing_of
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.making import make_nodes
-from continuum_robot.nodes.parameters import ParameterServer
-from continuum_robot.nodes.recorder import STATISTICS, Recorder
-from continuum_robot.nodes.simulator import SimulatorNode
-from continuum_robot.nodes.spinning import (
+from continuum_robot.nodes.base.diagnostics import values_of
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.parameters import ParameterServer
+from continuum_robot.nodes.base.spinning import (
     Spinner,
     StopRequest,
     dds_error,
@@ -35,7 +30,12 @@ from continuum_robot.nodes.spinning import (
     shut_down_at_end,
     wait_for,
 )
-from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.driver.timing_numbers import timing_of
+from continuum_robot.nodes.recorder import STATISTICS, Recorder
+from continuum_robot.nodes.simulator import SimulatorNode
+from continuum_robot.nodes.stack.choices import CLARKE
+from continuum_robot.nodes.stack.making import make_nodes
+from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.supervisor import Supervisor
 from continuum_robot.nodes.tendon_driver import TendonDriver
 from continuum_robot.robot.loading import load_robot

@@ -31,16 +31,16 @@ from continuum_robot.estimation.contact.settings import (
 from continuum_robot.estimation.contact.states import BLIND, CLEAR, COLLISION, CONTACT, SETTLING, ContactEstimate
 from continuum_robot.estimation.sensor_watch import StandstillWatch
 from continuum_robot.msg import Shape, StringLengths, TendonStates
-from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.contact_floor import ContactFloor
-from continuum_robot.nodes.contact_publisher import ContactPublisher
-from continuum_robot.nodes.diagnostics import Level, StatusBuilder
-from continuum_robot.nodes.flow import FlowTimer
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.parameters import Settings
-from continuum_robot.nodes.requests import check_request
-from continuum_robot.nodes.spinning import run_node
-from continuum_robot.nodes.thinning import Thinning
+from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.parameters import Settings
+from continuum_robot.nodes.base.requests import check_request
+from continuum_robot.nodes.base.spinning import run_node
+from continuum_robot.nodes.contact.floor import ContactFloor
+from continuum_robot.nodes.contact.publisher import ContactPublisher
+from continuum_robot.nodes.lockstep.flow import FlowTimer
+from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.nodes.topics.thinning import Thinning
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.doors import CONTACT_OBSERVERS, added
 from continuum_robot.robot.schema import Quantity

@@ -6,11 +6,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from continuum_robot.nodes.choices import CLARKE
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.making import make_nodes
-from continuum_robot.nodes.spinning import run_nodes
-from continuum_robot.nodes.stack_options import CONTROL_LOOP, GROUPS
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.spinning import run_nodes
+from continuum_robot.nodes.stack.choices import CLARKE
+from continuum_robot.nodes.stack.making import make_nodes
+from continuum_robot.nodes.stack.options import CONTROL_LOOP, GROUPS
 
 
 def make_control_loop() -> Sequence[ManagedNode]:

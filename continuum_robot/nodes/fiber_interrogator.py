@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.msg import FiberCurvature
-from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.diagnostics import Level, StatusBuilder
-from continuum_robot.nodes.simulated_sensor import SimulatedSensorNode
-from continuum_robot.nodes.spinning import run_node
+from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
+from continuum_robot.nodes.base.simulated_sensor import SimulatedSensorNode
+from continuum_robot.nodes.base.spinning import run_node
+from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation.bodies import linked_curvature
 from continuum_robot.simulation.fiber import FiberErrors, MeasuredCurvature, SimulatedFiber

@@ -14,11 +14,11 @@ from continuum_robot.drivers import backends
 from continuum_robot.drivers.protocols import CountsFrames, ForceReading, ForceSensor
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.errors import ContinuumRobotError
-from continuum_robot.nodes import qos
-from continuum_robot.nodes.choices import FAKE_LEVELS, ON_WIRES
-from continuum_robot.nodes.diagnostics import Level, StatusBuilder
-from continuum_robot.nodes.sensor_node import SensorNode
-from continuum_robot.nodes.spinning import run_node
+from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
+from continuum_robot.nodes.base.sensor_node import SensorNode
+from continuum_robot.nodes.base.spinning import run_node
+from continuum_robot.nodes.stack.choices import FAKE_LEVELS, ON_WIRES
+from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import ROKUBI_SERIAL, RokubiSerial
 from continuum_robot.robot.schema import Quantity

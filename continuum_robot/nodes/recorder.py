@@ -22,12 +22,12 @@ from rclpy.clock import Clock, ClockType
 import continuum_robot
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.identification.procedures.record import record_path
-from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.diagnostics import Level, StatusBuilder
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.parameter_snapshot import ParameterSnapshot
-from continuum_robot.nodes.recording import BagRecorder
-from continuum_robot.nodes.spinning import run_node
+from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.parameter_snapshot import ParameterSnapshot
+from continuum_robot.nodes.base.spinning import run_node
+from continuum_robot.nodes.recordings.writing import BagRecorder
+from continuum_robot.nodes.topics import conversions, qos
 
 GRAPH_PERIOD_S = 1.0
 

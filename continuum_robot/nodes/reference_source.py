@@ -20,16 +20,16 @@ from continuum_robot.control.references import ClarkeReference, Hold, Reference,
 from continuum_robot.control.tip_control import TipControl, TipSettings
 from continuum_robot.errors import ParameterError
 from continuum_robot.msg import ClarkeState, Shape
-from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.diagnostics import Level, StatusBuilder
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.parameters import Settings
+from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.parameters import Settings
+from continuum_robot.nodes.base.requests import check_request
+from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.reference.motion_start import HOLDING, MotionStart
 from continuum_robot.nodes.reference.reaction import NodeReaction
 from continuum_robot.nodes.reference.tip_way import SHAPE_AGE_S, TipStates, TipWay
 from continuum_robot.nodes.reference.writer import ReferenceWriter
-from continuum_robot.nodes.requests import check_request
-from continuum_robot.nodes.spinning import run_node
+from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.control_settings import ReferenceSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity

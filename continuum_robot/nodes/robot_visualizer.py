@@ -28,13 +28,13 @@ from continuum_robot.models.drawing import Drawing, Geometry
 from continuum_robot.models.making import robot_model
 from continuum_robot.models.urdf import robot_description, tendon_ends
 from continuum_robot.msg import Contact, Shape, StackStatus, TendonStates
-from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.common_topics import CommonTopics
-from continuum_robot.nodes.diagnostics import Level, StatusBuilder
-from continuum_robot.nodes.flow import FlowLoop
-from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.spinning import run_node
+from continuum_robot.nodes.lockstep.flow import FlowLoop
 from continuum_robot.nodes.reference.motion_start import HOLDING
-from continuum_robot.nodes.spinning import run_node
+from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.nodes.topics.common_topics import CommonTopics
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 

@@ -21,11 +21,11 @@ from continuum_robot.estimation.tracked_tip import TrackedTip, TrackerSettings
 from continuum_robot.geometry.so3 import matrix_from_quaternion
 from continuum_robot.models.making import robot_model
 from continuum_robot.msg import FiberCurvature, Shape, StringLengths, TendonStates
-from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.diagnostics import Level, StatusBuilder
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.spinning import run_node
-from continuum_robot.nodes.thinning import Thinning
+from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.spinning import run_node
+from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.nodes.topics.thinning import Thinning
 from continuum_robot.robot.coordinates import tendon_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.doors import SHAPE_ESTIMATORS, made

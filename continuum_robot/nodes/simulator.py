@@ -14,15 +14,15 @@ from visualization_msgs.msg import MarkerArray
 
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.msg import Contact
-from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.choices import FAKE_LEVELS
-from continuum_robot.nodes.diagnostics import Level, LoopThresholds, StatusBuilder, values_of
-from continuum_robot.nodes.fault_injection import answer_injection
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.obstacles import OBSTACLES_TOPIC, obstacle_markers
-from continuum_robot.nodes.simulated_contact import TrueContacts
-from continuum_robot.nodes.simulated_push import SimulatedPush
-from continuum_robot.nodes.spinning import run_node
+from continuum_robot.nodes.base.diagnostics import Level, LoopThresholds, StatusBuilder, values_of
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.spinning import run_node
+from continuum_robot.nodes.simulated.contact import TrueContacts
+from continuum_robot.nodes.simulated.fault_injection import answer_injection
+from continuum_robot.nodes.simulated.obstacles import OBSTACLES_TOPIC, obstacle_markers
+from continuum_robot.nodes.simulated.push import SimulatedPush
+from continuum_robot.nodes.stack.choices import FAKE_LEVELS
+from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.periodic import FrozenGarbage, PeriodicThread, simulator_settings
 from continuum_robot.simulation.contact import load_contacts

@@ -17,13 +17,13 @@ from continuum_robot.identification.procedures.record import (
     record_path,
 )
 from continuum_robot.msg import StringLengths
-from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.choices import FAKE_LEVELS, HOMING_POLICIES, ON_WIRES
-from continuum_robot.nodes.diagnostics import Level, StatusBuilder
-from continuum_robot.nodes.fault_injection import answer_injection
-from continuum_robot.nodes.records import declare_record_folder, record_folder
-from continuum_robot.nodes.sensor_node import SensorNode
-from continuum_robot.nodes.spinning import run_node
+from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
+from continuum_robot.nodes.base.sensor_node import SensorNode
+from continuum_robot.nodes.base.spinning import run_node
+from continuum_robot.nodes.recordings.records import declare_record_folder, record_folder
+from continuum_robot.nodes.simulated.fault_injection import answer_injection
+from continuum_robot.nodes.stack.choices import FAKE_LEVELS, HOMING_POLICIES, ON_WIRES
+from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.simulation.plant_link import PlantLink

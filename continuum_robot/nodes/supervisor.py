@@ -18,16 +18,16 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.msg import StackStatus
-from continuum_robot.nodes import qos
-from continuum_robot.nodes.choices import HOLD_TENSION, TIP
-from continuum_robot.nodes.diagnostics import Level, StatusBuilder, values_of
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.spinning import Spinner, run_node
-from continuum_robot.nodes.stack_options import GROUPS, MANAGED_NODES, SIMULATOR
+from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder, values_of
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.spinning import Spinner, run_node
+from continuum_robot.nodes.base.waiting import Waiting
+from continuum_robot.nodes.stack.choices import HOLD_TENSION, TIP
+from continuum_robot.nodes.stack.options import GROUPS, MANAGED_NODES, SIMULATOR
 from continuum_robot.nodes.supervision.manage_service import ManageService
 from continuum_robot.nodes.supervision.managed import UNKNOWN, Managed
 from continuum_robot.nodes.supervision.rival import Rival
-from continuum_robot.nodes.waiting import Waiting
+from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.own_gap import OwnGap
 from continuum_robot.srv import ManageStack

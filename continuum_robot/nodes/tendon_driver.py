@@ -14,8 +14,10 @@ from std_srvs.srv import Trigger
 from continuum_robot.drivers.protocols import TendonActuators, TendonReading
 from continuum_robot.drivers.safety_settings import SafetySettings
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.nodes import qos
-from continuum_robot.nodes.diagnostics import LoopThresholds
+from continuum_robot.nodes.base.diagnostics import LoopThresholds
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.parameters import Settings
+from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.driver.cogging import PARAMETER as COGGING
 from continuum_robot.nodes.driver.cogging import StoredCogging
 from continuum_robot.nodes.driver.commands import CommandInput
@@ -38,9 +40,7 @@ from continuum_robot.nodes.driver.procedure_actions import ProcedureActions
 from continuum_robot.nodes.driver.procedure_drive import ProcedureDrive, refuse_procedure
 from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.driver.states import OtherDriver, StatePublisher
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.parameters import Settings
-from continuum_robot.nodes.spinning import run_node
+from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.assembly import make_loop, real_time
 from continuum_robot.runtime.driver_loop import DriverLoop, configured

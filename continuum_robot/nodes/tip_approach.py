@@ -30,12 +30,12 @@ from continuum_robot.control.tip_approach import (
 from continuum_robot.errors import ParameterError
 from continuum_robot.mechanisms.equilibrium_modulation.building import modulation_of
 from continuum_robot.msg import ClarkeState, Shape, TipState
-from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.choices import HOLD_TENSION
-from continuum_robot.nodes.diagnostics import Level, StatusBuilder, values_of
-from continuum_robot.nodes.flow import FlowLoop
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.spinning import run_node
+from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder, values_of
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.spinning import run_node
+from continuum_robot.nodes.lockstep.flow import FlowLoop
+from continuum_robot.nodes.stack.choices import HOLD_TENSION
+from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.srv import TakeReference
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.protocols import CountsFrames, TrackedPose, Tracker
-from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.diagnostics import Level, StatusBuilder
-from continuum_robot.nodes.simulated_sensor import SimulatedSensorNode
-from continuum_robot.nodes.spinning import run_node
+from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
+from continuum_robot.nodes.base.simulated_sensor import SimulatedSensorNode
+from continuum_robot.nodes.base.spinning import run_node
+from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.simulation.tip_tracker import SimulatedTracker, TrackerErrors, true_tip
 

@@ -16,8 +16,8 @@ from continuum_robot.app.recorded_run import open_run, recorded_facts
 from continuum_robot.app.recording import read_recording
 from continuum_robot.errors import RecordingError, RobotFileError
 from continuum_robot.identification import recordings
-from continuum_robot.nodes.mcap_file import MAGIC, McapScan
-from continuum_robot.nodes.recording import repair
+from continuum_robot.nodes.recordings.mcap_file import MAGIC, McapScan
+from continuum_robot.nodes.recordings.writing import repair
 
 TOPICS = ("tendon_states", "tendon_commands", "clarke_state", "clarke_reference", "contact")
 

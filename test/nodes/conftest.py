@@ -36,7 +36,7 @@ def stack(request: pytest.FixtureRequest, domain):
     from ros_probe import SIMULATED_STEP_S  # noqa: PLC0415 - needs rclpy, which not all tests have
 
     from continuum_robot.nodes.composition import ComposedStack  # noqa: PLC0415 - needs rclpy
-    from continuum_robot.nodes.stack_options import StackOptions  # noqa: PLC0415
+    from continuum_robot.nodes.stack.options import StackOptions  # noqa: PLC0415
 
     robot, more = request.module.ROBOT, {"start_motion": True, **getattr(request.module, "OPTIONS", {})}
     name = robot if isinstance(robot, str) else robot.name

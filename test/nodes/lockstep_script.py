@@ -18,16 +18,16 @@ from rclpy.context import Context
 from rclpy.node import Node
 from std_srvs.srv import Trigger
 
-from continuum_robot.nodes import conversions
-from continuum_robot.nodes.calling import call_service
+from continuum_robot.nodes.base.calling import call_service
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.spinning import Spinner, initialize, wait_for
 from continuum_robot.nodes.contact_monitor import ContactMonitorNode
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.lockstep import LockstepCoordinator
+from continuum_robot.nodes.lockstep.coordinator import LockstepCoordinator
 from continuum_robot.nodes.recorder import Recorder
 from continuum_robot.nodes.reference_source import ReferenceSource
 from continuum_robot.nodes.shape_estimator import ShapeEstimatorNode
-from continuum_robot.nodes.spinning import Spinner, initialize, wait_for
 from continuum_robot.nodes.string_encoder import StringEncoder
+from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.clock import START_NS, SteppedClock
@@ -172,7 +172,7 @@ def in_processes(
 
 
 def end_processes(processes: dict[str, subprocess.Popen[bytes]], *, kill: bool, timeout_s: float = 45.0) -> None:
-    """End node programs; a program that hangs reports where, and ends itself (nodes/spinning.py).
+    """End node programs; a program that hangs reports where, and ends itself (nodes/base/spinning.py).
 
     Raises
     ------

@@ -12,7 +12,7 @@ from continuum_robot.msg import Contact, Shape
 from ros_probe import SIMULATED_STEP_S, Probe
 
 from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.stack.options import StackOptions
 
 
 @contextmanager

@@ -29,9 +29,9 @@ from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
 from continuum_robot.app.client.stack_link import StackLink, set_request
-from continuum_robot.nodes import qos
-from continuum_robot.nodes.diagnostics import values_of
-from continuum_robot.nodes.spinning import wait_for
+from continuum_robot.nodes.base.diagnostics import values_of
+from continuum_robot.nodes.base.spinning import wait_for
+from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.loading import find_robot_file
 
 if TYPE_CHECKING:
@@ -342,7 +342,7 @@ class Probe:
 def patient_stack(**options: Any) -> Iterator[ComposedStack]:
     """The five-tendon robot under control in real time, up, on a machine that may be busy."""
     from continuum_robot.nodes.composition import ComposedStack  # noqa: PLC0415 - takes a second to load
-    from continuum_robot.nodes.stack_options import StackOptions  # noqa: PLC0415
+    from continuum_robot.nodes.stack.options import StackOptions  # noqa: PLC0415
 
     given = StackOptions(robot=patient_robot(), visualize=False, parameters=PATIENT_STACK, **options)
     with ComposedStack(given) as stack:

@@ -26,8 +26,8 @@ from continuum_robot.client import Robot
 from continuum_robot.control.references import ClarkeReference, reference_columns
 from continuum_robot.errors import DeviceError, ParameterError, RobotFaultError, RobotTimeoutError
 from continuum_robot.identification.weighing_motion import ARCS
-from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.spinning import wait_for
+from continuum_robot.nodes.base.spinning import wait_for
+from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import find_robot_file, load_robot
 from continuum_robot.rod.dynamics import RodDynamics

@@ -13,7 +13,7 @@ from rclpy.parameter import Parameter
 from continuum_robot.identification.cogging_table import CoggingFit
 from continuum_robot.identification.procedures.cogging_record import cogging_path, make_cogging_record, store_cogging
 from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]

@@ -14,8 +14,8 @@ from ros_probe import Probe
 from sensor_msgs.msg import JointState
 
 from continuum_robot.geometry import se3, so3
-from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.common_topics import CommonTopics
+from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.nodes.topics.common_topics import CommonTopics
 
 pytestmark = [pytest.mark.ros]
 

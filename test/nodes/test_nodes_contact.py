@@ -15,7 +15,7 @@ from continuum_robot.srv import InjectFault, SetContactThresholds
 from ros_contact import touched_stack
 
 from continuum_robot.estimation.contact.kind import ACCIDENTAL, KINDS, UNKNOWN
-from continuum_robot.nodes import conversions
+from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]

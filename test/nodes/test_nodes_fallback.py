@@ -17,9 +17,9 @@ from continuum_robot.srv import ManageStack
 from ros_probe import PATIENT_STACK, SIMULATED_STEP_S, Probe, patient_on_wires
 
 from continuum_robot.app.process_stack import ProcessStack
+from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.diagnostics import values_of
-from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot.loading import find_robot_file, load_robot
 
 pytestmark = [pytest.mark.ros]

@@ -12,10 +12,10 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from continuum_robot.msg import FiberCurvature, Shape
 from ros_probe import SIMULATED_STEP_S, Probe
 
-from continuum_robot.nodes import conversions
+from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.diagnostics import values_of
-from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.stack.options import StackOptions
+from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.shipped_files import shipped_file
 from continuum_robot.rod.fiber import curvature_matrix

@@ -17,7 +17,7 @@ from continuum_robot.msg import TendonCommands, TendonStates
 from geometry_msgs.msg import PoseWithCovarianceStamped
 from rclpy.serialization import deserialize_message, serialize_message
 
-from continuum_robot.nodes.flat_messages import CanonicalBytes, FlatLayout, commands_layout, states_layout
+from continuum_robot.nodes.topics.flat_messages import CanonicalBytes, FlatLayout, commands_layout, states_layout
 
 VECTORS = ("displacement", "velocity", "tension", "current", "temperature", "age", "commanded_tension")
 NUMBERS = st.floats(allow_nan=False)

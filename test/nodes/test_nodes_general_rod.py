@@ -13,7 +13,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from continuum_robot.msg import TendonCommands
 from ros_probe import PATIENT, patient_robot
 
-from continuum_robot.nodes import qos
+from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.strain.rod import StrainRod
 from continuum_robot.rod.strain.statics import equilibrium

@@ -10,10 +10,10 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from rclpy.context import Context
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.nodes import making
-from continuum_robot.nodes.making import make_nodes, node_class
-from continuum_robot.nodes.spinning import initialize
-from continuum_robot.nodes.stack_options import MANAGED_NODES
+from continuum_robot.nodes.base.spinning import initialize
+from continuum_robot.nodes.stack import making
+from continuum_robot.nodes.stack.making import make_nodes, node_class
+from continuum_robot.nodes.stack.options import MANAGED_NODES
 from continuum_robot.nodes.supervisor import Supervisor
 
 pytestmark = [pytest.mark.ros]

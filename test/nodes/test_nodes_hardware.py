@@ -20,8 +20,8 @@ from ros_goal import Goal
 from ros_probe import PATIENT, Probe, patient_on_wires
 
 from continuum_robot.drivers.odri_can import codec
+from continuum_robot.nodes.base.spinning import Spinner, initialize
 from continuum_robot.nodes.simulator import SimulatorNode
-from continuum_robot.nodes.spinning import Spinner, initialize
 from continuum_robot.nodes.string_encoder import StringEncoder
 from continuum_robot.nodes.tendon_driver import TendonDriver
 from continuum_robot.robot.loading import find_robot_file, load_robot

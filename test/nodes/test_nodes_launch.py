@@ -24,8 +24,8 @@ from ros_probe import PATIENT, Probe
 from continuum_robot.app.launch_arguments import stack_arguments
 from continuum_robot.app.launch_plan import programs_of_stack
 from continuum_robot.app.processes import ProcessGroup, node_command
-from continuum_robot.nodes import qos
-from continuum_robot.nodes.spinning import wait_for
+from continuum_robot.nodes.base.spinning import wait_for
+from continuum_robot.nodes.topics import qos
 from continuum_robot.simulation.wire.device_ports import DevicePorts
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time, pytest.mark.slow]

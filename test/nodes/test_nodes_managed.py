@@ -17,8 +17,8 @@ from rclpy.context import Context
 from rclpy.node import Node
 
 from continuum_robot.errors import DeviceError
-from continuum_robot.nodes.calling import call_service
-from continuum_robot.nodes.spinning import Spinner, initialize, wait_for
+from continuum_robot.nodes.base.calling import call_service
+from continuum_robot.nodes.base.spinning import Spinner, initialize, wait_for
 from continuum_robot.nodes.supervision import managed
 from continuum_robot.nodes.supervision.manage_service import ASKERS
 from continuum_robot.nodes.supervision.managed import Managed

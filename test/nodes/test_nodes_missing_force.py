@@ -10,9 +10,9 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 
 from ros_probe import SIMULATED_STEP_S, Probe
 
+from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.diagnostics import values_of
-from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]

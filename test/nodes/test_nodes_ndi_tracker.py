@@ -14,11 +14,11 @@ from geometry_msgs.msg import PoseWithCovarianceStamped
 from rclpy.context import Context
 from ros_probe import Probe
 
-from continuum_robot.nodes import conversions
-from continuum_robot.nodes.diagnostics import values_of
-from continuum_robot.nodes.spinning import Spinner, initialize
-from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.base.diagnostics import values_of
+from continuum_robot.nodes.base.spinning import Spinner, initialize
+from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.tip_tracker import TipTracker
+from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.shipped_files import shipped_file
 from continuum_robot.simulation.wire.ndi_tracker import FakeNdiTracker
 

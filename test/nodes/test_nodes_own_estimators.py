@@ -15,7 +15,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from continuum_robot.msg import TendonStates
 from ros_contact import touched_stack
 
-from continuum_robot.nodes import conversions
+from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot import doors
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.tendons import tendon_matrix

@@ -17,9 +17,10 @@ from ros_probe import Probe
 from std_msgs.msg import String
 
 from continuum_robot.app.process_stack import ProcessStack
-from continuum_robot.nodes import dds_environment, qos
+from continuum_robot.nodes.base import dds_environment
 from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.stack.options import StackOptions
+from continuum_robot.nodes.topics import qos
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 

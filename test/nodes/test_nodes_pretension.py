@@ -11,7 +11,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from ros_probe import Probe
 from std_msgs.msg import Float64
 
-from continuum_robot.nodes import qos
+from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]

@@ -16,8 +16,8 @@ from ros_goal import Goal
 from ros_probe import Probe
 
 from continuum_robot.identification.procedures.record import load_record, record_path
+from continuum_robot.nodes.base.spinning import Spinner, initialize
 from continuum_robot.nodes.simulator import SimulatorNode
-from continuum_robot.nodes.spinning import Spinner, initialize
 from continuum_robot.nodes.string_encoder import StringEncoder
 from continuum_robot.nodes.tendon_driver import TendonDriver
 from continuum_robot.robot.loading import load_robot

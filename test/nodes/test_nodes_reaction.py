@@ -12,7 +12,7 @@ from continuum_robot.msg import ClarkeState
 from ros_contact import touched_stack
 from std_msgs.msg import String
 
-from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.topics import conversions, qos
 
 pytestmark = [pytest.mark.ros]
 

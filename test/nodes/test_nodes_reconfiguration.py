@@ -18,9 +18,9 @@ from rcl_interfaces.msg import Log
 from rclpy.context import Context
 from ros_probe import SIMULATED_STEP_S, Probe, patient_robot
 
+from continuum_robot.nodes.base.spinning import initialize
 from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.spinning import initialize
-from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.tendon_driver import TendonDriver
 
 pytestmark = [pytest.mark.ros]

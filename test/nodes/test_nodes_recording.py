@@ -33,14 +33,14 @@ from rosbags.highlevel import AnyReader
 from rosbags.rosbag2 import Reader, ReaderError
 
 from continuum_robot.errors import RecordingError
-from continuum_robot.nodes import mcap_file
+from continuum_robot.nodes.base.parameter_snapshot import portable
+from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.mcap_file import McapScan
-from continuum_robot.nodes.parameter_snapshot import portable
 from continuum_robot.nodes.recorder import TOPICS
-from continuum_robot.nodes.recording import BagRecorder, repair
-from continuum_robot.nodes.spinning import wait_for
-from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.recordings import mcap_file
+from continuum_robot.nodes.recordings.mcap_file import McapScan
+from continuum_robot.nodes.recordings.writing import BagRecorder, repair
+from continuum_robot.nodes.stack.options import StackOptions
 
 pytestmark = [pytest.mark.ros]
 
@@ -151,7 +151,7 @@ CHILD = """
 import os, resource, sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from continuum_robot.nodes.recording import BagRecorder
+from continuum_robot.nodes.recordings.writing import BagRecorder
 from test_nodes_recording import TYPE, state
 limit = int(sys.argv[2])
 if limit:
@@ -184,7 +184,7 @@ KILLED = """
 import os, sys, time
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from continuum_robot.nodes.recording import BagRecorder
+from continuum_robot.nodes.recordings.writing import BagRecorder
 from test_nodes_recording import TYPE, state
 recorder = BagRecorder(Path(sys.argv[1]), {{"robot_file": "name: killed\\n"}})
 recorder.add_topic("/tendon_states", TYPE)

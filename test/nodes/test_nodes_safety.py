@@ -22,8 +22,8 @@ from ros_probe import Probe, pause
 from ros_safe_state import ROBOT, SAFE_N, check_safe_state, recover, recovered
 from std_msgs.msg import Bool
 
-from continuum_robot.nodes import qos
-from continuum_robot.nodes.diagnostics import values_of
+from continuum_robot.nodes.base.diagnostics import values_of
+from continuum_robot.nodes.topics import qos
 
 pytestmark = [pytest.mark.ros]
 

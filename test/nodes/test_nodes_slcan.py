@@ -19,7 +19,7 @@ from rclpy.context import Context
 from ros_device_ports import LABORATORY, stand
 from ros_probe import PATIENT, Probe
 
-from continuum_robot.nodes.spinning import Spinner, initialize
+from continuum_robot.nodes.base.spinning import Spinner, initialize
 from continuum_robot.nodes.tendon_driver import TendonDriver
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time, pytest.mark.slow]

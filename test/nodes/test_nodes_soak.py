@@ -23,7 +23,7 @@ from continuum_robot.app.fault_stack import run_campaign
 from continuum_robot.errors import DeviceError
 from continuum_robot.experiments.fault_campaign.kind import SAFE
 from continuum_robot.experiments.fault_campaign.kinds import kinds_by_name
-from continuum_robot.nodes.spinning import wait_for
+from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.robot.loading import find_robot_file
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time, pytest.mark.long]

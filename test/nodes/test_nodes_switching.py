@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from continuum_robot.app.client.robot import Robot
 from continuum_robot.app.command_line import application
 from continuum_robot.errors import DeviceError
+from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.diagnostics import values_of
-from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.stack.options import StackOptions
 
 pytestmark = [pytest.mark.ros]
 

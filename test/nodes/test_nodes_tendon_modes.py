@@ -10,7 +10,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 
 from geometry_msgs.msg import PointStamped
 
-from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]

@@ -8,7 +8,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from continuum_robot.nodes.thinning import Thinning
+from continuum_robot.nodes.topics.thinning import Thinning
 
 
 def due(times, period_ns, grace=0.0):

@@ -13,8 +13,8 @@ from continuum_robot.srv import SwitchController, TakeReference
 from geometry_msgs.msg import Point, PointStamped, PoseStamped
 from ros_contact import touched_stack
 
-from continuum_robot.nodes import conversions
-from continuum_robot.nodes.diagnostics import values_of
+from continuum_robot.nodes.base.diagnostics import values_of
+from continuum_robot.nodes.topics import conversions
 
 pytestmark = [pytest.mark.ros]
 

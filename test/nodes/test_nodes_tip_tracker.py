@@ -13,10 +13,10 @@ from continuum_robot.msg import Shape, TipState
 from geometry_msgs.msg import Point, PointStamped, PoseStamped, PoseWithCovarianceStamped
 from ros_probe import SIMULATED_STEP_S, Probe
 
-from continuum_robot.nodes import conversions
+from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.diagnostics import values_of
-from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.stack.options import StackOptions
+from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.shipped_files import shipped_file
 
 pytestmark = [pytest.mark.ros]

@@ -13,7 +13,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from continuum_robot.msg import PidState
 from continuum_robot.srv import ManageStack
 
-from continuum_robot.nodes import conversions
+from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.clock import START_NS
 

@@ -64,7 +64,7 @@ import json, sys, time
 import numpy as np
 from continuum_robot.app.client.stack_link import DIAGNOSTICS, StackLink
 from continuum_robot.client import Robot
-from continuum_robot.nodes.diagnostics import Level
+from continuum_robot.nodes.base.diagnostics import Level
 robot_file, parameters = sys.argv[1], json.loads(sys.argv[2])
 with Robot(robot_file, fake_level="mirror", processes=False, visualize=False, parameters=parameters) as robot:
     watch = StackLink(name="watch", topics=(DIAGNOSTICS,), context=robot.link.context, listens_only=True)

@@ -32,10 +32,10 @@ from continuum_robot.app.view.controls.steering import SLIDERS, TIP, TRAJECTORY
 from continuum_robot.app.view.guarded_server import HOST
 from continuum_robot.app.view.page import Page, ViewOptions, robot_of_stack
 from continuum_robot.app.view.screenshot import HIDE_NOTICES, READY
-from continuum_robot.nodes import qos
+from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.spinning import wait_for
-from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.stack.options import StackOptions
+from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time]

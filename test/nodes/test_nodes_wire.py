@@ -18,7 +18,7 @@ from ros_probe import PATIENT_STACK, Probe, patient_on_wires
 
 from continuum_robot.errors import DeviceError
 from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot.loading import find_robot_file
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time, pytest.mark.slow]

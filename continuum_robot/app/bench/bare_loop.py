@@ -18,8 +18,8 @@ from rclpy.node import Node
 from continuum_robot.app.processes import processor_time_s
 from continuum_robot.errors import DeviceError
 from continuum_robot.msg import TendonCommands, TendonStates
-from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.spinning import Spinner, StopRequest, initialize, shut_down_at_end, wait_for
+from continuum_robot.nodes.base.spinning import Spinner, StopRequest, initialize, shut_down_at_end, wait_for
+from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.runtime.periodic import PeriodicThread
 from continuum_robot.runtime.round_trips import RoundTripStatistics
 

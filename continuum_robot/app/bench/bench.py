@@ -33,8 +33,8 @@ from continuum_robot.app.stack import load_for_stack
 from continuum_robot.drivers.benchmark import measure_codecs
 from continuum_robot.estimation.benchmark import measure_contact_monitor
 from continuum_robot.mechanisms.rolling_joint.benchmark import measure_rolling_joints
-from continuum_robot.nodes.spinning import StopRequest
-from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.base.spinning import StopRequest
+from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.rod.benchmark import measure_forward_dynamics
 from continuum_robot.rod.strain.benchmark import measure_statics
 from continuum_robot.rod.strain.motion_benchmark import measure_motion

@@ -18,9 +18,9 @@ from continuum_robot.app.client.stack_link import DIAGNOSTICS, StackLink
 from continuum_robot.app.process_stack import ProcessStack
 from continuum_robot.app.processes import ProcessGroup, node_command, processor_time_s
 from continuum_robot.errors import DeviceError
-from continuum_robot.nodes.diagnostics import values_of
-from continuum_robot.nodes.spinning import StopRequest
-from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.base.diagnostics import values_of
+from continuum_robot.nodes.base.spinning import StopRequest
+from continuum_robot.nodes.stack.options import StackOptions
 
 ALONE, PAGE, CLIENT, RECORDER = "without_page", "with_page", "with_client", "with_recorder"
 _PAGE_S = 10.0

@@ -12,9 +12,9 @@ from continuum_robot.app.demo import wait_until_up
 from continuum_robot.app.process_stack import ProcessStack
 from continuum_robot.app.processes import processor_time_s
 from continuum_robot.errors import DeviceError
+from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.spinning import StopRequest
-from continuum_robot.nodes.stack_options import CONTROL_LOOP, StackOptions
+from continuum_robot.nodes.stack.options import CONTROL_LOOP, StackOptions
 
 STARTUP_TIMEOUT_S = 60.0
 SETTLING_S = 2.0

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from continuum_robot.app.client.robot import Robot
-from continuum_robot.nodes.spinning import StopRequest
+from continuum_robot.nodes.base.spinning import StopRequest
 
 PERIOD_S = 0.02
 

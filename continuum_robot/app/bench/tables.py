@@ -12,7 +12,7 @@ from rich.table import Table
 
 from continuum_robot.app.bench.company import ALONE, CLIENT, PAGE, RECORDER
 from continuum_robot.app.bench.loop import BARE, ONE, SEPARATE
-from continuum_robot.nodes.stack_options import GROUPS
+from continuum_robot.nodes.stack.options import GROUPS
 
 _Row = tuple[str, str, Callable[[Any], str]]
 _STAGES = {ALONE: "alone", PAGE: "and the page", CLIENT: "and a client", RECORDER: "and a recorder"}

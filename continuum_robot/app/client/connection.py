@@ -15,9 +15,9 @@ from continuum_robot.app.domain import claimed_domain
 from continuum_robot.app.process_stack import ProcessStack
 from continuum_robot.app.stack import load_for_stack
 from continuum_robot.errors import RobotTimeoutError
+from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.spinning import wait_for
-from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot.description import Robot as RobotDescription
 from continuum_robot.robot.loading import load_robot
 

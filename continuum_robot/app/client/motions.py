@@ -18,7 +18,7 @@ from continuum_robot.app.client.trajectories import ReferenceFunction, checked
 from continuum_robot.control.motion import motion_limits
 from continuum_robot.control.references import ClarkeReference, RestToRest
 from continuum_robot.errors import ContinuumRobotError, RobotFaultError, RobotTimeoutError
-from continuum_robot.nodes.spinning import wait_for
+from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.robot.description import Robot as RobotDescription
 
 Vector = NDArray[np.float64]

@@ -18,7 +18,7 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.subscription import Subscription
 
-from continuum_robot.nodes import qos
+from continuum_robot.nodes.topics import qos
 
 
 class NewestMessages:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from continuum_robot.app.client.stack_link import StackLink
 from continuum_robot.errors import DeviceError
+from continuum_robot.nodes.base.spinning import Spinner
 from continuum_robot.nodes.recorder import Recorder
-from continuum_robot.nodes.spinning import Spinner
 from continuum_robot.robot.description import Robot as RobotDescription
 
 

@@ -43,10 +43,10 @@ from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.geometry.clarke import clarke_from_arc
 from continuum_robot.identification.weighing import Turn
 from continuum_robot.identification.weighing_motion import WeighingMotion
-from continuum_robot.nodes.choices import MUJOCO
+from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.spinning import wait_for
-from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.stack.choices import MUJOCO
+from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot.description import Robot as RobotDescription
 from continuum_robot.rod.tip_stiffness import tip_compliance
 from continuum_robot.srv import InjectFault, ManageStack, ReleaseEstop

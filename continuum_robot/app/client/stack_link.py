@@ -39,10 +39,10 @@ from continuum_robot.app.domain import absolute_namespace
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import DeviceError, ParameterError, RobotFaultError, RobotTimeoutError
 from continuum_robot.msg import ClarkeState, Contact, Shape, StackStatus, TendonStates, TipState
-from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.calling import AGAIN_S, action_client, call_service
-from continuum_robot.nodes.diagnostics import values_of
-from continuum_robot.nodes.spinning import Spinner, dds_error, initialize, wait_for
+from continuum_robot.nodes.base.calling import AGAIN_S, action_client, call_service
+from continuum_robot.nodes.base.diagnostics import values_of
+from continuum_robot.nodes.base.spinning import Spinner, dds_error, initialize, wait_for
+from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.description import Robot as RobotDescription
 from continuum_robot.srv import ManageStack, SwitchController, TakeReference
 

@@ -179,8 +179,8 @@ def state_of(
     robot : whose sizes unknown values get
     fresh_s, status_fresh_s : age above which a message counts as unknown, s
     """
-    from continuum_robot.nodes import conversions  # noqa: PLC0415 - a state can be made and shown without ROS
-    from continuum_robot.nodes.diagnostics import values_of  # noqa: PLC0415
+    from continuum_robot.nodes.base.diagnostics import values_of  # noqa: PLC0415
+    from continuum_robot.nodes.topics import conversions  # noqa: PLC0415
 
     def values(message: Any, name: str, count: int | None) -> Vector:
         found = np.zeros(0) if message is None else np.array(conversions.vector(getattr(message, name)))
@@ -233,7 +233,7 @@ def state_of(
 
 def contact_state(message: Any) -> ContactState:
     """A message of the contact monitor, or of the simulator's truth; None: of neither."""
-    from continuum_robot.nodes import conversions  # noqa: PLC0415
+    from continuum_robot.nodes.topics import conversions  # noqa: PLC0415
 
     if message is None:
         return ContactState()

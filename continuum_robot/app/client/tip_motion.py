@@ -12,7 +12,7 @@ from continuum_robot.app.client.results import TipResult
 from continuum_robot.app.client.stack_link import POLL_S, StackLink
 from continuum_robot.app.client.task import Task
 from continuum_robot.errors import RobotFaultError, RobotTimeoutError
-from continuum_robot.nodes import conversions
+from continuum_robot.nodes.topics import conversions
 
 _ENDS = ("reached", "refused", "stopped")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from continuum_robot.app.pages.markdown import WRITTEN_BY, code, table
 from continuum_robot.errors import ParameterError
-from continuum_robot.nodes.requests import REQUESTS
+from continuum_robot.nodes.base.requests import REQUESTS
 from continuum_robot.robot.schema import quantity_of
 
 PACKAGE = "continuum_robot"

@@ -13,10 +13,10 @@ import rclpy
 from rclpy.context import Context
 
 from continuum_robot.app.pages.markdown import WRITTEN_BY, code, table
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.making import node_class
-from continuum_robot.nodes.spinning import initialize
-from continuum_robot.nodes.stack_options import MANAGED_NODES, StackOptions
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.spinning import initialize
+from continuum_robot.nodes.stack.making import node_class
+from continuum_robot.nodes.stack.options import MANAGED_NODES, StackOptions
 from continuum_robot.nodes.supervisor import Supervisor
 
 ROBOTS = ("opencr_five_tendon", "crem_segment")

@@ -19,8 +19,8 @@ from continuum_robot.app.fault_runner import Effect, Rng, Stand, killed, stopped
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.experiments.fault_campaign.kind import EITHER, SAFE, TOLERATED
 from continuum_robot.msg import ClarkeState, TendonCommands
-from continuum_robot.nodes import qos
-from continuum_robot.nodes.spinning import wait_for
+from continuum_robot.nodes.base.spinning import wait_for
+from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.simulation import faults as devices
 from continuum_robot.srv import InjectFault, ManageStack, ReleaseEstop

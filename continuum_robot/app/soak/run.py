@@ -28,7 +28,7 @@ from continuum_robot.app.soak.usage import QUANTITIES, UsageLog
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.experiments.fault_campaign.judgement import DEVIATION_M, TIME_TO_SAFE_S, TORQUE_MARGIN_N
 from continuum_robot.experiments.fault_campaign.kind import EITHER, SAFE, TOLERATED
-from continuum_robot.nodes.spinning import StopRequest
+from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.robot.loading import load_robot
 
 Vector = NDArray[np.float64]

@@ -20,8 +20,8 @@ from continuum_robot.app.demo import wait_until_up
 from continuum_robot.app.domain import claimed_domain
 from continuum_robot.app.process_stack import ProcessStack
 from continuum_robot.errors import ContinuumRobotError
-from continuum_robot.nodes.spinning import StopRequest
-from continuum_robot.nodes.stack_options import StackOptions
+from continuum_robot.nodes.base.spinning import StopRequest
+from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot.whole_file import write_whole
 
 TRUTH, PIDS = "truth", "pids.json"

@@ -23,7 +23,7 @@ from continuum_robot.app.client.stack_link import StackLink
 from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.soak.stack import PIDS, TRUTH
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
-from continuum_robot.nodes.spinning import wait_for
+from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.truth_ring import TruthRingReader

@@ -11,7 +11,7 @@ from sensor_msgs.msg import Joy
 
 from continuum_robot.app.client.stack_link import StackLink
 from continuum_robot.app.teleop.device import Command, DeviceReading, Help, at_rest
-from continuum_robot.nodes import conversions
+from continuum_robot.nodes.topics import conversions
 
 JOY_AGE_S = 0.3
 

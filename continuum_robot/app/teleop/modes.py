@@ -21,7 +21,7 @@ from continuum_robot.control.teleoperation import (
     clarke_range,
     tip_range,
 )
-from continuum_robot.nodes import conversions
+from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.description import Robot as RobotDescription
 
 Vector = NDArray[np.float64]

@@ -20,7 +20,7 @@ from continuum_robot.app.teleop.keyboard import Keyboard
 from continuum_robot.app.teleop.modes import CLARKE
 from continuum_robot.app.teleop.screen import screen
 from continuum_robot.app.teleop.teleoperator import Teleoperator
-from continuum_robot.nodes.spinning import StopRequest
+from continuum_robot.nodes.base.spinning import StopRequest
 
 SCREEN_PERIOD_S = 0.1
 

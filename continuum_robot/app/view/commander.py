@@ -25,9 +25,9 @@ from continuum_robot.app.client.stack_link import REFERENCE_PERIOD_S, SOURCE, St
 from continuum_robot.control.motion import LimitedMotion, MotionLimits
 from continuum_robot.errors import RobotTimeoutError
 from continuum_robot.msg import Contact
-from continuum_robot.nodes import qos
-from continuum_robot.nodes.diagnostics import StatusBuilder
-from continuum_robot.nodes.simulated_push import PUSH_TOPIC, push_message
+from continuum_robot.nodes.base.diagnostics import StatusBuilder
+from continuum_robot.nodes.simulated.push import PUSH_TOPIC, push_message
+from continuum_robot.nodes.topics import qos
 from continuum_robot.srv import ManageStack, TakeReference
 
 Vector = NDArray[np.float64]

@@ -31,8 +31,8 @@ from continuum_robot.app.view.reach import reach_of
 from continuum_robot.app.view.scene import Scene
 from continuum_robot.errors import ContinuumRobotError, DeviceError, RobotTimeoutError
 from continuum_robot.models.making import robot_model
-from continuum_robot.nodes.obstacles import OBSTACLES_TOPIC, obstacle_triangles
-from continuum_robot.nodes.spinning import StopRequest
+from continuum_robot.nodes.base.spinning import StopRequest
+from continuum_robot.nodes.simulated.obstacles import OBSTACLES_TOPIC, obstacle_triangles
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.periodic import give_way

@@ -12,8 +12,8 @@ import numpy as np
 from continuum_robot.drivers.protocols import CountsFromPowerOn
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.identification.procedures.cogging_record import CALIBRATE_FIRST, cogging_path, load_cogging
-from continuum_robot.nodes.diagnostics import Level, StatusBuilder
-from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
+from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.runtime.driver_loop import DriverLoop
 
 PARAMETER = "cogging"

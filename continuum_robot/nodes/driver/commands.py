@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from continuum_robot.msg import TendonCommands
-from continuum_robot.nodes import qos
-from continuum_robot.nodes.flat_messages import commands_layout
-from continuum_robot.nodes.flow import Flow
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.topic_claim import TopicClaim
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.lockstep.flow import Flow
+from continuum_robot.nodes.topics import qos
+from continuum_robot.nodes.topics.flat_messages import commands_layout
+from continuum_robot.nodes.topics.topic_claim import TopicClaim
 from continuum_robot.runtime.driver_loop import DriverLoop
 from continuum_robot.runtime.reports import RoundTripReport
 from continuum_robot.runtime.round_trips import RoundTripStatistics, WriterWatch

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
-from continuum_robot.nodes.choices import CLARKE, HOLD_TENSION, TIP, TOPIC
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.requests import check_request
 from continuum_robot.nodes.driver.slot import ControllerSlot
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.requests import check_request
+from continuum_robot.nodes.stack.choices import CLARKE, HOLD_TENSION, TIP, TOPIC
 from continuum_robot.runtime.driver_loop import DriverLoop
 from continuum_robot.srv import SwitchController
 

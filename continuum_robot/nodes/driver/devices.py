@@ -9,8 +9,8 @@ from continuum_robot.drivers.made_up_wiring import wired
 from continuum_robot.drivers.protocols import TendonActuators
 from continuum_robot.drivers.simulated_link.actuators import SimulatedLinkActuators
 from continuum_robot.drivers.simulated_wires import SimulatedWires
-from continuum_robot.nodes.choices import ON_WIRES
-from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.stack.choices import ON_WIRES
 from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.forms import Form

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from diagnostic_msgs.msg import DiagnosticStatus
 
 from continuum_robot.drivers.protocols import CountsFromPowerOn
-from continuum_robot.nodes.choices import HOLD_TENSION, TIP
-from continuum_robot.nodes.diagnostics import Level, LoopThresholds, StatusBuilder
+from continuum_robot.nodes.base.diagnostics import Level, LoopThresholds, StatusBuilder
+from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.driver.cogging import StoredCogging
 from continuum_robot.nodes.driver.commands import CommandInput
 from continuum_robot.nodes.driver.controller_switch import ControllerSwitch
 from continuum_robot.nodes.driver.faults import DOES, DriverFaults
 from continuum_robot.nodes.driver.homing import StoredHoming
-from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.stack.choices import HOLD_TENSION, TIP
 from continuum_robot.robot.stop_policy import RELEASE
 from continuum_robot.runtime.driver_loop import DriverLoop
 from continuum_robot.runtime.forms import Form

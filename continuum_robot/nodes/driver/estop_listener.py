@@ -11,11 +11,11 @@ from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from continuum_robot.msg import EstopButton
-from continuum_robot.nodes import qos
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.publisher_subscription import PublisherNode, publishers
-from continuum_robot.nodes.requests import check_request
-from continuum_robot.nodes.spinning import Spinner
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.requests import check_request
+from continuum_robot.nodes.base.spinning import Spinner
+from continuum_robot.nodes.topics import qos
+from continuum_robot.nodes.topics.publisher_subscription import PublisherNode, publishers
 from continuum_robot.runtime.estop_inputs import EstopInputs
 from continuum_robot.srv import ReleaseEstop
 

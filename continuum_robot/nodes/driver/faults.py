@@ -14,8 +14,8 @@ from continuum_robot.drivers.safety_settings import SafetySettings
 from continuum_robot.drivers.tendon_faults import DEVICE_FAULT, ESTOP, FAULTS
 from continuum_robot.drivers.tendon_safety import TendonSafety
 from continuum_robot.errors import ContinuumRobotError, DeviceError
+from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.driver.heat_memory import HeatMemory
-from continuum_robot.nodes.lifecycle import ManagedNode
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.stop_policy import BRAKE, HOLD_PLACE, HOLD_TENSION, RELEASE
 from continuum_robot.runtime.assembly import make_safety

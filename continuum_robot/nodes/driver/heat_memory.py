@@ -15,7 +15,7 @@ from pathlib import Path
 from continuum_robot.drivers.heat_watch import HeatWatch
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.identification.procedures.record import record_path
-from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.driver_loop import DriverLoop
 

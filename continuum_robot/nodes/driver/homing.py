@@ -15,8 +15,8 @@ from continuum_robot.identification.procedures.record import (
     load_record,
     record_path,
 )
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.records import record_folder
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.recordings.records import record_folder
 from continuum_robot.runtime.driver_loop import DriverLoop, configured
 
 

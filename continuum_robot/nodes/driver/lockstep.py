@@ -16,10 +16,10 @@ from rclpy.qos import QoSProfile
 from continuum_robot.drivers.simulated_wires import SimulatorControl
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.msg import StackStatus
-from continuum_robot.nodes import qos
-from continuum_robot.nodes.flow import FlowPublisher, FlowTimer
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.lockstep import LockstepCoordinator
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.lockstep.coordinator import LockstepCoordinator
+from continuum_robot.nodes.lockstep.flow import FlowPublisher, FlowTimer
+from continuum_robot.nodes.topics import qos
 from continuum_robot.runtime.clock import SteppedClock
 from continuum_robot.runtime.pace import Cycle, UntimedPace
 from continuum_robot.runtime.pending_calls import PendingCalls
@@ -42,7 +42,7 @@ class DriverFlow:
         self._coordinator = coordinator
 
     def create_publisher(self, kind: Any, topic: str, profile: QoSProfile) -> FlowPublisher:  # noqa: ARG002
-        """As :class:`~continuum_robot.nodes.flow.Flow`.
+        """As :class:`~continuum_robot.nodes.lockstep.flow.Flow`.
 
         Parameters
         ----------
@@ -61,7 +61,7 @@ class DriverFlow:
         lazy: bool = False,  # noqa: ARG002
         with_gid: bool = False,
     ) -> None:
-        """As :class:`~continuum_robot.nodes.flow.Flow`; the callback comes in the loop's thread.
+        """As :class:`~continuum_robot.nodes.lockstep.flow.Flow`; the callback comes in the loop's thread.
 
         Parameters
         ----------

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from continuum_robot.nodes.choices import FAKE_LEVELS, HOLD_TENSION, HOMING_POLICIES, TIP
-from continuum_robot.nodes.parameters import ParameterServer, Settings
-from continuum_robot.nodes.records import declare_record_folder
+from continuum_robot.nodes.base.parameters import ParameterServer, Settings
+from continuum_robot.nodes.recordings.records import declare_record_folder
+from continuum_robot.nodes.stack.choices import FAKE_LEVELS, HOLD_TENSION, HOMING_POLICIES, TIP
 from continuum_robot.robot.actuation import Actuators, TensionLimits
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.machine import allowed_priority

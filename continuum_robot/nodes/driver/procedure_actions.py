@@ -22,11 +22,11 @@ from continuum_robot.identification.procedures.record import make_record, record
 from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
 from continuum_robot.identification.procedures.tendon_check import TendonCheck, TendonCheckSettings
 from continuum_robot.msg import StringLengths
-from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.base.requests import check_request
+from continuum_robot.nodes.base.waiting import Waiting
 from continuum_robot.nodes.driver.homing import StoredHoming
 from continuum_robot.nodes.driver.procedure_drive import ProcedureDrive
-from continuum_robot.nodes.requests import check_request
-from continuum_robot.nodes.waiting import Waiting
+from continuum_robot.nodes.topics import conversions, qos
 
 FEEDBACK_PERIOD_S = 0.1
 SERVICE_TIMEOUT_S = 3.0

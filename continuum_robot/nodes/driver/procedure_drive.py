@@ -10,7 +10,7 @@ from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import DeviceError
 from continuum_robot.identification.procedures.procedure import Procedure
 from continuum_robot.identification.procedures.run import ProcedureRun
-from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.driver_loop import DriverLoop, configured
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from continuum_robot.errors import DeviceError
-from continuum_robot.nodes.flow import Flow
+from continuum_robot.nodes.lockstep.flow import Flow
 from continuum_robot.runtime.clock import Clock
 from continuum_robot.runtime.controller_cycle import ControllerCycle
 from continuum_robot.runtime.driver_loop import DriverLoop

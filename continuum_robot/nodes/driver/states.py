@@ -9,10 +9,10 @@ from typing import Any
 
 from continuum_robot.errors import DeviceError
 from continuum_robot.msg import TendonStates
-from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.flat_messages import states_layout
-from continuum_robot.nodes.flow import Flow
-from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.lockstep.flow import Flow
+from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.nodes.topics.flat_messages import states_layout
 from continuum_robot.runtime.cycle_row import CycleRow
 from continuum_robot.runtime.round_trips import RoundTripStatistics
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from diagnostic_msgs.msg import DiagnosticStatus
 from std_msgs.msg import Bool
 
-from continuum_robot.nodes import qos
-from continuum_robot.nodes.choices import HOLD_TENSION, TIP
-from continuum_robot.nodes.diagnostics import values_of
-from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.base.diagnostics import values_of
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.stack.choices import HOLD_TENSION, TIP
+from continuum_robot.nodes.topics import qos
 
 HOLDING = "holding, not started"
 """What every tool reports while the robot holds and nobody has started a motion."""

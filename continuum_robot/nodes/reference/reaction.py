@@ -13,10 +13,10 @@ from continuum_robot.control.contact_reaction import FOLLOWING, ContactReaction,
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.estimation.contact.states import BLIND
 from continuum_robot.msg import Contact
-from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.diagnostics import Level, StatusBuilder
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.parameters import Settings
+from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.parameters import Settings
+from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.reaction_settings import IGNORE, ReactionSettings
 

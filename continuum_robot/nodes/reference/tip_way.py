@@ -14,9 +14,9 @@ from continuum_robot.control.motion import MotionLimits
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tip_control import TipControl, TipOutput
 from continuum_robot.msg import Shape, TipState
-from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.reference.tip_solver import TipSolver
+from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.clock import Clock
 

@@ -9,8 +9,8 @@ from std_msgs.msg import String
 
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.msg import ClarkeState
-from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.runtime.reference_input import ReferenceInput
 
 BROKEN_OFF_S = 1.0

@@ -17,8 +17,8 @@ from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor, Sh
 from rclpy.node import Node
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.requests import check_request
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.requests import check_request
 from continuum_robot.srv import ManageStack
 
 ASKERS = 4

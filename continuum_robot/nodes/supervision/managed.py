@@ -12,8 +12,8 @@ from lifecycle_msgs.srv import ChangeState, GetState
 from rclpy.node import Node
 
 from continuum_robot.errors import DeviceError
-from continuum_robot.nodes import qos
-from continuum_robot.nodes.waiting import Waiting
+from continuum_robot.nodes.base.waiting import Waiting
+from continuum_robot.nodes.topics import qos
 from continuum_robot.runtime.presence import Presence
 
 UNKNOWN = "unknown"

@@ -11,8 +11,8 @@ from rclpy.node import Node
 
 from continuum_robot.errors import DeviceError
 from continuum_robot.msg import StackStatus
-from continuum_robot.nodes import qos
-from continuum_robot.nodes.waiting import Waiting
+from continuum_robot.nodes.base.waiting import Waiting
+from continuum_robot.nodes.topics import qos
 
 RIVAL_S = 3.0
 

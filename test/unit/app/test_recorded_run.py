@@ -18,7 +18,7 @@ from continuum_robot.app.recorded_inputs import read_inputs
 from continuum_robot.app.recorded_run import find_recording, open_run, recorded_facts, statistics_note
 from continuum_robot.app.recording import read_recording
 from continuum_robot.errors import RecordingError
-from continuum_robot.nodes.recording import BagRecorder
+from continuum_robot.nodes.recordings.writing import BagRecorder
 from continuum_robot.robot.loading import find_robot_file
 
 ROBOT = "opencr_five_tendon"

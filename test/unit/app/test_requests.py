@@ -16,7 +16,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.identification.procedures.homing import Homing, HomingSettings
 from continuum_robot.identification.procedures.hung_weight import HungWeight, HungWeightSettings
 from continuum_robot.identification.procedures.tendon_check import TendonCheck, TendonCheckSettings
-from continuum_robot.nodes.requests import REQUESTS, check_request
+from continuum_robot.nodes.base.requests import REQUESTS, check_request
 from continuum_robot.robot.loading import load_robot
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -12,7 +12,7 @@ pytest.importorskip("mujoco", reason="mujoco is not installed: the extra mujoco"
 
 from continuum_robot.app.view.obstacles import ObstacleScene
 from continuum_robot.errors import ParameterError
-from continuum_robot.nodes.obstacles import obstacle_markers, obstacle_triangles
+from continuum_robot.nodes.simulated.obstacles import obstacle_markers, obstacle_triangles
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.mujoco.plant import MujocoPlant
 from continuum_robot.simulation.mujoco.world import parse_world

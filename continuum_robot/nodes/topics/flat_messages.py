@@ -16,7 +16,7 @@ from typing import Any
 from rclpy.serialization import deserialize_message, serialize_message
 
 from continuum_robot.msg import TendonCommands, TendonStates
-from continuum_robot.nodes import conversions
+from continuum_robot.nodes.topics import conversions
 
 _HEADER = "std_msgs/Header"
 _SIZES = {

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from continuum_robot.estimation.contact.kind import ContactKind
 from continuum_robot.estimation.contact.states import COLLISION, ContactEstimate
 from continuum_robot.msg import Contact
-from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.flow import Flow
+from continuum_robot.nodes.lockstep.flow import Flow
+from continuum_robot.nodes.topics import conversions, qos
 
 Vector = NDArray[np.float64]
 

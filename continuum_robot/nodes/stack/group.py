@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program of several nodes that share a process: ``python -m continuum_robot.nodes.group JSON [--ros-args ...]``.
+"""A program of several nodes in one process: ``python -m continuum_robot.nodes.stack.group JSON [--ros-args ...]``.
 
 The JSON has ``controller`` (as in StackOptions) and ``nodes``: for each node's name its parameters.
 """
@@ -11,12 +11,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.making import make_nodes
-from continuum_robot.nodes.spinning import run_nodes
-from continuum_robot.nodes.stack_options import CONTROL_LOOP, DISPLAY, GROUPS, SIMULATOR
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.spinning import run_nodes
+from continuum_robot.nodes.stack.making import make_nodes
+from continuum_robot.nodes.stack.options import CONTROL_LOOP, DISPLAY, GROUPS, SIMULATOR
 
-GROUP_MODULE = "continuum_robot.nodes.group"
+GROUP_MODULE = "continuum_robot.nodes.stack.group"
 BACKGROUND = set(GROUPS[DISPLAY])
 """Nodes whose work can wait."""
 PROMPT = {*GROUPS[CONTROL_LOOP], *GROUPS[SIMULATOR]}

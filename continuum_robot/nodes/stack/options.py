@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.nodes.choices import AUTO, CLARKE, HOLD_TENSION, IF_MISSING, TIP, TOPIC
+from continuum_robot.nodes.stack.choices import AUTO, CLARKE, HOLD_TENSION, IF_MISSING, TIP, TOPIC
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.reaction_settings import REACTIONS
 

@@ -30,8 +30,8 @@ from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
-from continuum_robot.nodes.dds_environment import set_dds_environment
-from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.base.dds_environment import set_dds_environment
+from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.runtime.periodic import ask_for_short_slices, give_way, use_exact_timers
 
 SPIN_TIMEOUT_S = 30.0

@@ -11,12 +11,12 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.clock import Clock, ClockType
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.nodes import qos
+from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.reports import LoopReport
 
 if TYPE_CHECKING:
-    from continuum_robot.nodes.lifecycle import ManagedNode
+    from continuum_robot.nodes.base.lifecycle import ManagedNode
 
 RATE_HZ = 1.0
 

@@ -2,7 +2,7 @@
 """What a node does in the flow of time: messages of the control loop, timers and loops; in real time or in lock-step.
 
 Nodes ask their :class:`Flow` for these instead of rclpy. In real time it hands them on to rclpy; in lock-step
-(nodes/lockstep_participant.py) it lets them wait for the node's turn. Services, parameters, transitions and latched
+(nodes/lockstep/participant.py) it lets them wait for the node's turn. Services, parameters, transitions and latched
 status stay with rclpy: they come while time stands still, or from people.
 """
 
@@ -21,7 +21,7 @@ from continuum_robot.runtime.periodic import PeriodicThread, Result
 from continuum_robot.runtime.timing import LoopStatistics
 
 if TYPE_CHECKING:
-    from continuum_robot.nodes.lifecycle import ManagedNode
+    from continuum_robot.nodes.base.lifecycle import ManagedNode
 
 
 class FlowPublisher(Protocol):

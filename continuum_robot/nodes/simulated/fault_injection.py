@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from continuum_robot.errors import ContinuumRobotError
-from continuum_robot.nodes.requests import check_request
+from continuum_robot.nodes.base.requests import check_request
 from continuum_robot.srv import InjectFault
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import DeviceError, ParameterError
-from continuum_robot.nodes.sensor_node import SensorNode
+from continuum_robot.nodes.base.sensor_node import SensorNode
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation.late_reports import Dated
 from continuum_robot.simulation.plant_link import PlantLink, PlantLinkReader

@@ -31,12 +31,12 @@ from continuum_robot.identification.procedures.floor_record import (
     make_floor_record,
     store_floor,
 )
-from continuum_robot.nodes.choices import AT_START, AUTO, FAKE_LEVELS, FLOOR_POLICIES, IF_MISSING, OFF, STORED
-from continuum_robot.nodes.diagnostics import StatusBuilder
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.records import declare_record_folder, record_folder
-from continuum_robot.nodes.requests import check_request
-from continuum_robot.nodes.waiting import Waiting
+from continuum_robot.nodes.base.diagnostics import StatusBuilder
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.requests import check_request
+from continuum_robot.nodes.base.waiting import Waiting
+from continuum_robot.nodes.recordings.records import declare_record_folder, record_folder
+from continuum_robot.nodes.stack.choices import AT_START, AUTO, FAKE_LEVELS, FLOOR_POLICIES, IF_MISSING, OFF, STORED
 from continuum_robot.robot.schema import Quantity
 
 Vector = NDArray[np.float64]

@@ -14,7 +14,7 @@ from sensor_msgs.msg import JointState
 from continuum_robot.geometry import se3
 from continuum_robot.models.urdf import TENDON_DIRECTION
 from continuum_robot.msg import Contact, Shape, TendonStates
-from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.topics import conversions, qos
 
 Array = NDArray[np.float64]
 

@@ -13,16 +13,16 @@ from rclpy.serialization import deserialize_message
 from rclpy.task import Future
 
 from continuum_robot.msg import LockstepDone, LockstepGo
-from continuum_robot.nodes import qos
-from continuum_robot.nodes.flat_messages import CanonicalBytes, FlatLayout
-from continuum_robot.nodes.flow import FlowLoop, FlowPublisher, FlowTimer
+from continuum_robot.nodes.lockstep.flow import FlowLoop, FlowPublisher, FlowTimer
+from continuum_robot.nodes.topics import qos
+from continuum_robot.nodes.topics.flat_messages import CanonicalBytes, FlatLayout
 from continuum_robot.runtime.clock import SteppedClock
 from continuum_robot.runtime.periodic import Result
 from continuum_robot.runtime.timing import LoopStatistics
 from continuum_robot.runtime.turns import SteppedTimers
 
 if TYPE_CHECKING:
-    from continuum_robot.nodes.lifecycle import ManagedNode
+    from continuum_robot.nodes.base.lifecycle import ManagedNode
 
 GO_TOPIC = "lockstep_go"
 """Below the name of the node whose turn it is."""
@@ -185,7 +185,7 @@ class SteppedLoop:
 
 
 class LockstepParticipant:
-    """The flow of a node in lock-step; see :class:`~continuum_robot.nodes.flow.Flow`.
+    """The flow of a node in lock-step; see :class:`~continuum_robot.nodes.lockstep.flow.Flow`.
 
     A turn: the node waits until it has heard as many messages as the coordinator reports were published, handles them
     in the order of its subscriptions, calls its timers that are due, and answers. What it publishes, and timers that it

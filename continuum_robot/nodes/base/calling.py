@@ -13,7 +13,7 @@ from rclpy.action import ActionClient
 from rclpy.node import Node
 
 from continuum_robot.errors import RobotTimeoutError
-from continuum_robot.nodes.spinning import run_in_executor, wait_for
+from continuum_robot.nodes.base.spinning import run_in_executor, wait_for
 
 AGAIN_S = 1.0
 """An answer is lost where the server has not yet found the client's reader 0.1 s after the request: as on a busy

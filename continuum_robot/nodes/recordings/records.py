@@ -6,8 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from continuum_robot.identification.procedures.record import calibration_folder, simulated_folder
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.parameters import ParameterServer
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.parameters import ParameterServer
 
 
 def declare_record_folder(parameters: ParameterServer) -> None:

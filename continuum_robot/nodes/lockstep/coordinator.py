@@ -4,7 +4,7 @@
 The loop of the tendon driver is the clock. At each simulated time it gives turns through
 :class:`LockstepCoordinator`, one node after the other in a fixed order, to those that have something to do; nothing
 else runs in between, so that two runs publish the same bytes on any computer. The nodes' side is
-nodes/lockstep_participant.py.
+nodes/lockstep/participant.py.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from rosgraph_msgs.msg import Clock as ClockMessage
 
 from continuum_robot.errors import DeviceError
 from continuum_robot.msg import LockstepDone, LockstepGo
-from continuum_robot.nodes import conversions, qos
-from continuum_robot.nodes.flat_messages import FlatLayout
-from continuum_robot.nodes.lockstep_participant import DONE_TOPIC, GO_TOPIC, CountedPublisher, Inbox
+from continuum_robot.nodes.lockstep.participant import DONE_TOPIC, GO_TOPIC, CountedPublisher, Inbox
+from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.nodes.topics.flat_messages import FlatLayout
 from continuum_robot.runtime.clock import SteppedClock
 from continuum_robot.runtime.turns import Member, Turns
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
+from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.driver.slot import ControllerSlot
-from continuum_robot.nodes.lifecycle import ManagedNode
-from continuum_robot.nodes.stack_options import CONTROL_LOOP, GROUPS, IN_CYCLE, SIMULATOR
+from continuum_robot.nodes.stack.options import CONTROL_LOOP, GROUPS, IN_CYCLE, SIMULATOR
 
 _CLASSES = {
     "simulator": "SimulatorNode",

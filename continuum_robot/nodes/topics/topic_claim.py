@@ -7,7 +7,7 @@ import math
 
 from rclpy.node import Node
 
-from continuum_robot.nodes.publisher_subscription import publishers
+from continuum_robot.nodes.topics.publisher_subscription import publishers
 from continuum_robot.runtime.writer_claim import NOBODY, WriterClaim
 
 LOOK_PERIOD_S = 0.05

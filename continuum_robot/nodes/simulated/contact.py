@@ -10,7 +10,7 @@ import numpy as np
 from rclpy.publisher import Publisher
 
 from continuum_robot.msg import Contact
-from continuum_robot.nodes import conversions
+from continuum_robot.nodes.topics import conversions
 from continuum_robot.simulation.contact import ContactLoad
 from continuum_robot.simulation.plant import Plant
 

@@ -14,7 +14,7 @@ from rclpy.node import Node
 
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.msg import Contact
-from continuum_robot.nodes import conversions, qos
+from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.simulation.plant import Plant
 
 PUSH_TOPIC = "simulated_push"

@@ -10,10 +10,10 @@ from typing import Any, Generic, TypeVar
 from builtin_interfaces.msg import Time
 
 from continuum_robot.errors import ContinuumRobotError
-from continuum_robot.nodes import conversions
-from continuum_robot.nodes.diagnostics import LoopThresholds
-from continuum_robot.nodes.flow import FlowLoop
-from continuum_robot.nodes.lifecycle import ManagedNode
+from continuum_robot.nodes.base.diagnostics import LoopThresholds
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.lockstep.flow import FlowLoop
+from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.schema import Quantity
 
 Reading = TypeVar("Reading")

@@ -20,19 +20,19 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from rclpy.parameter import Parameter
 
 from continuum_robot.errors import ContinuumRobotError
-from continuum_robot.nodes.choices import CLOCKS
-from continuum_robot.nodes.diagnostics import Diagnostics, Level, StatusBuilder
-from continuum_robot.nodes.flow import Flow, RealFlow
-from continuum_robot.nodes.lockstep_participant import LockstepParticipant
-from continuum_robot.nodes.parameters import ParameterServer
-from continuum_robot.nodes.publisher_subscription import PublisherNode
+from continuum_robot.nodes.base.diagnostics import Diagnostics, Level, StatusBuilder
+from continuum_robot.nodes.base.parameters import ParameterServer
+from continuum_robot.nodes.lockstep.flow import Flow, RealFlow
+from continuum_robot.nodes.lockstep.participant import LockstepParticipant
+from continuum_robot.nodes.stack.choices import CLOCKS
+from continuum_robot.nodes.topics.publisher_subscription import PublisherNode
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.clock import Clock, RealClock, SteppedClock
 
 if TYPE_CHECKING:
-    from continuum_robot.nodes.spinning import Spinner
+    from continuum_robot.nodes.base.spinning import Spinner
 
 SUCCESS, FAILURE, ERROR = (
     TransitionCallbackReturn.SUCCESS,
