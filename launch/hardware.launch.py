@@ -3,7 +3,7 @@
 
 from launch import LaunchDescription
 
-from continuum_robot.app.launch_description import stack_description
+from continuum_robot.app.launching.description import stack_description
 
 
 def generate_launch_description() -> LaunchDescription:

@@ -11,9 +11,9 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from continuum_robot.app.recorded_inputs import read_inputs
-from continuum_robot.app.recorded_run import open_run, recorded_facts
-from continuum_robot.app.recording import read_recording
+from continuum_robot.app.recordings.inputs import read_inputs
+from continuum_robot.app.recordings.reading import read_recording
+from continuum_robot.app.recordings.run import open_run, recorded_facts
 from continuum_robot.errors import RecordingError, RobotFileError
 from continuum_robot.identification import recordings
 from continuum_robot.nodes.recordings.mcap_file import MAGIC, McapScan

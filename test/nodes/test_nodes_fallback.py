@@ -16,7 +16,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from continuum_robot.srv import ManageStack
 from ros_probe import PATIENT_STACK, SIMULATED_STEP_S, Probe, patient_on_wires
 
-from continuum_robot.app.process_stack import ProcessStack
+from continuum_robot.app.running.process_stack import ProcessStack
 from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.options import StackOptions

@@ -8,7 +8,7 @@ import yaml
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from continuum_robot.app.fault_processes import run_campaign
+from continuum_robot.app.campaign.processes import run_campaign
 from continuum_robot.experiments.fault_campaign.judgement import passive_tension_n
 from continuum_robot.experiments.fault_campaign.kind import SAFE
 from continuum_robot.experiments.fault_campaign.kinds import kinds_by_name

@@ -21,9 +21,9 @@ from geometry_msgs.msg import WrenchStamped
 from ros_device_ports import stand
 from ros_probe import PATIENT, Probe
 
-from continuum_robot.app.launch_arguments import stack_arguments
-from continuum_robot.app.launch_plan import programs_of_stack
-from continuum_robot.app.processes import ProcessGroup, node_command
+from continuum_robot.app.launching.arguments import stack_arguments
+from continuum_robot.app.launching.plan import programs_of_stack
+from continuum_robot.app.running.processes import ProcessGroup, node_command
 from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.nodes.topics import qos
 from continuum_robot.simulation.wire.device_ports import DevicePorts

@@ -16,7 +16,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from ros_probe import Probe
 from std_msgs.msg import String
 
-from continuum_robot.app.process_stack import ProcessStack
+from continuum_robot.app.running.process_stack import ProcessStack
 from continuum_robot.nodes.base import dds_environment
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.options import StackOptions

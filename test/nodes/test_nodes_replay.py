@@ -18,9 +18,9 @@ import yaml
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.app.command_line import main
-from continuum_robot.app.recorded_run import open_run
-from continuum_robot.app.recording import read_recording
-from continuum_robot.app.replay_run import run_replay_of_run
+from continuum_robot.app.recordings.reading import read_recording
+from continuum_robot.app.recordings.replay_run import run_replay_of_run
+from continuum_robot.app.recordings.run import open_run
 from continuum_robot.robot.loading import find_robot_file
 
 pytestmark = [pytest.mark.ros]

@@ -13,7 +13,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 
 from ros_probe import PATIENT_STACK, Probe
 
-from continuum_robot.app.process_stack import ProcessStack
+from continuum_robot.app.running.process_stack import ProcessStack
 from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.stack.options import StackOptions
 

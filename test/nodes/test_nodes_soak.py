@@ -18,8 +18,8 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 
 from ros_probe import patient_on_wires
 
-from continuum_robot.app import fault_stack
-from continuum_robot.app.fault_stack import run_campaign
+from continuum_robot.app.campaign import stack as fault_stack
+from continuum_robot.app.campaign.stack import run_campaign
 from continuum_robot.errors import DeviceError
 from continuum_robot.experiments.fault_campaign.kind import SAFE
 from continuum_robot.experiments.fault_campaign.kinds import kinds_by_name

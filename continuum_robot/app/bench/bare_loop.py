@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from rclpy.node import Node
 
-from continuum_robot.app.processes import processor_time_s
+from continuum_robot.app.running.processes import processor_time_s
 from continuum_robot.errors import DeviceError
 from continuum_robot.msg import TendonCommands, TendonStates
 from continuum_robot.nodes.base.spinning import Spinner, StopRequest, initialize, shut_down_at_end, wait_for

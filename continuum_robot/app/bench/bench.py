@@ -25,11 +25,11 @@ from continuum_robot.app.bench.loop import (
     loop_in_separate_processes,
 )
 from continuum_robot.app.bench.tables import Tables
-from continuum_robot.app.demo import prepare_model
-from continuum_robot.app.domain import claimed_domain
-from continuum_robot.app.fake_level import AUTO, choose_level
 from continuum_robot.app.output import write_json
-from continuum_robot.app.stack import load_for_stack
+from continuum_robot.app.running.demo import prepare_model
+from continuum_robot.app.running.domain import claimed_domain
+from continuum_robot.app.running.fake_level import AUTO, choose_level
+from continuum_robot.app.running.stack import load_for_stack
 from continuum_robot.drivers.benchmark import measure_codecs
 from continuum_robot.estimation.benchmark import measure_contact_monitor
 from continuum_robot.mechanisms.rolling_joint.benchmark import measure_rolling_joints

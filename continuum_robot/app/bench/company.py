@@ -15,8 +15,8 @@ from typing import Any
 
 from continuum_robot.app.bench.loop import STARTUP_TIMEOUT_S, loop_numbers, running_stack, wait_or_stop
 from continuum_robot.app.client.stack_link import DIAGNOSTICS, StackLink
-from continuum_robot.app.process_stack import ProcessStack
-from continuum_robot.app.processes import ProcessGroup, node_command, processor_time_s
+from continuum_robot.app.running.process_stack import ProcessStack
+from continuum_robot.app.running.processes import ProcessGroup, node_command, processor_time_s
 from continuum_robot.errors import DeviceError
 from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.base.spinning import StopRequest

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from continuum_robot.app.demo import wait_until_up
-from continuum_robot.app.process_stack import ProcessStack
-from continuum_robot.app.processes import processor_time_s
+from continuum_robot.app.running.demo import wait_until_up
+from continuum_robot.app.running.process_stack import ProcessStack
+from continuum_robot.app.running.processes import processor_time_s
 from continuum_robot.errors import DeviceError
 from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.nodes.composition import ComposedStack

@@ -10,10 +10,10 @@ from pathlib import Path
 from rich.console import Console
 
 from continuum_robot.app.client.stack_link import StackLink
-from continuum_robot.app.demo import prepare_model
-from continuum_robot.app.domain import claimed_domain
-from continuum_robot.app.process_stack import ProcessStack
-from continuum_robot.app.stack import load_for_stack
+from continuum_robot.app.running.demo import prepare_model
+from continuum_robot.app.running.domain import claimed_domain
+from continuum_robot.app.running.process_stack import ProcessStack
+from continuum_robot.app.running.stack import load_for_stack
 from continuum_robot.errors import RobotTimeoutError
 from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.nodes.composition import ComposedStack

@@ -37,7 +37,7 @@ from continuum_robot.app.client.task import Task
 from continuum_robot.app.client.tip_motion import move_tip
 from continuum_robot.app.client.trajectories import Trajectory, as_function, checked, source_parameters
 from continuum_robot.app.client.weighing import turn_to_weigh
-from continuum_robot.app.stack import with_world
+from continuum_robot.app.running.stack import with_world
 from continuum_robot.control.motion import MotionLimits, motion_limits
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.geometry.clarke import clarke_from_arc

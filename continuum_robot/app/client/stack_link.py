@@ -35,7 +35,7 @@ from visualization_msgs.msg import MarkerArray
 from continuum_robot.action import LearnFloor
 from continuum_robot.app.client.newest_messages import NewestMessages
 from continuum_robot.app.client.state import RobotState, state_of
-from continuum_robot.app.domain import absolute_namespace
+from continuum_robot.app.running.domain import absolute_namespace
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import DeviceError, ParameterError, RobotFaultError, RobotTimeoutError
 from continuum_robot.msg import ClarkeState, Contact, Shape, StackStatus, TendonStates, TipState

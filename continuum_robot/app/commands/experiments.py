@@ -132,7 +132,7 @@ def faults(
     is judged by the simulated robot's truth. Ctrl-C ends it with the same report. Exit code 1 where a moment was
     unsafe, a fault was not recovered, or a process grew.
     """
-    module = part("faults")
+    module = part("campaign.run")
     if show_list:
         module.print_kinds()
         raise typer.Exit
@@ -189,7 +189,7 @@ def realtime(
     driver costs. Each line is fit, with reserve or not fit, and has its cure. Exit code 1 where one is not fit.
     docs/realtime.md reports how to set up a machine.
     """
-    raise typer.Exit(part("realtime").run_realtime(seconds, json_file, priority=priority))
+    raise typer.Exit(part("running.realtime").run_realtime(seconds, json_file, priority=priority))
 
 
 def own_options(arguments: Sequence[str]) -> dict[str, str | bool]:

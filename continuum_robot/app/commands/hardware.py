@@ -65,7 +65,7 @@ def home(
     On hardware a robot is driven only if it was homed since its boards were switched on, with the robot file as it is
     now. The first time after power-on the rotors are aligned: slacken the tendons before. Ctrl-C releases the tendons.
     """
-    raise typer.Exit(part("procedures").run_home(robot, simulated, tension, json_file))
+    raise typer.Exit(part("procedures.run").run_home(robot, simulated, tension, json_file))
 
 
 def check_tendons(
@@ -87,7 +87,7 @@ def check_tendons(
     are asked which way the tip moved. Ctrl-C releases the tendons.
     """
     ask = None if yes or not sys.stdin.isatty() else typer.confirm
-    raise typer.Exit(part("procedures").run_check_tendons(robot, simulated, pull, json_file, ask=ask))
+    raise typer.Exit(part("procedures.run").run_check_tendons(robot, simulated, pull, json_file, ask=ask))
 
 
 def calibrate_torque(
@@ -109,7 +109,7 @@ def calibrate_torque(
     def ask(sentence: str) -> None:
         typer.confirm(f"{sentence} Ready?", abort=True)
 
-    module = part("procedures")
+    module = part("procedures.run")
     asked = None if yes or simulated else ask
     raise typer.Exit(
         module.run_calibrate_torque(robot, simulated, tendon, mass, out=out, json_file=json_file, ask=asked)
@@ -141,7 +141,7 @@ def calibrate_cogging(
     so far is fed forward. The driver feeds it forward in its cycle: see its parameter cogging. Do it after home; after
     the motors were aligned again the angles are lost, and it is due again. Ctrl-C releases the tendons.
     """
-    module = part("procedures")
+    module = part("procedures.run")
     raise typer.Exit(
         module.run_calibrate_cogging(robot, simulated, speed or (), tension, plot=plot, json_file=json_file)
     )

@@ -65,7 +65,7 @@ def identify_geometry(
     out: Annotated[Path, typer.Option(metavar="YAML", help="The robot file with the fitted values.")],
 ) -> None:
     """Find the servo-to-tendon map, the segments' angles and the marker's place by a fit to a recording."""
-    part("identify").run_identify_geometry(robot, data, out)
+    part("procedures.identify").run_identify_geometry(robot, data, out)
 
 
 def identify(
@@ -84,7 +84,7 @@ def identify(
     recording in which every tendon is once pulled alone, to find which servo drives it. Takes a minute or two.
     """
     where = WorkerOptions(workers, scheduler)
-    part("identify").run_identify(robot, data, out, json_file=json_file, plot=plot, where=where)
+    part("procedures.identify").run_identify(robot, data, out, json_file=json_file, plot=plot, where=where)
 
 
 def calibrate(
@@ -98,4 +98,4 @@ def calibrate(
     plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Picture of measured and simulated motion.")] = None,
 ) -> None:
     """Fit the stiffness of the backbone and the friction of the tendons to a recorded chirp of the capstans."""
-    part("calibrate").run_calibrate(kind.lower(), robot, data, out, plot)
+    part("procedures.calibrate").run_calibrate(kind.lower(), robot, data, out, plot)

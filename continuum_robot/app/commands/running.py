@@ -162,7 +162,7 @@ def demo(
     Ctrl-C ends it early in good order: the report then covers what was recorded, and the exit code is 130.
     """
     allow_origins = part("view.admission").checked_origins(allow_origin)
-    module = part("demo")
+    module = part("running.demo")
     name = robot or ("opencr_five_tendon" if contact is None else module.CONTACT_ROBOT)
     raise typer.Exit(
         module.run_demo(
@@ -251,7 +251,7 @@ def up(
     With --hardware the drivers open the devices of the robot file's `hardware` section; where one does not answer, the
     command reports which, enables nothing and ends with exit code 1. Home the robot first.
     """
-    options = part("up").UpOptions(
+    options = part("running.up").UpOptions(
         robot=robot,
         simulated=simulated,
         fake_level=fake_level.value,
@@ -274,7 +274,7 @@ def up(
         allow_origins=part("view.admission").checked_origins(allow_origin),
         respawns=respawn,
     )
-    raise typer.Exit(part("up").run_up(options))
+    raise typer.Exit(part("running.up").run_up(options))
 
 
 def view(
@@ -339,7 +339,7 @@ def controller(
     Tensions do not jump. Every motion ends; after it the robot holds where it is. Exit code 2 where the driver
     refuses or does not answer.
     """
-    raise typer.Exit(part("controller").run_controller(name, namespace))
+    raise typer.Exit(part("running.controller").run_controller(name, namespace))
 
 
 def learn_floor(
@@ -359,7 +359,7 @@ def learn_floor(
     file, devices and settings of the monitor are the same: see its parameter free_motion. Where something touches, or
     nothing moves, nothing is learnt, and the floor of before is used on: exit code 2. Ctrl-C cancels.
     """
-    module = part("learn_floor")
+    module = part("procedures.learn_floor")
     raise typer.Exit(module.run_learn_floor(duration, namespace, only_if_missing=only_if_missing))
 
 
@@ -415,4 +415,4 @@ def weigh(
     monitor and simulated robot know it. Nothing else may touch the robot. A simulated robot of constant curvature does
     not sag: weigh it with --bending-order 0.
     """
-    raise typer.Exit(part("weigh").run_weigh(radius, period, turns, bending_order, namespace, json))
+    raise typer.Exit(part("procedures.weigh").run_weigh(radius, period, turns, bending_order, namespace, json))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.app.figures import plt, save_figure
-from continuum_robot.app.recording import Recording, Series
+from continuum_robot.app.recordings.reading import Recording, Series
 from continuum_robot.estimation.contact.kind import UNKNOWN, in_words, kind_of
 from continuum_robot.robot.description import Robot
 

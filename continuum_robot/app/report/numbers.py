@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.app.recording import Recording, Series
+from continuum_robot.app.recordings.reading import Recording, Series
 from continuum_robot.errors import RecordingError
 
 Vector = NDArray[np.float64]

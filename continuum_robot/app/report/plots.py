@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.app.figures import plt, save_figure
-from continuum_robot.app.recording import Recording
+from continuum_robot.app.recordings.reading import Recording
 from continuum_robot.app.report.numbers import WITH_INSERTION, Tracking, active_states, periods_s, responses_s
 from continuum_robot.robot.description import Robot
 

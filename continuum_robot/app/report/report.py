@@ -11,8 +11,8 @@ from typing import Any
 from rich.console import Console
 
 from continuum_robot.app.output import make_folder, write_json
-from continuum_robot.app.recorded_run import RecordedRun, open_run, recorded_facts
-from continuum_robot.app.recording import Recording, read_recording
+from continuum_robot.app.recordings.reading import Recording, read_recording
+from continuum_robot.app.recordings.run import RecordedRun, open_run, recorded_facts
 from continuum_robot.app.report.contact import CONTACT, TRUTH, contact_lines, contact_numbers, draw_contact
 from continuum_robot.app.report.numbers import metrics, track
 from continuum_robot.app.report.plots import draw_tensions, draw_timing, draw_tracking

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.app.figures import plt, save_figure
-from continuum_robot.app.recording import Recording
+from continuum_robot.app.recordings.reading import Recording
 from continuum_robot.models.drawing import Drawing
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot

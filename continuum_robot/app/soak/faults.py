@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from std_msgs.msg import Bool
 
-from continuum_robot.app.fault_runner import Effect, Rng, Stand, killed, stopped_for
+from continuum_robot.app.campaign.runner import Effect, Rng, Stand, killed, stopped_for
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.experiments.fault_campaign.kind import EITHER, SAFE, TOLERATED
 from continuum_robot.msg import ClarkeState, TendonCommands

@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from continuum_robot.app.demo import prepare_model
 from continuum_robot.app.output import plain, run_folder
+from continuum_robot.app.running.demo import prepare_model
 from continuum_robot.app.soak.faults import SoakFault, draw
 from continuum_robot.app.soak.growth import WARM_UP_S, Growth, judge_growth
 from continuum_robot.app.soak.report import draw_soak, print_soak, write_soak

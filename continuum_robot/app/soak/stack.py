@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from continuum_robot.app.demo import wait_until_up
-from continuum_robot.app.domain import claimed_domain
-from continuum_robot.app.process_stack import ProcessStack
+from continuum_robot.app.running.demo import wait_until_up
+from continuum_robot.app.running.domain import claimed_domain
+from continuum_robot.app.running.process_stack import ProcessStack
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.nodes.stack.options import StackOptions

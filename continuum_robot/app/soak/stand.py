@@ -149,7 +149,7 @@ class StackStand:
 
     def _start(self) -> None:
         (self._folder / PIDS).unlink(missing_ok=True)
-        tethered = [sys.executable, "-m", "continuum_robot.app.tethered", str(os.getpid())]
+        tethered = [sys.executable, "-m", "continuum_robot.app.running.tethered", str(os.getpid())]
         program = [sys.executable, "-m", "continuum_robot.app.soak.stack", self._robot_name, str(self._folder)]
         command = [*tethered, *program, json.dumps(self._options)]
         with (self._folder / "stack.log").open("ab") as log:

@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from continuum_robot.app.status_line import STATE_STYLES
+from continuum_robot.app.running.status_line import STATE_STYLES
 from continuum_robot.app.teleop.device import Command
 from continuum_robot.app.teleop.teleoperator import Teleoperator
 from continuum_robot.nodes.reference.motion_start import HOLDING

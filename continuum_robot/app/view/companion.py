@@ -13,7 +13,7 @@ from types import TracebackType
 
 from rich.console import Console
 
-from continuum_robot.app.processes import ProcessGroup
+from continuum_robot.app.running.processes import ProcessGroup
 
 _NAME = "view"
 

@@ -4,8 +4,8 @@
 import pytest
 from typer.testing import CliRunner
 
-from continuum_robot.app.calibrate import run_calibrate
 from continuum_robot.app.command_line import application
+from continuum_robot.app.procedures.calibrate import run_calibrate
 from continuum_robot.errors import ParameterError, RecordingError
 
 

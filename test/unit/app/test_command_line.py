@@ -186,7 +186,7 @@ def test_demo_takes_no_argument_and_contact_no_value(
     arguments: list[str], asked: tuple[str, str | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("rclpy", reason="rclpy is not installed: the demo needs ROS 2")
-    from continuum_robot.app import demo  # noqa: PLC0415  (needs rclpy)
+    from continuum_robot.app.running import demo  # noqa: PLC0415
 
     seen = []
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from continuum_robot.app.command_line import main
-from continuum_robot.app.demo import contact_file
-from continuum_robot.app.recording import Recording, Series
+from continuum_robot.app.recordings.reading import Recording, Series
 from continuum_robot.app.report.contact import contact_lines, contact_numbers, draw_contact, intervals
+from continuum_robot.app.running.demo import contact_file
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.contact import load_contacts

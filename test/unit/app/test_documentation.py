@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from continuum_robot.app.robot_file_page import page
+from continuum_robot.app.pages.robot_file import page
 from continuum_robot.robot.loading import shipped_robots
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("can", reason="python-can is not installed: the wire level needs it")
 
-from continuum_robot.app import fake_level
+from continuum_robot.app.running import fake_level
 from continuum_robot.robot.loading import load_robot
 
 

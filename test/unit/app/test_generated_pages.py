@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from continuum_robot.app.fault_texts import FAULT_TEXTS
+from continuum_robot.app.campaign.texts import FAULT_TEXTS
 from continuum_robot.app.pages import citations, figures, papers
 from continuum_robot.app.pages.commands import page as commands_page
 from continuum_robot.app.pages.generated import pages_of_code

@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from continuum_robot.app.launch_arguments import LaunchArgument, misspelt, rviz_arguments, stack_arguments
-from continuum_robot.app.launch_plan import programs_of_stack
+from continuum_robot.app.launching.arguments import LaunchArgument, misspelt, rviz_arguments, stack_arguments
+from continuum_robot.app.launching.plan import programs_of_stack
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.nodes.stack.choices import FAKE_LEVELS
 from continuum_robot.robot.loading import find_robot_file, load_robot

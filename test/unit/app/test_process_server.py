@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from continuum_robot.app.process_server import ProcessServer
+from continuum_robot.app.running.process_server import ProcessServer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks, and is tethered by the kernel of Linux")
 
@@ -36,7 +36,7 @@ def main(arguments):
 """
 PROGRAM = """
 import os, signal, sys, time
-from continuum_robot.app.process_server import ProcessServer
+from continuum_robot.app.running.process_server import ProcessServer
 def command(what): return [sys.executable, "-m", "to_be_forked", what]
 def end(process):
     while process.poll() is None: time.sleep(0.01)

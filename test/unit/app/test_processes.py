@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from continuum_robot.app.processes import ProcessGroup, node_command, parameter_text
+from continuum_robot.app.running.processes import ProcessGroup, node_command, parameter_text
 from continuum_robot.errors import ParameterError
 
 POLITE = """
@@ -113,7 +113,7 @@ def test_a_program_that_is_not_there_ends_with_a_code() -> None:
 def test_children_end_when_their_starter_is_killed(tmp_path: Path) -> None:
     log = tmp_path / "log"
     program = (
-        "import sys, time; from continuum_robot.app.processes import ProcessGroup\n"
+        "import sys, time; from continuum_robot.app.running.processes import ProcessGroup\n"
         f"group = ProcessGroup({{'child': {command(POLITE, log, 'child')!r}}}); group.start()\n"
         "print(group.pids['child'], flush=True); time.sleep(60)"
     )

@@ -10,9 +10,9 @@ import pytest
 from recordings import SyntheticRun, typestore
 from rosbags.rosbag2 import Reader, StoragePlugin, Writer
 
-from continuum_robot.app.recorded_inputs import Given, State, read_inputs
-from continuum_robot.app.recording import read_recording
-from continuum_robot.app.replay_comparison import compare, comparison_numbers
+from continuum_robot.app.recordings.comparison import compare, comparison_numbers
+from continuum_robot.app.recordings.inputs import Given, State, read_inputs
+from continuum_robot.app.recordings.reading import read_recording
 from continuum_robot.errors import RecordingError
 
 

@@ -14,9 +14,9 @@ from recordings import SyntheticRun
 from rosbags.rosbag2 import Reader
 
 from continuum_robot.app.command_line import main
-from continuum_robot.app.recorded_inputs import read_inputs
-from continuum_robot.app.recorded_run import find_recording, open_run, recorded_facts, statistics_note
-from continuum_robot.app.recording import read_recording
+from continuum_robot.app.recordings.inputs import read_inputs
+from continuum_robot.app.recordings.reading import read_recording
+from continuum_robot.app.recordings.run import find_recording, open_run, recorded_facts, statistics_note
 from continuum_robot.errors import RecordingError
 from continuum_robot.nodes.recordings.writing import BagRecorder
 from continuum_robot.robot.loading import find_robot_file

@@ -12,7 +12,7 @@ import pytest
 from matplotlib import image
 from recordings import SyntheticRun
 
-from continuum_robot.app.recording import Series, read_recording
+from continuum_robot.app.recordings.reading import Series, read_recording
 from continuum_robot.app.report.numbers import loop_numbers, metrics, track
 from continuum_robot.app.report.report import TOPICS, write_report
 from continuum_robot.app.report.shapes import draw_shapes, seen_shapes

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from continuum_robot.app.domain import BusyDomainError, claimed_domain
-from continuum_robot.app.replay import run_replay
+from continuum_robot.app.recordings.replay import run_replay
+from continuum_robot.app.running.domain import BusyDomainError, claimed_domain
 from continuum_robot.app.view.companion import PageCompanion
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.identification.replay import marker_in_tracker, tip_poses

@@ -14,9 +14,9 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from continuum_robot.app import faults as command
+from continuum_robot.app.campaign import run as command
+from continuum_robot.app.campaign.page import page
 from continuum_robot.app.command_line import application
-from continuum_robot.app.faults_page import page
 from continuum_robot.drivers import tendon_faults
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.experiments.fault_campaign import kind as table
@@ -137,12 +137,12 @@ def test_kinds_are_many_unique_and_complete() -> None:
 
 
 def test_every_kind_in_processes_has_an_action_there() -> None:
-    in_processes = pytest.importorskip("continuum_robot.app.fault_processes", reason="rclpy is not installed")
+    in_processes = pytest.importorskip("continuum_robot.app.campaign.processes", reason="rclpy is not installed")
     assert in_processes.ACTIONS.keys() == {kind.name for kind in KINDS if kind.runs == PROCESSES}
 
 
 def test_every_kind_on_a_stack_of_up_has_an_action_there() -> None:
-    on_stacks = pytest.importorskip("continuum_robot.app.fault_stack", reason="rclpy is not installed")
+    on_stacks = pytest.importorskip("continuum_robot.app.campaign.stack", reason="rclpy is not installed")
     assert on_stacks.ACTIONS.keys() == {kind.name for kind in KINDS if kind.runs == STACK}
     assert set(on_stacks.OWN_PROCESS) < on_stacks.ACTIONS.keys()
 

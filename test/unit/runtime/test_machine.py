@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from continuum_robot.app import realtime
+from continuum_robot.app.running import realtime
 from continuum_robot.runtime import machine
 from continuum_robot.runtime.machine import Right, Verdict
 from continuum_robot.runtime.timer_jitter import busy_cores, lateness, measure_lateness

@@ -13,7 +13,7 @@ from pathlib import Path
 import viser
 
 from continuum_robot.app.client.state import RobotState
-from continuum_robot.app.processes import ProcessGroup, node_command
+from continuum_robot.app.running.processes import ProcessGroup, node_command
 from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.controls.status import Status
 from continuum_robot.app.view.gui import Program, note, show

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from continuum_robot.app.fake_level import AUTO, DYNAMICS, LOCKSTEP, MUJOCO, REAL, choose_clock, choose_level
+from continuum_robot.app.running.fake_level import AUTO, DYNAMICS, LOCKSTEP, MUJOCO, REAL, choose_clock, choose_level
 from continuum_robot.drivers import backends
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.stack.options import StackOptions

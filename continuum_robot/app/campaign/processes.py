@@ -29,10 +29,10 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
+from continuum_robot.app.campaign.devices import READY, read_truth
+from continuum_robot.app.campaign.runner import WATCH_S, Effect, Rng, boards_of, killed, run_on_stacks, stopped_for
 from continuum_robot.app.client.stack_link import REFERENCE_PERIOD_S, StackLink
-from continuum_robot.app.fault_devices import READY, read_truth
-from continuum_robot.app.fault_runner import WATCH_S, Effect, Rng, boards_of, killed, run_on_stacks, stopped_for
-from continuum_robot.app.processes import ProcessGroup, node_command
+from continuum_robot.app.running.processes import ProcessGroup, node_command
 from continuum_robot.control.references import RestToRest
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.experiments.fault_campaign import kind as table
@@ -130,7 +130,7 @@ class ProcessRobot:
             raise ParameterError("robot.limits", None, "limits")
         self.limits = self.robot.limits
         self._devices = subprocess.Popen(
-            [sys.executable, "-m", "continuum_robot.app.fault_devices", str(self.file), str(folder), str(seed)],
+            [sys.executable, "-m", "continuum_robot.app.campaign.devices", str(self.file), str(folder), str(seed)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -363,7 +363,7 @@ def run_campaign(
     ----------
     robot_file : path of a robot file or name of a shipped one, with motor boards on CAN
     kinds : those that run elsewhere are left out
-    moment_count, seed : as of :func:`continuum_robot.app.fault_runner.run_on_stacks`
+    moment_count, seed : as of :func:`continuum_robot.app.campaign.runner.run_on_stacks`
     """
     chosen = [kind for kind in kinds if kind.runs == PROCESSES]
     yield from run_on_stacks(partial(_running, robot_file, seed), chosen, ACTIONS, moment_count, seed)

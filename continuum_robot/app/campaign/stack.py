@@ -32,9 +32,9 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
+from continuum_robot.app.campaign.runner import WATCH_S, Effect, Rng, boards_of, killed, run_on_stacks, stopped_for
 from continuum_robot.app.client.stack_link import SOURCE
 from continuum_robot.app.client.trajectories import source_parameters
-from continuum_robot.app.fault_runner import WATCH_S, Effect, Rng, boards_of, killed, run_on_stacks, stopped_for
 from continuum_robot.app.soak.faults import BOARD_TIMEOUTS, STALL_S, estop_by_two, foreign_commands, hostile_requests
 from continuum_robot.app.soak.stand import StackStand
 from continuum_robot.errors import DeviceError
@@ -324,7 +324,7 @@ def run_campaign(
     ----------
     robot_file : path of a robot file or name of a shipped one, with motor boards on CAN
     kinds : those that run elsewhere are left out
-    moment_count, seed : as of :func:`continuum_robot.app.fault_runner.run_on_stacks`
+    moment_count, seed : as of :func:`continuum_robot.app.campaign.runner.run_on_stacks`
     """
     for controller in ("clarke", "topic"):
         chosen = [k for k in kinds if k.runs == STACK and (k.name in OWN_PROCESS) == (controller == "topic")]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from itertools import groupby
 
-from continuum_robot.app.fault_texts import FAULT_TEXTS, FaultText
+from continuum_robot.app.campaign.texts import FAULT_TEXTS, FaultText
 from continuum_robot.app.soak.growth import ALLOWED_PER_H, MINIMUM_S, WARM_UP_S
 from continuum_robot.drivers.dynamixel.actuators import FAULTS as SERVO_FAULTS
 from continuum_robot.drivers.odri_can.faults import FAULTS as BOARD_FAULTS

@@ -16,8 +16,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from continuum_robot.app.cogging_plot import draw_cogging
 from continuum_robot.app.output import write_json
+from continuum_robot.app.procedures.cogging_plot import draw_cogging
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.made_up_wiring import wired
 from continuum_robot.drivers.protocols import CountsFromPowerOn, SetsZero, StringEncoders, TendonActuators
@@ -512,7 +512,7 @@ def _write(json_file: Path | None, numbers: dict[str, object]) -> None:
 def _unclaimed() -> Iterator[None]:
     """Hold the DDS domain, so that no stack drives the same devices; without ROS there can be none."""
     try:
-        from continuum_robot.app.domain import claimed_domain  # noqa: PLC0415
+        from continuum_robot.app.running.domain import claimed_domain  # noqa: PLC0415
     except ImportError:
         yield
         return

@@ -12,17 +12,17 @@ from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
 
-from continuum_robot.app.demo import (
+from continuum_robot.app.running.demo import (
     STATUS_PERIOD_S,
     prepare_model,
     wait_until_up,
 )
-from continuum_robot.app.domain import claimed_domain
-from continuum_robot.app.fake_level import AUTO
-from continuum_robot.app.process_stack import ProcessStack
-from continuum_robot.app.processes import RESPAWNS
-from continuum_robot.app.stack import load_for_stack, with_fake_level
-from continuum_robot.app.status_line import StackMonitor, render
+from continuum_robot.app.running.domain import claimed_domain
+from continuum_robot.app.running.fake_level import AUTO
+from continuum_robot.app.running.process_stack import ProcessStack
+from continuum_robot.app.running.processes import RESPAWNS
+from continuum_robot.app.running.stack import load_for_stack, with_fake_level
+from continuum_robot.app.running.status_line import StackMonitor, render
 from continuum_robot.app.view.companion import PageCompanion
 from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.nodes.composition import ComposedStack

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from continuum_robot.app.recorded_run import find_recording
+from continuum_robot.app.recordings.run import find_recording
 from continuum_robot.errors import RecordingError
 from continuum_robot.nodes.recordings.mcap_file import find_mcap_files
 from continuum_robot.nodes.recordings.writing import repair

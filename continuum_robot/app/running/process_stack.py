@@ -13,9 +13,9 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.app.client.stack_link import DIAGNOSTICS, StackLink
 from continuum_robot.app.output import plain
-from continuum_robot.app.process_server import ProcessServer
-from continuum_robot.app.processes import ProcessGroup
-from continuum_robot.app.stack import absolute_robot, stop_grace_s
+from continuum_robot.app.running.process_server import ProcessServer
+from continuum_robot.app.running.processes import ProcessGroup
+from continuum_robot.app.running.stack import absolute_robot, stop_grace_s
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.nodes.base.spinning import has_joined_dds
 from continuum_robot.nodes.composition import ComposedStack

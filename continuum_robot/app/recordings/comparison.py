@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from continuum_robot.app.recorded_inputs import CLARKE, COMMANDS, CONTACT, SHAPE
-from continuum_robot.app.recording import Recording, Series
+from continuum_robot.app.recordings.inputs import CLARKE, COMMANDS, CONTACT, SHAPE
+from continuum_robot.app.recordings.reading import Recording, Series
 
 ROUNDING = 1e-9
 """Differences below this share of the largest recorded value come from rounding."""

@@ -7,8 +7,8 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from continuum_robot.app.fake_level import AUTO
-from continuum_robot.app.processes import RESPAWN_DELAY_S, RESPAWNS
+from continuum_robot.app.running.fake_level import AUTO
+from continuum_robot.app.running.processes import RESPAWN_DELAY_S, RESPAWNS
 from continuum_robot.nodes.stack.choices import CLARKE
 from continuum_robot.nodes.stack.options import CONTROLLERS
 from continuum_robot.robot.loading import shipped_robots

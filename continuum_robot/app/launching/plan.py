@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from continuum_robot.app.stack import SUPERVISOR, load_for_stack, node_parameters, stop_grace_s, with_fake_level
+from continuum_robot.app.running.stack import SUPERVISOR, load_for_stack, node_parameters, stop_grace_s, with_fake_level
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.stack.options import CONTROL_LOOP, IN_CYCLE, StackOptions
 from continuum_robot.robot.loading import find_robot_file
@@ -40,7 +40,7 @@ def programs_of_stack(given: Mapping[str, str]) -> list[Program]:
 
     Parameters
     ----------
-    given : value by the argument's name, all of :func:`continuum_robot.app.launch_arguments.stack_arguments`
+    given : value by the argument's name, all of :func:`continuum_robot.app.launching.arguments.stack_arguments`
 
     Raises
     ------

@@ -18,10 +18,10 @@ from launch.event_handlers import OnProcessExit
 from launch.events.process import ProcessExited
 from launch_ros.actions import Node
 
-from continuum_robot.app.launch_arguments import LaunchArgument, misspelt, rviz_arguments, stack_arguments
-from continuum_robot.app.launch_plan import Program, programs_of_stack
-from continuum_robot.app.processes import RESPAWN_DELAY_S
-from continuum_robot.app.rviz_view import write_scaled
+from continuum_robot.app.launching.arguments import LaunchArgument, misspelt, rviz_arguments, stack_arguments
+from continuum_robot.app.launching.plan import Program, programs_of_stack
+from continuum_robot.app.running.processes import RESPAWN_DELAY_S
+from continuum_robot.app.running.rviz_view import write_scaled
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.nodes.base.dds_environment import set_dds_environment
 from continuum_robot.robot.loading import load_robot

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from continuum_robot.app.process_server import ForkedProcess, ProcessServer
+from continuum_robot.app.running.process_server import ForkedProcess, ProcessServer
 from continuum_robot.errors import DeviceError, ParameterError
 
 RESPAWN_DELAY_S = 2.0
@@ -103,7 +103,7 @@ class ProcessGroup:
         if self.server is not None and self.output is None:
             self._running[name] = self.server.start(command, os.environ)
             return
-        tethered = [sys.executable, "-m", "continuum_robot.app.tethered", str(os.getpid())]
+        tethered = [sys.executable, "-m", "continuum_robot.app.running.tethered", str(os.getpid())]
         try:
             # A session of its own: the terminal's Ctrl-C reaches only this process, which stops them in order.
             self._running[name] = subprocess.Popen([*tethered, *command], start_new_session=True, stdout=self.output)

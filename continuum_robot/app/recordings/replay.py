@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from continuum_robot.app.domain import claimed_domain
 from continuum_robot.app.output import write_json
+from continuum_robot.app.running.domain import claimed_domain
 from continuum_robot.errors import DeviceError
 from continuum_robot.geometry.so3 import matrix_from_quaternion
 from continuum_robot.identification.recordings import read_recording

@@ -14,14 +14,14 @@ from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
 
-from continuum_robot.app.domain import claimed_domain
-from continuum_robot.app.fake_level import AUTO, LOCKSTEP, choose_clock, choose_level
 from continuum_robot.app.output import run_folder
-from continuum_robot.app.process_stack import ProcessStack
-from continuum_robot.app.processes import processor_time_s
-from continuum_robot.app.recorded_run import RECORDING, open_run
-from continuum_robot.app.stack import load_for_stack, with_world
-from continuum_robot.app.status_line import StackMonitor, render
+from continuum_robot.app.recordings.run import RECORDING, open_run
+from continuum_robot.app.running.domain import claimed_domain
+from continuum_robot.app.running.fake_level import AUTO, LOCKSTEP, choose_clock, choose_level
+from continuum_robot.app.running.process_stack import ProcessStack
+from continuum_robot.app.running.processes import processor_time_s
+from continuum_robot.app.running.stack import load_for_stack, with_world
+from continuum_robot.app.running.status_line import StackMonitor, render
 from continuum_robot.app.view.companion import PageCompanion
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.estimation.contact.channels import contact_channels

@@ -22,9 +22,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from continuum_robot.app.domain import claimed_domain
 from continuum_robot.app.output import run_folder, write_json
-from continuum_robot.app.recorded_inputs import (
+from continuum_robot.app.recordings.comparison import TopicComparison, compare, comparison_numbers
+from continuum_robot.app.recordings.inputs import (
     ANSWERS,
     CLARKE,
     COMMANDS,
@@ -41,9 +41,9 @@ from continuum_robot.app.recorded_inputs import (
     State,
     read_inputs,
 )
-from continuum_robot.app.recorded_run import RECORDING, RecordedRun, open_run
-from continuum_robot.app.recording import read_recording
-from continuum_robot.app.replay_comparison import TopicComparison, compare, comparison_numbers
+from continuum_robot.app.recordings.reading import read_recording
+from continuum_robot.app.recordings.run import RECORDING, RecordedRun, open_run
+from continuum_robot.app.running.domain import claimed_domain
 from continuum_robot.errors import DeviceError, RecordingError
 from continuum_robot.msg import ClarkeState, Contact, FiberCurvature, Shape, StringLengths, TendonStates
 from continuum_robot.nodes.base.lifecycle import ManagedNode

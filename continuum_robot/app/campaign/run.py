@@ -125,13 +125,13 @@ def _in_real_time(robot: str, kinds: Sequence[FaultKind], moment_count: int, see
     """Runs of the kinds that need processes, one after the other: several stacks at once would make each other late."""
     # Only here: the rest of the campaign runs where there is no ROS.
     if any(kind.runs == PROCESSES for kind in kinds):
-        in_processes = importlib.import_module("continuum_robot.app.fault_processes")
-        domain = importlib.import_module("continuum_robot.app.domain")
+        in_processes = importlib.import_module("continuum_robot.app.campaign.processes")
+        domain = importlib.import_module("continuum_robot.app.running.domain")
         with contextlib.ExitStack() as stack:
             stack.enter_context(domain.claimed_domain(""))
             yield from in_processes.run_campaign(robot, kinds, moment_count, seed)
     if any(kind.runs == STACK for kind in kinds):  # the stack claims the domain itself
-        yield from importlib.import_module("continuum_robot.app.fault_stack").run_campaign(
+        yield from importlib.import_module("continuum_robot.app.campaign.stack").run_campaign(
             robot, kinds, moment_count, seed
         )
 
