@@ -40,7 +40,7 @@ else
 	@echo "Building the messages ..."
 	@$(PIP) --no-build-isolation -e ".[ros,viz,mujoco,gamepad,docs,cluster,test]"
 endif
-	@$(BIN)/python -m continuum_robot.runtime.compilation
+	@$(BIN)/python -m continuum_robot.runtime.cycle.compilation
 	@touch $(INSTALLED)
 
 environment: $(INSTALLED)  ## The virtual environment with ROS 2, the libraries and the messages; LOCKED=1: exactly the locked versions

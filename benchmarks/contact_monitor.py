@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints how long one update of the contact monitor takes: python benchmarks/contact_monitor.py."""
 
-from continuum_robot.estimation.benchmark import measure_contact_monitor
+from continuum_robot.app.bench.contact_monitor import measure_contact_monitor
 
 if __name__ == "__main__":
     for key, value in measure_contact_monitor(progress=print).items():

@@ -112,8 +112,8 @@ def make_cycle(form: str, stand: Stand) -> tuple[Cycle, Callable[[], tuple[str, 
         return _cycle_before(stand)
     from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
     from continuum_robot.robot.loading import load_robot
-    from continuum_robot.runtime.assembly import make_safety
-    from continuum_robot.runtime.forms import compiled_form, in_cycle, interpreted_form
+    from continuum_robot.runtime.cycle.assembly import make_safety
+    from continuum_robot.runtime.cycle.forms import compiled_form, in_cycle, interpreted_form
 
     chosen = compiled_form() if form == "compiled" else interpreted_form("it is counted")
     if chosen.name != form:
@@ -162,7 +162,7 @@ def _cycle_before(stand: Stand) -> tuple[Cycle, Callable[[], tuple[str, ...]]]:
     from continuum_robot.control.clarke_controller import ClarkeController
     from continuum_robot.control.references import ClarkeReference
     from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
-    from continuum_robot.drivers.tendon_safety import TendonSafety
+    from continuum_robot.drivers.safety.tendon_safety import TendonSafety
     from continuum_robot.robot.loading import load_robot
 
     class PairBus(SocketcanBus):

@@ -4,7 +4,7 @@
 import json
 import sys
 
-from continuum_robot.rod.benchmark import measure_forward_dynamics
+from continuum_robot.app.bench.rod_dynamics import measure_forward_dynamics
 
 if __name__ == "__main__":
     json.dump(measure_forward_dynamics(progress=lambda line: print(line, file=sys.stderr)), sys.stdout, indent=2)

@@ -53,7 +53,7 @@ _EXPORTS = {
     "ShapeEstimator": "estimation.shape",
     "ContactMonitor": "estimation.contact.monitor",
     "ClarkeController": "control.clarke_controller",
-    "TipControl": "control.tip_control",
+    "TipControl": "control.tip.control",
     "ContactReaction": "control.contact_reaction",
     "make_reference": "control.references",
     "Robot": "client",

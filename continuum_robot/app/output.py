@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from continuum_robot.errors import DeviceError
-from continuum_robot.robot.whole_file import write_whole
+from continuum_robot.robot.file.whole_file import write_whole
 
 
 def counting_bar(console: Console) -> Progress:

@@ -17,8 +17,8 @@ from rich.text import Text
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.file.whole_file import write_whole
 from continuum_robot.robot.loading import load_robot, parse_robot
-from continuum_robot.robot.whole_file import write_whole
 from continuum_robot.simulation.wire.device_ports import DevicePorts, go_ahead_of_others, robot_on_ports
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.simulation.wire.power_on import switched_on

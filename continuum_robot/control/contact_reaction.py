@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.control.blending import quintic, quintic_slope
 from continuum_robot.control.motion import MotionLimits, motion_limits, shortened
 from continuum_robot.control.references import ClarkeReference
-from continuum_robot.control.tip_inverse import TipKinematics
+from continuum_robot.control.tip.inverse import TipKinematics
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.reaction_settings import COMPLY, GUIDE, HOLD, IGNORE, PRESS, RETRACT, ReactionSettings

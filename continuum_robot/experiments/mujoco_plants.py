@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.limits import TensionLimiter
 from continuum_robot.control.references import ClarkeReference, make_reference
-from continuum_robot.control.tip_control import TipControl
+from continuum_robot.control.tip.control import TipControl
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.sensor_watch import STACK_WATCH
 from continuum_robot.estimation.shape import ShapeEstimator
@@ -30,11 +30,11 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.simulation.devices.string_encoder_device import SimulatedStringEncoders
+from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.mujoco.plant import MujocoPlant
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.plants import PLANTS
-from continuum_robot.simulation.string_encoder_device import SimulatedStringEncoders
-from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
 
 Vector = NDArray[np.float64]
 

@@ -27,12 +27,12 @@ from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.coordinates import coordinate_scale_m
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.fiber import Fiber
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
+from continuum_robot.robot.segments.fiber import Fiber
 from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.simulation.bodies import linked_curvature
-from continuum_robot.simulation.fiber import FiberErrors, SimulatedFiber
+from continuum_robot.simulation.bodies.choosing import linked_curvature
+from continuum_robot.simulation.devices.fiber import FiberErrors, SimulatedFiber
 from continuum_robot.simulation.plants import PLANTS, ROD
 
 Array = NDArray[np.float64]

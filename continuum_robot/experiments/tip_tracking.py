@@ -2,7 +2,7 @@
 """A figure of eight with the tip, with and without a tracker of it, by a robot that is not quite as its file states.
 
 The simulated robot has tendons further from the backbone than driver, controller and estimator know, and so bends
-less. It is led by :class:`~continuum_robot.control.tip_control.TipControl` along a figure of eight; without a tracker
+less. It is led by :class:`~continuum_robot.control.tip.control.TipControl` along a figure of eight; without a tracker
 by the model alone. The tracker sees the true tip at its rate, with noise, and reports it late; now and then a
 pose is lost, and for a while in the middle of the run it sees nothing. What it reports is fused with the estimated
 shape. The error is the distance of the true tip from the path at the same instant, after two rounds in which is
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.control.references import ClarkeReference
-from continuum_robot.control.tip_control import TipControl
+from continuum_robot.control.tip.control import TipControl
 from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.estimation.tracked_tip import TrackedTip, TrackerSettings
 from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
@@ -31,8 +31,8 @@ from continuum_robot.robot.coordinates import clarke_manifold, coordinate_scale_
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
+from continuum_robot.simulation.devices.tip_tracker import SimulatedTracker, TrackerErrors
 from continuum_robot.simulation.plants import PLANTS, ROD
-from continuum_robot.simulation.tip_tracker import SimulatedTracker, TrackerErrors
 
 Array = NDArray[np.float64]
 

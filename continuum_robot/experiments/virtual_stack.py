@@ -17,14 +17,14 @@ from continuum_robot.identification.procedures.run import ProcedureRun
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.runtime.assembly import PERIOD_S, QuietWatcher, make_loop
-from continuum_robot.runtime.controller_cycle import ControllerCycle
-from continuum_robot.runtime.foreign_controller import controller_of
-from continuum_robot.runtime.forms import INTERPRETED
+from continuum_robot.runtime.cycle.assembly import PERIOD_S, QuietWatcher, make_loop
+from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
+from continuum_robot.runtime.cycle.foreign_controller import controller_of
+from continuum_robot.runtime.cycle.forms import INTERPRETED
+from continuum_robot.runtime.cycle.reference_input import ReferenceInput
 from continuum_robot.runtime.pace import VirtualPace
-from continuum_robot.runtime.reference_input import ReferenceInput
+from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.plant import Plant
-from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
 
 Array = NDArray[np.float64]
 Way = Callable[[float], ClarkeReference]

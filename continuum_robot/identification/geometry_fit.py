@@ -33,8 +33,8 @@ from continuum_robot.identification.column_distributions import distribution_cou
 from continuum_robot.identification.recordings import TendonRecording, read_recording
 from continuum_robot.identification.tendon_pulls import Pulls, find_pulls, labels_agree
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.recording import Recording
-from continuum_robot.robot.tendons import Tendons
+from continuum_robot.robot.file.recording import Recording
+from continuum_robot.robot.segments.tendons import Tendons
 
 Array = NDArray[np.float64]
 Progress = Callable[[str], None]

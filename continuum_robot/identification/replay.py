@@ -16,7 +16,7 @@ from continuum_robot.identification.recordings import TendonRecording, tendon_di
 from continuum_robot.identification.taut_tendons import TautTendons
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.recording import Recording
+from continuum_robot.robot.file.recording import Recording
 
 Array = NDArray[np.float64]
 

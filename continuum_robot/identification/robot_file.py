@@ -18,9 +18,9 @@ from continuum_robot.identification.dynamics_fit import DynamicsFit
 from continuum_robot.identification.geometry_fit import GeometryFit
 from continuum_robot.identification.procedures.hung_weight import TorqueFit
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.file_values import file_values, plain
+from continuum_robot.robot.file.values import file_values, plain
+from continuum_robot.robot.file.whole_file import write_whole
 from continuum_robot.robot.loading import load_robot, parse_robot
-from continuum_robot.robot.whole_file import write_whole
 
 Fit = GeometryFit | DynamicsFit | DisplacedFit | TorqueFit
 # What was fitted, for the head of the file, and the new values by their dotted keys.

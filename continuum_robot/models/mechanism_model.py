@@ -13,7 +13,7 @@ from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.models.mechanism_drawing import MechanismDrawing, MechanismParts
 from continuum_robot.models.robot_model import Feedforward, Progress
 from continuum_robot.robot.description import Robot
-from continuum_robot.simulation.bodies import mechanism_body
+from continuum_robot.simulation.bodies.choosing import mechanism_body
 from continuum_robot.simulation.contact import Contact
 
 

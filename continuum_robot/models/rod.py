@@ -16,7 +16,7 @@ from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.models.robot_model import Feedforward, Progress, RigidPart, Summary, plate_and_tip
 from continuum_robot.models.rod_drawing import RodDrawing
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.segment import Segment
+from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.rod.code.library import compiled_together
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.rod.friction.capstans import actuator_mass_matrix

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.models.drawing import Geometry
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.routing import RoutedPath
+from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.rod.strain.rod import StrainRod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 

@@ -34,11 +34,11 @@ from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.rod.tendon_modes import controlled_manifold
-from continuum_robot.runtime.controller_cycle import ControllerCycle
-from continuum_robot.runtime.cycle_row import CycleRow
-from continuum_robot.runtime.foreign_controller import controller_of
-from continuum_robot.runtime.forms import Form, interpreted_form
-from continuum_robot.runtime.reference_input import ReferenceInput
+from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
+from continuum_robot.runtime.cycle.foreign_controller import controller_of
+from continuum_robot.runtime.cycle.forms import Form, interpreted_form
+from continuum_robot.runtime.cycle.reference_input import ReferenceInput
+from continuum_robot.runtime.cycle.row import CycleRow
 from continuum_robot.runtime.timing import Histogram
 
 Vector = NDArray[np.float64]

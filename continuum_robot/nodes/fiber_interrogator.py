@@ -15,8 +15,8 @@ from continuum_robot.nodes.base.simulated_sensor import SimulatedSensorNode
 from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.description import Robot
-from continuum_robot.simulation.bodies import linked_curvature
-from continuum_robot.simulation.fiber import FiberErrors, MeasuredCurvature, SimulatedFiber
+from continuum_robot.simulation.bodies.choosing import linked_curvature
+from continuum_robot.simulation.devices.fiber import FiberErrors, MeasuredCurvature, SimulatedFiber
 
 Vector = NDArray[np.float64]
 

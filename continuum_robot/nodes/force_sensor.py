@@ -22,7 +22,7 @@ from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import ROKUBI_SERIAL, RokubiSerial
 from continuum_robot.robot.schema import Quantity
-from continuum_robot.simulation.force_sensor import SimulatedForceSensor
+from continuum_robot.simulation.devices.force_sensor import SimulatedForceSensor
 from continuum_robot.simulation.wire.pacing import Pacer
 from continuum_robot.simulation.wire.rokubi import FakeRokubi
 

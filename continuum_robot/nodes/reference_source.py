@@ -17,7 +17,7 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.control.motion import Halt, MotionLimits, motion_limits
 from continuum_robot.control.references import ClarkeReference, Hold, Reference, blend, make_reference
-from continuum_robot.control.tip_control import TipControl, TipSettings
+from continuum_robot.control.tip.control import TipControl, TipSettings
 from continuum_robot.errors import ParameterError
 from continuum_robot.msg import ClarkeState, Shape
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder

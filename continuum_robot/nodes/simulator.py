@@ -26,7 +26,7 @@ from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.periodic import FrozenGarbage, PeriodicThread, simulator_settings
 from continuum_robot.simulation.contact import load_contacts
-from continuum_robot.simulation.lockstep_server import LockstepServer
+from continuum_robot.simulation.devices.lockstep_server import LockstepServer
 from continuum_robot.simulation.mujoco.world import load_world
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.simulator import MIRROR, STEP_NS, Simulator, SimulatorReport

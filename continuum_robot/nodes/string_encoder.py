@@ -26,8 +26,8 @@ from continuum_robot.nodes.stack.choices import FAKE_LEVELS, HOMING_POLICIES, ON
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
-from continuum_robot.simulation.plant_link import PlantLink
-from continuum_robot.simulation.string_encoder_device import SimulatedStringEncoders
+from continuum_robot.simulation.devices.plant_link import PlantLink
+from continuum_robot.simulation.devices.string_encoder_device import SimulatedStringEncoders
 from continuum_robot.simulation.wire.link_strings import LinkedStringBoard
 from continuum_robot.srv import InjectFault
 

@@ -12,7 +12,7 @@ from rclpy.clock import Clock, ClockType
 from std_srvs.srv import Trigger
 
 from continuum_robot.drivers.protocols import TendonActuators, TendonReading
-from continuum_robot.drivers.safety_settings import SafetySettings
+from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.nodes.base.diagnostics import LoopThresholds
 from continuum_robot.nodes.base.lifecycle import ManagedNode
@@ -42,10 +42,10 @@ from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.driver.states import OtherDriver, StatePublisher
 from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.description import Robot
-from continuum_robot.runtime.assembly import make_loop, real_time
-from continuum_robot.runtime.driver_loop import DriverLoop, configured
+from continuum_robot.runtime.cycle.assembly import make_loop, real_time
+from continuum_robot.runtime.cycle.driver_loop import DriverLoop, configured
+from continuum_robot.runtime.cycle.forms import Form, compiled_form, form_of, interpreted_form
 from continuum_robot.runtime.estop_inputs import EstopInputs
-from continuum_robot.runtime.forms import Form, compiled_form, form_of, interpreted_form
 from continuum_robot.runtime.periodic import FrozenGarbage
 from continuum_robot.runtime.reports import LoopReport, ResponseReport, RoundTripReport
 from continuum_robot.runtime.round_trips import RoundTripStatistics

@@ -17,7 +17,7 @@ from rclpy.serialization import deserialize_message
 from rclpy.task import Future
 from std_msgs.msg import String
 
-from continuum_robot.control.tip_approach import (
+from continuum_robot.control.tip.approach import (
     LOST,
     MOVING,
     STOPPED,

@@ -18,7 +18,7 @@ from continuum_robot.nodes.base.simulated_sensor import SimulatedSensorNode
 from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.schema import Quantity
-from continuum_robot.simulation.tip_tracker import SimulatedTracker, TrackerErrors, true_tip
+from continuum_robot.simulation.devices.tip_tracker import SimulatedTracker, TrackerErrors, true_tip
 
 Vector = NDArray[np.float64]
 

@@ -12,20 +12,20 @@ from numpy.typing import NDArray
 from continuum_robot.robot.actuation import Actuators, TensionLimits
 from continuum_robot.robot.construction import Construction
 from continuum_robot.robot.control_settings import PID_LAW, ControlSettings, ReferenceSettings
-from continuum_robot.robot.displaced_tendons import DisplacedTendons
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
-from continuum_robot.robot.fiber import Fiber
+from continuum_robot.robot.file.recording import Recording
 from continuum_robot.robot.hardware import Hardware
 from continuum_robot.robot.reaction_settings import ReactionSettings
-from continuum_robot.robot.recording import Recording
 from continuum_robot.robot.rod_construction import FEWEST_AROUND, RodConstruction, segment_starts_m, tendon_paths
 from continuum_robot.robot.rolling_joint import RollingJoint
-from continuum_robot.robot.routing import RoutedPath
 from continuum_robot.robot.schema import quantity, refuse
-from continuum_robot.robot.segment import Segment
+from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
+from continuum_robot.robot.segments.fiber import Fiber
+from continuum_robot.robot.segments.routing import RoutedPath
+from continuum_robot.robot.segments.segment import Segment
+from continuum_robot.robot.segments.tendons import RoutedTendon, String
 from continuum_robot.robot.simulation_settings import SimulationSettings
 from continuum_robot.robot.stop_policy import BRAKE, StopPolicy
-from continuum_robot.robot.tendons import RoutedTendon, String
 from continuum_robot.robot.traits import AUTO, EXPLICIT, IMPLICIT, Traits
 
 Vector = NDArray[np.float64]

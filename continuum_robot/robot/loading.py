@@ -10,9 +10,9 @@ from typing import Any
 
 from continuum_robot.errors import RobotFileError
 from continuum_robot.robot.description import SCHEMA_VERSION, Robot
-from continuum_robot.robot.plain_yaml import plain_yaml, read_yaml
+from continuum_robot.robot.file.plain_yaml import plain_yaml, read_yaml
+from continuum_robot.robot.file.shipped_files import shipped_folders
 from continuum_robot.robot.schema import Source, read
-from continuum_robot.robot.shipped_files import shipped_folders
 
 
 def shipped_robots() -> dict[str, Path]:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from continuum_robot.geometry.clarke import ClarkeManifold
 from continuum_robot.robot.control_settings import PID_LAW
-from continuum_robot.robot.routing import RoutedPath
-from continuum_robot.robot.segment import Segment
-from continuum_robot.robot.tendons import RoutedTendon, String
+from continuum_robot.robot.segments.routing import RoutedPath
+from continuum_robot.robot.segments.segment import Segment
+from continuum_robot.robot.segments.tendons import RoutedTendon, String
 from continuum_robot.robot.traits import AUTO, EXPLICIT, IMPLICIT, LENGTHS, STATICS, Traits
 
 Vector = NDArray[np.float64]

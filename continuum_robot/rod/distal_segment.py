@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.backbone import Disk
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.segments.backbone import Disk
 from continuum_robot.rod.friction.capstans import drives
 
 Vector = NDArray[np.float64]

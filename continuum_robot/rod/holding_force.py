@@ -98,7 +98,7 @@ class HoldingForce:
     def call(self) -> cython.void:
         """Call the generated function on its buffers."""
         if cython.compiled:
-            # The type is declared by runtime/compilation.py.
+            # The type is declared by runtime/cycle/compilation.py.
             cython.cast(CasadiFunction, self._address)(  # type: ignore[name-defined]  # noqa: F821
                 cython.cast(cython.pp_double, self._arguments),
                 cython.cast(cython.pp_double, self._results),

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.lumped_masses import lumped_masses
-from continuum_robot.robot.segment import Segment
+from continuum_robot.robot.segments.lumped_masses import lumped_masses
+from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.rod.bases import gauss_legendre, strain_matrix
 from continuum_robot.rod.tendons import tendon_matrix
 

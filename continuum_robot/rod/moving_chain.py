@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.segment import Segment
+from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.rod.bases import REFERENCE_STRAIN, basis_matrix
 from continuum_robot.rod.code.shared import Code, repeated_code, shared_code, sparse
 from continuum_robot.rod.exponential import bracket

@@ -17,7 +17,7 @@ import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.robot.routing import RoutedPath
+from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.rod.bases import REFERENCE_STRAIN, gauss_legendre
 from continuum_robot.rod.code.batches import Batch
 from continuum_robot.rod.code.shared import sparse

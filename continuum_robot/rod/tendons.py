@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.routing import RoutedPath
+from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.rod.path_lengths import PathLengths
 from continuum_robot.rod.strain.kinematics import stretches
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from continuum_robot.runtime.driver_cycle import DriverCycle
+from continuum_robot.runtime.cycle.driver_cycle import DriverCycle
 from continuum_robot.runtime.free_run import FreeRun
 from continuum_robot.runtime.periodic import PeriodicThread, RealtimeSettings
 from continuum_robot.runtime.reports import LoopReport, ResponseReport

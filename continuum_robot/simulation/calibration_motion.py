@@ -16,7 +16,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.friction.capstans import drives
 from continuum_robot.rod.friction.tendons import TendonFriction
-from continuum_robot.simulation.string_encoders import StringEncoderModel, StringEncoderSettings
+from continuum_robot.simulation.devices.string_encoders import StringEncoderModel, StringEncoderSettings
 
 Array = NDArray[np.float64]
 

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.so3 import hat
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.plain_yaml import plain_yaml, read_yaml
+from continuum_robot.robot.file.plain_yaml import plain_yaml, read_yaml
 from continuum_robot.robot.schema import Source, quantity, read, refuse
 
 Vector = NDArray[np.float64]

@@ -10,7 +10,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.fiber import curvature_matrix
 from continuum_robot.rod.model import RodModel
-from continuum_robot.simulation.plant_link import TIP_VALUES
+from continuum_robot.simulation.devices.plant_link import TIP_VALUES
 
 Vector = NDArray[np.float64]
 

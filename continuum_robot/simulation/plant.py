@@ -14,12 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.traits import EXPLICIT, IMPLICIT
+from continuum_robot.simulation.bodies.explicit import ExplicitBody
+from continuum_robot.simulation.bodies.implicit import ImplicitBody
+from continuum_robot.simulation.bodies.plant_body import Drive, PlantBody
+from continuum_robot.simulation.bodies.rod_body import RodBody
 from continuum_robot.simulation.contact import Contact, ContactLoad, Kinematics, PlantContacts
-from continuum_robot.simulation.explicit_body import ExplicitBody
-from continuum_robot.simulation.implicit_body import ImplicitBody
 from continuum_robot.simulation.motors import MotorModel
-from continuum_robot.simulation.plant_body import Drive, PlantBody
-from continuum_robot.simulation.rod_body import RodBody
 
 Vector = NDArray[np.float64]
 
@@ -59,7 +59,7 @@ class Plant:
     calls.
 
     A robot whose rod does more than bend, or whose tendons or strings are not parallel to it, is integrated in implicit
-    steps by simulation/implicit_body.py; all others by simulation/explicit_body.py.
+    steps by simulation/bodies/implicit.py; all others by simulation/bodies/explicit.py.
 
     Parameters
     ----------

@@ -15,14 +15,14 @@ import numpy as np
 from continuum_robot.drivers.simulated_wires import SERVOS, simulator_folder
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.simulation.bodies import linked_count
+from continuum_robot.simulation.bodies.choosing import linked_count
 from continuum_robot.simulation.contact import Contact
-from continuum_robot.simulation.link_server import LinkServer
+from continuum_robot.simulation.devices.link_server import LinkServer
+from continuum_robot.simulation.devices.plant_link import PlantLink
+from continuum_robot.simulation.devices.tendon_actuators import LEVELS, SimulatedTendonActuators
 from continuum_robot.simulation.mujoco.plant import MujocoPlant
 from continuum_robot.simulation.mujoco.world import PlacedWorld
 from continuum_robot.simulation.plant import Plant
-from continuum_robot.simulation.plant_link import PlantLink
-from continuum_robot.simulation.tendon_actuators import LEVELS, SimulatedTendonActuators
 from continuum_robot.simulation.wire.frame_sockets import BoardSockets
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.simulation.wire.listening import Listener, make_folder, remove_folder

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Code of the control cycle: one Python source that runs interpreted, and compiled without the interpreter lock.
 
-The modules that runtime/compilation.py lists are written in the part of Python that Cython's pure-Python mode turns
-into plain C (docs/adr/0010). Rules:
+The modules that runtime/cycle/compilation.py lists are written in the part of Python that Cython's pure-Python mode
+turns into plain C (docs/adr/0010). Rules:
 
 - State lives in ``@cython.cclass`` classes whose attributes are annotated with C types: ``cython.double``,
   ``cython.int``, ``cython.longlong``, ``cython.bint``, ``cython.double[::1]``, or another such class. Arrays come from

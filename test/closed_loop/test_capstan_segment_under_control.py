@@ -9,8 +9,8 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.friction.capstans import drives, torque_from_tension
 from continuum_robot.simulation.contact import Contact
+from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.plant import Plant
-from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
 
 ROBOT = load_robot("vanderbilt_segment")
 HAND_S = (1.0, 1.6)

@@ -9,8 +9,8 @@ import pytest
 from continuum_robot.control.delay_margin import linear_plant, sampled_loop
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.simulation.bodies.explicit import ExplicitBody
 from continuum_robot.simulation.contact import PlantContacts
-from continuum_robot.simulation.explicit_body import ExplicitBody
 from continuum_robot.simulation.motors import MotorModel
 
 

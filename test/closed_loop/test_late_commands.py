@@ -12,8 +12,8 @@ from continuum_robot.control.delay_margin import delay_margin_s
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.feedforward import clarke_feedforward
+from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.plant import Plant
-from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
 
 PERIOD_S = 1e-3
 PUSHED_M = 2e-4

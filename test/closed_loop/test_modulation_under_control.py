@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from virtual_loop import VirtualLoop
 
-from continuum_robot.control.macro_micro import MACRO, MICRO, MacroMicroController, MacroMicroParameters
+from continuum_robot.control.tip.macro_micro import MACRO, MICRO, MacroMicroController, MacroMicroParameters
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.experiments.registry import experiments
@@ -17,7 +17,7 @@ from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobia
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.bodies import mechanism_body
+from continuum_robot.simulation.bodies.choosing import mechanism_body
 
 STEP_S = 1e-3
 

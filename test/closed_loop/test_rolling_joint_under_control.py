@@ -17,7 +17,7 @@ from continuum_robot.models.making import robot_model
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.model import RodModel
-from continuum_robot.simulation.bodies import mechanism_body
+from continuum_robot.simulation.bodies.choosing import mechanism_body
 from continuum_robot.simulation.rolling_plant import RollingPlant
 
 STEP_S = 1e-3

@@ -8,8 +8,8 @@ import pytest
 from virtual_loop import VirtualLoop, rmse
 
 from continuum_robot.control.references import blend
-from continuum_robot.drivers import tendon_faults
-from continuum_robot.drivers.safety_settings import SafetySettings
+from continuum_robot.drivers.safety import tendon_faults
+from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation import faults

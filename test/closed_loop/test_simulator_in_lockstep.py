@@ -8,11 +8,11 @@ from virtual_loop import VirtualLoop
 
 from continuum_robot.drivers.made_up_wiring import wired
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
+from continuum_robot.drivers.safety.tendon_faults import DEVICE_FAULT
 from continuum_robot.drivers.simulated_link.actuators import SimulatedLinkActuators
 from continuum_robot.drivers.simulated_wires import SimulatedWires, SimulatorControl
-from continuum_robot.drivers.tendon_faults import DEVICE_FAULT
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.lockstep_server import LockstepServer
+from continuum_robot.simulation.devices.lockstep_server import LockstepServer
 from continuum_robot.simulation.simulator import Simulator
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 

@@ -6,7 +6,7 @@ import pytest
 from virtual_loop import VirtualLoop, rmse
 
 from continuum_robot.control.references import RestToRest
-from continuum_robot.control.tip_control import TipControl
+from continuum_robot.control.tip.control import TipControl
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.strain.rod import StrainRod

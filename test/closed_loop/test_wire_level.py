@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from virtual_loop import VirtualLoop, rmse
 
-from continuum_robot.drivers.tendon_faults import DEVICE_FAULT
+from continuum_robot.drivers.safety.tendon_faults import DEVICE_FAULT
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.identification.procedures.homing import Homing
 from continuum_robot.identification.procedures.run import ProcedureRun

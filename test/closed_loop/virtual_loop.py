@@ -10,12 +10,12 @@ import numpy as np
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.references import make_reference
 from continuum_robot.models.making import robot_model
-from continuum_robot.runtime.assembly import PERIOD_S, QuietWatcher, make_loop, make_safety
-from continuum_robot.runtime.controller_cycle import ControllerCycle
-from continuum_robot.runtime.forms import interpreted_form
+from continuum_robot.runtime.cycle.assembly import PERIOD_S, QuietWatcher, make_loop, make_safety
+from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
+from continuum_robot.runtime.cycle.forms import interpreted_form
+from continuum_robot.runtime.cycle.reference_input import ReferenceInput
 from continuum_robot.runtime.pace import VirtualPace
-from continuum_robot.runtime.reference_input import ReferenceInput
-from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
+from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 
 
 @dataclass

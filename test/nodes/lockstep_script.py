@@ -31,8 +31,8 @@ from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.clock import START_NS, SteppedClock
-from continuum_robot.simulation.bodies import linked_count
-from continuum_robot.simulation.plant_link import PlantLink
+from continuum_robot.simulation.bodies.choosing import linked_count
+from continuum_robot.simulation.devices.plant_link import PlantLink
 
 NODES = {
     "string_encoder": StringEncoder,

@@ -16,8 +16,8 @@ from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.topics import conversions
+from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.shipped_files import shipped_file
 from continuum_robot.rod.fiber import curvature_matrix
 
 pytestmark = [pytest.mark.ros]

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from continuum_robot.drivers.heat_watch import HeatWatch
+from continuum_robot.drivers.safety.heat_watch import HeatWatch
 from continuum_robot.nodes.driver.heat_memory import HeatMemory
 from continuum_robot.robot.loading import load_robot
 

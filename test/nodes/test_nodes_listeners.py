@@ -24,8 +24,8 @@ pytest.importorskip("viser", reason="viser is not installed: there is no page wi
 from ros_probe import Probe, patient_robot
 
 from continuum_robot.drivers.simulated_wires import simulator_folder
+from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.shipped_files import shipped_file
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 

@@ -19,7 +19,7 @@ from continuum_robot.nodes.base.spinning import Spinner, initialize
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.tip_tracker import TipTracker
 from continuum_robot.nodes.topics import conversions
-from continuum_robot.robot.shipped_files import shipped_file
+from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.simulation.wire.ndi_tracker import FakeNdiTracker
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time]

@@ -12,7 +12,7 @@ from continuum_robot.msg import TipState
 from geometry_msgs.msg import Point, PointStamped
 from ros_probe import Probe
 
-from continuum_robot.control.tip_approach import ApproachSettings, TipApproach, approach_parameters
+from continuum_robot.control.tip.approach import ApproachSettings, TipApproach, approach_parameters
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]

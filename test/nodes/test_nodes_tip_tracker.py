@@ -17,7 +17,7 @@ from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.topics import conversions
-from continuum_robot.robot.shipped_files import shipped_file
+from continuum_robot.robot.file.shipped_files import shipped_file
 
 pytestmark = [pytest.mark.ros]
 

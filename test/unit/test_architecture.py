@@ -55,7 +55,7 @@ def test_they_are_seen(source: str, seen: bool) -> None:
 
 
 # Who may step the safety logic: the cycle of the driver alone, and what the safety logic itself is made of.
-STEPS_SAFETY = {"runtime/driver_cycle.py", "drivers/safety_cycle.py", "drivers/tendon_safety.py"}
+STEPS_SAFETY = {"runtime/cycle/driver_cycle.py", "drivers/safety/cycle.py", "drivers/safety/tendon_safety.py"}
 
 
 def safety_steps(source: str) -> list[int]:

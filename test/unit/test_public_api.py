@@ -54,7 +54,7 @@ SOURCE = re.compile(
 )
 # Modules without a formula of anybody's: they build, draw, compile or measure what others compute.
 WITHOUT_FORMULAS = {
-    "rod/benchmark.py",
+    "app/bench/rod_dynamics.py",
     "rod/code/batches.py",
     "rod/code/generation.py",
     "rod/code/library.py",
@@ -62,9 +62,9 @@ WITHOUT_FORMULAS = {
     "rod/code/widening.py",
     "rod/loads.py",
     "rod/code/shared.py",
-    "rod/strain/benchmark.py",
+    "app/bench/rod_statics.py",
     "rod/strain/dynamics.py",
-    "rod/strain/motion_benchmark.py",
+    "app/bench/rod_motion.py",
     "control/cogging.py",
     "estimation/contact/cycle.py",
     "estimation/contact/own_observer.py",

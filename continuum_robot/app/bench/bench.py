@@ -14,7 +14,9 @@ from rich.markup import escape
 
 from continuum_robot import __version__
 from continuum_robot.app.bench.bare_loop import measure_bare_loop
+from continuum_robot.app.bench.codecs import measure_codecs
 from continuum_robot.app.bench.company import has_viewer, loop_in_company
+from continuum_robot.app.bench.contact_monitor import measure_contact_monitor
 from continuum_robot.app.bench.driver import measure_driver_cycle
 from continuum_robot.app.bench.loop import (
     BARE,
@@ -24,20 +26,18 @@ from continuum_robot.app.bench.loop import (
     loop_in_one_process,
     loop_in_separate_processes,
 )
+from continuum_robot.app.bench.rod_dynamics import measure_forward_dynamics
+from continuum_robot.app.bench.rod_motion import measure_motion
+from continuum_robot.app.bench.rod_statics import measure_statics
 from continuum_robot.app.bench.tables import Tables
 from continuum_robot.app.output import write_json
 from continuum_robot.app.running.demo import prepare_model
 from continuum_robot.app.running.domain import claimed_domain
 from continuum_robot.app.running.fake_level import AUTO, choose_level
 from continuum_robot.app.running.stack import load_for_stack
-from continuum_robot.drivers.benchmark import measure_codecs
-from continuum_robot.estimation.benchmark import measure_contact_monitor
 from continuum_robot.mechanisms.rolling_joint.benchmark import measure_rolling_joints
 from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.nodes.stack.options import StackOptions
-from continuum_robot.rod.benchmark import measure_forward_dynamics
-from continuum_robot.rod.strain.benchmark import measure_statics
-from continuum_robot.rod.strain.motion_benchmark import measure_motion
 
 ROBOT = "opencr_five_tendon"
 

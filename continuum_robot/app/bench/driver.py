@@ -14,8 +14,8 @@ from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.simulated_wires import SimulatedWires
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
-from continuum_robot.runtime.assembly import QuietWatcher, make_loop, real_time
-from continuum_robot.runtime.forms import Form, compiled_form, interpreted_form
+from continuum_robot.runtime.cycle.assembly import QuietWatcher, make_loop, real_time
+from continuum_robot.runtime.cycle.forms import Form, compiled_form, interpreted_form
 from continuum_robot.runtime.machine import allowed_priority
 from continuum_robot.runtime.periodic import (
     FIFO_PRIORITY,

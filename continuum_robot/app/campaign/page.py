@@ -10,8 +10,8 @@ from continuum_robot.app.campaign.texts import FAULT_TEXTS, FaultText
 from continuum_robot.app.soak.growth import ALLOWED_PER_H, MINIMUM_S, WARM_UP_S
 from continuum_robot.drivers.dynamixel.actuators import FAULTS as SERVO_FAULTS
 from continuum_robot.drivers.odri_can.faults import FAULTS as BOARD_FAULTS
-from continuum_robot.drivers.safety_settings import SafetySettings
-from continuum_robot.drivers.tendon_faults import FAULTS
+from continuum_robot.drivers.safety.settings import SafetySettings
+from continuum_robot.drivers.safety.tendon_faults import FAULTS
 from continuum_robot.experiments.fault_campaign.campaign import DISPLACEMENT_SHARE, MOMENTS, MOVE_S
 from continuum_robot.experiments.fault_campaign.judgement import (
     DEVIATION_M,

@@ -19,7 +19,7 @@ from continuum_robot.experiments.fault_campaign.campaign import FaultRecord, as_
 from continuum_robot.experiments.fault_campaign.kind import PROCESSES, STACK, VIRTUAL, FaultKind
 from continuum_robot.experiments.fault_campaign.kinds import KINDS, kinds_by_name
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.runtime.assembly import PERIOD_S
+from continuum_robot.runtime.cycle.assembly import PERIOD_S
 from continuum_robot.workers import HERE, WorkerOptions, tasks
 
 PLAIN_WIDTH = 150

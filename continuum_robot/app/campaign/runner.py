@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.app.client.stack_link import StackLink
-from continuum_robot.drivers.tendon_faults import FAULTS
+from continuum_robot.drivers.safety.tendon_faults import FAULTS
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.experiments.fault_campaign import kind as table
 from continuum_robot.experiments.fault_campaign.campaign import MOMENTS, FaultRecord, moments, record_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from continuum_robot.drivers.dynamixel import actuators as dynamixel
 from continuum_robot.drivers.odri_can import faults as board
-from continuum_robot.drivers.tendon_faults import FAULTS as DRIVER_FAULTS
+from continuum_robot.drivers.safety.tendon_faults import FAULTS as DRIVER_FAULTS
 
 
 @dataclass(frozen=True, slots=True)

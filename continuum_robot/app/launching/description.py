@@ -24,8 +24,8 @@ from continuum_robot.app.running.processes import RESPAWN_DELAY_S
 from continuum_robot.app.running.rviz_view import write_scaled
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.nodes.base.dds_environment import set_dds_environment
+from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.shipped_files import shipped_file
 
 PACKAGE = "continuum_robot"
 

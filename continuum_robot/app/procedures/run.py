@@ -45,7 +45,7 @@ from continuum_robot.identification.procedures.tendon_check import OK, TendonChe
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.runtime.assembly import PERIOD_S, QuietWatcher, make_loop
+from continuum_robot.runtime.cycle.assembly import PERIOD_S, QuietWatcher, make_loop
 from continuum_robot.runtime.pace import Pace, RealTimePace, VirtualPace
 from continuum_robot.simulation.hung_weight import HungWeightBench
 from continuum_robot.simulation.wire.hardware import SimulatedHardware

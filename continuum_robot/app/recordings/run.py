@@ -20,8 +20,8 @@ from continuum_robot.nodes.recordings.bag_reading import readable
 from continuum_robot.nodes.recordings.mcap_file import MAGIC, PROFILE, McapScan, find_mcap_files
 from continuum_robot.nodes.recordings.writing import repair
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.file.plain_yaml import plain_yaml, read_yaml
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.plain_yaml import plain_yaml, read_yaml
 
 RECORDING = "recording"
 """Name of the recording's folder in the folder of a run."""

@@ -31,8 +31,8 @@ from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.choices import AT_START
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.shipped_files import shipped_file
-from continuum_robot.runtime.forms import compiled_form
+from continuum_robot.robot.file.shipped_files import shipped_file
+from continuum_robot.runtime.cycle.forms import compiled_form
 from continuum_robot.simulation.contact import Contact, load_contacts
 
 STARTUP_TIMEOUT_S = 120.0

@@ -17,7 +17,7 @@ from continuum_robot.app.bench.driver import PERIOD_S, measure_form
 from continuum_robot.app.output import write_json
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime import machine, timer_jitter
-from continuum_robot.runtime.forms import compiled_form
+from continuum_robot.runtime.cycle.forms import compiled_form
 from continuum_robot.runtime.machine import Finding, Verdict
 from continuum_robot.runtime.periodic import FIFO_PRIORITY
 from continuum_robot.runtime.timer_jitter import Lateness

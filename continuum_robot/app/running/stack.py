@@ -11,8 +11,8 @@ from continuum_robot.drivers import backends
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import find_robot_file, load_robot
-from continuum_robot.robot.shipped_files import shipped_file
 from continuum_robot.simulation.mujoco.world import load_world
 
 SUPERVISOR = "supervisor"

@@ -22,7 +22,7 @@ from continuum_robot.app.running.process_stack import ProcessStack
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.nodes.stack.options import StackOptions
-from continuum_robot.robot.whole_file import write_whole
+from continuum_robot.robot.file.whole_file import write_whole
 
 TRUTH, PIDS = "truth", "pids.json"
 SUPERVISOR, SERVER = "supervisor", "process_server"

@@ -20,10 +20,10 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.experiments.contact.touched_robot import Run, TouchedRobot
 from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
+from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.reaction_settings import COMPLY, IGNORE, ReactionSettings
 from continuum_robot.robot.schema import quantity
-from continuum_robot.robot.shipped_files import shipped_file
 from continuum_robot.simulation.plant import Plant
 
 Array = NDArray[np.float64]

@@ -20,9 +20,9 @@ from continuum_robot.control.references import RestToRest
 from continuum_robot.drivers.odri_can.faults import FAULTS as BOARD_FAULTS
 from continuum_robot.drivers.protocols import ForceReading, StringReading
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
+from continuum_robot.drivers.safety.tendon_faults import FAULTS
+from continuum_robot.drivers.safety.tendon_safety import ACTIVE, TendonSafety
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
-from continuum_robot.drivers.tendon_faults import FAULTS
-from continuum_robot.drivers.tendon_safety import ACTIVE, TendonSafety
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.identification.procedures.homing import Homing, HomingSettings
@@ -31,10 +31,10 @@ from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import ROKUBI_SERIAL, RokubiSerial
-from continuum_robot.runtime.assembly import PERIOD_S, QuietWatcher, make_loop
-from continuum_robot.runtime.controller_cycle import ControllerCycle
+from continuum_robot.runtime.cycle.assembly import PERIOD_S, QuietWatcher, make_loop
+from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
+from continuum_robot.runtime.cycle.reference_input import ReferenceInput
 from continuum_robot.runtime.pace import VirtualPace
-from continuum_robot.runtime.reference_input import ReferenceInput
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire.hardware import SimulatedHardware, wired
 from continuum_robot.stepped.buffers import vector

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.robot.segment import Segment
+from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.rod.bases import BENDING_ROWS, basis_matrix
 
 Array = NDArray[np.float64]

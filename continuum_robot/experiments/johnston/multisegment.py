@@ -43,7 +43,7 @@ from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.distal_segment import distal_reaction, lumped_distal
 from continuum_robot.rod.tendons import string_matrix
-from continuum_robot.simulation.string_encoders import StringEncoderModel, StringEncoderSettings
+from continuum_robot.simulation.devices.string_encoders import StringEncoderModel, StringEncoderSettings
 
 Array = NDArray[np.float64]
 

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.estimation.contact.disturbance_observer import StateTerms
-from continuum_robot.robot.backbone import Disk
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.segments.backbone import Disk
 from continuum_robot.rod.code.generation import compile_functions
 from continuum_robot.rod.contact.functions import ContactFunctions, FrictionTerms
 from continuum_robot.rod.friction.capstans import capstan_jacobian

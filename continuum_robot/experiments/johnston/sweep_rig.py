@@ -19,9 +19,9 @@ from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.friction.capstans import drives, tension_from_torque
 from continuum_robot.rod.tendons import string_matrix
 from continuum_robot.simulation.contact import Contact
+from continuum_robot.simulation.devices.string_encoders import StringEncoderModel, StringEncoderSettings
 from continuum_robot.simulation.mujoco.plant import MujocoPlant
 from continuum_robot.simulation.plants import PLANTS, ROD
-from continuum_robot.simulation.string_encoders import StringEncoderModel, StringEncoderSettings
 from continuum_robot.workers import MOST_WORKERS
 
 Array = NDArray[np.float64]

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.control.macro_micro import MACRO, MICRO, TRIM, MacroMicroController
-from continuum_robot.control.tip_approach import approach_parameters
+from continuum_robot.control.tip.approach import approach_parameters
+from continuum_robot.control.tip.macro_micro import MACRO, MICRO, TRIM, MacroMicroController
 from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
 from continuum_robot.experiments.wang.segment import MM, UM

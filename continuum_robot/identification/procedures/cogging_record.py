@@ -26,7 +26,7 @@ from continuum_robot.identification.procedures.record import (
     write_record,
 )
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.plain_yaml import YamlBounds
+from continuum_robot.robot.file.plain_yaml import YamlBounds
 from continuum_robot.robot.schema import quantity, refuse
 
 Vector = NDArray[np.float64]

@@ -21,9 +21,9 @@ from continuum_robot import __version__
 from continuum_robot.errors import DeviceError, RecordingError, RobotFileError
 from continuum_robot.identification.procedures.homing import Homed
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.plain_yaml import BOUNDS, YamlBounds, plain_yaml, read_yaml
+from continuum_robot.robot.file.plain_yaml import BOUNDS, YamlBounds, plain_yaml, read_yaml
+from continuum_robot.robot.file.whole_file import write_whole
 from continuum_robot.robot.schema import Source, quantity, read
-from continuum_robot.robot.whole_file import write_whole
 
 Vector = NDArray[np.float64]
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from continuum_robot.drivers.protocols import TendonReading
-from continuum_robot.drivers.tendon_faults import FAULTS
-from continuum_robot.drivers.tendon_safety import ACTIVE, TendonSafety
+from continuum_robot.drivers.safety.tendon_faults import FAULTS
+from continuum_robot.drivers.safety.tendon_safety import ACTIVE, TendonSafety
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.identification.procedures.procedure import Procedure, Step, Vector
 

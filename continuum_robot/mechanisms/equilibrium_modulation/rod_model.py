@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.mechanisms.equilibrium_modulation.segment import STRAIGHT_RAD, ModulatedSegment
 from continuum_robot.robot.basis import Basis
-from continuum_robot.robot.routing import RoutedPath
+from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.rod.strain.inverse import hold
 from continuum_robot.rod.strain.rod import RodSegment, StrainRod
 from continuum_robot.rod.strain.statics import equilibrium

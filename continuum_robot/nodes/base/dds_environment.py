@@ -18,7 +18,7 @@ from pathlib import Path
 import rclpy
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.shipped_files import shipped_file
+from continuum_robot.robot.file.shipped_files import shipped_file
 
 _RANGE = "ROS_AUTOMATIC_DISCOVERY_RANGE"
 _PROFILES = "FASTDDS_DEFAULT_PROFILES_FILE"

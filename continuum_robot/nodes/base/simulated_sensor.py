@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.nodes.base.sensor_node import SensorNode
 from continuum_robot.robot.description import Robot
-from continuum_robot.simulation.late_reports import Dated
-from continuum_robot.simulation.plant_link import PlantLink, PlantLinkReader
+from continuum_robot.simulation.devices.late_reports import Dated
+from continuum_robot.simulation.devices.plant_link import PlantLink, PlantLinkReader
 
 Vector = NDArray[np.float64]
 Seen = TypeVar("Seen", bound=Dated)

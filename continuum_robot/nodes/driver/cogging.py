@@ -14,7 +14,7 @@ from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.identification.procedures.cogging_record import CALIBRATE_FIRST, cogging_path, load_cogging
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.base.lifecycle import ManagedNode
-from continuum_robot.runtime.driver_loop import DriverLoop
+from continuum_robot.runtime.cycle.driver_loop import DriverLoop
 
 PARAMETER = "cogging"
 

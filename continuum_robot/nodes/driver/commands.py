@@ -11,7 +11,7 @@ from continuum_robot.nodes.lockstep.flow import Flow
 from continuum_robot.nodes.topics import qos
 from continuum_robot.nodes.topics.flat_messages import commands_layout
 from continuum_robot.nodes.topics.topic_claim import TopicClaim
-from continuum_robot.runtime.driver_loop import DriverLoop
+from continuum_robot.runtime.cycle.driver_loop import DriverLoop
 from continuum_robot.runtime.reports import RoundTripReport
 from continuum_robot.runtime.round_trips import RoundTripStatistics, WriterWatch
 from continuum_robot.runtime.writer_claim import NOBODY

@@ -11,7 +11,7 @@ from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.requests import check_request
 from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.stack.choices import CLARKE, HOLD_TENSION, TIP, TOPIC
-from continuum_robot.runtime.driver_loop import DriverLoop
+from continuum_robot.runtime.cycle.driver_loop import DriverLoop
 from continuum_robot.srv import SwitchController
 
 

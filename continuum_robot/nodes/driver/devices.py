@@ -13,7 +13,7 @@ from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.stack.choices import ON_WIRES
 from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.description import Robot
-from continuum_robot.runtime.forms import Form
+from continuum_robot.runtime.cycle.forms import Form
 
 
 def make_actuators(

@@ -18,8 +18,8 @@ from continuum_robot.nodes.driver.faults import DOES, DriverFaults
 from continuum_robot.nodes.driver.homing import StoredHoming
 from continuum_robot.nodes.stack.choices import HOLD_TENSION, TIP
 from continuum_robot.robot.stop_policy import RELEASE
-from continuum_robot.runtime.driver_loop import DriverLoop
-from continuum_robot.runtime.forms import Form
+from continuum_robot.runtime.cycle.driver_loop import DriverLoop
+from continuum_robot.runtime.cycle.forms import Form
 
 
 class DriverDiagnosis:

@@ -10,18 +10,18 @@ from collections.abc import Callable, Sequence
 from std_srvs.srv import Trigger
 
 from continuum_robot.control.delay_margin import late_latency_s
-from continuum_robot.drivers.safety_settings import SafetySettings
-from continuum_robot.drivers.tendon_faults import DEVICE_FAULT, ESTOP, FAULTS
-from continuum_robot.drivers.tendon_safety import TendonSafety
+from continuum_robot.drivers.safety.settings import SafetySettings
+from continuum_robot.drivers.safety.tendon_faults import DEVICE_FAULT, ESTOP, FAULTS
+from continuum_robot.drivers.safety.tendon_safety import TendonSafety
 from continuum_robot.errors import ContinuumRobotError, DeviceError
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.driver.heat_memory import HeatMemory
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.stop_policy import BRAKE, HOLD_PLACE, HOLD_TENSION, RELEASE
-from continuum_robot.runtime.assembly import make_safety
-from continuum_robot.runtime.driver_loop import DriverLoop
+from continuum_robot.runtime.cycle.assembly import make_safety
+from continuum_robot.runtime.cycle.driver_loop import DriverLoop
+from continuum_robot.runtime.cycle.forms import Form
 from continuum_robot.runtime.estop_inputs import EstopInputs, Holder
-from continuum_robot.runtime.forms import Form
 
 OWN_REASONS = ("two_writers", "internal_error")
 """Reasons for which the driver itself asks for the e-stop; the tendons are released then, whatever the file states."""

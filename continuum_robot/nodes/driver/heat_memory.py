@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from continuum_robot.drivers.heat_watch import HeatWatch
+from continuum_robot.drivers.safety.heat_watch import HeatWatch
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.identification.procedures.record import record_path
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.robot.description import Robot
-from continuum_robot.runtime.driver_loop import DriverLoop
+from continuum_robot.runtime.cycle.driver_loop import DriverLoop
 
 WRITE_PERIOD_S = 5.0
 """A driver that is killed forgets at most this much."""

@@ -17,7 +17,7 @@ from continuum_robot.identification.procedures.record import (
 )
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.recordings.records import record_folder
-from continuum_robot.runtime.driver_loop import DriverLoop, configured
+from continuum_robot.runtime.cycle.driver_loop import DriverLoop, configured
 
 
 class StoredHoming:

@@ -12,7 +12,7 @@ from continuum_robot.identification.procedures.procedure import Procedure
 from continuum_robot.identification.procedures.run import ProcedureRun
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.robot.description import Robot
-from continuum_robot.runtime.driver_loop import DriverLoop, configured
+from continuum_robot.runtime.cycle.driver_loop import DriverLoop, configured
 
 PROCEDURE_TIMEOUT_S = 600.0
 

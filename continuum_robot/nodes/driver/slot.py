@@ -10,9 +10,9 @@ from typing import Any
 from continuum_robot.errors import DeviceError
 from continuum_robot.nodes.lockstep.flow import Flow
 from continuum_robot.runtime.clock import Clock
-from continuum_robot.runtime.controller_cycle import ControllerCycle
-from continuum_robot.runtime.driver_loop import DriverLoop
-from continuum_robot.runtime.forms import Form
+from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
+from continuum_robot.runtime.cycle.driver_loop import DriverLoop
+from continuum_robot.runtime.cycle.forms import Form
 
 Build = Callable[[Form], ControllerCycle]
 OnRow = Callable[[list[float]], None]

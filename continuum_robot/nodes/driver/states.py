@@ -13,7 +13,7 @@ from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.lockstep.flow import Flow
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.flat_messages import states_layout
-from continuum_robot.runtime.cycle_row import CycleRow
+from continuum_robot.runtime.cycle.row import CycleRow
 from continuum_robot.runtime.round_trips import RoundTripStatistics
 
 FOREIGN_STATES_S = 0.5

@@ -8,8 +8,8 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.control.tip_control import TipControl
-from continuum_robot.control.tip_inverse import TipSolution
+from continuum_robot.control.tip.control import TipControl
+from continuum_robot.control.tip.inverse import TipSolution
 
 Vector = NDArray[np.float64]
 

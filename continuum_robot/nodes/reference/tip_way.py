@@ -12,7 +12,7 @@ from rclpy.serialization import deserialize_message
 
 from continuum_robot.control.motion import MotionLimits
 from continuum_robot.control.references import ClarkeReference
-from continuum_robot.control.tip_control import TipControl, TipOutput
+from continuum_robot.control.tip.control import TipControl, TipOutput
 from continuum_robot.msg import Shape, TipState
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.reference.tip_solver import TipSolver

@@ -11,7 +11,7 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.msg import ClarkeState
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.topics import conversions, qos
-from continuum_robot.runtime.reference_input import ReferenceInput
+from continuum_robot.runtime.cycle.reference_input import ReferenceInput
 
 BROKEN_OFF_S = 1.0
 """After so long without another program's next reference of a motion that motion is called broken off, s."""

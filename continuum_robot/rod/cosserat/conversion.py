@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.routing import RoutedPath
+from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.rod.cosserat.description import CosseratRod, CosseratTendon, Section
 from continuum_robot.rod.cosserat.motion import SectionInertia
 from continuum_robot.rod.cosserat.paths import DifferencedPath, HolePath, PolarPath, TendonPath

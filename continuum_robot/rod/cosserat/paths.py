@@ -11,7 +11,7 @@ from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.routing import RoutedPath
+from continuum_robot.robot.segments.routing import RoutedPath
 
 Vector = NDArray[np.float64]
 

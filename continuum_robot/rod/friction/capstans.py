@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.tendons import Capstans
+from continuum_robot.robot.segments.tendons import Capstans
 from continuum_robot.rod.tendons import tendon_matrix
 
 Vector = NDArray[np.float64]

@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.lumped_masses import LumpedMass, lumped_masses
-from continuum_robot.robot.routing import RoutedPath
+from continuum_robot.robot.segments.lumped_masses import LumpedMass, lumped_masses
+from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.rod.bases import REFERENCE_STRAIN, basis_matrix, strain_matrix
 from continuum_robot.rod.inertia import section_stiffness
 from continuum_robot.rod.loads import DistributedLoad, Load, PointWrench

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chain of rigid links that MuJoCo moves, with tendons and motors; a body as simulation/plant_body.py asks for it.
+"""The chain of rigid links that MuJoCo moves, with tendons and motors: a body of simulation/bodies/plant_body.py.
 
 In each step MuJoCo gives inertia, gravity, springs and dampers of the hinges, lengths of the tendons and, in a world,
 contacts. Tendons, spools and the contacts of a contact file are solved together at the end of the step
@@ -20,6 +20,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.rod.code.generation import FastFunction
 from continuum_robot.rod.friction.capstans import capstan_jacobian, tension_from_torque, torque_from_tension
 from continuum_robot.rod.friction.tendons import TendonFriction
+from continuum_robot.simulation.bodies.plant_body import Drive, diverged
 from continuum_robot.simulation.contact import FRICTION_SPEED_M_PER_S as SLIP_SPEED
 from continuum_robot.simulation.contact import Contact, ContactLoad, Kinematics, PlantContacts
 from continuum_robot.simulation.motors import MotorModel
@@ -33,7 +34,6 @@ from continuum_robot.simulation.mujoco.spools import spool_step
 from continuum_robot.simulation.mujoco.triangles import geometry_triangles
 from continuum_robot.simulation.mujoco.world import PlacedWorld
 from continuum_robot.simulation.mujoco.world_contacts import refuse_overlap, world_loads
-from continuum_robot.simulation.plant_body import Drive, diverged
 
 Vector = NDArray[np.float64]
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.so3 import hat
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.lumped_masses import lumped_masses
-from continuum_robot.robot.routing import RoutedPath
+from continuum_robot.robot.segments.lumped_masses import lumped_masses
+from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.rod.bases import BENDING_ROWS, basis_matrix
 from continuum_robot.rod.fiber import segment_at
 from continuum_robot.rod.inertia import passing_segments, section_stiffness

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.geometry.so3 import quaternion_from_matrix
-from continuum_robot.robot.routing import RoutedPath
+from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.rod.friction.capstans import drives
 from continuum_robot.simulation.mujoco.chain import Chain
 from continuum_robot.simulation.mujoco.library import mujoco_library

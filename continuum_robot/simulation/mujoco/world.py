@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.geometry import so3
-from continuum_robot.robot.plain_yaml import plain_yaml, read_yaml
+from continuum_robot.robot.file.plain_yaml import plain_yaml, read_yaml
 from continuum_robot.robot.schema import Source, quantity, read, refuse
 
 Vector = NDArray[np.float64]

@@ -13,7 +13,7 @@ from typing import Any
 
 from continuum_robot.drivers.backends import hardware_of
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.file_values import file_values, plain
+from continuum_robot.robot.file.values import file_values, plain
 from continuum_robot.robot.hardware import DYNAMIXEL
 from continuum_robot.simulation.wire.can_wire import SlcanAdapter
 from continuum_robot.simulation.wire.hardware import FORCE_PORT, SERVOS_PORT, STRINGS_PORT, SimulatedHardware, wired

@@ -34,8 +34,8 @@ from continuum_robot.robot.hardware import (
 )
 from continuum_robot.simulation import faults
 from continuum_robot.simulation.contact import Contact
+from continuum_robot.simulation.devices.plant_link import PlantLinkWriter
 from continuum_robot.simulation.plant import Plant
-from continuum_robot.simulation.plant_link import PlantLinkWriter
 from continuum_robot.simulation.wire import dynamixel_servos, odri_board, rokubi, string_encoder_board
 from continuum_robot.simulation.wire.can_wire import FrameSocketWire
 from continuum_robot.simulation.wire.dynamixel_servos import FakeDynamixelBus

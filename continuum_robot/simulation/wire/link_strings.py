@@ -11,7 +11,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import STRING_ENCODER_SERIAL
 from continuum_robot.runtime.clock import Clock
-from continuum_robot.simulation.plant_link import StringSource
+from continuum_robot.simulation.devices.plant_link import StringSource
 from continuum_robot.simulation.wire.hardware import wired
 from continuum_robot.simulation.wire.pacing import Pacer
 from continuum_robot.simulation.wire.string_encoder_board import FakeStringEncoderBoard

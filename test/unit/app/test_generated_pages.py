@@ -18,7 +18,7 @@ from continuum_robot.app.pages.generated import pages_of_code
 from continuum_robot.app.pages.interfaces import parsed
 from continuum_robot.drivers.dynamixel import actuators as dynamixel
 from continuum_robot.drivers.odri_can import faults as board
-from continuum_robot.drivers.tendon_faults import FAULTS
+from continuum_robot.drivers.safety.tendon_faults import FAULTS
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.registry import experiments
 

@@ -13,7 +13,7 @@ from continuum_robot.control.delay_margin import BOARD_VELOCITY_FILTER_S, delay_
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.tendon_actuators import VELOCITY_FILTER_S
+from continuum_robot.simulation.devices.tendon_actuators import VELOCITY_FILTER_S
 
 SHIPPED = (
     "opencr_five_tendon",

@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from continuum_robot.control.tip_approach import (
+from continuum_robot.control.tip.approach import (
     LOST,
     MOVING,
     REACHED,

@@ -11,7 +11,7 @@ from bending_statics import equilibrium
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from continuum_robot.control.tip_control import TipControl, TipSettings
+from continuum_robot.control.tip.control import TipControl, TipSettings
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.arcs import backbone_poses
 from continuum_robot.geometry.clarke import arc_from_clarke

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from continuum_robot.drivers import reading_buffer, tendon_safety
+from continuum_robot.drivers import reading_buffer
+from continuum_robot.drivers.safety import tendon_safety
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from continuum_robot.drivers.protocols import (
     TendonActuators,
     TendonReading,
 )
-from continuum_robot.drivers.tendon_faults import DISPLACEMENT_JUMP
+from continuum_robot.drivers.safety.tendon_faults import DISPLACEMENT_JUMP
 from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
 from continuum_robot.robot.loading import load_robot
 

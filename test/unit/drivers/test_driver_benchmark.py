@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from continuum_robot.drivers.benchmark import measure_codecs
+from continuum_robot.app.bench.codecs import measure_codecs
 
 
 def test_every_codec_is_measured() -> None:

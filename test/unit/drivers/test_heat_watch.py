@@ -9,10 +9,10 @@ import pytest
 from safety_steps import TendonSafety
 from scipy.linalg import expm
 
-from continuum_robot.drivers.heat_watch import HeatWatch
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
-from continuum_robot.drivers.tendon_faults import MOTOR_HOT
+from continuum_robot.drivers.safety.heat_watch import HeatWatch
+from continuum_robot.drivers.safety.tendon_faults import MOTOR_HOT
 from continuum_robot.errors import DeviceError, RobotFileError
 from continuum_robot.robot.actuation import COPPER_PER_K
 from continuum_robot.robot.coordinates import clarke_manifold
@@ -62,7 +62,7 @@ def exact(time_s, current_a):
 
 @pytest.mark.parametrize("time_s", [10.0, 60.0, 600.0])
 def test_the_model_warms_as_two_bodies_do(time_s, monkeypatch):
-    monkeypatch.setattr("continuum_robot.drivers.heat_watch.COPPER_PER_K", 0.0)
+    monkeypatch.setattr("continuum_robot.drivers.safety.heat_watch.COPPER_PER_K", 0.0)
     motors = Motors()
     for _ in range(1000):
         motors.step(time_s / 1000, 2.0)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from safety_steps import TendonSafety
 
-from continuum_robot.drivers.lateness_watch import LatenessWatch
 from continuum_robot.drivers.protocols import TendonReading
-from continuum_robot.drivers.safety_settings import SafetySettings
-from continuum_robot.drivers.tendon_faults import COMMAND_TIMEOUT, LOOP_TOO_SLOW
+from continuum_robot.drivers.safety.lateness_watch import LatenessWatch
+from continuum_robot.drivers.safety.settings import SafetySettings
+from continuum_robot.drivers.safety.tendon_faults import COMMAND_TIMEOUT, LOOP_TOO_SLOW
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.loading import load_robot
 

@@ -19,7 +19,7 @@ from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.odri_can.sockets import SocketChannel, can_socket, frame_bytes, frame_parts, frame_sockets
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import DeviceError, ParameterError
-from continuum_robot.runtime.compilation import NotCompiledError, compiled_cycle
+from continuum_robot.runtime.cycle.compilation import NotCompiledError, compiled_cycle
 from continuum_robot.simulation.wire.can_wire import FrameSocketWire
 from continuum_robot.simulation.wire.odri_board import FAULTS, POSITION_JUMP
 

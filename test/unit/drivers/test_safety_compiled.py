@@ -11,15 +11,15 @@ import pytest
 from safety_steps import TendonSafety, by_hand
 
 from continuum_robot.control import limits
-from continuum_robot.drivers import fault_codes, lateness_watch, tendon_faults
 from continuum_robot.drivers.protocols import TendonReading
-from continuum_robot.drivers.safety_settings import SafetySettings
+from continuum_robot.drivers.safety import fault_codes, lateness_watch, tendon_faults
+from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.errors import ContinuumRobotError, RobotFileError
 from continuum_robot.robot import stop_policy
 from continuum_robot.robot.coordinates import tendon_manifold
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.stop_policy import StopPolicy
-from continuum_robot.runtime.compilation import NotCompiledError, compiled_cycle
+from continuum_robot.runtime.cycle.compilation import NotCompiledError, compiled_cycle
 
 FIVE = load_robot("opencr_five_tendon")
 STEPS = 700

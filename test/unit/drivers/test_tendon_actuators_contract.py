@@ -15,7 +15,7 @@ from test_dynamixel import ServoStand
 from continuum_robot.drivers.protocols import CountsFromPowerOn, TendonActuators, TendonReading
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.simulation import faults
-from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
+from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 
 CYCLE_S = 0.002
 LONGEST_S = 60.0

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safety_steps import TendonSafety
 
-from continuum_robot.drivers import tendon_faults
 from continuum_robot.drivers.protocols import TendonReading
-from continuum_robot.drivers.safety_settings import SafetySettings
+from continuum_robot.drivers.safety import tendon_faults
+from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot

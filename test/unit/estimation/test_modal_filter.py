@@ -12,7 +12,7 @@ from rate_filters import GaussianDerivative, KalmanDifferentiator
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.modal_filter import ModalKalmanFilter
-from continuum_robot.simulation.string_encoders import StringEncoderModel, StringEncoderSettings
+from continuum_robot.simulation.devices.string_encoders import StringEncoderModel, StringEncoderSettings
 
 DT = 0.01
 MATRIX = np.array([[0.02, 0.0, -0.006], [0.0, 0.02, 0.003], [0.008, 0.004, 0.005], [-0.004, 0.008, 0.006]])

@@ -15,7 +15,7 @@ from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.estimation.shape_estimate import ShapeSettings
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.model import RodModel
-from continuum_robot.simulation.string_encoders import StringEncoderModel, StringEncoderSettings
+from continuum_robot.simulation.devices.string_encoders import StringEncoderModel, StringEncoderSettings
 
 DT = 0.005
 ROBOT = load_robot("vanderbilt_segment")

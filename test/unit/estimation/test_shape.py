@@ -14,7 +14,7 @@ from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.estimation.shape_estimate import ShapeSettings
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.tendons import String
+from continuum_robot.robot.segments.tendons import String
 from continuum_robot.rod.dynamics import RodDynamics
 
 DT = 1e-3

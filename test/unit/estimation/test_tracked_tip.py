@@ -14,7 +14,7 @@ from continuum_robot.estimation.tracked_tip import TrackedTip, TrackerSettings
 from continuum_robot.geometry import se3, so3
 from continuum_robot.geometry.polynomial import Polynomial
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.tip_tracker import SimulatedTracker, TrackerErrors, true_tip
+from continuum_robot.simulation.devices.tip_tracker import SimulatedTracker, TrackerErrors, true_tip
 
 ROBOT = load_robot("opencr_five_tendon")
 SHAPE_S = 0.01

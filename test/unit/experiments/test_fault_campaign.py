@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from continuum_robot.app.campaign import run as command
 from continuum_robot.app.campaign.page import page
 from continuum_robot.app.command_line import application
-from continuum_robot.drivers import tendon_faults
+from continuum_robot.drivers.safety import tendon_faults
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.experiments.fault_campaign import kind as table
 from continuum_robot.experiments.fault_campaign.campaign import (

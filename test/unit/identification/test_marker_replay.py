@@ -9,8 +9,8 @@ from continuum_robot.errors import ParameterError, RecordingError
 from continuum_robot.identification.recordings import read_recording
 from continuum_robot.identification.replay import agreement, marker_errors, marker_in_tracker, replay, rmse_m, tip_poses
 from continuum_robot.robot.coordinates import clarke_manifold
+from continuum_robot.robot.file.recording import Recording
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.recording import Recording
 
 COLUMNS = tuple(f"servo_{index}_mm" for index in range(1, 10))
 PLACE = Recording(

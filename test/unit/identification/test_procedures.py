@@ -32,10 +32,10 @@ from continuum_robot.identification.procedures.tendon_check import (
 )
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.loading import find_robot_file, load_robot, parse_robot
-from continuum_robot.runtime.assembly import QuietWatcher, make_loop
+from continuum_robot.runtime.cycle.assembly import QuietWatcher, make_loop
 from continuum_robot.runtime.pace import VirtualPace
+from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.hung_weight import HungWeightBench
-from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
 
 ROBOT = load_robot("opencr_five_tendon")
 LIMITS = ROBOT.limits

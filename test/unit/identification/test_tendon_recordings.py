@@ -7,8 +7,8 @@ import pytest
 
 from continuum_robot.errors import RecordingError, RobotFileError
 from continuum_robot.identification.recordings import read_recording, tendon_displacements
+from continuum_robot.robot.file.recording import Recording
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.recording import Recording
 
 HEADER = "timestamp,pattern_label,servo_4_mm,servo_b_mm,tip_x,tip_y,tip_z\n"
 ROWS = "0.5,start,1.0,-2.0,3.0,4.0,5.0\n1.0,pull,1.5,-2.5,,nan,5.5\n"

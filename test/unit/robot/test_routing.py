@@ -12,8 +12,8 @@ from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.robot import doors
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import find_robot_file, load_robot, parse_robot
-from continuum_robot.robot.routing import HelicalRouting, HolesRouting, RoutedPath, TendonRouting
 from continuum_robot.robot.schema import quantity
+from continuum_robot.robot.segments.routing import HelicalRouting, HolesRouting, RoutedPath, TendonRouting
 from continuum_robot.rod.cosserat.conversion import tendon_path
 from continuum_robot.rod.cosserat.paths import DifferencedPath
 from continuum_robot.rod.model import RodModel

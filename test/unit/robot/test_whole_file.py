@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from continuum_robot.robot.whole_file import write_whole
+from continuum_robot.robot.file.whole_file import write_whole
 
 
 def test_folders_are_made_and_an_old_file_is_replaced(tmp_path: Path) -> None:

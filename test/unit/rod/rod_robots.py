@@ -5,12 +5,12 @@ import dataclasses
 
 import numpy as np
 
-from continuum_robot.robot.backbone import Backbone, Disks
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.segment import Segment
-from continuum_robot.robot.tendons import String, Tendons
+from continuum_robot.robot.segments.backbone import Backbone, Disks
+from continuum_robot.robot.segments.segment import Segment
+from continuum_robot.robot.segments.tendons import String, Tendons
 
 
 def undamped(robot):

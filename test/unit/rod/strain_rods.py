@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from continuum_robot.robot.basis import Basis
-from continuum_robot.robot.lumped_masses import LumpedMass
-from continuum_robot.robot.routing import (
+from continuum_robot.robot.segments.lumped_masses import LumpedMass
+from continuum_robot.robot.segments.routing import (
     HelicalRouting,
     HolesRouting,
     PolynomialRouting,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from rod_robots import load_robot, shapes
 
+from continuum_robot.app.bench.rod_dynamics import measure_forward_dynamics
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.rod.benchmark import measure_forward_dynamics
 from continuum_robot.rod.code import library as code_library
 from continuum_robot.rod.code.batches import compile_batches
 from continuum_robot.rod.code.generation import (

@@ -21,8 +21,14 @@ from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.geometry import se3, so3
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.lumped_masses import LumpedMass
-from continuum_robot.robot.routing import HelicalRouting, HolesRouting, PolynomialRouting, RoutedPath, StraightRouting
+from continuum_robot.robot.segments.lumped_masses import LumpedMass
+from continuum_robot.robot.segments.routing import (
+    HelicalRouting,
+    HolesRouting,
+    PolynomialRouting,
+    RoutedPath,
+    StraightRouting,
+)
 from continuum_robot.rod.cosserat.conversion import cosserat_rod, tendon_path
 from continuum_robot.rod.cosserat.description import (
     CosseratRod,

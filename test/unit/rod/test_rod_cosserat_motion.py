@@ -12,7 +12,7 @@ import pytest
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.geometry import so3
 from continuum_robot.robot.basis import Basis
-from continuum_robot.robot.lumped_masses import LumpedMass
+from continuum_robot.robot.segments.lumped_masses import LumpedMass
 from continuum_robot.rod.cosserat.conversion import inertias
 from continuum_robot.rod.cosserat.description import CosseratRod, CosseratTendon, round_section
 from continuum_robot.rod.cosserat.motion import SectionInertia, cross_sections, simulate

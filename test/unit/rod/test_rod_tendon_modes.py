@@ -11,8 +11,8 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.tendon_modes import TendonModes
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.routing import HelicalRouting, StraightRouting
-from continuum_robot.robot.tendons import RoutedTendon
+from continuum_robot.robot.segments.routing import HelicalRouting, StraightRouting
+from continuum_robot.robot.segments.tendons import RoutedTendon
 from continuum_robot.rod.strain.rod import StrainRod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
 

@@ -16,7 +16,7 @@ from strain_rods import basis, crooked_rod, path
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.routing import HelicalRouting
+from continuum_robot.robot.segments.routing import HelicalRouting
 from continuum_robot.rod import integration
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.loads import PointWrench

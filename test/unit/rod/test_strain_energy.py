@@ -11,7 +11,7 @@ from strain_rods import LENGTH_M, basis, cantilever, crooked_rod, derivative, pa
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.routing import HelicalRouting, HolesRouting, PolynomialRouting
+from continuum_robot.robot.segments.routing import HelicalRouting, HolesRouting, PolynomialRouting
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.loads import DistributedLoad, PointWrench
 from continuum_robot.rod.path_lengths import PathLengths

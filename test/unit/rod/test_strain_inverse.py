@@ -14,7 +14,7 @@ from strain_rods import BENDING_NM2, LENGTH_M, basis, cantilever, path
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.routing import HelicalRouting
+from continuum_robot.robot.segments.routing import HelicalRouting
 from continuum_robot.rod.loads import PointWrench
 from continuum_robot.rod.strain.inverse import ShapeData, fit_shape, hold
 from continuum_robot.rod.strain.problem import StaticProblem

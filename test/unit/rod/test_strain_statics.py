@@ -29,7 +29,7 @@ from strain_rods import (
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.routing import HelicalRouting, RoutedPath
+from continuum_robot.robot.segments.routing import HelicalRouting, RoutedPath
 from continuum_robot.rod import path_lengths, step
 from continuum_robot.rod.code.batches import compile_batches
 from continuum_robot.rod.dynamics import RodDynamics

@@ -14,8 +14,8 @@ from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.runtime.controller_cycle import ControllerCycle
-from continuum_robot.runtime.reference_input import ReferenceInput
+from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
+from continuum_robot.runtime.cycle.reference_input import ReferenceInput
 
 PERIOD_S = 1e-3
 TIMEOUT_S = 0.02

@@ -14,7 +14,7 @@ from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.robot.control_settings import ANTIWINDUP_STRATEGIES, TENDON_FORCE_STRATEGIES
 from continuum_robot.rod.feedforward import clarke_feedforward
-from continuum_robot.runtime.reference_input import ReferenceInput
+from continuum_robot.runtime.cycle.reference_input import ReferenceInput
 
 
 def assert_same(found, expected):

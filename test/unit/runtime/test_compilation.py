@@ -9,10 +9,10 @@ import pytest
 
 from continuum_robot.drivers.backends import tendon_actuators
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.runtime import compilation, forms
-from continuum_robot.runtime.compilation import MODULES, SWITCH, NotCompiledError, amalgamated, compiled_cycle
-from continuum_robot.runtime.driver_cycle import DriverCycle
-from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
+from continuum_robot.runtime.cycle import compilation, forms
+from continuum_robot.runtime.cycle.compilation import MODULES, SWITCH, NotCompiledError, amalgamated, compiled_cycle
+from continuum_robot.runtime.cycle.driver_cycle import DriverCycle
+from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 
 ROBOT = load_robot("opencr_five_tendon")
 

@@ -12,9 +12,9 @@ from cycle_cases import PERIOD_S, PLACE_M, TENSION_N, Loop, robot_with
 
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.errors import ParameterError
-from continuum_robot.runtime.controller_cycle import ControllerCycle
-from continuum_robot.runtime.foreign_controller import ForeignController
-from continuum_robot.runtime.reference_input import ReferenceInput
+from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
+from continuum_robot.runtime.cycle.foreign_controller import ForeignController
+from continuum_robot.runtime.cycle.reference_input import ReferenceInput
 
 SKIPPED = {
     "stale age": {"age_s": np.array([0.0, 0.0, 0.03, 0.0, 0.0])},

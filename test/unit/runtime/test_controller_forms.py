@@ -14,7 +14,7 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.control_settings import ANTIWINDUP_STRATEGIES, TENDON_FORCE_STRATEGIES
 from continuum_robot.rod.feedforward import clarke_feedforward
-from continuum_robot.runtime.compilation import NotCompiledError, compiled_cycle
+from continuum_robot.runtime.cycle.compilation import NotCompiledError, compiled_cycle
 
 
 @pytest.fixture(scope="module")

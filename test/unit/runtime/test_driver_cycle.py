@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from continuum_robot.control.clarke_controller import ClarkeController
-from continuum_robot.drivers import tendon_faults
 from continuum_robot.drivers.protocols import TendonReading
-from continuum_robot.drivers.tendon_safety import ACTIVE, SAFE, TendonSafety
+from continuum_robot.drivers.safety import tendon_faults
+from continuum_robot.drivers.safety.tendon_safety import ACTIVE, SAFE, TendonSafety
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.feedforward import clarke_feedforward
-from continuum_robot.runtime.controller_cycle import ControllerCycle
-from continuum_robot.runtime.cycle_row import CycleRow
-from continuum_robot.runtime.driver_cycle import DriverCycle
-from continuum_robot.runtime.reference_input import ReferenceInput
+from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
+from continuum_robot.runtime.cycle.driver_cycle import DriverCycle
+from continuum_robot.runtime.cycle.reference_input import ReferenceInput
+from continuum_robot.runtime.cycle.row import CycleRow
 
 ROBOT = load_robot("opencr_five_tendon")
 LIMITS = ROBOT.limits

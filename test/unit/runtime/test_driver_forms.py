@@ -16,10 +16,10 @@ from continuum_robot.drivers.odri_can.sockets import frame_sockets
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.feedforward import clarke_feedforward
-from continuum_robot.runtime.assembly import QuietWatcher, make_loop
-from continuum_robot.runtime.compilation import NotCompiledError, compiled_cycle
-from continuum_robot.runtime.cycle_row import CycleRow
-from continuum_robot.runtime.forms import Form, interpreted_form
+from continuum_robot.runtime.cycle.assembly import QuietWatcher, make_loop
+from continuum_robot.runtime.cycle.compilation import NotCompiledError, compiled_cycle
+from continuum_robot.runtime.cycle.forms import Form, interpreted_form
+from continuum_robot.runtime.cycle.row import CycleRow
 from continuum_robot.runtime.pace import VirtualPace
 from continuum_robot.simulation.wire.can_wire import FrameSocketWire
 from continuum_robot.simulation.wire.hardware import wired

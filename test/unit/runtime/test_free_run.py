@@ -14,9 +14,9 @@ from continuum_robot.drivers.odri_can import codec
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.odri_can.sockets import frame_sockets
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.runtime.assembly import QuietWatcher, make_loop, real_time
-from continuum_robot.runtime.compilation import NotCompiledError, compiled_cycle
-from continuum_robot.runtime.forms import Form
+from continuum_robot.runtime.cycle.assembly import QuietWatcher, make_loop, real_time
+from continuum_robot.runtime.cycle.compilation import NotCompiledError, compiled_cycle
+from continuum_robot.runtime.cycle.forms import Form
 from continuum_robot.runtime.free_run import FreeRun
 from continuum_robot.simulation.wire.can_wire import FrameSocketWire
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuum_robot.control.references import ClarkeReference, blend
-from continuum_robot.runtime.reference_input import EXTRAPOLATION_S, REST_S, ReferenceInput
+from continuum_robot.runtime.cycle.reference_input import EXTRAPOLATION_S, REST_S, ReferenceInput
 
 HERE = np.array([0.003, -0.002])
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.simulation.channel import Channel, gaussian, in_sequence, quantised
+from continuum_robot.simulation.devices.channel import Channel, gaussian, in_sequence, quantised
 
 
 def played(channel, times):

@@ -12,12 +12,12 @@ from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.model import RodModel
 from continuum_robot.simulation import faults
-from continuum_robot.simulation.bodies import linked_count
+from continuum_robot.simulation.bodies.choosing import linked_count
+from continuum_robot.simulation.devices.plant_link import PlantLinkReader, PlantLinkWriter
+from continuum_robot.simulation.devices.string_encoder_device import SimulatedStringEncoders
+from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.mirror import Mirror
 from continuum_robot.simulation.plant import Plant
-from continuum_robot.simulation.plant_link import PlantLinkReader, PlantLinkWriter
-from continuum_robot.simulation.string_encoder_device import SimulatedStringEncoders
-from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
 
 ROBOT = load_robot("opencr_five_tendon")
 TENSION = np.array([3.0, 1.5, 1.0, 1.0, 1.5])

@@ -15,6 +15,7 @@ from continuum_robot.rod.inertia import section_stiffness
 from continuum_robot.rod.loads import PointWrench
 from continuum_robot.rod.strain.rod import StrainRod
 from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.simulation.bodies.plant_body import Drive
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.mujoco.body import ChainBody
 from continuum_robot.simulation.mujoco.chain import Chain
@@ -23,7 +24,6 @@ from continuum_robot.simulation.mujoco.library import mujoco_library
 from continuum_robot.simulation.mujoco.plant import MujocoPlant
 from continuum_robot.simulation.mujoco.statics import chain_equilibrium
 from continuum_robot.simulation.plant import Plant
-from continuum_robot.simulation.plant_body import Drive
 
 pytest.importorskip("mujoco", reason="mujoco is not installed: the extra mujoco")
 

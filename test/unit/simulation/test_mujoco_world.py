@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from continuum_robot.errors import ParameterError, RobotFileError
+from continuum_robot.robot.file.shipped_files import shipped_folders
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.shipped_files import shipped_folders
 from continuum_robot.simulation.mujoco.plant import MujocoPlant
 from continuum_robot.simulation.mujoco.world import load_world, parse_world
 from continuum_robot.simulation.simulator import Simulator

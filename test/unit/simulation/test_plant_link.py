@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from continuum_robot.errors import DeviceError, ParameterError
-from continuum_robot.simulation.plant_link import PlantLink, PlantLinkReader, PlantLinkWriter, link_path
+from continuum_robot.simulation.devices.plant_link import PlantLink, PlantLinkReader, PlantLinkWriter, link_path
 
 COUNT = 64
 

@@ -14,11 +14,11 @@ from continuum_robot.drivers.simulated_link.actuators import SimulatedLinkActuat
 from continuum_robot.drivers.simulated_wires import SimulatedWires, SimulatorControl
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.bodies import linked_count, linked_tip
-from continuum_robot.simulation.lockstep_server import LockstepServer
-from continuum_robot.simulation.plant_link import PlantLink
+from continuum_robot.simulation.bodies.choosing import linked_count, linked_tip
+from continuum_robot.simulation.devices.lockstep_server import LockstepServer
+from continuum_robot.simulation.devices.plant_link import PlantLink
+from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.simulator import Simulator
-from continuum_robot.simulation.tendon_actuators import SimulatedTendonActuators
 
 ROBOT = load_robot("opencr_five_tendon")
 N = ROBOT.tendon_count

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.plant_link import StringSample
-from continuum_robot.simulation.string_encoder_device import SimulatedStringEncoders
-from continuum_robot.simulation.string_encoders import StringEncoderModel, StringEncoderSettings
+from continuum_robot.simulation.devices.plant_link import StringSample
+from continuum_robot.simulation.devices.string_encoder_device import SimulatedStringEncoders
+from continuum_robot.simulation.devices.string_encoders import StringEncoderModel, StringEncoderSettings
 
 SETTINGS = StringEncoderSettings()
 

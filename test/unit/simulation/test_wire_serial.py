@@ -12,7 +12,7 @@ import pytest
 from continuum_robot.drivers.protocols import ForceSensor
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.hardware import EncoderString, StringEncoderSerial
-from continuum_robot.simulation.force_sensor import SimulatedForceSensor
+from continuum_robot.simulation.devices.force_sensor import SimulatedForceSensor
 from continuum_robot.simulation.wire.line_faults import LINE_FAULTS, LineFaults
 from continuum_robot.simulation.wire.pacing import Pacer
 from continuum_robot.simulation.wire.rokubi import FakeRokubi

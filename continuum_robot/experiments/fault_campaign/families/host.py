@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from continuum_robot.experiments.fault_campaign.kind import BOARD, MISSED, SAFE, TOLERATED, Action, FaultKind
 from continuum_robot.experiments.fault_campaign.virtual_robot import VirtualRobot
-from continuum_robot.runtime.assembly import PERIOD_S
+from continuum_robot.runtime.cycle.assembly import PERIOD_S
 
 GROUP = "The host"
 SLOW_S = 1.5

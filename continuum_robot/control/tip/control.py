@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tip brought to a wanted place, or along a path, and kept there against what the model does not know.
+
+Derived here: the estimated tip's error is integrated in the directions in which the tendons move the tip, by its
+Jacobian's inverse. The integral is spread over the monomials of the coordinates (normalised gradient descent): where
+the robot is, the correction changes as an integral does, and what it learned there holds at other places too. So a
+moving tip is corrected without the delay of an integral.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.control.motion import LimitedMotion, motion_limits, shortened
+from continuum_robot.control.references import ClarkeReference
+from continuum_robot.control.tendon_use import TendonUse
+from continuum_robot.control.tip.inverse import TipInverse, TipKinematics, TipSolution, finite
+from continuum_robot.errors import ParameterError
+from continuum_robot.geometry.polynomial import Polynomial
+from continuum_robot.robot.coordinates import coordinate_scale_m
+from continuum_robot.robot.description import Robot
+
+Vector = NDArray[np.float64]
+
+_TOLERANCE_SHARE = 0.005
+_LEAST_SINGULAR_SHARE = 0.02  # below it the tip hardly follows the tendons: noise, not error, would be integrated
+_NEAR_SHARE = 0.05
+_PATH_ITERATIONS = 2  # from one cycle to the next a path moves by a fraction of a millimetre
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TipSettings:
+    """How the tip is brought to its target.
+
+    Attributes
+    ----------
+    limit_share : share of each limit that is used; the rest is left to the controller
+    reachable_m : distance within which a target counts as reached by the model, m
+    integral_per_s : rate at which the error of the estimated tip is taken away, 1/s
+    integral_share : largest correction, share of the largest displacement
+    tolerance_m : error of the estimated tip within which it has arrived, m; 0: half a percent of the robot's length
+    settle_s : time over which the error is averaged for that, s
+    """
+
+    limit_share: float = 0.95
+    reachable_m: float = 1e-4
+    integral_per_s: float = 2.0
+    integral_share: float = 0.25
+    tolerance_m: float = 0.0
+    settle_s: float = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class TipOutput:
+    """One cycle of the tip control.
+
+    Attributes
+    ----------
+    reference : of the Clarke coordinates
+    error_m : from goal to estimated tip, averaged where the reference stands; NaN where the tip is unknown
+    off_m : the part of it that no tendon moves the tip along, NaN where the tip is unknown
+    moving : whether the reference is still on its way
+    arrived : whether the tip is at the goal, but for what no tendon can move it along
+    limited : whether the correction of the error is at a limit
+    """
+
+    reference: ClarkeReference
+    error_m: float
+    off_m: float
+    moving: bool
+    arrived: bool
+    limited: bool
+
+
+class TipControl:
+    """Clarke references that bring the tip to a target, and keep it there against what the model does not know.
+
+    The reference moves straight in the Clarke coordinates, or along a path of the tip, within speed and acceleration of
+    :func:`~continuum_robot.control.motion.motion_limits`. The error of the estimated tip is integrated into a
+    correction in the directions in which the tendons move the tip; it stops at the limits.
+
+    Parameters
+    ----------
+    robot : a rod with limits; without ``control`` tensions are predicted by shifting onto the least tension
+    settings : how
+    compile, progress : see :func:`~continuum_robot.rod.code.generation.compile_functions`
+
+    Raises
+    ------
+    ParameterError : a mechanism, or a robot without limits
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        settings: TipSettings | None = None,
+        *,
+        compile: str = "auto",
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        self.settings = settings or TipSettings()
+        self.kinematics = TipKinematics(robot)
+        limits = motion_limits(robot)
+        self._limits = TendonUse(robot, self.settings.limit_share, compile, progress)
+        self._inverse = TipInverse(robot, self.kinematics, self._limits, self.settings.reachable_m)
+        self._length_m = robot.length_m
+        self.tolerance_m = self.settings.tolerance_m or _TOLERANCE_SHARE * robot.length_m
+        self._largest_m = self._limits.displacement_m * self.settings.integral_share
+        self._motion = LimitedMotion(limits, np.zeros(robot.coordinate_count))
+        self._polynomial = Polynomial(coordinate_scale_m(robot))
+        self._learned = np.zeros((self._polynomial.size, robot.coordinate_count))
+        self._correction = np.zeros(robot.coordinate_count)
+        self._solution: TipSolution | None = None
+        self._mean_error: Vector | None = None
+
+    @property
+    def motion(self) -> LimitedMotion:
+        """Motion of the reference, without the correction."""
+        return self._motion
+
+    @property
+    def solution(self) -> TipSolution | None:
+        """Of the newest target, None before the first."""
+        return self._solution
+
+    def tension(self, clarke: ArrayLike) -> Vector:
+        """Tensions that hold the robot at Clarke coordinates (2m,), m, by the model, shape (N,), N."""
+        return self._limits.tension(np.asarray(clarke, dtype=float))
+
+    def use_of_limits(self, clarke: ArrayLike) -> dict[str, float]:
+        """Largest share of each kind of limit that Clarke coordinates (2m,), m, need; 1 is the limit itself."""
+        used = self._limits.use(np.asarray(clarke, dtype=float)) * self.settings.limit_share
+        return {name: float(used[rows].max()) for name, rows in self._limits.rows.items()}
+
+    def solve(self, target: ArrayLike, start: ArrayLike | None = None, *, search: bool = True) -> TipSolution:
+        """The coordinates for a target; arguments, result and errors as of :meth:`.TipInverse.solve`."""
+        return self._inverse.solve(target, start, search=search)
+
+    def reset(self, clarke: ArrayLike, velocity: ArrayLike | None = None) -> None:
+        """Start at Clarke coordinates (2m,), m, with ``velocity``, shape (2m,), m/s; no target, no correction."""
+        self._motion.reset(clarke, velocity)
+        self._learned[:] = self._correction[:] = 0.0
+        self._solution = self._mean_error = None
+
+    def set_target(self, target: ArrayLike) -> TipSolution:
+        """Go to a target from now on.
+
+        Parameters
+        ----------
+        target : shape (3,), base frame, m
+
+        Returns
+        -------
+        where the tip will go; on a target close to the one before, the solution close to the one before
+
+        Raises
+        ------
+        ParameterError : a target that is not finite; the one before stays
+        """
+        before, place = self._solution, finite("target", target, 3)
+        start = before.clarke if before is not None else self._motion.reference.position
+        solution = self.solve(place, start, search=before is None or not self.near(before.target, place))
+        self.adopt(solution)
+        return solution
+
+    def near(self, before: Vector, target: Vector) -> bool:
+        """Whether a target is so close to the one before, shape (3,) both, that no other way there is looked for.
+
+        Parameters
+        ----------
+        before, target : places of the tip, base frame, shape (3,), m
+        """
+        return float(np.linalg.norm(target - before)) < _NEAR_SHARE * self._length_m
+
+    def adopt(self, solution: TipSolution) -> None:
+        """Go to the goal of a solution of :meth:`solve` from now on, wherever it was found."""
+        self._solution, self._mean_error = solution, None
+
+    def keep(self, solution: TipSolution, clarke: ArrayLike) -> None:
+        """Keep the tip where it is from now on, at rest and without a step of the reference.
+
+        What the model does not know of the tip's place is in the correction from the first cycle on.
+
+        Parameters
+        ----------
+        solution : of :meth:`solve`, for the measured place of the tip
+        clarke : of the reference, shape (2m,), m
+        """
+        self._motion.reset(solution.clarke)
+        self._learned[:] = 0.0
+        self._learned[0] = self._correction = np.asarray(clarke, dtype=float) - solution.clarke
+        self.adopt(solution)
+
+    def update(self, tip: ArrayLike | None, clarke: ArrayLike | None, dt: float) -> TipOutput:
+        """One cycle on the way to the target, or at it.
+
+        Parameters
+        ----------
+        tip : estimated position, shape (3,), base frame, m; None or NaN where it is unknown: then nothing is learned
+        clarke : measured coordinates at that moment, shape (2m,), m; None or NaN: those of the reference
+        dt : time since the last cycle, s, positive
+
+        Returns
+        -------
+        the reference, and how far the tip is
+
+        Raises
+        ------
+        ParameterError : no target was set, or a dt that is not positive
+        """
+        solution = self._solution
+        if solution is None:
+            raise ParameterError("target", None, "set_target() before update()")
+        motion = self._motion.towards(solution.clarke, dt)
+        moving = bool(np.any(motion.position != solution.clarke))
+        return self._corrected(motion, solution.goal, moving, tip, clarke, dt)
+
+    def follow(
+        self, place: ArrayLike, velocity: ArrayLike, tip: ArrayLike | None, clarke: ArrayLike | None, dt: float
+    ) -> TipOutput:
+        """One cycle along a path, within the limits of the motion; the tip keeps to the reachable places next to it.
+
+        Parameters
+        ----------
+        place, velocity : of the path now, base frame, shape (3,), m and m/s
+        tip, clarke, dt : as of :meth:`update`
+
+        Returns
+        -------
+        the reference, and how far the tip is; ``moving`` while the path does
+
+        Raises
+        ------
+        ParameterError : a place or velocity that is not finite, or a dt that is not positive
+        """
+        wanted, rate = finite("place", place, 3), finite("velocity", velocity, 3)
+        self._solution = self._mean_error = None
+        before = self._motion.reference
+        position = before.position + dt * before.velocity
+        for _ in range(_PATH_ITERATIONS):
+            here, jacobian = self.kinematics.place(position)
+            step = np.linalg.pinv(jacobian, rcond=_LEAST_SINGULAR_SHARE) @ (wanted - here)
+            position = position + step
+        if self._limits.exceeded(position + self._correction):
+            motion, limited = self._motion.along(np.zeros_like(position), dt), True
+        else:
+            motion, limited = self._motion.along((position - before.position) / dt, dt), False
+        output = self._corrected(motion, wanted, bool(np.any(rate)), tip, clarke, dt)
+        return dataclasses.replace(output, limited=output.limited or limited)
+
+    def _corrected(
+        self,
+        motion: ClarkeReference,
+        goal: Vector,
+        moving: bool,
+        tip: ArrayLike | None,
+        clarke: ArrayLike | None,
+        dt: float,
+    ) -> TipOutput:
+        """The motion with what was learned of the model's error, and what the tip's place teaches of it."""
+        known = tip is not None and bool(np.all(np.isfinite(np.asarray(tip, dtype=float))))
+        error_m = off_m = math.nan
+        missing, arrived = None, False
+        if known:
+            estimated = np.asarray(tip, dtype=float)
+            place, jacobian = self.kinematics.place(motion.position)
+            inverse = np.linalg.pinv(jacobian, rcond=_LEAST_SINGULAR_SHARE)
+            lag = self._lag(motion.position + self._correction, clarke)
+            missing = inverse @ (place - estimated - lag)
+            error = self._averaged(goal - estimated, moving, dt)
+            off = error - jacobian @ (inverse @ error)
+            error_m, off_m = float(np.linalg.norm(error)), float(np.linalg.norm(off))
+            arrived = not moving and float(np.linalg.norm(error - off)) <= self.tolerance_m
+        else:
+            self._mean_error = None
+        rate, limited = self._correct(motion.position, missing, dt)
+        reference = ClarkeReference(motion.position + self._correction, motion.velocity + rate, motion.acceleration)
+        return TipOutput(reference, error_m, off_m, moving, arrived, limited)
+
+    def _lag(self, wanted: Vector, clarke: ArrayLike | None) -> Vector:
+        """Way of the tip, shape (3,), m, that the controller still has to go by the model.
+
+        That is its own integral's business: with friction, two integrals that wait for the same motion would hunt.
+        """
+        measured = wanted if clarke is None else np.asarray(clarke, dtype=float)
+        if not np.all(np.isfinite(measured)):
+            return np.zeros(3)
+        return self.kinematics.place(wanted)[0] - self.kinematics.place(measured)[0]
+
+    def _averaged(self, error: Vector, moving: bool, dt: float) -> Vector:
+        """The error, shape (3,), m, averaged over the time to settle while the reference stands."""
+        if moving or self._mean_error is None:
+            self._mean_error = error
+        else:
+            self._mean_error = self._mean_error + min(1.0, dt / self.settings.settle_s) * (error - self._mean_error)
+        return self._mean_error
+
+    def _correct(self, position: Vector, missing: Vector | None, dt: float) -> tuple[Vector, bool]:
+        """Learn from the missing way (2m,), m, and correct as learned; the rate, m/s, and whether a limit holds."""
+        features, before = self._polynomial.at(position), self._correction
+        wanted, limited = features @ self._learned, False
+        if missing is not None:
+            longest = self._motion.limits.speed_m_per_s * dt
+            step = shortened(min(1.0, self.settings.integral_per_s * dt) * missing, longest)
+            limited = self._too_far(position, wanted + step)
+            if not limited or np.linalg.norm(wanted + step) < np.linalg.norm(wanted):
+                self._learned += np.outer(features, step) / (features @ features)
+                wanted = wanted + step
+        # What was learned elsewhere may be too much here, and may come too fast.
+        wanted = before + shortened(wanted - before, self._motion.limits.speed_m_per_s * dt)
+        if self._too_far(position, wanted) and np.linalg.norm(wanted) >= np.linalg.norm(before):
+            return np.zeros_like(wanted), True
+        self._correction = wanted
+        return (wanted - before) / dt, limited
+
+    def _too_far(self, position: Vector, correction: Vector) -> bool:
+        too_long = float(np.linalg.norm(correction)) > self._largest_m
+        return too_long or self._limits.exceeded(position + correction)

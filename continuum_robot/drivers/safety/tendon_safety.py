@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tendon driver's state machine: what may be sent to the actuators, and what happens when something is wrong.
+
+Stepped code: see :mod:`continuum_robot.stepped`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.drivers.reading_buffer import ReadingBuffer
+from continuum_robot.drivers.safety.cycle import STATE_ACTIVE, STATE_INACTIVE, STATE_SAFE, SafetyCycle
+from continuum_robot.drivers.safety.fault_codes import MOTOR_HOT_BIT
+from continuum_robot.drivers.safety.settings import SafetySettings
+from continuum_robot.drivers.safety.stop_action import STOP_BRAKE, STOP_HOLD_PLACE, STOP_HOLD_TENSION
+from continuum_robot.drivers.safety.tendon_faults import ESTOP, FAULTS, fault_name, fault_names, stop_class
+from continuum_robot.errors import DeviceError
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.stop_policy import BRAKE, HOLD_PLACE, HOLD_TENSION, RELEASE
+from continuum_robot.stepped.buffers import vector
+
+INACTIVE, ACTIVE, SAFE = "inactive", "active", "safe"
+STATES = (INACTIVE, ACTIVE, SAFE)
+"""Names of the states, by their codes in safety_cycle.py."""
+
+
+@cython.cclass
+class TendonSafety(SafetyCycle):
+    """Decides in each cycle of the tendon driver which tensions are sent.
+
+    States: *inactive* (commands are ignored), *active* (commands pass through the limits), *safe* (a fault latched).
+    Leaving *active* in either direction ramps the tensions from the last command to ``limits.safe_n`` at
+    ``limits.safe_rate_n_per_s``, after a fault in ``safe_within_s`` at most, and holds them there. From *safe* only
+    :meth:`reset` leads to *inactive*, and from there only :meth:`activate` to *active*. Where the robot file's ``stop``
+    section reports it, a fault lets the tensions or the place be held for a bounded time before that ramp, or torque go
+    off at once, by which brakes close. Pure: no clock, no thread.
+
+    Methods are called between two cycles; only :meth:`ask_estop` and :meth:`release_estop` at any time.
+
+    Parameters
+    ----------
+    robot, settings, period_s, delay_margin_s : as of :class:`SafetyCycle`
+
+    Attributes
+    ----------
+    estop_reason : reason of the latest emergency stop, kept after a reset
+    """
+
+    estop_reason = cython.declare(object, visibility="public")
+    _newton_per_ampere: object
+    # What Python code gives to activate().
+    _taken: ReadingBuffer
+
+    def __init__(
+        self,
+        robot: Robot,
+        settings: SafetySettings | None = None,
+        period_s: float = 0.001,
+        delay_margin_s: float | None = None,
+    ) -> None:
+        SafetyCycle.__init__(self, robot, settings, period_s, delay_margin_s)
+        self.estop_reason = ""
+        self._newton_per_ampere = robot.newton_per_ampere
+        self._taken = ReadingBuffer(self._count)
+
+    # --- what the state is
+
+    @property
+    def state(self) -> str:
+        """Which of "inactive", "active" and "safe"."""
+        return STATES[self.state_code]
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Latched faults, in the order in which they came."""
+        return tuple([fault_name(self._latched_codes[k]) for k in range(self._latched_count)])
+
+    @property
+    def last_fault(self) -> str:
+        """Name of the newest fault, kept after a reset; "" before the first."""
+        return fault_name(self._newest_code) if self._newest_code >= 0 else ""
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Faults that the newest reading would cause now, latched or not; a hot motor is one without a reading too."""
+        return fault_names(self._conditions | (MOTOR_HOT_BIT if self.heat.hot else 0))
+
+    @property
+    def tension(self) -> NDArray[np.float64]:
+        """The newest command to the actuators, shape (N,), N."""
+        return np.array(self.command_n, dtype=float)
+
+    @property
+    def released(self) -> bool:
+        """Whether the ramp to the safe tension has ended (or nothing was ever sent), so that torque may go off."""
+        if self.state_code == STATE_ACTIVE or self.stop.holds:
+            return False
+        return not self._engaged or bool(np.all(np.abs(self.tension - self.limits.safe_n) < 1e-9))
+
+    @property
+    def stop_action(self) -> str:
+        """What a stop does now, of the robot file's ``stop`` section; "" where no fault is latched."""
+        if self.state_code != STATE_SAFE:
+            return ""
+        names = {STOP_HOLD_PLACE: HOLD_PLACE, STOP_HOLD_TENSION: HOLD_TENSION, STOP_BRAKE: BRAKE}
+        return names.get(self.stop.code, RELEASE)
+
+    @property
+    def fallback_holds(self) -> bool:
+        """Whether the driver holds in the place of a controller that is lost."""
+        return bool(self.stop.holds) and any(stop_class(name) == "commands" for name in self.faults)
+
+    @property
+    def late_latency_s(self) -> float:
+        """Age of a state beyond which the command that answers it is late, s."""
+        return self._lateness.late_latency_s
+
+    @property
+    def late_warning(self) -> bool:
+        """Whether commands are late, or cycles missed, half as much as makes the loop too slow."""
+        return bool(self._lateness.late_warning)
+
+    @property
+    def missed_fraction(self) -> float:
+        """Missed cycles over the last second, as a fraction of all that were due; NaN before the first."""
+        return self._lateness.missed_fraction
+
+    @property
+    def worst_latency_s(self) -> float:
+        """The oldest state that a command answered over the last second, s; NaN where none did."""
+        return self._lateness.worst_latency_s
+
+    # --- requests
+
+    def activate(self, reading: TendonReading, now_s: float | None = None) -> None:
+        """Begin to obey commands, without a jump: the first output is the measured tension.
+
+        Where that lies below the minimum, the first output is the minimum. Commands from before this call are ignored.
+
+        Parameters
+        ----------
+        reading : a new reading; unknown tensions are taken from the currents, else as the minimum
+        now_s : on the clock of the reading's stamp; None: the reading was acquired just now
+
+        Raises
+        ------
+        DeviceError : already active, a latched fault, or a reading outside of the limits; names which
+        """
+        self._obey_estop()
+        if self.state_code == STATE_ACTIVE:
+            raise DeviceError("tendon driver", "is already active", "Deactivate it first.")
+        self.refuse_faults()
+        limits, at_s = self.limits, reading.stamp_s if now_s is None else now_s
+        self._watch.restart()
+        tension = self._measured_tension(reading)
+        self._taken.set(reading)
+        found = self._watch.step(self._taken, at_s, self.command_n, False, self.positions_known)
+        found |= MOTOR_HOT_BIT if self.heat.hot else 0
+        problems = [FAULTS[name] for name in fault_names(found)] + list(reading.device_faults)
+        if np.any(tension > limits.maximum_n):
+            problems.append(f"measured tension {tension.max():.3g} N > maximum_n = {limits.maximum_n:g} N")
+        start = np.clip(tension, limits.minimum_n, limits.maximum_n)
+        if start.sum() > limits.total_n:
+            problems.append(f"sum of tensions {start.sum():.3g} N > total_n = {limits.total_n:g} N")
+        if problems:
+            raise DeviceError(
+                "tendon driver", f"cannot be activated: {'; '.join(problems)}", "Bring the robot within its limits."
+            )
+        self._limiter.reset(start)
+        self.stop.end()
+        self._engaged = True
+        self._mismatch_s = self._since_command_s = 0.0
+        self._commands.restart(at_s)
+        self._lateness.restart()
+        self.state_code = STATE_ACTIVE
+
+    def await_commands(self, now_s: float) -> None:
+        """Another one commands from now on: hold the tensions until its first command, as after an activation.
+
+        Parameters
+        ----------
+        now_s : on the clock of the readings, s; commands from before are ignored
+        """
+        self._commands.restart(now_s)
+        self._since_command_s = 0.0
+
+    def refuse_faults(self) -> None:
+        """Raise :class:`DeviceError` where a fault is latched; it names all."""
+        if self._latched:
+            raise DeviceError(
+                "tendon driver",
+                f"latched faults: {', '.join(self.faults)}",
+                "Remove the cause, then reset the faults.",
+            )
+
+    def deactivate(self) -> None:
+        """Stop to obey commands, or to hold, and ramp to the safe tension; :attr:`released` reports when it is reached.
+
+        Latched faults stay latched. Allowed in every state.
+        """
+        self.stop.end()
+        if self.state_code == STATE_ACTIVE:
+            self._ramp.begin_slowly()
+        self.state_code = STATE_SAFE if self._latched else STATE_INACTIVE
+
+    def torque_off(self) -> None:
+        """The driver switched torque off or closed the bus: nothing is sent until the next activation.
+
+        What earlier readings said is forgotten, so that an e-stop can be reset while there are none.
+        """
+        j: cython.int
+        self.deactivate()
+        self._engaged = self.torque_off_due = False
+        for j in range(self._count):
+            self.command_n[j] = self.added_n[j] = 0.0
+        self._conditions = 0
+        self._watch.restart()
+
+    def ask_estop(self, reason: str, *, held: bool = False, release: bool = False) -> None:
+        """Let the next step latch the emergency stop. Allowed at any time, from any thread.
+
+        Parameters
+        ----------
+        reason : who asked for it, for the diagnostics
+        held, release : as of :meth:`estop`
+        """
+        self.estop_reason = reason
+        if held:
+            self.estop_held = True
+        if release:
+            self.estop_releases = True
+        self.estop_asked = True
+
+    def estop(self, reason: str, *, held: bool = False, release: bool = False) -> None:
+        """Latch the emergency stop now. Allowed in every state.
+
+        Parameters
+        ----------
+        reason : who asked for it, for the diagnostics
+        held : the input stays pressed: a reset is refused until :meth:`release_estop`
+        release : the tensions are not held, whatever the robot file states
+        """
+        self.ask_estop(reason, held=held, release=release)
+        self._obey_estop()
+
+    def release_estop(self) -> None:
+        """The e-stop's input is no longer held; the fault stays latched until :meth:`reset`."""
+        self.estop_held = False
+
+    def reset(self) -> tuple[str, ...]:
+        """Clear latched faults, if all inputs are neutral; leads to *inactive*.
+
+        Returns
+        -------
+        what is not neutral: names of faults that the newest reading would cause again, "estop" while its input is
+        held; empty when the faults were cleared
+        """
+        self._obey_estop()
+        blocking = self.conditions + ((ESTOP,) if self.estop_held else ())
+        if not blocking:
+            self.stop.end()
+            self._latched = self._latched_count = 0
+            if self.state_code == STATE_SAFE:
+                self.state_code = STATE_INACTIVE
+        return blocking
+
+    # --- the cycle
+
+    def step_once(
+        self,
+        reading: ReadingBuffer,
+        wanted: Sequence[float],
+        size: int,
+        age_s: float,
+        sequence: int,
+        now_s: float,
+        elapsed_s: float,
+    ) -> None:
+        """:meth:`step` for Python code; :class:`~continuum_robot.runtime.cycle.driver_cycle.DriverCycle` steps it.
+
+        Parameters
+        ----------
+        reading : what was read
+        wanted : N tensions, N
+        size : how many tensions the command has; negative: there is none
+        age_s : of the command at ``now_s``, s
+        sequence : of the command; 0: it has none
+        now_s : monotonic or virtual time, s
+        elapsed_s : since the step before, s
+        """
+        self.step(reading, vector(wanted), size, age_s, sequence, now_s, elapsed_s)
+
+    def _measured_tension(self, reading: TendonReading) -> NDArray[np.float64]:
+        tension = np.asarray(reading.tension_n, dtype=float)
+        if self._has_actuators:
+            from_current = np.asarray(reading.current_a, dtype=float) * self._newton_per_ampere
+            tension = np.where(np.isfinite(tension), tension, from_current)
+        return np.where(np.isfinite(tension), tension, self.limits.minimum_n)

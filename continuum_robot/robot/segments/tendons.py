@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs along the rod: tendons, the capstans that drive them, strings of encoders."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.robot.doors import TENDON_ROUTINGS
+from continuum_robot.robot.schema import quantity, refuse
+from continuum_robot.robot.segments.routing import RoutedPath, Routing, StraightRouting
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tendons:
+    """The n tendons that end at a segment's tip, equally spaced on a circle; parallel to the backbone if not routed."""
+
+    count: int = quantity(
+        "number of tendons; at least 3 for Clarke coordinates, fewer where routed tendons do the rest", ge=0, le=64
+    )
+    pitch_radius_m: float = quantity("distance of the tendons from the backbone", "m", gt=0, le=1)
+    angle_offset_rad: float = quantity(
+        "angle psi_0 of the first tendon from +x", "rad", default=0.0, ge=-2 * math.pi, le=2 * math.pi
+    )
+    diameter_m: float = quantity(
+        "diameter of a tendon, 0: its mass and stiffness are neglected", "m", default=0.0, ge=0, le=0.1
+    )
+    density_kg_per_m3: float = quantity("density", "kg/m^3", default=0.0, ge=0, le=25000)
+    youngs_modulus_pa: float = quantity("Young's modulus", "Pa", default=0.0, ge=0, le=1e12)
+    strands: int = quantity(
+        "strands of wire that a tendon consists of: 2 where it runs out, around a pulley and back. Displacement is that"
+        " of the path, tension the sum over the strands",
+        default=1,
+        ge=1,
+        le=8,
+    )
+    from_base: bool = quantity(
+        "runs from the robot's base; false: from the segment's own start, where its actuators ride", default=True
+    )
+    routing: Routing = quantity(
+        "path in the cross-section, the same for each from its angle", factory=StraightRouting, door=TENDON_ROUTINGS
+    )
+
+    @property
+    def angles_rad(self) -> Vector:
+        """psi_j = psi_0 + 2 pi (j - 1) / n, counter-clockwise seen from the tip, shape (n,), rad."""
+        return self.angle_offset_rad + 2 * np.pi * np.arange(self.count) / self.count
+
+    @property
+    def mass_per_length_kg_per_m(self) -> float:
+        """Mass of one tendon per length, kg/m."""
+        return self.density_kg_per_m3 * math.pi / 4 * self.diameter_m**2
+
+    @property
+    def bending_stiffness_nm2(self) -> float:
+        """E I of one tendon, N.m^2."""
+        return self.youngs_modulus_pa * math.pi / 64 * self.diameter_m**4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capstans:
+    """Capstans, each of which drives two opposite tendons of a segment with four: johnston sections 4.3, 5.1.3, 5.3.
+
+    Capstan 1 drives tendons 1 and 3, capstan 2 drives 2 and 4; turning positively pulls the former of the two in.
+    """
+
+    radius_m: float = quantity("radius at which the wire winds, r_c", "m", gt=0, le=0.5)
+    lead_m: float = quantity("advance of the wire along the capstan in a turn, gamma", "m", default=0.0, ge=0, le=0.1)
+    inertia_kg_m2: float = quantity(
+        "inertia of a capstan with its gears and motor as it feels it, J_A", "kg.m^2", gt=0, le=10
+    )
+    pretension_n: float = quantity("tension of each wire at rest, f_pl; makes friction", "N", default=0.0, ge=0, le=1e5)
+    friction_coefficients: tuple[float, ...] = quantity(
+        "mu_1, mu_2: friction of the wires of each capstan in the holes of the disks",
+        "",
+        default=(0.0, 0.0),
+        length=2,
+        ge=0,
+        lt=1,
+    )
+
+    @property
+    def wire_per_radian_m(self) -> float:
+        """Wire that is wound for a radian of the capstan, m: johnston (10)."""
+        return math.sqrt((2 * math.pi * self.radius_m) ** 2 + self.lead_m**2) / (2 * math.pi)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutedTendon:
+    """One tendon on a path of its own, ending anywhere."""
+
+    name: str = quantity("name, unique in the robot", filled=True)
+    end_m: float = quantity("arc length from the base at which it ends", "m", gt=0, le=10)
+    pitch_radius_m: float = quantity("distance from the backbone at its start", "m", gt=0, le=1)
+    angle_rad: float = quantity("angle from +x at its start", "rad", default=0.0, ge=-2 * math.pi, le=2 * math.pi)
+    start_m: float = quantity("arc length from the base at which it starts", "m", default=0.0, ge=0, le=10)
+    routing: Routing = quantity("path in the cross-section", factory=StraightRouting, door=TENDON_ROUTINGS)
+
+    def __post_init__(self) -> None:
+        if self.start_m >= self.end_m:
+            raise refuse("start_m", self.start_m, f"less than end_m = {self.end_m:g} m")
+
+    @property
+    def path(self) -> RoutedPath:
+        """Where it runs."""
+        return RoutedPath(
+            name=self.name,
+            start_m=self.start_m,
+            end_m=self.end_m,
+            pitch_radius_m=self.pitch_radius_m,
+            angle_rad=self.angle_rad,
+            routing=self.routing,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class String:
+    """A string of an encoder: a tendon without tension, parallel to the backbone, from its start to its anchor."""
+
+    name: str = quantity("name, unique in the robot", filled=True)
+    anchor_m: float = quantity("arc length of the anchor from the base", "m", gt=0, le=10)
+    pitch_radius_m: float = quantity("distance from the backbone", "m", gt=0, le=1)
+    angle_rad: float = quantity("angle from +x", "rad", ge=-2 * math.pi, le=2 * math.pi)
+    start_m: float = quantity(
+        "arc length from the base at which it starts: 0, or the disk on which its encoder rides",
+        "m",
+        default=0.0,
+        ge=0,
+        le=10,
+    )
+    routing: Routing = quantity("path in the cross-section", factory=StraightRouting, door=TENDON_ROUTINGS)
+
+    def __post_init__(self) -> None:
+        if self.start_m >= self.anchor_m:
+            raise refuse("start_m", self.start_m, f"less than anchor_m = {self.anchor_m:g} m")
+
+    @property
+    def path(self) -> RoutedPath:
+        """Where it runs."""
+        return RoutedPath(
+            name=self.name,
+            start_m=self.start_m,
+            end_m=self.anchor_m,
+            pitch_radius_m=self.pitch_radius_m,
+            angle_rad=self.angle_rad,
+            routing=self.routing,
+        )

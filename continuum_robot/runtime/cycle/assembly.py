@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver's loop put together: safety logic, cycle and pace around actuators. Everybody who drives uses this."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from continuum_robot.drivers.protocols import TendonActuators
+from continuum_robot.drivers.safety.settings import SafetySettings
+from continuum_robot.drivers.safety.tendon_safety import TendonSafety
+from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.robot.description import Robot
+from continuum_robot.runtime.cycle.driver_loop import DriverLoop, LoopWatcher
+from continuum_robot.runtime.cycle.forms import Form, form_of, in_cycle, interpreted_form
+from continuum_robot.runtime.free_run import FreeRun
+from continuum_robot.runtime.pace import Pace, RealTimePace
+from continuum_robot.runtime.periodic import RealtimeSettings
+
+PERIOD_S = 0.001
+
+
+class QuietWatcher:
+    """A :class:`LoopWatcher` that does nothing, for who wants to hear of some things only."""
+
+    def on_row(self, row: list[float]) -> None:
+        """As :class:`LoopWatcher`.
+
+        Parameters
+        ----------
+        row : of the cycle's log
+        """
+
+    def on_change(self, new_faults: Sequence[str]) -> None:
+        """As :class:`LoopWatcher`.
+
+        Parameters
+        ----------
+        new_faults : that latched
+        """
+
+    def on_bus_error(self, error: ContinuumRobotError) -> None:
+        """As :class:`LoopWatcher`.
+
+        Parameters
+        ----------
+        error : why
+        """
+
+    def on_failure(self, error: BaseException) -> None:
+        """As :class:`LoopWatcher`.
+
+        Parameters
+        ----------
+        error : the defect
+        """
+
+
+def make_safety(
+    robot: Robot,
+    form: Form,
+    settings: SafetySettings | None = None,
+    *,
+    period_s: float = PERIOD_S,
+    delay_margin_s: float | None = None,
+) -> TendonSafety:
+    """The safety logic of a robot, in the form of the cycle that steps it.
+
+    Parameters
+    ----------
+    robot : with limits
+    form : of the cycle
+    settings : thresholds
+    period_s : of the cycle, s
+    delay_margin_s : age of a written command above which the cycle is too late, s; None: the settings' own
+    """
+    safety: TendonSafety = form.parts.TendonSafety(
+        robot, settings or SafetySettings(), period_s=period_s, delay_margin_s=delay_margin_s
+    )
+    return safety
+
+
+def make_loop(
+    robot: Robot,
+    actuators: TendonActuators,
+    watcher: LoopWatcher,
+    pace: Callable[[Any, Form], Pace],
+    *,
+    form: Form | None = None,
+    safety: TendonSafety | None = None,
+    number: int = 0,
+) -> DriverLoop:
+    """The loop of open actuators, not started.
+
+    Parameters
+    ----------
+    robot : with limits
+    actuators : open
+    watcher : told what happens
+    pace : makes what runs the cycle, of the cycle and its form: :func:`real_time`, or a pace in virtual time
+    form : of the cycle; None: interpreted
+    safety : of the same form; None: a new one
+    number : of the cycle before the first
+    """
+    form = form_of(actuators, form or interpreted_form("nothing else was asked for"))
+    safety = safety or make_safety(robot, form)
+    part, reports = in_cycle(actuators)
+    cycle = form.parts.DriverCycle(part, safety, robot.tendon_count, robot.coordinate_count, number=number)
+    return DriverLoop(robot, actuators, safety, cycle, pace(cycle, form), watcher, reports)
+
+
+def real_time(
+    period_s: float = PERIOD_S,
+    *,
+    realtime: RealtimeSettings | None = None,
+    on_refused: Callable[[Sequence[str]], None] = lambda _sentences: None,
+) -> Callable[[Any, Form], Pace]:
+    """For :func:`make_loop`: cycles in real time, without the interpreter lock where they are compiled.
+
+    Parameters
+    ----------
+    period_s : between cycles, s
+    realtime : what to ask of the operating system
+    on_refused : called with sentences where the system refused
+    """
+
+    def pace(cycle: Any, form: Form) -> Pace:
+        free_run = FreeRun(form.parts, cycle, period_s) if form.compiled else None
+        return RealTimePace(period_s, on_refused=on_refused, realtime=realtime, free_run=free_run)
+
+    return pace

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compiled form of the cycle: the modules of stepped code as one C file, kept in the user's cache.
+
+The modules stand one after the other in one source, without their imports of each other, so that the C compiler sees
+calls from one to the next. Floats are not contracted or reordered: both forms give the same bits.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable
+from importlib.machinery import ExtensionFileLoader
+from pathlib import Path
+from types import ModuleType
+
+from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.rod.code.library import cache_folder
+
+MODULES = (
+    "stepped.buffers",
+    "stepped.system_calls",
+    "stepped.mailbox",
+    "drivers.reading_buffer",
+    "control.limits",
+    "drivers.safety.fault_codes",
+    "drivers.safety.reading_watch",
+    "drivers.safety.command_watch",
+    "drivers.safety.lateness_watch",
+    "drivers.safety.heat_watch",
+    "drivers.safety.safe_ramp",
+    "drivers.safety.stop_action",
+    "drivers.safety.cycle",
+    "drivers.safety.tendon_safety",
+    "control.pid",
+    "control.tendon_forces",
+    "control.cogging",
+    "rod.holding_force",
+    "control.clarke_controller",
+    "control.blending",
+    "drivers.tendon_currents",
+    "drivers.odri_can.frames",
+    "drivers.odri_can.telemetry",
+    "drivers.odri_can.frame_port",
+    "drivers.odri_can.fault_codes",
+    "drivers.odri_can.command_queue",
+    "drivers.odri_can.board_watch",
+    "drivers.odri_can.board",
+    "drivers.odri_can.motor_boards",
+    "runtime.cycle.reference_input",
+    "runtime.cycle.controller_cycle",
+    "runtime.timing",
+    "runtime.cycle.log",
+    "runtime.cycle.driver_cycle",
+    "runtime.cycle.loop",
+)
+"""Modules of stepped code below ``continuum_robot``, each behind those that it imports."""
+
+NAME = "continuum_robot_cycle"
+SWITCH = "CONTINUUM_ROBOT_CYCLE"
+"""Environment variable: ``interpreted`` keeps the compiled form from being used."""
+# -O1 takes twice as long to compile and saves little of a cycle, most of which are calls of the system. Without NDEBUG,
+# Python's own assertions take seconds.
+_FLAGS = ("-Og", "-DNDEBUG", "-fPIC", "-shared", "-fno-math-errno", "-ffp-contract=off", "-fno-strict-aliasing", "-w")
+_DIRECTIVES = {
+    "boundscheck": False,
+    "wraparound": False,
+    "cdivision": True,
+    "initializedcheck": False,
+    "nonecheck": False,
+    "language_level": 3,
+    "auto_pickle": False,
+    "binding": False,
+    "emit_code_comments": False,
+}
+_STEPPED = "@cython.cfunc\n{0}@cython.nogil\n{0}@cython.exceptval(check=False)"
+
+
+_DECLARATIONS = """cdef extern from *:
+    void __sync_synchronize() nogil
+
+ctypedef int (*CasadiFunction)(double**, double**, long long*, double*, int) noexcept nogil
+"""
+
+
+class NotCompiledError(ContinuumRobotError):
+    """The compiled form cannot be had; the message reports why."""
+
+
+def compiled_cycle(progress: Callable[[str], None] | None = None) -> ModuleType:
+    """The compiled modules as one: every class and function of :data:`MODULES` by its name.
+
+    Parameters
+    ----------
+    progress : receives a line where it has to be compiled, which takes ten seconds
+
+    Raises
+    ------
+    NotCompiledError : no C compiler, no headers of Python, no Cython, or it is switched off by the environment
+    """
+    if os.environ.get(SWITCH, "").strip().lower() == "interpreted":
+        raise NotCompiledError(f"{SWITCH} is set to interpreted")
+    return _loaded(progress)
+
+
+@functools.cache
+def _loaded(progress: Callable[[str], None] | None) -> ModuleType:
+    source = amalgamated()
+    compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
+    if compiler is None:
+        raise NotCompiledError("there is no C compiler (looked for cc and gcc)")
+    headers = sysconfig.get_paths()["include"]
+    if not Path(headers, "Python.h").exists():
+        raise NotCompiledError(f"the headers of Python are not installed ({headers}/Python.h)")
+    try:
+        from Cython import __version__ as version  # noqa: PLC0415 - only where it has to be compiled
+    except ImportError as error:
+        raise NotCompiledError("Cython is not installed: pip install cython") from error
+    made_of = (source, version, sys.version, compiler, *_FLAGS, str(_DIRECTIVES), _DECLARATIONS)
+    key = hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:20]
+    library = cache_folder() / f"{NAME}-{key}{sysconfig.get_config_var('EXT_SUFFIX')}"
+    if not library.exists():
+        if progress is not None:
+            progress("compiling the control cycle (once) ...")
+        _compile(source, library, compiler, headers)
+    loader = ExtensionFileLoader(NAME, str(library))
+    spec = importlib.util.spec_from_file_location(NAME, library, loader=loader)
+    if spec is None:
+        raise NotCompiledError(f"{library} cannot be loaded")
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def amalgamated() -> str:
+    """The modules as one source: imports of each other taken out, ``@stepped`` spelt as Cython's own decorators."""
+    root = Path(__file__).resolve().parent.parent
+    own = {f"continuum_robot.{name}" for name in MODULES}
+    parts = ["from __future__ import annotations"]
+    for name in MODULES:
+        text = root.joinpath(*name.split(".")).with_suffix(".py").read_text(encoding="utf-8")
+        lines = text.splitlines()
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.ImportFrom) and (node.module in own or node.module == "__future__"):
+                for number in range(node.lineno - 1, node.end_lineno or node.lineno):
+                    lines[number] = ""
+        parts.append(f"# --- continuum_robot.{name}")
+        parts += [_in_cython(one) for one in lines]
+    return "\n".join(parts) + "\n"
+
+
+def _in_cython(line: str) -> str:
+    spelt = re.sub(r"^(\s*)@stepped$", lambda found: found[1] + _STEPPED.format(found[1]), line)
+    return re.sub(r"\bin indices\(", "in range(", spelt)
+
+
+def _compile(source: str, library: Path, compiler: str, headers: str) -> None:
+    from Cython.Compiler.Main import CompilationOptions  # noqa: PLC0415
+    from Cython.Compiler.Main import compile as to_c  # noqa: PLC0415
+
+    library.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+        written = Path(folder, f"{NAME}.py")
+        written.write_text(source, encoding="utf-8")
+        written.with_suffix(".pxd").write_text(_DECLARATIONS, encoding="utf-8")
+        messages = Path(folder, "messages")
+        with messages.open("w", encoding="utf-8") as stream, contextlib.redirect_stderr(stream):
+            options = CompilationOptions(compiler_directives=_DIRECTIVES, language_level=3)
+            made = to_c(str(written), options, full_module_name=NAME, output_file=str(written.with_suffix(".c")))
+        if made.num_errors:
+            raise NotCompiledError(f"Cython refuses the source:\n{messages.read_text(encoding='utf-8')}")
+        built = Path(folder, library.name)
+        command = [compiler, *_FLAGS, "-I", headers, str(written.with_suffix(".c")), "-o", str(built), "-lm"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise NotCompiledError(f"{compiler} failed: {done.stderr.strip()[-2000:]}")
+        built.replace(library)  # in one step: another process may be about to load it
+
+
+def main() -> int:
+    """Compile the cycle now, so that nothing has to wait for it later; a line reports where it cannot be had."""
+    try:
+        compiled_cycle(lambda line: print(line, flush=True))  # noqa: T201 - called by the Makefile
+    except NotCompiledError as error:
+        print(f"the control cycle will run interpreted: {str(error).partition(chr(10))[0]}")  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

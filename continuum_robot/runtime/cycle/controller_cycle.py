@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller's cycle: a state and the newest reference give tensions, or no answer. Stepped code, without ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import cython
+from cython.cimports.libc.math import isfinite
+
+from continuum_robot.control.clarke_controller import ClarkeController
+from continuum_robot.control.controller import ClarkeOutput
+from continuum_robot.drivers.reading_buffer import ReadingBuffer
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.control_settings import ControlSettings
+from continuum_robot.runtime.cycle.reference_input import ReferenceInput
+from continuum_robot.stepped.buffers import UNKNOWN, indices, stepped, vector
+
+
+@cython.cclass
+class ControllerCycle:
+    """Answers the states of a robot that follows; starts without a jump, and skips what it cannot answer.
+
+    One state that is old or not finite skips one answer and nothing else. The controller restarts, from the tensions
+    that are on the tendons,
+
+    - where the driver did not follow before, or its sequence ran backwards (another driver): at the measured position,
+      from which it blends into the reference,
+    - after ``long_gap_s`` without an answer: at the reference that it followed, from which it blends back.
+
+    All times are monotonic. The time step of the integral is that between the acquisitions of two answered states, at
+    most ``longest_step_periods``.
+
+    Parameters
+    ----------
+    controller : a :class:`ClarkeController`; interpreted, a :class:`ForeignController` too
+    reference : what it follows
+    state_timeout_s : age of a state from which on it gets no answer, s
+    period_s : expected time from one state to the next, s
+    long_gap_s : time without an answer after which the controller restarts, s
+    longest_step_periods : bound of the integral's time step, a number of periods
+
+    Attributes
+    ----------
+    tension : answer to the newest state, N; NaN where there is none
+    clarke, clarke_rate : Clarke coordinates of the newest state, m, m/s
+    generalized_force : that the answer makes, N; NaN where there is none
+    received : states while the driver followed
+    answered, stale, not_finite : how many of them
+    lost : states of the driver that did not arrive
+    restarts : bumpless starts
+
+    Raises
+    ------
+    ParameterError : a time that is not positive
+    """
+
+    tension = cython.declare(cython.double[::1], visibility="readonly")
+    clarke = cython.declare(cython.double[::1], visibility="readonly")
+    clarke_rate = cython.declare(cython.double[::1], visibility="readonly")
+    generalized_force = cython.declare(cython.double[::1], visibility="readonly")
+    received = cython.declare(cython.longlong, visibility="readonly")
+    answered = cython.declare(cython.longlong, visibility="readonly")
+    stale = cython.declare(cython.longlong, visibility="readonly")
+    not_finite = cython.declare(cython.longlong, visibility="readonly")
+    lost = cython.declare(cython.longlong, visibility="readonly")
+    restarts = cython.declare(cython.longlong, visibility="readonly")
+    controller: ClarkeController
+    reference: ReferenceInput
+    foreign: object
+    state_timeout_s: cython.double
+    period_s: cython.double
+    long_gap_s: cython.double
+    longest_step_periods: cython.double
+    aligned: cython.bint
+    sequenced: cython.bint
+    last_sequence: cython.longlong
+    last_stamp_s: cython.double
+    last_answer_s: cython.double
+    skipping_since_s: cython.double
+
+    def __init__(
+        self,
+        controller: ClarkeController,
+        reference: ReferenceInput,
+        state_timeout_s: float,
+        period_s: float,
+        long_gap_s: float = 0.25,
+        longest_step_periods: float = 3.0,
+    ) -> None:
+        for name, value in (
+            ("state_timeout_s", state_timeout_s),
+            ("period_s", period_s),
+            ("long_gap_s", long_gap_s),
+            ("longest_step_periods", longest_step_periods),
+        ):
+            if not value > 0:
+                raise ParameterError(name, value, "a positive number")
+        self.controller, self.reference = controller, reference
+        self.foreign = controller if hasattr(controller, "take") else None
+        self.state_timeout_s, self.period_s = float(state_timeout_s), float(period_s)
+        self.long_gap_s, self.longest_step_periods = float(long_gap_s), float(longest_step_periods)
+        self.tension, self.generalized_force = controller.tension, controller.force
+        self.clarke, self.clarke_rate = controller.clarke, controller.clarke_rate
+        self.last_sequence, self.last_stamp_s, self.last_answer_s = 0, 0.0, 0.0
+        self.reset()
+
+    @property
+    def needs_python(self) -> bool:
+        """Whether only the interpreted form can run the controller."""
+        return bool(self.controller.needs_python)
+
+    @property
+    def settings(self) -> ControlSettings:
+        """Of the controller."""
+        return self.controller.settings
+
+    @property
+    def silent_since_s(self) -> float | None:
+        """Monotonic time of the first state in a row without an answer, s; None: the newest one has an answer."""
+        return None if self.skipping_since_s != self.skipping_since_s else self.skipping_since_s
+
+    def reset(self) -> None:
+        """Start at the measured position with the next state, and count from 0."""
+        self.aligned = self.sequenced = False
+        self.skipping_since_s = UNKNOWN
+        self.received = self.answered = self.stale = self.not_finite = self.lost = self.restarts = 0
+
+    def set_settings(self, settings: ControlSettings) -> None:
+        """Go on in the same state with other settings, all of them from the next state on. Between two cycles only.
+
+        Parameters
+        ----------
+        settings : with one entry of gains a segment
+
+        Raises
+        ------
+        ParameterError : settings that do not fit; the old ones stay
+        """
+        self.controller.set_settings(settings)
+        self.state_timeout_s = float(settings.state_timeout_s)
+
+    def ask_pretension(self, pretension_n: float) -> None:
+        """As :meth:`ClarkeController.ask_pretension`.
+
+        Parameters
+        ----------
+        pretension_n : N
+        """
+        self.controller.ask_pretension(pretension_n)
+
+    @property
+    def pretension(self) -> float:
+        """As :attr:`ClarkeController.pretension`, N."""
+        return float(self.controller.pretension)
+
+    def set_period(self, period_s: float) -> None:
+        """Expect the states at other intervals.
+
+        Parameters
+        ----------
+        period_s : s
+
+        Raises
+        ------
+        ParameterError : not positive
+        """
+        if not period_s > 0:
+            raise ParameterError("period_s", period_s, "a positive time in s")
+        self.period_s = float(period_s)
+
+    def output(self) -> ClarkeOutput:
+        """What the controller computed last, the terms of its PID too, as arrays of its own."""
+        return self.controller.output()
+
+    def answer_state(
+        self, reading: ReadingBuffer, commanded: Sequence[float], following: bool, now_s: float, sequence: int
+    ) -> bool:
+        """:meth:`answer` for Python code: ``commanded`` is any sequence, N; ``now_s`` is the monotonic time, s.
+
+        Parameters
+        ----------
+        reading : what was read
+        following : the driver is active and obeys
+        sequence : number of the state, a count
+        """
+        return bool(self.answer(reading, vector(commanded), following, now_s, sequence))
+
+    @stepped
+    def answer(
+        self,
+        reading: ReadingBuffer,
+        commanded: cython.double[::1],
+        following: cython.bint,
+        now_s: cython.double,
+        sequence: cython.longlong,
+    ) -> cython.bint:
+        """Answer a state; True: ``tension`` is the answer.
+
+        ``reading`` is what was read, ``commanded`` are the newest tensions on the tendons (N; NaN where torque is off),
+        ``following``: the driver is active and obeys, ``now_s`` is the monotonic time (s), and ``sequence`` the number
+        of the state.
+        """
+        if not cython.compiled:
+            if self.foreign is not None:
+                self.foreign.take(reading, self.reference)  # type: ignore[attr-defined]
+        finite: cython.bint = self.controller.observe(reading.displacement_m, reading.velocity_m_per_s)
+        self.count(sequence)
+        if not following:
+            self.aligned = False
+            self.skipping_since_s = UNKNOWN
+            self.controller.rest()
+            return False
+        self.received += 1
+        if reading.older_than(self.state_timeout_s, now_s):
+            self.stale += 1
+            return self.skip(now_s)
+        if not finite:
+            self.not_finite += 1
+            return self.skip(now_s)
+        gap: cython.bint = self.aligned and now_s - self.last_answer_s > self.long_gap_s
+        step_s: cython.double = reading.stamp_s - self.last_stamp_s
+        if gap or not self.aligned:
+            if not self.restart(reading, commanded, gap):
+                self.not_finite += 1
+                return self.skip(now_s)
+            step_s = self.period_s
+        else:
+            self.reference.step(reading.stamp_s)
+            if step_s < 0.0:
+                step_s = 0.0
+            if step_s > self.longest_step_periods * self.period_s:
+                step_s = self.longest_step_periods * self.period_s
+        if not self.controller.step(self.reference.position, self.reference.velocity, True, step_s):
+            self.not_finite += 1
+            return self.skip(now_s)
+        self.last_stamp_s, self.last_answer_s = reading.stamp_s, now_s
+        self.skipping_since_s = UNKNOWN
+        self.answered += 1
+        return True
+
+    @stepped
+    def skip(self, now_s: cython.double) -> cython.bint:
+        """Give no answer at ``now_s`` (s): False."""
+        if self.skipping_since_s != self.skipping_since_s:
+            self.skipping_since_s = now_s
+        self.controller.rest()
+        return False
+
+    @stepped
+    def count(self, sequence: cython.longlong) -> cython.void:
+        """Notice what the ``sequence`` (the number of the state) left out, or that it ran backwards."""
+        if self.sequenced:
+            if sequence > self.last_sequence + 1:
+                self.lost += sequence - self.last_sequence - 1
+            elif sequence < self.last_sequence:
+                self.aligned = False
+        self.sequenced, self.last_sequence = True, sequence
+
+    @stepped
+    def restart(self, reading: ReadingBuffer, commanded: cython.double[::1], gap: cython.bint) -> cython.bint:
+        """Start with the ``commanded`` tensions, N, else those of the ``reading``; False where neither is known.
+
+        After a ``gap`` at the reference that was followed, else at the measured position.
+        """
+        j: cython.int
+        known: cython.double = 0.0
+        measured: cython.double = 0.0
+        for j in indices(reading.tendon_count):
+            known += commanded[j]
+            measured += reading.tension_n[j]
+        if not isfinite(known) and not isfinite(measured):
+            return False
+        if gap:
+            self.reference.resume()
+        else:
+            self.reference.hold(self.controller.clarke)
+        self.reference.step(reading.stamp_s)
+        if isfinite(known):
+            self.controller.begin(commanded, self.reference.position, self.reference.velocity)
+        else:
+            self.controller.begin(reading.tension_n, self.reference.position, self.reference.velocity)
+        self.aligned = True
+        self.restarts += 1
+        return True

@@ -1,0 +1,446 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one cycle of the tendon driver: read, control, check, write. Stepped code; whoever runs it passes the time in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.control.cogging import CoggingCompensation
+from continuum_robot.drivers.odri_can.motor_boards import MotorBoards
+from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.drivers.reading_buffer import ReadingBuffer
+from continuum_robot.drivers.safety.cycle import STATE_ACTIVE
+from continuum_robot.drivers.safety.tendon_safety import TendonSafety
+from continuum_robot.errors import ParameterError
+from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
+from continuum_robot.runtime.cycle.log import CycleLog
+from continuum_robot.runtime.cycle.row import CycleRow
+from continuum_robot.stepped.buffers import UNKNOWN, copy_into, indices, stepped, vector
+from continuum_robot.stepped.mailbox import Mailbox
+
+Commander = Callable[[TendonReading | None, float], Sequence[float] | NDArray[np.float64] | None]
+
+
+@cython.cclass
+class DriverCycle:
+    """Read, control, check, write, in this order; the command that is written answers the state just read.
+
+    The commands come from the controller in the cycle, or, where there is none, from :meth:`command`; or the cycle
+    itself holds the tensions, whatever these say (:meth:`hold_now`). An old command is never written again to keep a
+    device content. Where :attr:`cogging` is switched on, the motors get its forces on top of the tensions, and what
+    they measure is less by them: commanded and measured tensions stay those of the tendons.
+
+    Parameters
+    ----------
+    actuators : what has ``read_into`` and ``write_tensions``: motor boards, or a
+        :class:`~continuum_robot.runtime.cycle.actuators.CycleActuators` around other actuators
+    safety : of the robot
+    tendon_count, coordinate_count : N and 2m
+    controller : in the cycle; None: commands come from outside
+    number : of the cycle before the first
+
+    Attributes
+    ----------
+    log : a row for each cycle, see :class:`~continuum_robot.runtime.cycle.row.CycleRow`
+    cogging : feed-forward of the motors' cogging, off until somebody sets a table and switches it on
+    """
+
+    actuators: MotorBoards
+    safety: TendonSafety
+    controller: ControllerCycle
+    cogging = cython.declare(CoggingCompensation, visibility="readonly")
+    motor_force_n: cython.double[::1]
+    tendon_count: cython.int
+    coordinate_count: cython.int
+    reading: ReadingBuffer
+    zero_m: cython.double[::1]
+    commands: Mailbox
+    controls: cython.bint
+    holds: cython.bint
+    held: cython.double[::1]
+    held_known: cython.bint
+    wanted: cython.double[::1]
+    wanted_size: cython.int
+    wanted_s: cython.double
+    wanted_sequence: cython.longlong
+    take_up_n: cython.double[::1]
+    takes_up: cython.bint
+    is_powered: cython.bint
+    answered: cython.bint
+    written: cython.bint
+    number: cython.longlong
+    read_failures: cython.longlong
+    write_failures: cython.longlong
+    noted: cython.double[::1]
+    noted_limits: cython.double[::1]
+    nothing: cython.double[::1]
+    log: CycleLog
+
+    def __init__(
+        self,
+        actuators: MotorBoards,
+        safety: TendonSafety,
+        tendon_count: int,
+        coordinate_count: int,
+        controller: ControllerCycle | None = None,
+        *,
+        number: int = 0,
+    ) -> None:
+        self.actuators, self.safety = actuators, safety
+        self.controller = controller  # type: ignore[assignment]
+        self.tendon_count, self.coordinate_count = tendon_count, coordinate_count
+        self.reading = ReadingBuffer(tendon_count)
+        self.cogging, self.motor_force_n = CoggingCompensation(tendon_count), vector(tendon_count)
+        self.zero_m, self.take_up_n, self.wanted = vector(tendon_count), vector(tendon_count), vector(tendon_count)
+        self.held, self.holds, self.held_known = vector(tendon_count), False, False
+        self.noted, self.noted_limits = vector([math.nan] * tendon_count), vector(tendon_count)
+        self.nothing = vector([math.nan] * max(tendon_count, coordinate_count))
+        self.commands = Mailbox(3 + tendon_count)
+        self.controls = self.takes_up = self.is_powered = self.answered = self.written = False
+        self.wanted_size = -1
+        self.wanted_s = -math.inf
+        self.wanted_sequence, self.number = 0, number
+        self.read_failures = self.write_failures = 0
+        self.log = CycleLog(CycleRow(tendon_count, coordinate_count).width)
+
+    # --- the cycle
+
+    @stepped
+    def step(self, now_s: cython.double, elapsed_s: cython.double, missed: cython.longlong) -> cython.void:
+        """One cycle at ``now_s``, ``elapsed_s`` after the one before, between which ``missed`` deadlines passed."""
+        self.begin(now_s)
+        if self.controller is not None:
+            self.control(now_s)
+        elif self.commands.take() and not self.holds:
+            self.hear()
+        if self.holds:
+            self.hold(now_s)
+        self.finish(now_s, elapsed_s, missed)
+
+    @stepped
+    def begin(self, now_s: cython.double) -> cython.void:
+        """Read; displacements count from home."""
+        j: cython.int
+        self.number += 1
+        if self.actuators.read_into(self.reading, now_s):
+            displacement_m: cython.double[::1] = self.reading.displacement_m
+            zero_m: cython.double[::1] = self.zero_m
+            self.balance_cogging(now_s)
+            for j in indices(self.tendon_count):
+                displacement_m[j] -= zero_m[j]
+        else:
+            self.reading.fail(now_s)
+            self.read_failures += 1
+
+    @stepped
+    def balance_cogging(self, now_s: cython.double) -> cython.void:
+        """Take the cogging at the angles just read out of the measured tensions; what is written gets it added."""
+        j: cython.int
+        powered: cython.bint = self.is_powered or self.takes_up
+        age_s: cython.double = now_s - self.reading.stamp_s
+        self.cogging.step(self.reading.displacement_m, self.reading.velocity_m_per_s, age_s, powered)
+        if self.cogging.acts:
+            tension_n: cython.double[::1] = self.reading.tension_n
+            here_n: cython.double[::1] = self.cogging.here_n
+            for j in indices(self.tendon_count):
+                tension_n[j] -= here_n[j]
+
+    @stepped
+    def control(self, now_s: cython.double) -> cython.void:
+        """Ask the controller in the cycle for the tensions that answer the reading."""
+        following: cython.bint = (
+            self.controls and self.is_powered and not self.holds and self.safety.state_code == STATE_ACTIVE
+        )
+        self.answered = self.controller.answer(
+            self.reading, self.safety.command_n if following else self.nothing, following, now_s, self.number
+        )
+        if self.answered:
+            copy_into(self.wanted, self.controller.tension, self.tendon_count)
+            self.wanted_size, self.wanted_s, self.wanted_sequence = self.tendon_count, now_s, self.number
+
+    @stepped
+    def hear(self) -> cython.void:
+        """Take over the newest command of another program."""
+        j: cython.int
+        self.wanted_size = int(self.commands.values[0])
+        self.wanted_s = self.commands.values[1]
+        self.wanted_sequence = int(self.commands.values[2])
+        for j in indices(self.tendon_count):
+            self.wanted[j] = self.commands.values[3 + j]
+
+    @stepped
+    def hold(self, now_s: cython.double) -> cython.void:
+        """Command the tensions that were on the tendons when the hold, or the activation, began."""
+        if not self.is_powered or self.safety.state_code != STATE_ACTIVE:
+            self.held_known = False
+            return
+        if not self.held_known:
+            self.held_known = True
+            copy_into(self.held, self.safety.command_n, self.tendon_count)
+        copy_into(self.wanted, self.held, self.tendon_count)
+        self.wanted_size, self.wanted_s, self.wanted_sequence = self.tendon_count, now_s, self.number
+
+    @stepped
+    def finish(self, now_s: cython.double, elapsed_s: cython.double, missed: cython.longlong) -> cython.void:
+        """Check what is wanted, write what the safety logic lets through, and note all in the log.
+
+        ``now_s``, ``elapsed_s`` and ``missed`` as in :meth:`step`.
+        """
+        age_s: cython.double = now_s - self.wanted_s if self.wanted_size >= 0 else 0.0
+        self.begin_row(now_s, missed)
+        self.safety.missed = missed
+        self.safety.step(self.reading, self.wanted, self.wanted_size, age_s, self.wanted_sequence, now_s, elapsed_s)
+        self.written = False
+        if self.is_powered and self.safety.write:
+            self.write(self.safety.tension_n, now_s)
+        elif self.takes_up:
+            self.write(self.take_up_n, now_s)
+        if not self.written:
+            self.safety.latency_s = UNKNOWN
+        self.end_row()
+
+    @stepped
+    def write(self, tension: cython.double[::1], now_s: cython.double) -> cython.void:
+        """Send tensions, and note them for the next row."""
+        j: cython.int
+        sent: cython.double[::1] = tension
+        added_n: cython.double[::1] = self.safety.added_n
+        ahead_n: cython.double[::1] = self.cogging.ahead_n
+        acts: cython.bint = self.cogging.acts
+        if acts:
+            for j in indices(self.tendon_count):
+                self.motor_force_n[j] = tension[j] + ahead_n[j]
+            sent = self.motor_force_n
+        for j in indices(self.tendon_count):
+            added_n[j] = ahead_n[j] if acts else 0.0
+        if not self.actuators.write_tensions(sent, now_s):
+            self.write_failures += 1
+        self.written = True
+        copy_into(self.noted, tension, self.tendon_count)
+        for j in indices(self.tendon_count):
+            self.noted_limits[j] = self.safety.limited[j]
+
+    @stepped
+    def note_written(self, now_s: cython.double) -> cython.void:
+        """What this cycle wrote was on its way at ``now_s``: the safety logic watches how late that is."""
+        if self.controller is not None:
+            self.safety.latency_s = now_s - self.reading.stamp_s
+        elif self.wanted_size >= 0:
+            self.safety.latency_s = now_s - self.wanted_s
+        else:  # what is written answers nobody: the driver holds after its activation
+            self.safety.latency_s = UNKNOWN
+
+    @stepped
+    def begin_row(self, now_s: cython.double, missed: cython.longlong) -> cython.void:
+        """The reading, what the cycle before wrote, and how many deadlines were ``missed``."""
+        n: cython.int = self.tendon_count
+        self.log.put(self.number)
+        self.log.put(now_s)
+        self.log.put(self.reading.stamp_s)
+        self.log.put(missed)
+        self.log.put(self.reading.valid)
+        self.log.put_all(self.reading.displacement_m, n)
+        self.log.put_all(self.reading.velocity_m_per_s, n)
+        self.log.put_all(self.reading.tension_n, n)
+        self.log.put_all(self.reading.current_a, n)
+        self.log.put_all(self.reading.temperature_c, n)
+        self.log.put_all(self.reading.age_s, n)
+        self.log.put_all(self.noted, n)
+        self.log.put_all(self.noted_limits, n)
+
+    @stepped
+    def end_row(self) -> cython.void:
+        """What was wanted, and why something else was written."""
+        self.log.put(self.safety.changed)
+        self.log.put(self.written)
+        self.log.put(self.answered)
+        self.log.put_all(self.wanted, self.tendon_count)
+        if self.controller is None:
+            self.log.put_all(self.nothing, self.coordinate_count)
+            self.log.put_all(self.nothing, self.coordinate_count)
+            self.log.put_all(self.nothing, self.coordinate_count)
+        else:
+            self.log.put_all(self.controller.clarke, self.coordinate_count)
+            self.log.put_all(self.controller.clarke_rate, self.coordinate_count)
+            self.log.put_all(
+                self.controller.generalized_force if self.answered else self.nothing, self.coordinate_count
+            )
+        self.log.end_row()
+
+    # --- for Python code, between two cycles
+
+    def step_once(self, now_s: float, elapsed_s: float, missed: int = 0) -> None:
+        """One cycle, as :meth:`step`.
+
+        Parameters
+        ----------
+        now_s : on the clock of the readings, s
+        elapsed_s : since the cycle before, s
+        missed : deadlines that passed meanwhile
+        """
+        self.step(now_s, elapsed_s, missed)
+
+    def step_for(self, commander: Commander, now_s: float, elapsed_s: float, missed: int = 0) -> None:
+        """One cycle in which ``commander`` is asked for the tensions that answer the reading.
+
+        Parameters
+        ----------
+        commander : gets the reading, None where there is none, and ``elapsed_s``; gives tensions, or None
+        now_s, elapsed_s, missed : as in :meth:`step_once`
+        """
+        self.begin(now_s)
+        wanted = commander(self.newest_reading(), elapsed_s)
+        if wanted is None:
+            self.wanted_size = -1
+        else:
+            self._want(wanted, now_s, self.number)
+        self.finish(now_s, elapsed_s, missed)
+
+    def wrote(self, now_s: float) -> bool:
+        """As :meth:`note_written`; whether this cycle wrote anything.
+
+        Parameters
+        ----------
+        now_s : on the clock of the readings, s
+        """
+        if self.written:
+            self.note_written(now_s)
+        return bool(self.written)
+
+    def command(self, tension: Sequence[float], born_s: float, sequence: int) -> None:
+        """A command of another program, from one thread only; the next cycle hears it.
+
+        Parameters
+        ----------
+        tension : N values, N; another number of them is a fault
+        born_s : when the state that it answers was published, s
+        sequence : of that state, 0: of none
+        """
+        padded = [*tension, *[math.nan] * self.tendon_count][: self.tendon_count]
+        self.commands.post([len(tension), born_s, sequence, *padded])
+
+    def attach(self, controller: ControllerCycle | None) -> None:
+        """Put a controller into the cycle, inactive; None: take it out.
+
+        Parameters
+        ----------
+        controller : of the same form
+        """
+        self.controller = controller  # type: ignore[assignment]
+        self.controls = False
+        self.forget_command()
+
+    def control_now(self, *, on: bool) -> None:
+        """Whether the controller in the cycle acts.
+
+        Parameters
+        ----------
+        on : it does
+        """
+        self.controls = on
+
+    def hold_now(self, *, on: bool, now_s: float) -> None:
+        """Hold the tensions as they are, or obey the others again, without a jump in either direction.
+
+        Until the first command of the others the safety logic holds; it waits for it as after an activation.
+
+        Parameters
+        ----------
+        on : hold
+        now_s : on the clock of the readings, s
+        """
+        self.holds, self.held_known = on, False
+        self.forget_command()
+        self.safety.await_commands(now_s)
+
+    def forget_command(self) -> None:
+        """No command is known."""
+        self.commands.take()
+        self.wanted_size, self.wanted_s, self.answered = -1, -math.inf, False
+
+    def newest_reading(self, device_faults: tuple[str, ...] = ()) -> TendonReading | None:
+        """The reading of the newest cycle, displacements from home; None where the devices could not be read.
+
+        Parameters
+        ----------
+        device_faults : names of the faults that the devices report
+        """
+        return self.reading.get(device_faults) if self.reading.valid else None
+
+    def power(self, *, on: bool) -> None:
+        """Whether what the safety logic lets through is written.
+
+        Parameters
+        ----------
+        on : it is
+        """
+        self.is_powered = on
+        self.forget_command()
+        if not on:
+            self.take_up(None)
+            self.noted, self.noted_limits = vector([math.nan] * self.tendon_count), vector(self.tendon_count)
+
+    @property
+    def holds_tensions(self) -> bool:
+        """Whether the cycle itself commands, see :meth:`hold_now`."""
+        return bool(self.holds)
+
+    @property
+    def powered(self) -> bool:
+        """Whether what the safety logic lets through is written."""
+        return bool(self.is_powered)
+
+    def take_up(self, tension: Sequence[float] | None) -> None:
+        """Tensions that are written while nothing else is; None: none.
+
+        Parameters
+        ----------
+        tension : N values, N
+        """
+        self.takes_up = tension is not None
+        if tension is not None:
+            self.take_up_n = vector(tension)
+
+    def set_zero(self, zero_m: Sequence[float]) -> None:
+        """Displacements count from here.
+
+        Parameters
+        ----------
+        zero_m : what the actuators read at the straight pose, N values, m
+
+        Raises
+        ------
+        ParameterError : another number of values
+        """
+        if len(zero_m) != self.tendon_count:
+            raise ParameterError("zero_m", len(zero_m), f"{self.tendon_count} values, one a tendon")
+        self.zero_m = vector(zero_m)
+
+    @property
+    def zero(self) -> list[float]:
+        """What the actuators read at the straight pose, N values, m."""
+        return [self.zero_m[j] for j in range(self.tendon_count)]
+
+    @property
+    def cycles(self) -> int:
+        """Cycles so far: the sequence number of the newest state."""
+        return self.number
+
+    @property
+    def failures(self) -> tuple[int, int]:
+        """How often the devices could not be read, and written."""
+        return self.read_failures, self.write_failures
+
+    def rows(self) -> CycleLog:
+        """The log."""
+        return self.log
+
+    def _want(self, wanted: Sequence[float] | NDArray[np.float64], now_s: float, sequence: int) -> None:
+        self.wanted_size = len(wanted)
+        self.wanted_s, self.wanted_sequence = now_s, sequence
+        self.wanted = vector([*wanted, *[math.nan] * self.tendon_count][: self.tendon_count])

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which form of the cycle runs, compiled or interpreted, and why; its parts by their names in either."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from continuum_robot.control.clarke_controller import ClarkeController
+from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
+from continuum_robot.drivers.protocols import TendonActuators
+from continuum_robot.drivers.safety.tendon_safety import TendonSafety
+from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.runtime.cycle.actuators import CycleActuators
+from continuum_robot.runtime.cycle.compilation import NotCompiledError, compiled_cycle
+from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
+from continuum_robot.runtime.cycle.driver_cycle import DriverCycle
+from continuum_robot.runtime.cycle.loop import CycleLoop
+from continuum_robot.runtime.cycle.reference_input import ReferenceInput
+
+INTERPRETED = SimpleNamespace(
+    TendonSafety=TendonSafety,
+    ClarkeController=ClarkeController,
+    ControllerCycle=ControllerCycle,
+    ReferenceInput=ReferenceInput,
+    DriverCycle=DriverCycle,
+    CycleLoop=CycleLoop,
+)
+"""The parts as Python runs them."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form of the cycle.
+
+    Attributes
+    ----------
+    parts : its classes by their names
+    compiled : whether it runs without the interpreter lock
+    reason : why this one, a phrase
+    """
+
+    parts: Any
+    compiled: bool
+    reason: str
+
+    @property
+    def name(self) -> str:
+        """``compiled`` or ``interpreted``."""
+        return "compiled" if self.compiled else "interpreted"
+
+
+def compiled_form(progress: Callable[[str], None] | None = None) -> Form:
+    """The compiled form where it can be had, else the interpreted one with the reason.
+
+    Parameters
+    ----------
+    progress : receives a line where it has to be compiled
+    """
+    try:
+        return Form(compiled_cycle(progress), True, "without the interpreter lock")
+    except NotCompiledError as error:
+        return interpreted_form(str(error).partition("\n")[0])
+
+
+def interpreted_form(reason: str) -> Form:
+    """The interpreted form.
+
+    Parameters
+    ----------
+    reason : why not the compiled one
+    """
+    return Form(INTERPRETED, False, reason)
+
+
+def form_of(actuators: TendonActuators, wanted: Form) -> Form:
+    """The form in which these actuators can be driven.
+
+    Parameters
+    ----------
+    actuators : made in the form ``wanted`` where they know forms
+    wanted : if they can
+    """
+    if not wanted.compiled:
+        return wanted
+    if isinstance(actuators, OdriTendonActuators) and actuators.compiled:
+        return wanted
+    return interpreted_form(f"{type(actuators).__name__} run interpreted only")
+
+
+class BoardReports:
+    """What is known of motor boards beside their numbers; they fail by faults of theirs, never by an error.
+
+    Parameters
+    ----------
+    actuators : of the boards
+
+    Attributes
+    ----------
+    error : None
+    """
+
+    def __init__(self, actuators: OdriTendonActuators) -> None:
+        self._actuators = actuators
+        self.error: ContinuumRobotError | None = None
+
+    @property
+    def device_faults(self) -> tuple[str, ...]:
+        """Names of the faults that the boards report."""
+        return tuple(self._actuators.faults)
+
+    def needs_service(self) -> bool:
+        """Whether a channel failed and should be opened again."""
+        return bool(self._actuators.cycle.needs_service())
+
+    def service(self, now_s: float) -> None:
+        """Open failed channels again, now and then.
+
+        Parameters
+        ----------
+        now_s : s
+        """
+        self._actuators.service(now_s)
+
+
+def in_cycle(actuators: TendonActuators) -> Any:
+    """What a :class:`DriverCycle` reads and writes of these actuators, and what reports why they fail.
+
+    Parameters
+    ----------
+    actuators : of any kind
+
+    Returns
+    -------
+    the part with ``read_into`` and ``write_tensions``, and the one with ``error`` and ``device_faults``
+    """
+    if isinstance(actuators, OdriTendonActuators):
+        return actuators.cycle, BoardReports(actuators)
+    around = CycleActuators(actuators)
+    return around, around

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver's cycle at absolute deadlines, without the interpreter lock where it is compiled. Stepped code."""
+
+from __future__ import annotations
+
+import cython
+
+from continuum_robot.runtime.cycle.driver_cycle import DriverCycle
+from continuum_robot.runtime.reports import LoopReport, ResponseReport
+from continuum_robot.runtime.timing import Deadlines, Histogram, LoopStatistics
+from continuum_robot.stepped.buffers import stepped
+from continuum_robot.stepped.system_calls import monotonic_ns, wake_up
+
+
+@cython.cclass
+class CycleLoop:
+    """Runs a :class:`DriverCycle` until it is asked to leave.
+
+    Parameters
+    ----------
+    cycle : what runs
+    period_ns : between deadlines, ns
+    wake_descriptor : an event descriptor that is written to after each cycle; -1: none
+
+    Attributes
+    ----------
+    statistics : periods, execution times, missed deadlines
+    responses : from the beginning of a cycle to its command written, in cycles that answered
+    """
+
+    cycle: DriverCycle
+    deadlines: Deadlines
+    statistics: LoopStatistics
+    responses: Histogram
+    period_ns: cython.longlong
+    before_ns: cython.longlong
+    wake_descriptor: cython.int
+    leaves: cython.bint
+
+    def __init__(self, cycle: DriverCycle, period_ns: int, wake_descriptor: int = -1) -> None:
+        self.cycle, self.period_ns, self.wake_descriptor = cycle, period_ns, wake_descriptor
+        self.deadlines = Deadlines(period_ns)
+        self.statistics, self.responses = LoopStatistics(), Histogram(1.0, 20_000.0)
+        self.before_ns = 0
+        self.leaves = False
+
+    @stepped
+    def run_on(self) -> cython.void:
+        """Cycles until :attr:`leaves`."""
+        while not self.leaves:
+            self.run_one(self.deadlines.wait(), self.deadlines.missed)
+
+    @stepped
+    def run_one(self, start_ns: cython.longlong, missed: cython.longlong) -> cython.void:
+        """A cycle that begins at ``start_ns`` (ns), after ``missed`` deadlines that passed."""
+        end_ns: cython.longlong
+        self.statistics.begin(start_ns, missed)
+        if self.before_ns == 0:
+            self.before_ns = start_ns - self.period_ns
+        self.cycle.step(start_ns * 1e-9, (start_ns - self.before_ns) * 1e-9, missed)
+        self.before_ns = start_ns
+        end_ns = monotonic_ns()
+        if self.cycle.written:
+            self.responses.add(end_ns - start_ns)
+            self.cycle.note_written(end_ns * 1e-9)
+        self.statistics.end(end_ns)
+        if self.wake_descriptor >= 0:
+            wake_up(self.wake_descriptor)
+
+    def arm(self) -> None:
+        """Before :meth:`run`: what asked to leave until now is forgotten."""
+        self.leaves = False
+        if monotonic_ns() - self.deadlines.deadline_ns > 100 * self.period_ns:
+            self.deadlines = Deadlines(self.period_ns)
+
+    def run(self) -> None:
+        """Run until :meth:`leave`; in the compiled form without the interpreter lock."""
+        self.before_ns = 0
+        with cython.nogil:
+            self.run_on()
+
+    def leave(self) -> None:
+        """Leave :meth:`run` after the cycle under way."""
+        self.leaves = True
+
+    def report(self) -> LoopReport:
+        """Timing since the last reset."""
+        return self.statistics.report()
+
+    def response_report(self) -> ResponseReport:
+        """Times from a cycle's beginning to its command written, since the last reset."""
+        return ResponseReport.of(self.responses)
+
+    def reset_statistics(self) -> None:
+        """Start the statistics over."""
+        self.statistics.reset()
+        self.responses.reset()

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What moves behind simulated actuators, by the kind of the robot and the level of the simulation."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.description import Robot
+from continuum_robot.simulation.devices.plant_link import TIP_VALUES
+from continuum_robot.simulation.mirror import Mirror
+from continuum_robot.simulation.modulation_plant import ModulationPlant
+from continuum_robot.simulation.rolling_plant import RollingPlant
+
+Vector = NDArray[np.float64]
+
+_MECHANISMS: dict[str, type[RollingPlant | ModulationPlant]] = {
+    "rolling_joint": RollingPlant,
+    "equilibrium_modulation": ModulationPlant,
+}
+
+
+class SimulatedBody(Protocol):
+    """What moves behind simulated actuators.
+
+    Attributes
+    ----------
+    current_limit_a : (N,) of the motors, A
+    """
+
+    current_limit_a: Vector
+
+    def advance(self, tension_command: Vector, duration_s: float) -> None:
+        """Move for ``duration_s`` under constant ``tension_command`` (N,), N."""
+
+    @property
+    def displacement(self) -> Vector:
+        """Of the tendons, (N,), m."""
+
+    @property
+    def current(self) -> Vector:
+        """Of the motors, (N,), A."""
+
+    @property
+    def string_extension(self) -> Vector:
+        """Of the strings, (strings,), m."""
+
+    @property
+    def linked(self) -> Vector:
+        """What sensors in other processes need, (linked_count,): the strings' extensions, m, after them the tip's
+        frame, row by row, and the curvatures at a fibre's gratings, 1/m; or what moves the tip, m.
+        """
+
+
+def linked_count(robot: Robot) -> int:
+    """How many values of the simulated robot sensors in other processes need: strings, tip and the curvatures at a
+    fibre's gratings, or what moves the tip.
+
+    Parameters
+    ----------
+    robot : any robot
+    """
+    if robot.traits.tip_nodes:
+        return robot.coordinate_count
+    if not robot.traits.simulated_tip:
+        return len(robot.strings)
+    return len(robot.strings) + TIP_VALUES + _curvature_count(robot)
+
+
+def linked_tip(robot: Robot, values: Vector) -> Vector | None:
+    """The true frame of the tip in the base frame, shape (4, 4), None where the simulation does not know it.
+
+    Parameters
+    ----------
+    robot : a rod
+    values : of ``linked``, shape (linked_count,), m and of a rotation matrix
+    """
+    rows = values[len(robot.strings) : len(robot.strings) + TIP_VALUES]
+    if values.size != linked_count(robot) or not np.all(np.isfinite(rows)):
+        return None
+    tip = np.eye(4)
+    tip[:3] = rows.reshape(3, 4)
+    return tip
+
+
+def linked_curvature(robot: Robot, values: Vector) -> Vector | None:
+    """The true curvatures about x and y at a fibre's gratings, (2 g,), 1/m; None where the simulation has none.
+
+    Parameters
+    ----------
+    robot : a rod with a fibre
+    values : of ``linked``, shape (linked_count,)
+    """
+    found = values[values.size - _curvature_count(robot) :]
+    return np.array(found) if values.size == linked_count(robot) and np.all(np.isfinite(found)) else None
+
+
+def _curvature_count(robot: Robot) -> int:
+    return 2 * len(robot.gratings_m)
+
+
+def mechanism_body(robot: Robot) -> RollingPlant | ModulationPlant:
+    """The simulated body of a mechanism, the same at every level.
+
+    Parameters
+    ----------
+    robot : with a mechanism and actuators
+
+    Raises
+    ------
+    ParameterError : no mechanism, or no actuators
+    """
+    kind = robot.traits.kind
+    if kind not in _MECHANISMS:
+        raise ParameterError("robot", robot.name, "a robot with a mechanism")
+    return _MECHANISMS[kind](robot)
+
+
+def body_without_motors(robot: Robot, level: str) -> RollingPlant | ModulationPlant | Mirror | None:
+    """The simulated body of a mechanism, or at level ``mirror`` of a rod; None: a plant with motors is asked for.
+
+    Parameters
+    ----------
+    robot : with actuators
+    level : ``dynamics`` or ``mirror``
+    """
+    if robot.traits.kind in _MECHANISMS:
+        return mechanism_body(robot)
+    return Mirror(robot) if level == "mirror" else None

@@ -1,0 +1,401 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated tendon actuators: what drivers/protocols.py asks for, with a plant behind it, or another moving body."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.drivers.protocols import Aborted, TendonReading, interrupted, never
+from continuum_robot.drivers.simulated_link.codec import device_fault
+from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.estimation.differentiation import FilteredDerivative
+from continuum_robot.robot.actuation import Actuators
+from continuum_robot.robot.description import Robot
+from continuum_robot.simulation import faults
+from continuum_robot.simulation.bodies.choosing import SimulatedBody, body_without_motors
+from continuum_robot.simulation.contact import Contact
+from continuum_robot.simulation.devices.channel import Channel, gaussian, quantised
+from continuum_robot.simulation.devices.faulty_readings import FaultyReadings
+from continuum_robot.simulation.devices.plant_link import PlantLinkWriter, StringSample, StringSource
+from continuum_robot.simulation.plant import Plant
+
+Vector = NDArray[np.float64]
+
+LEVELS = ("dynamics", "mirror")
+RECEIVE_TIMEOUT_S = 0.1
+LONGEST_CATCH_UP_S = 0.05
+VELOCITY_FILTER_S = 0.001
+
+
+class SimulatedTendonActuators:
+    """All tendon actuators of a robot, simulated, and the robot itself.
+
+    Time passes when :meth:`read` is called: the robot moves up to ``now_s`` under the commands that arrived meanwhile.
+    After a stall of the caller of more than 50 ms the robot moves for 50 ms under its last command and the rest is
+    skipped and counted. The motor board has a receive timeout of its own: without a new command for that long, or
+    before the first, it gives no current; an old command is never taken up again.
+
+    Readings are those of the motors' encoders, quantised and differentiated by the board; the tension is the measured
+    current times the motor's constant, which friction and cogging make differ from the true one. The temperature is not
+    simulated and therefore NaN, but where a fault reports one.
+
+    Parameters
+    ----------
+    robot : with ``actuators``
+    plant : the robot that moves; None: made when the device is opened. Not for ``level="mirror"``
+    rng : draws noise and the rotors' angles; None: from the robot's seed
+    level : "dynamics": the plant; "mirror": a linear robot with rigid tendons, see :class:`Mirror`. A robot that is a
+        mechanism has one body for both, see simulation/bodies/choosing.py
+    link : where the strings, or what :func:`linked_count` counts, are published for another process; opened and closed
+        with the device
+    receive_timeout_s : of the motor board, s
+    contacts : what touches the robot, by the time since the device was opened; not with a plant of one's own, nor for
+        ``level="mirror"``
+    progress : receives a line when something takes long
+
+    Attributes
+    ----------
+    simulated : True
+    tendon_count : N
+    skipped_s : time that was skipped after stalls, s
+    stalls : how many there were
+    timeouts : how often the board's receive timeout struck
+
+    Raises
+    ------
+    ParameterError : unknown level, a robot without actuators, or a plant with ideal actuation
+    """
+
+    simulated = True
+
+    def __init__(
+        self,
+        robot: Robot,
+        plant: Plant | None = None,
+        rng: np.random.Generator | None = None,
+        level: str = "dynamics",
+        *,
+        link: PlantLinkWriter | None = None,
+        receive_timeout_s: float = RECEIVE_TIMEOUT_S,
+        contacts: Sequence[Contact] = (),
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        if level not in LEVELS:
+            raise ParameterError("level", level, "one of " + ", ".join(LEVELS))
+        if robot.actuators is None:
+            raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
+        self._mirror: SimulatedBody | None = body_without_motors(robot, level)
+        if plant is not None and (self._mirror is not None or plant.motor is None):
+            raise ParameterError("plant", plant, 'a plant with actuation="motors", for level "dynamics"')
+        if contacts and (self._mirror is not None or plant is not None):
+            raise ParameterError("contacts", contacts, 'none but for level "dynamics" without a plant of its own')
+        self.set_receive_timeout(receive_timeout_s)
+        self.robot, self.level = robot, level
+        self.tendon_count = robot.tendon_count
+        self.skipped_s, self.stalls, self.timeouts = 0.0, 0, 0
+        self._actuators: Actuators = robot.actuators
+        self._rng = np.random.default_rng(robot.simulation.seed) if rng is None else rng
+        self._plant = plant
+        self._contacts = tuple(contacts)
+        self._link = link
+        self._progress = progress
+        known = tuple(name for name, kind in faults.FAULTS.items() if self._mirror is None or not kind.mechanical)
+        self._faults = faults.FaultBoard(self.tendon_count, "tendon", known)
+        self._tripped = np.zeros(self.tendon_count, dtype=bool)
+        self._newton_per_ampere = self._actuators.newton_per_ampere
+        resolution_m = 2 * np.pi * self._actuators.spool_radius_m / self._actuators.gear_ratio
+        resolution_m /= self._actuators.encoder_counts_per_turn
+        self._quantise = quantised(resolution_m if level == "dynamics" else 0.0)
+        noise_a = robot.simulation.current_noise_a if level == "dynamics" else 0.0
+        self._noise = gaussian(noise_a, self._rng)
+        self._derivative = FilteredDerivative(VELOCITY_FILTER_S)
+        self._channel = Channel(delay_s=robot.simulation.reading_delay_s, memory_s=faults.LONGEST_DELAY_S)
+        self._is_open = self._is_enabled = False
+        self._now_s: float | None = None
+        self._readings = FaultyReadings(self._faults, self._channel, self._rng)
+        self._is_altered = False
+        self._sampled_s = math.nan
+        self._nothing = np.zeros(self.tendon_count)
+        self._forget_commands()
+
+    # --- the protocol
+
+    def open(self) -> None:
+        """Start; makes the plant, which may take a few seconds the first time on a machine.
+
+        Raises
+        ------
+        DeviceError : the link to the string encoders is taken by another process
+        """
+        if self._is_open:
+            return
+        if self._link is not None:
+            self._link.open()
+        try:
+            if self._mirror is None and self._plant is None:
+                self._plant = Plant(self.robot, rng=self._rng, progress=self._progress, contacts=self._contacts)
+        except BaseException:
+            if self._link is not None:
+                self._link.close()
+            raise
+        self._now_s = None
+        self._readings.forget()
+        self._derivative.reset()
+        self._sampled_s = math.nan
+        self._forget_commands()
+        self._is_open = True
+
+    def enable(self, aborted: Aborted = never) -> None:
+        """Switch torque on; a tension that was written before takes effect now.
+
+        Parameters
+        ----------
+        aborted : asked once, since nothing has to be waited for
+
+        Raises
+        ------
+        DeviceError : not open, or it was aborted
+        """
+        self._require_open()
+        if aborted():
+            raise interrupted("simulated tendon actuators")
+        self._is_enabled = True
+
+    def read(self, now_s: float) -> TendonReading:
+        """Let the robot move up to ``now_s`` (s, monotonic or virtual) and read the sensors.
+
+        Raises
+        ------
+        DeviceError : not open
+        """
+        self._require_open()
+        if self._now_s is None:
+            self._now_s = now_s
+        self._move(now_s)
+        self._sample()
+        return self._reading(now_s)
+
+    def write(self, tension_n: Vector, now_s: float) -> None:
+        """Send a tension (N) to every tendon; it arrives after the robot file's command delay.
+
+        Raises
+        ------
+        ParameterError : wrong shape or not finite
+        DeviceError : not open
+        """
+        self._require_open()
+        tension = np.array(tension_n, dtype=float)
+        if tension.shape != (self.tendon_count,) or not np.isfinite(tension).all():
+            raise ParameterError("tension_n", tension_n, f"{self.tendon_count} finite tensions in N")
+        self._queue.append((now_s + self.robot.simulation.command_delay_s, tension))
+
+    def disable(self) -> None:
+        """Switch torque off and forget all commands."""
+        self._is_enabled = False
+        self._forget_commands()
+
+    def close(self) -> None:
+        """End; the simulated robot stays as it is for a later :meth:`open`."""
+        self.disable()
+        self._is_open = False
+        if self._link is not None:
+            self._link.close()
+
+    def clear_faults(self) -> None:
+        """Clear faults that the motor boards latch; those that are still injected come back."""
+        self._tripped[:] = False
+
+    def set_receive_timeout(self, receive_timeout_s: float) -> None:
+        """Set the motor board's receive timeout.
+
+        Parameters
+        ----------
+        receive_timeout_s : without a command for longer there is no current; positive, s
+
+        Raises
+        ------
+        ParameterError : not a positive time
+        """
+        if not 0 < receive_timeout_s < math.inf:
+            raise ParameterError("receive_timeout_s", receive_timeout_s, "a positive time in s")
+        self._receive_timeout_s = receive_timeout_s
+
+    # --- faults, and what tests look at
+
+    def inject(
+        self,
+        fault: str,
+        tendon: int = -1,
+        magnitude: float = 0.0,
+        duration_s: float = 0.0,
+        *,
+        start_s: float | None = None,
+    ) -> None:
+        """Inject or schedule a fault of simulation/faults.py, which reports what the magnitude means.
+
+        Parameters
+        ----------
+        fault : name; "" ends all injected faults (what a board latched needs :meth:`clear_faults` too)
+        tendon : index, -1: all
+        magnitude : in the fault's unit
+        duration_s : s; 0: until cleared
+        start_s : on the clock of ``now_s``; None: now
+
+        Raises
+        ------
+        ParameterError : unknown name (lists the known ones), or a value out of range
+        """
+        self._faults.inject(fault, tendon, magnitude, duration_s, now_s=self._now_s, start_s=start_s)
+
+    @property
+    def plant(self) -> Plant:
+        """The plant behind level "dynamics".
+
+        Raises
+        ------
+        DeviceError : there is none (yet)
+        """
+        if self._plant is None:
+            raise DeviceError("simulated tendon actuators", "there is no plant", 'Open them, with level "dynamics".')
+        return self._plant
+
+    @property
+    def string_source(self) -> StringSource:
+        """The robot's strings for encoders in the same process."""
+        return _OwnStrings(self)
+
+    @property
+    def now_s(self) -> float | None:
+        """Time up to which the robot moved, s; None before the first reading."""
+        return self._now_s
+
+    def true_strings(self) -> StringSample | None:
+        """True extensions of the strings now; None before the first reading."""
+        if not self._is_open or self._now_s is None:
+            return None
+        return StringSample(self._now_s, self._body().string_extension)
+
+    # --- time
+
+    def _body(self) -> SimulatedBody:
+        return self.plant if self._mirror is None else self._mirror
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise DeviceError("simulated tendon actuators", "are not open", "Open them first.")
+
+    def _forget_commands(self) -> None:
+        self._queue: deque[tuple[float, Vector]] = deque()
+        self._command = np.zeros(self.tendon_count)
+        self._command_s = -math.inf
+
+    def _move(self, now_s: float) -> None:
+        """Advance to ``now_s``, in pieces between which the board's command is constant."""
+        time_s = self._now_s
+        if time_s is None or now_s < time_s:
+            return
+        end_s = min(now_s, time_s + LONGEST_CATCH_UP_S)
+        while time_s < end_s:
+            self._receive(time_s)
+            piece_end_s = end_s
+            if self._queue:
+                piece_end_s = min(piece_end_s, self._queue[0][0])
+            expires_s = self._command_s + self._receive_timeout_s
+            if time_s < expires_s < piece_end_s:
+                piece_end_s = expires_s
+            self._advance(time_s, piece_end_s - time_s)
+            time_s = piece_end_s
+        if now_s > end_s:
+            self.skipped_s += now_s - end_s
+            self.stalls += 1
+            self._faults.forget_ended(now_s)
+        self._now_s = now_s
+        self._receive(now_s)
+        if self._link is not None:
+            self._link.write(now_s, self._body().linked)
+
+    def _receive(self, time_s: float) -> None:
+        while self._queue and self._queue[0][0] <= time_s:
+            self._command_s, self._command = self._queue.popleft()
+        if self._command_s > -math.inf and time_s - self._command_s >= self._receive_timeout_s * (1 - 1e-12):
+            self._command, self._command_s = np.zeros(self.tendon_count), -math.inf
+            self.timeouts += self._is_enabled
+
+    def _advance(self, time_s: float, duration_s: float) -> None:
+        body = self._body()
+        command = self._command if self._is_enabled else self._nothing
+        if not self._faults.empty or self._tripped.any() or self._is_altered:
+            command = self._with_faults(body, command, time_s)
+        body.advance(command, duration_s)
+
+    def _with_faults(self, body: SimulatedBody, command: Vector, time_s: float) -> Vector:
+        """Set the plant's faults at a time, and return what is left of the command."""
+        board = self._faults
+        self._is_altered = not board.empty  # once more after the last fault, to restore the plant
+        self._tripped |= board.mask(faults.DEVICE_FAULT, time_s)
+        limit = board.magnitude(faults.SATURATE_CURRENT, time_s)
+        body.current_limit_a = np.where(
+            np.isnan(limit), self._actuators.maximum_current_a, np.minimum(limit, self._actuators.maximum_current_a)
+        )
+        if self._mirror is None:
+            plant = self.plant
+            slack = board.magnitude(faults.SLACK_TENDON, time_s)
+            plant.tendon_offset_m = np.where(np.isnan(slack), 0.0, slack)
+            plant.stiffness_share = np.where(board.mask(faults.SNAPPED_TENDON, time_s), 0.0, 1.0)
+            plant.motor_free = np.where(board.mask(faults.STUCK_MOTOR, time_s), 0.0, 1.0)
+        return np.where(self._tripped, 0.0, command)
+
+    # --- readings
+
+    def _sample(self) -> None:
+        now_s = self._now_s
+        if now_s is None or now_s == self._sampled_s:
+            return
+        body = self._body()
+        position = self._quantise(body.displacement)
+        step_s = now_s - self._sampled_s if math.isfinite(self._sampled_s) else 0.0
+        velocity = self._derivative.update(position, max(0.0, step_s))
+        current = self._noise(body.current)
+        self._sampled_s = now_s
+        if math.isnan(velocity.sum()):
+            # At rest until there are two samples: the board starts with its motors standing still.
+            velocity = np.where(np.isnan(velocity), 0.0, velocity)
+        sample = np.empty((4, self.tendon_count))
+        sample[0], sample[1], sample[3] = position, velocity, current
+        sample[2] = current * self._newton_per_ampere
+        self._channel.push(sample, now_s)
+
+    def _reading(self, now_s: float) -> TendonReading:
+        sample = self._channel.read(now_s)
+        if sample is None:
+            stamp_s, (values, age) = now_s, self._readings.unknown(now_s, (4, self.tendon_count))
+        else:
+            stamp_s, (values, age) = sample.stamp_s, self._readings.served(sample, now_s)
+        reported: tuple[str, ...] = ()
+        if self._tripped.any():
+            reported = tuple(device_fault(int(index)) for index in np.flatnonzero(self._tripped))
+        position, velocity, tension, current = values
+        temperature = self._faults.magnitude(faults.HOT_MOTOR, now_s)
+        return TendonReading(stamp_s, position, velocity, tension, current, temperature, age, reported)
+
+
+class _OwnStrings:
+    """String source within the process of the actuators."""
+
+    def __init__(self, actuators: SimulatedTendonActuators) -> None:
+        self._actuators = actuators
+
+    def open(self) -> None:
+        """Nothing to begin."""
+
+    def read(self) -> StringSample | None:
+        """True strings at the actuators' time."""
+        return self._actuators.true_strings()
+
+    def close(self) -> None:
+        """Nothing to end."""
