@@ -81,7 +81,7 @@ def test_nothing_steps_the_safety_logic_outside_of_the_drivers_cycle() -> None:
         for line in safety_steps(file.read_text(encoding="utf-8"))
     }
     assert found == set()
-    assert safety_steps((PACKAGE / "runtime" / "driver_cycle.py").read_text(encoding="utf-8"))
+    assert safety_steps((PACKAGE / "runtime" / "cycle" / "driver_cycle.py").read_text(encoding="utf-8"))
 
 
 def test_the_walk_sees_who_steps_the_safety_logic() -> None:

@@ -20,7 +20,7 @@ def shipped_folders(name: str) -> list[Path]:
     """
     here = Path(__file__).resolve()
     installed = [parent / _SHARE for parent in here.parents]
-    candidates = [here.parents[2] / "config", *installed, Path(sysconfig.get_path("data")) / _SHARE]
+    candidates = [here.parents[3] / "config", *installed, Path(sysconfig.get_path("data")) / _SHARE]
     return [folder / name for folder in dict.fromkeys(candidates) if (folder / name).is_dir()]
 
 

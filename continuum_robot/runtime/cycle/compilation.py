@@ -144,7 +144,7 @@ def _loaded(progress: Callable[[str], None] | None) -> ModuleType:
 
 def amalgamated() -> str:
     """The modules as one source: imports of each other taken out, ``@stepped`` spelt as Cython's own decorators."""
-    root = Path(__file__).resolve().parent.parent
+    root = Path(__file__).resolve().parents[2]
     own = {f"continuum_robot.{name}" for name in MODULES}
     parts = ["from __future__ import annotations"]
     for name in MODULES:

@@ -52,7 +52,7 @@ def imported_modules() -> set[str]:
 
 def launched_packages() -> set[str]:
     """ROS packages whose programs the launch files start by name."""
-    text = (ROOT / "continuum_robot" / "app" / "launch_description.py").read_text(encoding="utf-8")
+    text = (ROOT / "continuum_robot" / "app" / "launching" / "description.py").read_text(encoding="utf-8")
     return set(re.findall(r'package="(\w+)"', text))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from continuum_robot.app.command_line import main
-from continuum_robot.app.procedures.run import run as procedures
+from continuum_robot.app.procedures import run as procedures
 from continuum_robot.app.running.fake_level import AUTO, FakeLevel, choose_level, measure_wire
 from continuum_robot.robot.loading import find_robot_file, load_robot
 
